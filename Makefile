@@ -1,0 +1,93 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+#
+# A fresh machine needs Python 3.11+, git and make. `make help` lists the targets.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+python := .venv/bin/python
+# Arguments for pytest, for example: make test-fast ARGS="-k trust -x"
+ARGS ?=
+# Molecule scenario.
+SCENARIO ?= connect
+
+# ansible-compat (below ansible-lint and molecule) installs a copy of the collection into $HOME/.ansible/collections, which later runs of
+# Ansible would silently prefer over this checkout. So these tools get a home of their own. Caches stay where they are.
+home := $(CURDIR)/.build/home
+cache := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
+plugins := ansible_collections.edge_portal.cilium_mesh.plugins
+collections := $(CURDIR)/.build/collections
+ansible_env = env HOME="$(home)" XDG_CACHE_HOME="$(cache)" ANSIBLE_HOME="$(home)/.ansible" ANSIBLE_COLLECTIONS_PATH="$(collections)" \
+	PATH="$(CURDIR)/.venv/bin:$$PATH"
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: venv
+venv: ## the virtual environment .venv, exactly as the lock says
+	@requirements/make-venv
+	@$(python) tests/collection_path.py >/dev/null
+	@mkdir -p "$(home)"
+
+.PHONY: demo
+demo: venv ## two real control planes become one mesh, and part again
+	@$(python) -m tests.demo
+
+.PHONY: test
+test: venv ## every test: unit, component and lab
+	@$(python) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+
+.PHONY: test-fast
+test-fast: venv ## the unit tests
+	@$(python) -m pytest tests/unit $(ARGS)
+
+linters := ruff mypy ansible docs reuse changelog
+.PHONY: lint
+lint: venv ## every linter
+	@$(MAKE) --no-print-directory --keep-going $(addprefix lint-,$(linters))
+
+.PHONY: $(addprefix lint-,$(linters))
+lint-ruff:
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+lint-mypy:
+	$(python) -m mypy $(foreach part,module_utils plugin_utils action filter inventory,-p $(plugins).$(part)) -p mesh_operator \
+		$(foreach part,lab testing demo bench unit integration,-p tests.$(part))
+lint-ansible:
+	@echo ansible-lint --offline --profile production
+	@$(ansible_env) $(python) -m ansiblelint --offline --profile production
+lint-docs:
+	@echo antsibull-docs lint-collection-docs --plugin-docs .
+	@$(ansible_env) antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self .
+lint-reuse:
+	@echo reuse lint
+	@$(python) -m reuse lint --quiet || $(python) -m reuse lint
+lint-changelog:
+	$(python) -m antsibull_changelog lint
+
+.PHONY: sanity
+sanity: venv ## ansible-test sanity on the collection as it would be published
+	@$(ansible_env) tests/sanity/run
+
+.PHONY: molecule
+molecule: venv ## molecule test of one scenario (SCENARIO=connect)
+	@$(ansible_env) $(python) -m molecule test --scenario-name $(SCENARIO)
+
+.PHONY: bench
+bench: venv ## time, memory and API requests of connect on the lab
+	@$(python) -m tests.bench $(ARGS)
+
+.PHONY: lab-tools
+lab-tools: venv ## the lab's servers: found, or built once (about 12 minutes)
+	@$(python) -m tests.lab.tools build
+
+.PHONY: lock
+lock: venv ## requirements/*.txt from requirements/*.in (UPGRADE=1 for newer versions)
+	@requirements/make-lock
+	@requirements/make-venv
+
+.PHONY: clean
+clean: ## remove .venv and .build (the lab's servers are kept, they lie outside)
+	rm -rf .venv .build .ansible .hypothesis .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,65 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What is in the repository is at home on every machine."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.collection_path import CHECKOUT
+
+# Written in parts, so that this file does not hold them.
+MACHINE_PATHS = re.compile("|".join((r"(?<![\w.$)}-])/ro" + "ot/", r"(?<![\w.$)}-])/wo" + "rk/", re.escape(str(CHECKOUT)))))
+REGISTRIES = re.compile("|".join(("py" + r"pi\.org", "pythonhosted" + r"\.org", "galaxy" + r"\.ansible\.com", "--(extra-)?index-url")))
+LOCKS = ("requirements/build.txt", "requirements/dev.txt", "requirements/collections.txt")
+
+
+def tracked() -> list[Path]:
+    """Files that git knows or would take in, as a list of paths."""
+    if not (CHECKOUT / ".git").exists():
+        pytest.skip("this is no git checkout, so nobody can say which files belong to it")
+    command = ["git", "-C", str(CHECKOUT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+    return [path for path in (CHECKOUT / name for name in listed if name) if path.is_file()]
+
+
+def findings(pattern: re.Pattern[str]) -> list[str]:
+    found = []
+    for path in tracked():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(CHECKOUT)}: {match.group()}" for match in pattern.finditer(text)]
+    return found
+
+
+def test_no_file_names_a_path_of_somebodys_machine() -> None:
+    assert findings(MACHINE_PATHS) == []
+
+
+def test_no_file_names_the_host_of_a_package_registry() -> None:
+    assert findings(REGISTRIES) == []
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_every_package_of_the_lock_is_pinned_with_hashes(lock: str) -> None:
+    text = (CHECKOUT / lock).read_text(encoding="utf-8")
+    entries = re.split(r"(?m)^(?=[A-Za-z0-9])", re.sub(r"(?m)^#.*\n", "", text))
+    pinned = [entry for entry in entries if entry.strip()]
+    assert pinned
+    for entry in pinned:
+        assert re.match(r"[\w.-]+==[\w.]+", entry), entry
+        assert "--hash=sha256:" in entry, entry
+
+
+def test_the_lock_holds_everything_that_is_asked_for() -> None:
+    text = (CHECKOUT / "requirements" / "dev.txt").read_text(encoding="utf-8")
+    locked = {re.sub(r"[-_.]+", "-", name).lower() for name in re.findall(r"(?m)^([\w.-]+)==", text)}
+    for line in (CHECKOUT / "requirements" / "dev.in").read_text(encoding="utf-8").splitlines():
+        if match := re.match(r"[\w.-]+", line):
+            assert match.group().lower() in locked
