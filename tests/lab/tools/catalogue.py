@@ -1,0 +1,111 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What the lab's programs are made of: wrapper modules, packages, flags, versions.
+
+One module per family and never one for all: Go's version selection would mix their Kubernetes and etcd libraries. ``go install
+PATH@VERSION`` is no way around it, since it refuses modules whose go.mod has replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent / "go"
+
+KUBERNETES = "1.36.4"
+ETCD = "3.6.14"
+CILIUM = "1.15.19"  # 1.16 and newer need github.com/cilium/statedb at commits that the module proxy does not serve
+CILIUM_CRDS = "1.20.2"
+
+STRIP = ("-s", "-w")
+
+
+@dataclass(frozen=True)
+class Family:
+    """One wrapper module: folder ``go/NAME`` with go.mod and go.sum."""
+
+    name: str
+    version: str
+
+    @property
+    def folder(self) -> Path:
+        return SOURCES / self.name
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One program. ``package`` is what ``go build`` gets; ``minutes`` is how long a cold build takes on two cores; ``floor`` is the oldest
+    version that is taken from PATH or MESH_LAB_TOOLS; ``version_argument`` makes it tell its version ("" when nothing does)."""
+
+    name: str
+    family: Family
+    package: str
+    minutes: float
+    ldflags: tuple[str, ...] = STRIP
+    floor: tuple[int, ...] = ()
+    version_argument: str = ""
+    version_variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def own(self) -> bool:
+        """Is its source here, beside go.mod?"""
+        return self.package.startswith("./")
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Our own Go files that it is made of."""
+        return tuple(sorted((self.family.folder / self.package).glob("*.go"))) if self.own else ()
+
+    @property
+    def link_flags(self) -> str:
+        return " ".join([*self.ldflags, *(f"-X {name}={value}" for name, value in self.version_variables.items())])
+
+
+KUBE_FAMILY = Family("kube", KUBERNETES)
+ETCD_FAMILY = Family("etcd", ETCD)
+CILIUM_FAMILY = Family("cilium", CILIUM)
+FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY)
+
+
+def _kube_version() -> dict[str, str]:
+    # Without these /version says v0.0.0-master, and clients that parse it refuse (kubernetes: hack/lib/version.sh sets the same variables).
+    major, minor, _ = KUBERNETES.split(".")
+    values = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean", "gitCommit": "unknown"}
+    return {f"k8s.io/component-base/version.{name}": value for name, value in values.items()}
+
+
+def _kube(name: str, minutes: float) -> Tool:
+    return Tool(
+        name=name,
+        family=KUBE_FAMILY,
+        package=f"k8s.io/kubernetes/cmd/{name}",
+        minutes=minutes,
+        floor=(1, 32),
+        version_argument="--version",
+        version_variables=_kube_version(),
+    )
+
+
+# etcd below 3.5 (Debian 12 has 3.4) lacks the streaming lists that a current kube-apiserver asks for.
+_TOOLS = (
+    Tool("etcd", ETCD_FAMILY, "go.etcd.io/etcd/server/v3", 1, floor=(3, 5), version_argument="--version"),
+    Tool("etcdctl", ETCD_FAMILY, "go.etcd.io/etcd/etcdctl/v3", 0.3, floor=(3, 5), version_argument="version"),
+    _kube("kube-apiserver", 4.5),
+    _kube("kube-controller-manager", 1.3),
+    _kube("kube-scheduler", 0.3),
+    Tool(
+        "clustermesh-apiserver",
+        CILIUM_FAMILY,
+        "github.com/cilium/cilium/clustermesh-apiserver",
+        4.8,
+        version_variables={"github.com/cilium/cilium/pkg/version.ciliumVersion": CILIUM},
+    ),
+    Tool("lab-kubelet", KUBE_FAMILY, "./lab-kubelet", 0.2),
+    Tool("lab-agent", ETCD_FAMILY, "./lab-agent", 0.3),
+)
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TOOLS}
+
+ALL = tuple(TOOLS)
+KCP = "kcp"  # only ever looked up: its release is a binary, its modules cannot be built through the proxy

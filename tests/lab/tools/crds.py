@@ -1,0 +1,93 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Cilium's CRDs, read from its Go module at run time: they are Cilium's work and no copy of them is kept here."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.lab.tools import cache, golang
+from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS
+from tests.lab.tools.child import run_long
+from tests.lab.tools.errors import ToolUnavailable
+from tests.lab.tools.progress import Progress, console
+
+MODULE = "github.com/cilium/cilium"
+FOLDER = "pkg/k8s/apis/cilium.io/client/crds"
+# What `go mod download` must report (the form of go.sum), beside the checksum database that Go asks anyway.
+SUMS = {
+    "1.15.19": "h1:paLLN6chvDJiW9FB31c2KHdtFbkFB6QsVxgvLHN9XHs=",
+    "1.20.2": "h1:dqiEGIcXc+gqCLYG/l7VCFJ8GHyb4HUrwbZOpkX5dL8=",
+}
+PROFILES = ("1.16", "1.17", "1.18", "1.19", "1.20")
+
+
+def cilium_crds(version: str, *, progress: Progress | None = None) -> list[dict[str, Any]]:
+    """The CustomResourceDefinition objects of a Cilium release ("1.20.2"), sorted by name. After the first time Go is not needed any more.
+
+    :raises ToolUnavailable: the module cannot be downloaded, or is not the one expected.
+    """
+    stored = cache.cache_root() / f"crds-cilium-{version}.json"
+    if not stored.is_file():
+        progress = progress or console()
+        with cache.exclusive("crds", progress):
+            if not stored.is_file():
+                _store(stored, _from_module(version, progress))
+    objects: list[dict[str, Any]] = json.loads(stored.read_text())
+    return objects
+
+
+def crds_for_profile(profile: str, *, progress: Progress | None = None) -> list[dict[str, Any]]:
+    """The CRDs for a lab cluster that plays Cilium 1.16 to 1.20: those of 1.20, which have every field that the project writes, and those
+    that only the binary's own release has, since clustermesh-apiserver 1.15 waits for all CRDs of its release by name."""
+    if profile not in PROFILES:
+        raise ToolUnavailable(f"There is no lab profile {profile!r}; there are {', '.join(PROFILES)}.")
+    return merged(cilium_crds(CILIUM_CRDS, progress=progress), cilium_crds(CILIUM, progress=progress))
+
+
+def merged(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """``first``, and what of ``second`` has a name that is not in it."""
+    names = {item["metadata"]["name"] for item in first}
+    return [*first, *(item for item in second if item["metadata"]["name"] not in names)]
+
+
+def _from_module(version: str, progress: Progress) -> list[dict[str, Any]]:
+    go = golang.provide_go(progress)
+    progress(
+        f"Fetching the CRDs of Cilium {version} from its Go module (once; usually under a minute). They are kept in {cache.cache_root()}"
+    )
+    with tempfile.TemporaryDirectory() as empty:  # outside any module, so that no go.mod has a say
+        answer = run_long(
+            [go.program, "mod", "download", "-json", f"{MODULE}@v{version}"],
+            what=f"downloading {MODULE} v{version}",
+            progress=progress,
+            cwd=Path(empty),
+            env={"GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"},
+        )
+    module = json.loads(answer)
+    if module.get("Sum") != SUMS.get(version, module.get("Sum")):
+        raise ToolUnavailable(
+            f"{MODULE} v{version} came with checksum {module.get('Sum')}, not with {SUMS[version]}. Do not use that module proxy."
+        )
+    return parse_folder(Path(module["Dir"]) / FOLDER)
+
+
+def parse_folder(folder: Path) -> list[dict[str, Any]]:
+    """Every CustomResourceDefinition in the YAML files below ``folder``, sorted by name."""
+    objects = [item for path in folder.rglob("*.yaml") for item in yaml.safe_load_all(path.read_text()) if item]
+    crds = [item for item in objects if item.get("kind") == "CustomResourceDefinition"]
+    if not crds:
+        raise ToolUnavailable(f"{folder} holds no CustomResourceDefinition; Cilium must have moved them.")
+    return sorted(crds, key=lambda item: str(item["metadata"]["name"]))
+
+
+def _store(path: Path, objects: list[dict[str, Any]]) -> None:
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix="unfinished-", delete=False) as file:
+        json.dump(objects, file)
+    os.replace(file.name, path)

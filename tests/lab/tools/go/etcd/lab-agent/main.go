@@ -1,0 +1,63 @@
+// Copyright: Contributors to the edge_portal.cilium_mesh project
+// SPDX-License-Identifier: Apache-2.0
+
+// Command lab-agent stands in for the cilium binary of an agent pod. The agent itself cannot run without its datapath; what it says about
+// its peers can still be true: every answer comes from an etcd connection made, at the moment of asking, with the files of this pod.
+//
+//	cilium status -o json [--verbose]
+//
+// Environment:
+//
+//	LAB_CLUSTER_NAME           own cluster-name; a configuration of that name is ignored, as Cilium does
+//	LAB_HOST_ALIASES           "false": cilium-host-aliases are ignored, as before Cilium 1.20
+//	CILIUM_CLUSTERMESH_CONFIG  folder of the peers' configurations; /var/lib/cilium/clustermesh/ when unset
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+)
+
+const (
+	defaultFolder = "/var/lib/cilium/clustermesh/"
+	// One limit for all peers together: they are asked in parallel. A frozen peer costs this much; callers run us through exec.
+	timeout = 2 * time.Second
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(arguments []string) error {
+	if len(arguments) == 0 || arguments[0] != "status" {
+		return fmt.Errorf("the lab's agent answers only: cilium status -o json")
+	}
+	flags := flag.NewFlagSet("status", flag.ContinueOnError)
+	var output string
+	flags.StringVar(&output, "o", "", "output format: json")
+	flags.StringVar(&output, "output", "", "output format: json")
+	flags.Bool("verbose", false, "accepted; the answer is complete without it")
+	if err := flags.Parse(arguments[1:]); err != nil {
+		return err
+	}
+	if output != "json" {
+		return fmt.Errorf("the lab's agent answers only: cilium status -o json")
+	}
+	configurations, err := findConfigurations(cmp.Or(os.Getenv("CILIUM_CLUSTERMESH_CONFIG"), defaultFolder), os.Getenv("LAB_CLUSTER_NAME"))
+	if err != nil {
+		return err
+	}
+	answer, err := json.Marshal(agentStatus{ClusterMesh: askPeers(configurations), Cilium: state{State: "Ok"}})
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(answer))
+	return nil
+}
