@@ -1,0 +1,186 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.lab``: real control planes as plain processes, all on loopback."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from tests.lab import control, launch, report
+from tests.lab.control import LabError
+from tests.lab.options import AUTH_MODES, CONTROLLER, SERVICES, LabOptions, OptionError, parse_list, parse_switches
+from tests.lab.toolbox import resolve
+from tests.lab.tools import ToolUnavailable
+from tests.lab.tools.progress import console
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit status 0; 1 when the lab could not do it; 2 for wrong arguments."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    try:
+        return int(args.run(args))
+    except OptionError as error:
+        parser.error(str(error))
+    except (LabError, ToolUnavailable) as error:
+        print(f"error: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.lab", description=__doc__)
+    parent = argparse.ArgumentParser(add_help=False)
+    parent.add_argument("--name", default="lab", help="name of the lab (default: lab)")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    _add_up(verbs, parent)
+    verbs.add_parser("down", parents=[parent], help="end the lab; nothing is left").set_defaults(run=_down)
+    status = verbs.add_parser("status", parents=[parent], help="clusters, pods, addresses, faults, what is played")
+    status.add_argument("--json", action="store_true")
+    status.set_defaults(run=_status)
+    kubeconfigs = verbs.add_parser("kubeconfigs", parents=[parent], help="where the kubeconfigs are")
+    kubeconfigs.add_argument("--export", action="store_true", help="print `export KUBECONFIG=…` for a shell to eval")
+    kubeconfigs.set_defaults(run=_kubeconfigs)
+    for verb, what in (
+        ("cut", "refuse connections"),
+        ("heal", "undo cut, freeze and slow"),
+        ("freeze", "let bytes vanish"),
+        ("slow", "delay bytes"),
+    ):
+        fault = verbs.add_parser(verb, parents=[parent], help=f"{what} between two clusters")
+        fault.add_argument("source", metavar="A", help=f"a cluster, or {CONTROLLER!r} for where the collection runs")
+        fault.add_argument("target", metavar="B", help="a cluster")
+        if verb == "slow":
+            fault.add_argument("milliseconds", metavar="MS", type=float)
+        fault.add_argument("--one-way", action="store_true", help="only connections that A opens to B")
+        fault.set_defaults(run=_command)
+    for verb, what in (("kill", "end the whole mesh endpoint of a cluster"), ("restart", "start a killed mesh endpoint again")):
+        endpoint = verbs.add_parser(verb, parents=[parent], help=what)
+        endpoint.add_argument("cluster", metavar="CLUSTER")
+        endpoint.set_defaults(run=_command)
+    helm = verbs.add_parser(
+        "helm-upgrade", parents=[parent], help="do to the objects that Helm owns what `helm upgrade --reuse-values` does"
+    )
+    helm.add_argument("cluster", metavar="CLUSTER")
+    helm.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a chart value; may be repeated")
+    helm.add_argument("--version", help="another chart: 1.16 to 1.20")
+    helm.set_defaults(run=_command)
+    return parser
+
+
+def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
+    up = verbs.add_parser(
+        "up",
+        parents=[parent],
+        help="start a lab",
+        description="Where VALUES stands: one value for all clusters, or one per cluster (a,b,…).",
+    )
+    up.add_argument("--clusters", type=int, metavar="N", help="default: 2, or as many as --names")
+    up.add_argument("--names", default="", metavar="VALUES", help="names of contexts and Cilium clusters (default: c1,c2,…)")
+    up.add_argument("--cilium", default="1.18", metavar="VALUES", help="1.16 to 1.20 (default: 1.18)")
+    up.add_argument("--kvstoremesh", default="on", metavar="VALUES", help="on or off (default: on)")
+    up.add_argument("--auth-mode", default="", metavar="VALUES", help=f"{', '.join(AUTH_MODES)} (default: as that version's chart)")
+    up.add_argument("--service", default="LoadBalancer", metavar="VALUES", help=f"{' or '.join(SERVICES)} (default: LoadBalancer)")
+    up.add_argument("--ca", default="own", choices=("own", "shared"), help="a Cilium CA per cluster, or one for all (default: own)")
+    up.add_argument(
+        "--binary-version", default="", metavar="V", help="Cilium version of the clustermesh-apiserver binary (default: what the tools say)"
+    )
+    up.add_argument(
+        "--config-enabled",
+        default="false",
+        metavar="VALUES",
+        help="whether Helm owns the peer objects, clustermesh.config.enabled (default: false)",
+    )
+    up.add_argument("--nodes", default="1", metavar="VALUES", help="nodes per cluster (default: 1)")
+    up.add_argument("--pod-cidrs", default="", metavar="VALUES", help="pod CIDR per cluster (default: 10.1.0.0/16,10.2.0.0/16,…)")
+    up.add_argument(
+        "--sync-delay", type=float, default=0.2, metavar="SECONDS", help="until a changed Secret reaches the pods (default: 0.2)"
+    )
+    up.add_argument("--foreground", action="store_true", help="stay until Ctrl-C, then end the lab")
+    up.set_defaults(run=_up)
+
+
+def _options(args: argparse.Namespace) -> LabOptions:
+    names = parse_list(args.names)
+    try:
+        nodes = tuple(int(value) for value in parse_list(args.nodes))
+    except ValueError:
+        raise OptionError(f"nodes {args.nodes!r}: use numbers") from None
+    return LabOptions(
+        name=args.name,
+        clusters=args.clusters or len(names) or 2,
+        names=names,
+        cilium=parse_list(args.cilium),
+        kvstoremesh=parse_switches(parse_list(args.kvstoremesh), "kvstoremesh"),
+        auth_mode=parse_list(args.auth_mode) or None,
+        service=parse_list(args.service),
+        ca=args.ca,
+        binary_version=args.binary_version,
+        config_enabled=parse_switches(parse_list(args.config_enabled), "config-enabled"),
+        nodes=nodes,
+        pod_cidrs=parse_list(args.pod_cidrs),
+        sync_delay=args.sync_delay,
+    )
+
+
+def _up(args: argparse.Namespace) -> int:
+    options = _options(args)
+    found = resolve(options, progress=console())
+    began = time.monotonic()
+    running = launch.start(options, found.paths, binary_version=found.binary_version, owned=args.foreground)
+    try:
+        running.wait_ready(lambda text: print(f"[{time.monotonic() - began:5.1f} s] {text}", flush=True))
+        _kubeconfigs(argparse.Namespace(name=args.name, export=False))
+        if args.foreground:
+            print("Ctrl-C ends the lab", flush=True)
+            running.keeper.wait()
+    except KeyboardInterrupt:
+        print("ending the lab", flush=True)
+        running.stop()
+        return 130
+    except BaseException:
+        running.stop()
+        raise
+    return 0
+
+
+def _down(args: argparse.Namespace) -> int:
+    launch.stop(launch.folder_of(args.name))
+    return 0
+
+
+def _status(args: argparse.Namespace) -> int:
+    found = control.call(launch.folder_of(args.name), "status")
+    print(json.dumps(found, indent=2) if args.json else report.text(found))
+    return 0
+
+
+def _kubeconfigs(args: argparse.Namespace) -> int:
+    found = control.call(launch.folder_of(args.name), "status")
+    if args.export:
+        print(f"export KUBECONFIG={found['kubeconfig']}")
+        return 0
+    print(f"all contexts: {found['kubeconfig']}")
+    for cluster in found["clusters"]:
+        print(f"{cluster['name']}: {cluster['kubeconfig']}")
+    return 0
+
+
+def _command(args: argparse.Namespace) -> int:
+    words = {key: value for key, value in vars(args).items() if key not in ("run", "verb", "name")}
+    answer = control.call(launch.folder_of(args.name), args.verb, words)
+    if isinstance(answer, dict):
+        answer = "\n".join(f"{key}: {', '.join(names)}" for key, names in answer.items() if names) or "nothing changed"
+    print(answer)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

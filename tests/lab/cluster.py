@@ -1,0 +1,218 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""One cluster of a lab: its control plane, its nodes, and Cilium as a chart would have left it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.lab import profiles, services
+from tests.lab.addresses import ClusterAddresses, node_pod_cidr
+from tests.lab.api import ApiError, LabApi, Object, path_of
+from tests.lab.controlplane import ControlPlane, Files, StartError
+from tests.lab.egress import EgressProxy
+from tests.lab.hub import Backend, Hub
+from tests.lab.informer import Informer, Key
+from tests.lab.install import install
+from tests.lab.kubelet import Kubelet, Node, node_objects
+from tests.lab.netns import NetNs
+from tests.lab.options import ClusterOptions
+from tests.lab.podfiles import AGENT, MESH, PodWorld, role_of
+
+_READY_LIMIT = 120.0
+_NODE_PORT = 32379
+
+
+class LabCluster:
+    """Everything of one cluster. Event loop only; ``executor`` carries API calls."""
+
+    def __init__(
+        self, options: ClusterOptions, addresses: ClusterAddresses, files: Files, tools: Mapping[str, Path], hub: Hub, executor: Executor
+    ) -> None:
+        self.options = options
+        self.addresses = addresses
+        self.files = files
+        self.hub = hub
+        self.host = NetNs(f"{options.name}-host")
+        self.nodes = [
+            Node(f"{options.name}-node{number + 1}", addresses.node(number), node_pod_cidr(options.pod_cidr, number))
+            for number in range(options.nodes)
+        ]
+        self.profile: profiles.ProfileOptions | None = None
+        self.kubelet: Kubelet | None = None
+        self.control_plane: ControlPlane | None = None
+        self.troubles: list[str] = []
+        self._tools = tools
+        self._executor = executor
+        self._services: Informer | None = None
+        self._egress: EgressProxy | None = None
+        self._handing_out: set[Key] = set()
+
+    @property
+    def api(self) -> LabApi:
+        assert self.control_plane is not None
+        return self.control_plane.api
+
+    @property
+    def killed(self) -> bool:
+        """Whether its mesh endpoint was killed and not revived."""
+        return self.kubelet is not None and not self.kubelet.awake.is_set()
+
+    # Start and stop
+
+    async def start(self, etcd_url: str, ca: profiles.CaPair | None, crds: list[Object], binary_version: str, sync_delay: float) -> None:
+        """From nothing to all pods ready. Raises StartError."""
+        name = self.options.name
+        self.control_plane = ControlPlane(name, self.files, self.addresses, self._tools, etcd_url)
+        self._egress = EgressProxy(self.files.folder / "egress.sock", self._pod_place)
+        self.profile = profile_options(self.options, ca)
+        manifests = self._in_thread(profiles.build, self.profile)
+        await self.control_plane.start_api()
+        pods = self.files.folder / "kubelet"
+        pods.mkdir()
+        self.control_plane.start_others(pods)
+        self.hub.set_fixed(name, self.addresses.control_plane, 6443)
+        self.hub.add_place(self.host, name)
+        nodes = [obj for node in self.nodes for obj in node_objects(node, self.addresses.kubelet)]
+        await self._in_thread(install, self.api, self.profile, crds, await manifests, nodes)
+        self._start_kubelet(pods, binary_version, sync_delay)
+        self._services = Informer(self.api, "/api/v1/services", self._service_changed)
+
+    async def stop(self) -> None:
+        if self._services:
+            self._services.stop()
+        if self.kubelet:
+            await self.kubelet.stop()
+        if self._egress:
+            self._egress.close()
+        if self.control_plane:
+            await self.control_plane.stop()
+        self.host.close()
+
+    async def wait_ready(self) -> None:
+        """Until an agent is ready on every node and a pod of the mesh's Deployment is. Raises StartError that says what is not."""
+        deadline = time.monotonic() + _READY_LIMIT
+        while missing := self._not_ready():
+            self._check_servers()
+            if time.monotonic() > deadline:
+                raise StartError(f"cluster {self.options.name}: after {_READY_LIMIT:g} s {missing}")
+            await asyncio.sleep(0.1)
+
+    def _not_ready(self) -> str:
+        assert self.kubelet is not None
+        ready = [runner for runner in self.kubelet.runners.values() if runner.ready]
+        agents = sum(role_of(runner.pod) == AGENT for runner in ready)
+        if agents < len(self.nodes):
+            return f"{agents} of {len(self.nodes)} agents are ready"
+        if any(role_of(runner.pod) == MESH for runner in ready):
+            return ""
+        pods = self.kubelet.mesh_pods()
+        reasons = [pod.waits_for for pod in pods if pod.waits_for]
+        reasons += [f"{state.name}: {state.reason or 'not ready'} {state.message}" for pod in pods for state in pod.containers]
+        return f"no pod of clustermesh-apiserver is ready ({'; '.join(reasons) or 'there is none'})"
+
+    def _check_servers(self) -> None:
+        assert self.control_plane is not None
+        for process in self.control_plane.processes:
+            if process.returncode is not None:
+                raise StartError(f"{self.options.name}: {process.name} ended with status {process.returncode}: {process.last_lines()}")
+
+    # Mesh endpoint
+
+    def kill(self) -> None:
+        """Take the whole mesh endpoint away: processes die and stay dead, its addresses refuse."""
+        assert self.kubelet is not None
+        self.kubelet.kill_mesh()
+        self._lead()
+
+    def revive(self) -> None:
+        assert self.kubelet is not None
+        self.kubelet.revive_mesh()
+
+    async def helm_upgrade(self, values: Mapping[str, Any], version: str | None) -> profiles.Upgrade:
+        """What `helm upgrade` would do; later upgrades build on it. Raises HelmRefused, ApiError."""
+        assert self.profile is not None and self.kubelet is not None
+        profile = self.profile
+        upgrade: profiles.Upgrade = await self._in_thread(lambda: profiles.helm_upgrade(self.api, profile, values=values, version=version))
+        self.profile = upgrade.options
+        self.kubelet.set_profile(upgrade.options.version)
+        return upgrade
+
+    # Inside
+
+    def _in_thread(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        return asyncio.get_running_loop().run_in_executor(self._executor, lambda: function(*args))
+
+    def _start_kubelet(self, pods: Path, binary_version: str, sync_delay: float) -> None:
+        mesh_programs = {f"/usr/bin/{program}": self._tools[program] for program in ("clustermesh-apiserver", "etcd", "etcdctl")}
+        world = PodWorld(
+            cluster_name=self.options.cilium_name,
+            profile=self.options.cilium,
+            binary_version=binary_version,
+            programs={MESH: mesh_programs, AGENT: {"/usr/bin/cilium": self._tools["lab-agent"]}},
+            kubeconfig=self.files.kubeconfig,
+            cluster_ip=self.addresses.cluster_ip,
+            folder=self.files.folder / "pods",
+            pods=pods,
+        )
+        self.kubelet = Kubelet(self.api, world, self.nodes, self.host, self._executor, sync_delay=sync_delay, on_ready=self._lead)
+        self.kubelet.on_new_place = lambda netns: self.hub.add_place(netns, self.options.name)
+        self.kubelet.on_gone_place = self.hub.remove_place
+
+    def _pod_place(self, address: str) -> NetNs | None:
+        return self.kubelet.place_of(address) if self.kubelet else None
+
+    def _service_changed(self, event: str, key: Key, service: Object) -> None:
+        if event == "SET" and services.wants_address(service) and key not in self._handing_out:
+            self._handing_out.add(key)
+            asyncio.get_running_loop().create_task(self._hand_out(key, service))
+        self._lead()
+
+    async def _hand_out(self, key: Key, service: Object) -> None:
+        assert self._services is not None
+        address = services.next_address(self.addresses, self._services.objects.values())
+        body = {"status": {"loadBalancer": {"ingress": [{"ip": address, "ipMode": "VIP"}]}}}
+        # Known here at once, so that the next Service does not get the same one.
+        service["status"] = body["status"]
+        try:
+            await self._in_thread(lambda: self.api.patch(path_of({"apiVersion": "v1", "kind": "Service", **service}) + "/status", body))
+        except ApiError as error:
+            self.troubles.append(str(error))
+        finally:
+            self._handing_out.discard(key)
+
+    def _lead(self) -> None:
+        """Lead the addresses of all Services to the pods that are ready now."""
+        if not self._services or not self.kubelet:
+            return
+        found = list(self._services.objects.values())
+        node_ips = [node.address for node in self.nodes]
+        for service in found:
+            selector = service["spec"].get("selector")
+            ready = self.kubelet.backends(service["metadata"]["namespace"], selector) if selector and not self.killed else ()
+            backends = [Backend(pod.around.netns, services.target_port(service, pod.pod)) for pod in ready if pod.real and pod.around.netns]
+            self.hub.set_backends(self.options.name, services.name_of(service), backends)
+        self.hub.set_doors(self.options.name, [door for service in found for door in services.doors(service, self.addresses, node_ips)])
+
+
+def profile_options(options: ClusterOptions, ca: profiles.CaPair | None) -> profiles.ProfileOptions:
+    """The installation that the lab starts with. Node ports differ between clusters: with kube-proxy replacement before 1.19 equal ones
+    would be answered locally (cilium/cilium #24692), and that is a fault to be asked for."""
+    wanted = profiles.ProfileOptions(
+        cluster_name=options.cilium_name,
+        cluster_id=options.cluster_id,
+        version=options.cilium,
+        kvstoremesh=options.kvstoremesh,
+        service_type=options.service,  # type: ignore[arg-type]
+        node_port=_NODE_PORT + options.index - 1,
+        config_enabled=options.config_enabled,
+        pod_cidr_pool=options.pod_cidr,
+        ca=ca,
+    )
+    return replace(wanted, auth_mode=options.auth_mode)  # type: ignore[arg-type]

@@ -1,0 +1,257 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The life of one pod: volumes, init containers, containers, probes, restarts, end. Containers of the mesh's Deployment are real processes;
+those of all other pods are played: they run and are ready as soon as their volumes are there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tests.lab import probes
+from tests.lab.netns import NetNs
+from tests.lab.played import ETCDCTL, etcd_changes
+from tests.lab.podfiles import AGENT, KUBECONFIG, MESH, PodFiles, PodWorld, environment, role_of
+from tests.lab.podstatus import ContainerState, pod_status
+from tests.lab.processes import Process, contained
+from tests.lab.translate import Probe, readiness, translate
+from tests.lab.volumes import Lookup, VolumeNotReadyError
+
+Object = dict[str, Any]
+_PROBE_EAGERLY = 0.15
+_BACK_OFF, _BACK_OFF_LIMIT = 0.5, 10.0  # a kubelet waits 10 s to 5 min
+_GRACE = 4.0
+_ETCD, _ADMIN = "etcd", "apiserver"  # containers; the second has etcd's admin certificate
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the kubelet gives a pod. ``publish`` takes a changed status, ``tell`` reason and text of an event; ``ready_changed`` is called
+    when the pod becomes ready or not; ``awake`` is set unless the cluster's mesh endpoint is killed."""
+
+    world: PodWorld
+    node: str
+    node_ip: str
+    pod_ip: str
+    netns: NetNs | None
+    lookup: Lookup
+    publish: Callable[[PodRunner], None]
+    tell: Callable[[PodRunner, str, str], None]
+    ready_changed: Callable[[], None]
+    awake: asyncio.Event
+
+
+class PodRunner:
+    """One pod, from its binding to a node until its processes are gone. Event loop only."""
+
+    def __init__(self, pod: Object, around: Surroundings) -> None:
+        self.pod = pod
+        self.around = around
+        self.real = role_of(pod) == MESH
+        self.files = PodFiles(around.world, pod, around.lookup)
+        self.init = [ContainerState(c["name"], c["image"], "PodInitializing") for c in pod["spec"].get("initContainers") or []]
+        waiting = "PodInitializing" if self.init else "ContainerCreating"
+        self.containers = [ContainerState(c["name"], c["image"], waiting) for c in pod["spec"]["containers"]]
+        self.processes: dict[str, Process] = {}
+        self.changes: tuple[str, ...] = ()
+        self.troubles: list[str] = []
+        self.waits_for = ""
+        self._ready = False
+        self._prepared = False
+        self._volumes_changed = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._live())
+        self._task.add_done_callback(self._died)
+
+    @property
+    def ready(self) -> bool:
+        return self._ready and "deletionTimestamp" not in self.pod["metadata"]
+
+    def status(self) -> Object:
+        around = self.around
+        return pod_status(self.pod, self.init, self.containers, host_ip=around.node_ip, pod_ip=around.pod_ip, network=self._prepared)
+
+    def refresh(self) -> None:
+        """Something shown in a volume has changed."""
+        self._volumes_changed.set()
+        if self._prepared:
+            with contextlib.suppress(VolumeNotReadyError):  # as a kubelet: what was there stays
+                self.files.project()
+
+    def kill(self) -> None:
+        """SIGKILL to all processes; they come back when ``awake`` is set."""
+        for process in self.processes.values():
+            process.kill()
+
+    async def end(self) -> None:
+        """Stop all processes (SIGTERM, then SIGKILL) and remove the pod's files."""
+        self._task.cancel()
+        await asyncio.wait([self._task])  # what it may have failed with is among the troubles already
+        grace = min(_GRACE, float(self.pod["spec"].get("terminationGracePeriodSeconds", 30)))
+        await asyncio.gather(*(process.stop(grace) for process in self.processes.values()))
+        self.files.unlist()
+        shutil.rmtree(self.files.folder, ignore_errors=True)
+
+    # Life
+
+    async def _live(self) -> None:
+        self._publish()
+        await self._prepare()
+        if not self.real:
+            self._play()
+            return
+        for spec, state in zip(self.pod["spec"].get("initContainers") or [], self.init, strict=True):
+            await self._run_to_completion(spec, state)
+        async with asyncio.TaskGroup() as group:
+            for spec, state in zip(self.pod["spec"]["containers"], self.containers, strict=True):
+                group.create_task(self._keep_running(spec, state))
+
+    def _died(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception():
+            self.troubles.append(f"pod {self.pod['metadata']['name']}: {task.exception()!r}")
+
+    async def _prepare(self) -> None:
+        """Wait until the volumes and variables can be made, then make them."""
+        while True:
+            self._volumes_changed.clear()
+            try:
+                self.files.project()
+                self.files.write_spec(self.around.netns, self._environments())
+                break
+            except VolumeNotReadyError as error:
+                self._stuck(str(error), "FailedMount")
+            except KeyError as error:
+                for state in self.init or self.containers:
+                    state.waits("CreateContainerConfigError", str(error.args[0]))
+                self._stuck(str(error.args[0]), "Failed")
+            await self._volumes_changed.wait()
+        self._prepared, self.waits_for = True, ""
+
+    def _stuck(self, why: str, reason: str) -> None:
+        """A kubelet tells the reason in an event; the status of a pod whose volumes are missing says only that it is being created."""
+        if why != self.waits_for:
+            self.waits_for = why
+            self.around.tell(self, reason, why)
+        self._publish()
+
+    def _environments(self) -> dict[str, dict[str, str]]:
+        metadata, spec, around = self.pod["metadata"], self.pod["spec"], self.around
+        fields = {
+            "metadata.name": metadata["name"],
+            "metadata.namespace": metadata["namespace"],
+            "metadata.uid": metadata["uid"],
+            "spec.nodeName": around.node,
+            "spec.serviceAccountName": spec.get("serviceAccountName", "default"),
+            "status.podIP": around.pod_ip,
+            "status.hostIP": around.node_ip,
+        }
+        base = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": metadata["name"], "HOME": "/"}
+        if role_of(self.pod) == AGENT:  # what the agent itself would know
+            base |= {"LAB_CLUSTER_NAME": around.world.cluster_name, "LAB_HOST_ALIASES": str(around.world.reads_host_aliases).lower()}
+        containers = [*(spec.get("initContainers") or []), *spec["containers"]]
+        return {container["name"]: environment(container, around.lookup, fields, base) for container in containers}
+
+    def _play(self) -> None:
+        for state in self.init:
+            state.ended_with(0)
+        for state in self.containers:
+            state.started()
+            state.ready = True
+        self._publish()
+
+    def _start(self, spec: Object) -> tuple[Process, tuple[str, ...]]:
+        world = self.around.world
+        variables = self._environments()[spec["name"]]
+        translated = translate(spec.get("args") or [], variables, world.profile, world.binary_version, kubeconfig=KUBECONFIG)
+        self.changes = tuple(dict.fromkeys((*self.changes, *translated.changes)))
+        argv = [*spec["command"], *translated.args]
+        process = Process(spec["name"], contained(self.files.spec, spec["name"], argv), self.files.log(spec["name"]))
+        self.processes[spec["name"]] = process
+        return process, translated.args
+
+    async def _run_to_completion(self, spec: Object, state: ContainerState) -> None:
+        delay = _BACK_OFF
+        while True:
+            await self.around.awake.wait()
+            process, _ = self._start(spec)
+            state.started()
+            self._publish()
+            state.ended_with(await process.wait())
+            assert state.ended is not None
+            if state.ended["exitCode"] == 0:
+                state.ready = True
+                self._publish()
+                return
+            delay = await self._back_off(state, delay)
+
+    async def _keep_running(self, spec: Object, state: ContainerState) -> None:
+        delay = _BACK_OFF
+        while True:
+            await self.around.awake.wait()
+            process, args = self._start(spec)
+            state.started()
+            self._publish()
+            began = asyncio.get_running_loop().time()
+            probe = readiness(args, probes.template_probe(spec), self.around.world.binary_version)
+            watcher = asyncio.create_task(self._watch_readiness(spec, state, probe))
+            try:
+                state.ended_with(await process.wait())
+            finally:
+                watcher.cancel()
+            self._publish()
+            if asyncio.get_running_loop().time() - began > 2 * _BACK_OFF_LIMIT:
+                delay = _BACK_OFF
+            delay = await self._back_off(state, delay)
+
+    async def _back_off(self, state: ContainerState, delay: float) -> float:
+        """Wait before a restart; returns the next delay. After a kill the way back is free at once."""
+        self._publish()
+        if self.around.awake.is_set():
+            state.waits("CrashLoopBackOff", f"back-off {delay:g}s restarting failed container")
+            self._publish()
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _BACK_OFF_LIMIT)
+        state.restarts += 1
+        return delay
+
+    async def _watch_readiness(self, spec: Object, state: ContainerState, probe: Probe | None) -> None:
+        """Ask often until it is ready, then as often as the template says; as many failures in a row as it says make it unready."""
+        settings = spec.get("readinessProbe") or {}
+        period, limit = float(settings.get("periodSeconds", 10)), int(settings.get("failureThreshold", 3))
+        netns, failures = self.around.netns, 0
+        while True:
+            good = probe is None or (netns is not None and await probes.holds(netns, probe))
+            if good and not state.ready and spec["name"] == _ETCD:
+                await self._play_etcd()
+            failures = 0 if good else failures + 1
+            if good != state.ready and (good or failures >= limit):
+                state.ready = good
+                self._publish()
+            await asyncio.sleep(period if state.ready else _PROBE_EAGERLY)
+
+    async def _play_etcd(self) -> None:
+        """Bring users and roles of a fresh mesh etcd to what the profile's version would have made of them; once, as they are on disk
+        then."""
+        world = self.around.world
+        stages = etcd_changes(world.cluster_name, world.profile, world.binary_version)
+        if not stages or "etcd" in self.files.played:
+            return
+        self.files.played["etcd"] = (
+            f"etcd user local-{world.cluster_name}, ranges of roles local and remote (chart {world.profile}, binary {world.binary_version})"
+        )
+        log = self.files.log("etcd-played")
+        for stage in stages:
+            calls = [Process("etcdctl", contained(self.files.spec, _ADMIN, [*ETCDCTL, *command]), log) for command in stage]
+            codes = await asyncio.gather(*(call.wait() for call in calls))
+            if any(codes):
+                self.troubles.append(f"etcdctl in {self.pod['metadata']['name']} failed: {calls[0].last_lines()}")
+
+    def _publish(self) -> None:
+        ready = all(state.ready for state in self.containers)
+        if ready != self._ready:
+            self._ready = ready
+            self.around.ready_changed()
+        self.around.publish(self)
