@@ -1,0 +1,280 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What was observed in a cluster: frozen values, no behaviour that does I/O, and never a private key.
+
+Certificates are public and are held parsed; keys of Secrets are held as SHA-256 digests. The values themselves, where a later step
+must copy one, travel apart from the facts in ``secrets.SecretStore``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificateFacts:
+    """One X.509 certificate. Times are aware UTC; digests are lower-case hex."""
+
+    common_name: str
+    issuer: str  # RFC 4514
+    fingerprint: str  # SHA-256 of the DER form
+    public_key: str  # SHA-256 of the SubjectPublicKeyInfo
+    subject_key_id: str | None
+    authority_key_id: str | None
+    not_before: datetime
+    not_after: datetime
+    dns_names: tuple[str, ...] = ()
+    ip_addresses: tuple[str, ...] = ()
+    is_ca: bool = False
+    server_auth: bool = True  # no extended key usage extension means both
+    client_auth: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsSecretFacts:
+    """One of Cilium's TLS Secrets (keys ``ca.crt``, ``tls.crt``, ``tls.key``), or that it is missing."""
+
+    name: str
+    present: bool = False
+    missing_keys: tuple[str, ...] = ()  # of the three, those absent or empty
+    problem: str = ""  # "" or why a part cannot be parsed, e.g. "tls.crt is not a PEM certificate"
+    certificate: CertificateFacts | None = None  # first certificate of tls.crt
+    intermediates: tuple[CertificateFacts, ...] = ()  # the others of tls.crt
+    ca: tuple[CertificateFacts, ...] = ()  # certificates of ca.crt
+    key_matches: bool | None = None  # tls.key belongs to tls.crt; None when either is missing
+    chain_valid: bool | None = None  # tls.crt chains to a certificate of ca.crt by signature (validity times are not looked at)
+    digests: Mapping[str, str] = field(default_factory=dict)  # SHA-256 hex of each key's bytes
+    owner: str = ""  # "Helm", "cert-manager", "certgen", a field manager's name, or ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaSecretFacts:
+    """Secret ``cilium-ca``. ``certificates`` come from ``ca.crt``, else from ``tls.crt`` (cert-manager's form)."""
+
+    present: bool = False
+    problem: str = ""
+    certificates: tuple[CertificateFacts, ...] = ()
+    has_key: bool = False
+    key_matches: bool | None = None
+    digest: str = ""  # SHA-256 hex of the certificate bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretKeyFacts:
+    """One key of ``cilium-clustermesh`` or ``cilium-kvstoremesh``."""
+
+    digest: str  # SHA-256 hex of the value
+    managers: tuple[str, ...] = ()  # field managers that own the key, sorted
+    config: str | None = None  # the text, only where it is an etcd client configuration ("endpoints:") without user name or password
+    certificate: CertificateFacts | None = None  # only for "*.etcd-client.crt" and "*.etcd-client-ca.crt"
+    certificate_key_matches: bool | None = None  # for "*.etcd-client.crt": the sibling ".key" belongs to it
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerSecretFacts:
+    """Secret ``cilium-clustermesh`` or ``cilium-kvstoremesh``."""
+
+    name: str
+    present: bool = False
+    uid: str = ""
+    resource_version: str = ""
+    keys: Mapping[str, SecretKeyFacts] = field(default_factory=dict)
+    managers: tuple[str, ...] = ()  # every field manager of the object
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteUsersFacts:
+    """ConfigMap ``clustermesh-remote-users``. ``users`` maps user name to role, in the order of the file."""
+
+    present: bool = False
+    uid: str = ""
+    resource_version: str = ""
+    users: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""  # "" or why users.yaml cannot be parsed
+    text: str = ""  # users.yaml as read
+    managers: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostAlias:
+    """One entry of a pod template's hostAliases, with the field managers that own it."""
+
+    ip: str
+    hostnames: tuple[str, ...]
+    managers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadFacts:
+    """DaemonSet ``cilium`` or Deployment ``clustermesh-apiserver``."""
+
+    kind: str
+    name: str
+    generation: int = 0
+    observed_generation: int = 0
+    desired: int = 0  # replicas or desiredNumberScheduled
+    ready: int = 0
+    updated: int = 0
+    containers: Mapping[str, str] = field(default_factory=dict)  # name -> image
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # container -> args
+    environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # container -> plain env values
+    host_aliases: tuple[HostAlias, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceFacts:
+    """Service ``clustermesh-apiserver``."""
+
+    type: str
+    cluster_ip: str = ""
+    port: int = 2379
+    node_port: int | None = None
+    ingress_ips: tuple[str, ...] = ()
+    ingress_hostnames: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeFacts:
+    name: str
+    ready: bool
+    internal_ips: tuple[str, ...] = ()
+    external_ips: tuple[str, ...] = ()
+    pod_cidrs: tuple[str, ...] = ()  # Node.spec.podCIDRs
+    allocated_cidrs: tuple[str, ...] = ()  # CiliumNode.spec.ipam, cluster-pool and multi-pool
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodFacts:
+    """A pod of the agents or of clustermesh-apiserver."""
+
+    name: str
+    node: str
+    ready: bool
+    phase: str
+    containers: tuple[str, ...] = ()
+    waiting: str = ""  # "container: reason" of the first container that waits, or ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterFacts:
+    """Everything known of one cluster. ``host`` is the inventory name; ``name`` and ``id`` are Cilium's own."""
+
+    host: str
+    uid: str  # uid of Namespace kube-system: the same uid means the same cluster
+    namespace: str  # where Cilium runs
+    endpoint_override: str = ""  # "HOST:PORT" from the inventory
+    kubernetes_version: str = ""
+    config: Mapping[str, str] | None = None  # data of ConfigMap cilium-config; None: there is none
+    config_labels: Mapping[str, str] = field(default_factory=dict)
+    config_annotations: Mapping[str, str] = field(default_factory=dict)
+    agent: WorkloadFacts | None = None
+    apiserver: WorkloadFacts | None = None
+    service: ServiceFacts | None = None
+    nodes: tuple[NodeFacts, ...] = ()
+    agent_pods: tuple[PodFacts, ...] = ()
+    apiserver_pods: tuple[PodFacts, ...] = ()
+    ca: CaSecretFacts = field(default_factory=CaSecretFacts)
+    server_cert: TlsSecretFacts = field(default_factory=lambda: TlsSecretFacts(name="clustermesh-apiserver-server-cert"))
+    remote_cert: TlsSecretFacts = field(default_factory=lambda: TlsSecretFacts(name="clustermesh-apiserver-remote-cert"))
+    local_cert: TlsSecretFacts = field(default_factory=lambda: TlsSecretFacts(name="clustermesh-apiserver-local-cert"))
+    admin_cert: TlsSecretFacts = field(default_factory=lambda: TlsSecretFacts(name="clustermesh-apiserver-admin-cert"))
+    clustermesh: PeerSecretFacts = field(default_factory=lambda: PeerSecretFacts(name="cilium-clustermesh"))
+    kvstoremesh: PeerSecretFacts = field(default_factory=lambda: PeerSecretFacts(name="cilium-kvstoremesh"))
+    users: RemoteUsersFacts = field(default_factory=RemoteUsersFacts)
+
+    @property
+    def name(self) -> str:
+        """``cluster-name`` of cilium-config; "" when unset."""
+        return (self.config or {}).get("cluster-name", "")
+
+    @property
+    def id(self) -> int | None:
+        """``cluster-id``; None when it is not a number. Unset means 0, as Cilium reads it."""
+        text = (self.config or {}).get("cluster-id", "0") or "0"
+        return int(text) if text.isascii() and text.isdecimal() else None
+
+    @property
+    def runs_kvstoremesh(self) -> bool:
+        """Is there a container named kvstoremesh? The same test that the cilium CLI makes."""
+        return self.apiserver is not None and "kvstoremesh" in self.apiserver.containers
+
+    @property
+    def users_enabled(self) -> bool:
+        """Does clustermesh-apiserver read per-peer users (auth modes migration and cluster)?"""
+        arguments = self.apiserver.arguments.get("apiserver", ()) if self.apiserver else ()
+        return any(a == "--cluster-users-enabled" or a == "--cluster-users-enabled=true" for a in arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObserveFailure:
+    """A cluster that could not be observed. ``code`` is the code of the error class (errors.py)."""
+
+    host: str
+    code: str
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkFacts:
+    """What one reader (kvstoremesh, or one agent) of ``cluster`` says of its ``peer``.
+
+    Field names follow Cilium's status (api/v1/models, RemoteCluster).
+    """
+
+    cluster: str  # inventory name
+    peer: str  # inventory name
+    reader: str  # "kvstoremesh" or "agent"
+    pod: str  # pod that answered
+    node: str = ""
+    known: bool = False  # the reader lists the peer at all
+    ready: bool = False
+    connected: bool = False
+    status: str = ""  # the reader's own text
+    config_required: bool | None = None
+    config_retrieved: bool | None = None
+    cluster_id: int | None = None
+    synced: Mapping[str, bool] = field(default_factory=dict)
+    failures: int = 0
+    last_failure: str = ""
+    stage_hint: str = ""  # a stage (status.py) proven by a troubleshoot run, e.g. "tls"
+    error: str = ""  # the last error, redacted and in one line
+    source: str = ""  # "metrics", "exec", "port-forward": how it was read
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderFacts:
+    """Whether the readers of one cluster could be asked at all."""
+
+    cluster: str
+    links: tuple[LinkFacts, ...] = ()
+    agents_total: int = 0  # agent pods that should run (DaemonSet desired)
+    agents_asked: int = 0
+    problems: tuple[str, ...] = ()  # why a reader could not be asked, one sentence each
+
+
+def as_data(value: Any) -> Any:
+    """Facts as plain JSON-able data: dataclass -> dict, datetime -> ISO 8601, tuple -> list."""
+    from dataclasses import fields, is_dataclass
+
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: as_data(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): as_data(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list, frozenset, set)):
+        items = sorted(value) if isinstance(value, (set, frozenset)) else value
+        return [as_data(v) for v in items]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value
