@@ -1,0 +1,282 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""One Kubernetes cluster: a small client over urllib3, for the dozen requests that a mesh needs.
+
+Not the typed client of the ``kubernetes`` package: it hides field ownership behind models, quotes bodies in its errors, and wants keys
+in files for as long as it may connect. What is taken from it is what users configure: the kubeconfig loader (``kube_credentials``).
+
+All paths are absolute API paths, e.g. ``/api/v1/namespaces/kube-system/secrets/cilium-ca``. Every failure is an error of ``errors.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlencode
+
+from .errors import ServerRefused, Unreachable
+from .kube_credentials import Credentials, load_credentials
+from .kube_errors import Request, Server, from_answer, from_transport
+from .kube_stream import ExecResult, run_exec, run_forward
+from .libraries import optional, require
+
+if TYPE_CHECKING:
+    import urllib3
+else:
+    urllib3 = optional("urllib3")
+
+__all__ = ["Cluster", "ClusterAccess", "ExecResult", "Object", "Timeouts", "open_cluster"]
+
+Object = dict[str, Any]
+Objects = list[Object]
+
+PAGE: Final = 500  # objects per page of a list; what kubectl uses
+RETRY_AFTER: Final = 5.0  # seconds
+ANSWER_LIMIT: Final = 64 * 1024 * 1024  # bytes; the largest etcd object is 1.5 MiB, a page of nodes some 10 MiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterAccess:
+    """Where a cluster is and who we are there, as the inventory says it."""
+
+    host: str  # inventory name
+    kubeconfig: str | Mapping[str, Any] | None  # path, parsed document, or None: default kubeconfig (with a context) or in-cluster
+    context: str | None
+    namespace: str = "kube-system"  # where Cilium runs
+    endpoint_override: str = ""  # "HOST:PORT" of the mesh endpoint
+
+    def __repr__(self) -> str:
+        return f"<ClusterAccess of {self.host}>"  # a parsed kubeconfig holds keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeouts:
+    """Seconds. ``read`` is the longest silence, not the length of the whole answer."""
+
+    connect: float = 5.0
+    read: float = 20.0
+
+
+class Cluster:
+    """An open cluster. Thread-safe; connections are kept alive until ``close``.
+
+    ``requests`` counts what was asked, as "verb resource" in the words of RBAC ("get secrets", "list nodes"); retries are not counted.
+    """
+
+    def __init__(self, access: ClusterAccess, credentials: Credentials, *, timeouts: Timeouts, connections: int) -> None:
+        self.host = access.host
+        self.namespace = access.namespace
+        self.requests: Counter[str] = Counter()
+        self._credentials = credentials
+        self._timeouts = timeouts
+        self._server = Server(
+            cluster=access.host,
+            address=credentials.address,
+            proxied=credentials.proxy is not None,
+            client_certificate_ends=credentials.client_certificate_ends,
+        )
+        self._pool = _pool(credentials, timeouts, connections)
+        self._count = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.host}>"
+
+    def close(self) -> None:
+        """Close the connections. The object can be used again; it then opens new ones."""
+        self._pool.clear()
+
+    def get(self, path: str) -> Object | None:
+        """One object; None when there is none (404), or no such resource."""
+        return self._json("GET", path, accept_absent=True)
+
+    def list(self, path: str, *, label_selector: str = "") -> Objects:
+        """All objects of a collection, page by page; [] when there is no such resource (404: its CRD is not installed)."""
+        query = {"limit": str(PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
+        found: Objects = []
+        while True:
+            body = self._json("GET", path, query=query, accept_absent=True)
+            if body is None:
+                return []
+            found += body.get("items") or []
+            token = (body.get("metadata") or {}).get("continue")
+            if not token:
+                return found
+            query["continue"] = token
+
+    def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
+        """POST to a collection. WriteConflict when the object exists."""
+        return self._written("POST", path, query={"fieldManager": manager}, body=body)
+
+    def apply(self, path: str, body: Mapping[str, Any], *, manager: str, dry_run: bool = False) -> Object:
+        """Server-side apply, never with force. WriteConflict names the managers that own what we would write, and the fields."""
+        query = {"fieldManager": manager, "force": "false"} | ({"dryRun": "All"} if dry_run else {})
+        return self._written("PATCH", path, query=query, body=body, media="application/apply-patch+yaml")
+
+    def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str, dry_run: bool = False) -> Object:
+        """JSON merge patch (RFC 7386). With ``metadata.resourceVersion`` in ``body``: WriteConflict when the object changed since."""
+        query = {"fieldManager": manager} | ({"dryRun": "All"} if dry_run else {})
+        return self._written("PATCH", path, query=query, body=body, media="application/merge-patch+json")
+
+    def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None:
+        """Delete one object; nothing happens when it is gone already. WriteConflict when it is not the one that was meant."""
+        conditions = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
+        body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        self._json("DELETE", path, body=body | ({"preconditions": conditions} if conditions else {}), accept_absent=True)
+
+    def get_text(self, path: str, *, timeout: float = 5.0) -> str:
+        """Text from a pod through ``pods/proxy``, ``timeout`` in seconds. Not retried: a pod that does not answer is asked another way."""
+        limit = urllib3.Timeout(connect=self._timeouts.connect, read=timeout)
+        data = self._request("GET", path, timeout=limit, retries=urllib3.Retry(total=False))[1]
+        return data.decode("utf-8", "replace")
+
+    def exec(self, pod: str, container: str, command: Sequence[str], *, timeout: float = 10.0) -> ExecResult:
+        """Run a command in a pod of ``namespace`` and wait for its end. Unreachable when it has not ended after ``timeout`` seconds."""
+        path = self._pod(pod) + "/exec"
+        self._counted(Request.of("GET", path))
+        return run_exec(self._credentials, self._server, path, container, command, connect=self._timeouts.connect, timeout=timeout)
+
+    def forward_get(self, pod: str, port: int, path: str, *, timeout: float = 10.0) -> str:
+        """Body of ``GET http://localhost:port/path`` inside a pod of ``namespace``, through a port-forward. ServerRefused outside 2xx."""
+        where = self._pod(pod) + "/portforward"
+        self._counted(Request.of("GET", where))
+        return run_forward(self._credentials, self._server, where, port, path, connect=self._timeouts.connect, timeout=timeout)
+
+    def _pod(self, pod: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{pod}"
+
+    def _counted(self, request: Request) -> Request:
+        with self._count:
+            self.requests[f"{request.verb} {request.resource or request.name}"] += 1
+        return request
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        media: str = "application/json",
+        accept_absent: bool = False,
+    ) -> Object | None:
+        """The decoded object; None for 404 where that is accepted (its body is plain text when the resource itself is not served)."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        status, data = self._request(method, target, body=body, media=media, accept=(404,) if accept_absent else ())
+        if status == 404:
+            return None
+        decoded = _decoded(data)
+        if not isinstance(decoded, dict):
+            raise ServerRefused(f"The API server's answer to {Request.of(method, path)} is not an object.", cluster=self.host)
+        return decoded
+
+    def _written(
+        self, method: str, path: str, *, query: Mapping[str, str], body: Mapping[str, Any], media: str = "application/json"
+    ) -> Object:
+        written = self._json(method, path, query=query, body=body, media=media)
+        return {} if written is None else written
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        media: str = "application/json",
+        timeout: urllib3.Timeout | None = None,
+        retries: urllib3.Retry | None = None,
+        accept: tuple[int, ...] = (),
+    ) -> tuple[int, bytes]:
+        request = self._counted(Request.of(method, path))
+        headers = {"accept": "application/json, */*", "content-type": media, **self._credentials.headers()}
+        kwargs: dict[str, Any] = {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            answer = self._pool.request(
+                method, self._credentials.server + path, body=content, headers=headers, preload_content=False, redirect=False, **kwargs
+            )
+            data = answer.read(ANSWER_LIMIT + 1)
+            answer.release_conn()
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            wait = timeout.read_timeout if timeout else None
+            seconds = float(wait) if isinstance(wait, (int, float)) else self._timeouts.read
+            raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds) from None
+        if len(data) > ANSWER_LIMIT:
+            answer.close()
+            raise Unreachable(f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB.", cluster=self.host)
+        if 200 <= answer.status < 300 or answer.status in accept:
+            return answer.status, data
+        raise from_answer(self._server, request, answer.status, _decoded(data))
+
+
+def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, connections: int = 8) -> Cluster:
+    """Load the credentials (this may run an exec plugin) and make a client. Contacts no API server yet.
+
+    ``connections`` is how many are kept alive: as many as threads that will use the cluster at once. Raises CredentialsInvalid,
+    or MissingLibrary.
+    """
+    require()
+    credentials = load_credentials(access.host, access.kubeconfig, access.context)
+    return Cluster(access, credentials, timeouts=timeouts or Timeouts(), connections=connections)
+
+
+class _Retry(urllib3.Retry):
+    """Waits no longer than RETRY_AFTER, whatever a server asks for. urllib3's own ``retry_after_max`` is younger than 2.0."""
+
+    def parse_retry_after(self, retry_after: str) -> float:
+        return min(super().parse_retry_after(retry_after), RETRY_AFTER)
+
+
+def _pool(credentials: Credentials, timeouts: Timeouts, connections: int) -> urllib3.PoolManager:
+    settings: dict[str, Any] = {
+        "maxsize": connections,
+        "timeout": urllib3.Timeout(connect=timeouts.connect, read=timeouts.read),
+        # urllib3 retries a connection that was never made for every method, an answer only for those named: a write is sent at most once.
+        "retries": _Retry(
+            total=3,
+            connect=1,
+            read=1,
+            status=3,
+            redirect=0,
+            other=0,
+            allowed_methods=("GET",),
+            status_forcelist=(429, 500, 502, 503, 504),
+            backoff_factor=0.2,
+            backoff_max=2.0,
+            raise_on_status=False,
+        ),
+    }
+    if credentials.tls is not None:
+        settings["ssl_context"] = credentials.tls
+        settings["server_hostname"] = credentials.tls_server_name
+    if credentials.proxy is None:
+        return urllib3.PoolManager(**settings)
+    if credentials.proxy.startswith("socks"):
+        return _socks(credentials, settings)
+    user = urllib3.util.parse_url(credentials.proxy).auth
+    return urllib3.ProxyManager(credentials.proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if user else None, **settings)
+
+
+def _socks(credentials: Credentials, settings: dict[str, Any]) -> urllib3.PoolManager:
+    try:
+        from urllib3.contrib.socks import SOCKSProxyManager  # needs PySocks, which few have
+    except ImportError:
+        raise Unreachable("The kubeconfig names a SOCKS proxy.", remedy="Install PySocks.", cluster=credentials.cluster) from None
+    return SOCKSProxyManager(credentials.proxy or "", **settings)
+
+
+def _decoded(data: bytes) -> Any:
+    """JSON, or None."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

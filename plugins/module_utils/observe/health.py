@@ -1,0 +1,200 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Are the links up? Asked of those that use them: kvstoremesh and the agents of a cluster. Nothing is concluded from Secrets being there.
+
+kvstoremesh: its metrics through pods/proxy; where these do not answer, or do not call every peer ready, its JSON status by exec, else by
+port-forward (its API listens on the pod's localhost). Agents: ``cilium status -o json`` by exec, since their metrics are off by default.
+For peers whose configuration was not retrieved ``troubleshoot`` tells dialling, TLS and authorisation apart: a reader that etcd lets in
+but allows nothing calls itself connected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..errors import ClusterError, ServerRefused
+from ..facts import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
+from ..kube import Cluster, ExecResult
+from .link_status import agent_statuses, kvstoremesh_statuses, link_from_status
+from .metrics import PeerMetrics, parse_metrics
+from .pods import AGENT, APISERVER, pod_facts
+from .reads import pods_read
+from .troubleshoot import Hint, parse_troubleshoot
+
+AGENTS_ASKED: Final = 20  # at most; in larger clusters a sample that holds every agent that is not ready
+AT_ONCE: Final = 8
+TROUBLESHOOT_AGENTS: Final = 3  # pods; each try costs seconds
+TROUBLESHOOT_PEERS: Final = 8
+TROUBLESHOOT_SECONDS: Final = 2  # per peer; kept short because it is part of every poll
+METRICS_PORT: Final = 9964  # --prometheus-serve-addr of kvstoremesh in every chart
+API_PORT: Final = 9889  # --api-serve-addr of kvstoremesh, its default
+_CLUSTER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # what may stand in a command line
+
+_KVSTOREMESH = ("kvstoremesh", "/usr/bin/clustermesh-apiserver", "kvstoremesh-dbg")
+_AGENT = ("cilium-agent", "cilium")  # since 1.15 a link to cilium-dbg; what the cilium CLI calls
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    """What one pod said: its links, or why there are none."""
+
+    links: tuple[LinkFacts, ...] = ()
+    problem: str = ""
+
+
+def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str]) -> ReaderFacts:
+    """Ask the readers of ``cluster`` about ``peers`` (inventory name -> Cilium's name).
+
+    Pods are listed afresh, so that it may be called again while workloads roll out. Raises nothing: what cannot be asked is a problem in
+    the result. Requests: one list, one per pod of clustermesh-apiserver and one per agent, more only while a peer is not ready.
+    """
+    try:
+        listed = pods_read(facts.namespace).run(cluster)
+    except ClusterError as error:
+        return ReaderFacts(cluster=facts.host, problems=(error.message,))
+    agents = pod_facts(listed, AGENT)
+    asked = _sample(agents)
+    meshes = _mesh_pods(pod_facts(listed, APISERVER)) if facts.runs_kvstoremesh else ()
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        mesh_answers = [pool.submit(_ask_kvstoremesh, cluster, facts.host, pod, peers) for pod in meshes]
+        agent_answers = [pool.submit(_ask_agent, cluster, facts, pod, peers, i < TROUBLESHOOT_AGENTS) for i, pod in enumerate(asked)]
+        answers = [future.result() for future in (*mesh_answers, *agent_answers)]
+    problems = [answer.problem for answer in answers if answer.problem]
+    if facts.runs_kvstoremesh and not meshes:
+        problems.insert(0, "No pod of Deployment clustermesh-apiserver runs.")
+    if not asked:
+        problems.append("No pod of DaemonSet cilium runs.")
+    return ReaderFacts(
+        cluster=facts.host,
+        links=tuple(link for answer in answers for link in answer.links),
+        agents_total=max(len(agents), facts.agent.desired if facts.agent else 0),
+        agents_asked=len(asked),
+        problems=tuple(problems),
+    )
+
+
+def _mesh_pods(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
+    """The ready ones, else those that run at all: 1.15 has no readiness probe, and while it starts a pod can already tell its status."""
+    running = [pod for pod in pods if pod.phase == "Running"]
+    return tuple([pod for pod in running if pod.ready] or running)
+
+
+def _sample(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
+    """Every running agent that is not ready, then ready ones evenly spread over the names, AGENTS_ASKED in all."""
+    running = [pod for pod in pods if pod.phase == "Running"]
+    chosen = [pod for pod in running if not pod.ready][:AGENTS_ASKED]
+    ready = [pod for pod in running if pod.ready]
+    room = min(AGENTS_ASKED - len(chosen), len(ready))
+    return (*chosen, *(ready[i * len(ready) // room] for i in range(room)))
+
+
+def _ask_kvstoremesh(cluster: Cluster, host: str, pod: PodFacts, peers: Mapping[str, str]) -> _Answer:
+    blanks = [(LinkFacts(cluster=host, peer=peer, reader="kvstoremesh", pod=pod.name, node=pod.node), name) for peer, name in peers.items()]
+    metrics = _metrics(cluster, pod)
+    if metrics is not None and all(name in metrics and metrics[name].ready for name in peers.values()):
+        return _Answer(links=tuple(_link_from_metrics(link, metrics.get(name)) for link, name in blanks))
+    try:
+        output, source = _kvstoremesh_status(cluster, pod)
+        statuses = kvstoremesh_statuses(output)
+    except ClusterError as error:
+        if metrics is not None:
+            return _Answer(links=tuple(_link_from_metrics(link, metrics.get(name)) for link, name in blanks))
+        return _Answer(problem=f"kvstoremesh in pod {pod.name} cannot be asked: {error.message}")
+    if statuses is None:
+        return _Answer(problem=f"kvstoremesh in pod {pod.name} answers its status in a form that is not known.")
+    links = [(link_from_status(replace(link, source=source), statuses.get(name)), name) for link, name in blanks]
+    return _Answer(links=_with_hints(cluster, pod, (*_KVSTOREMESH, "troubleshoot"), links, _stuck))
+
+
+def _metrics(cluster: Cluster, pod: PodFacts) -> dict[str, PeerMetrics] | None:
+    """None when they cannot be had: not every control plane reaches the pod network."""
+    try:
+        return parse_metrics(cluster.get_text(f"/api/v1/namespaces/{cluster.namespace}/pods/{pod.name}:{METRICS_PORT}/proxy/metrics"))
+    except ClusterError:
+        return None
+
+
+def _link_from_metrics(link: LinkFacts, found: PeerMetrics | None) -> LinkFacts:
+    if found is None:
+        return replace(link, source="metrics")
+    return replace(
+        link,
+        source="metrics",
+        known=True,
+        ready=found.ready,
+        connected=found.ready,  # ready implies it; that a peer which is not ready is connected, the gauges do not tell
+        failures=found.failures,
+        last_failure=found.last_failure,
+    )
+
+
+def _kvstoremesh_status(cluster: Cluster, pod: PodFacts) -> tuple[str, str]:
+    """(JSON, how it was read). Raises ClusterError when both ways fail: the error of exec, the first of the two."""
+    container, *command = _KVSTOREMESH
+    try:
+        return _output(cluster.exec(pod.name, container, [*command, "status", "-o", "json"])), "exec"
+    except ClusterError as error:
+        try:
+            return cluster.forward_get(pod.name, API_PORT, "/v1/cluster"), "port-forward"
+        except ClusterError:
+            raise error from None
+
+
+def _ask_agent(cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapping[str, str], troubleshoot: bool) -> _Answer:
+    container, *command = _AGENT
+    where = f"The agent in pod {pod.name} on node {pod.node}"
+    try:
+        statuses = agent_statuses(_output(cluster.exec(pod.name, container, [*command, "status", "-o", "json"])))
+    except ClusterError as error:
+        return _Answer(problem=f"{where} cannot be asked: {error.message}")
+    if statuses is None:
+        return _Answer(problem=f"{where} answers its status in a form that is not known.")
+    links = []
+    for peer, name in peers.items():
+        blank = LinkFacts(cluster=facts.host, peer=peer, reader="agent", pod=pod.name, node=pod.node, source="exec")
+        links.append((link_from_status(blank, statuses.get(name)), name))
+    if not troubleshoot:
+        return _Answer(links=tuple(link for link, name in links))
+    # Behind kvstoremesh an agent that is connected waits for kvstoremesh, which is asked itself.
+    doubtful = _unconnected if facts.runs_kvstoremesh else _stuck
+    return _Answer(links=_with_hints(cluster, pod, (*_AGENT, "troubleshoot", "clustermesh"), links, doubtful))
+
+
+def _unconnected(link: LinkFacts) -> bool:
+    return link.known and not link.connected
+
+
+def _stuck(link: LinkFacts) -> bool:
+    return link.known and not link.ready and not link.config_retrieved
+
+
+def _output(result: ExecResult) -> str:
+    """Raises ServerRefused with the exit code alone: what the command wrote is not ours to repeat."""
+    if result.exit_code != 0:
+        raise ServerRefused(f"its status command ended with exit code {result.exit_code}.")
+    return result.stdout
+
+
+def _with_hints(
+    cluster: Cluster, pod: PodFacts, program: Sequence[str], links: Sequence[tuple[LinkFacts, str]], doubtful: Callable[[LinkFacts], bool]
+) -> tuple[LinkFacts, ...]:
+    """The links, the doubtful ones with the step that fails. Best effort: without an answer they stay as they are."""
+    names = [name for link, name in links if doubtful(link) and _CLUSTER_NAME.fullmatch(name)][:TROUBLESHOOT_PEERS]
+    if not names:
+        return tuple(link for link, name in links)
+    container, *command = program
+    seconds = (TROUBLESHOOT_SECONDS + 1) * len(names) + 2
+    try:
+        result = cluster.exec(pod.name, container, [*command, f"--timeout={TROUBLESHOOT_SECONDS}s", *names], timeout=float(seconds))
+        hints = parse_troubleshoot(result.stdout)
+    except ClusterError:
+        hints = {}
+    nothing = Hint()
+    return tuple(
+        replace(link, stage_hint=hints.get(name, nothing).stage, error=hints.get(name, nothing).error) if name in names else link
+        for link, name in links
+    )

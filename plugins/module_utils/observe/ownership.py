@@ -1,0 +1,61 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Who owns what, from ``metadata.managedFields``.
+
+fieldsV1 is a tree: ``f:name`` is a field, ``k:{"ip":"10.0.0.1"}`` an item of a list with keys, ``.`` the thing itself
+(sigs.k8s.io/structured-merge-diff). An entry of a subresource (status) owns none of the fields asked for here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .objects import items, mapping, text
+
+
+def managers(value: Any) -> tuple[str, ...]:
+    """Every field manager of the object, sorted."""
+    return tuple(sorted({text(entry, "manager") for entry in items(value, "metadata", "managedFields")} - {""}))
+
+
+def owners_of_fields(value: Any, *path: str) -> dict[str, tuple[str, ...]]:
+    """Field name -> managers that own it, for the fields under ``path``; e.g. ``owners_of_fields(secret, "data")``."""
+    return _owners(value, path, _field_name)
+
+
+def owners_of_items(value: Any, *path: str, key: str) -> dict[str, tuple[str, ...]]:
+    """Value of ``key`` -> managers that own that item, for the keyed list under ``path``."""
+
+    def name(entry: str) -> str | None:
+        return _item_key(entry, key)
+
+    return _owners(value, path, name)
+
+
+def _owners(value: Any, path: tuple[str, ...], name: Any) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for entry in items(value, "metadata", "managedFields"):
+        manager = text(entry, "manager")
+        tree: Mapping[str, Any] = mapping(entry, "fieldsV1", *(f"f:{step}" for step in path))
+        for field in tree:
+            owned = name(field)
+            if manager and owned is not None:
+                found.setdefault(owned, set()).add(manager)
+    return {owned: tuple(sorted(by)) for owned, by in found.items()}
+
+
+def _field_name(entry: str) -> str | None:
+    return entry[2:] if entry.startswith("f:") else None
+
+
+def _item_key(entry: str, key: str) -> str | None:
+    if not entry.startswith("k:"):
+        return None
+    try:
+        keys = json.loads(entry[2:])
+    except ValueError:
+        return None
+    found = keys.get(key) if isinstance(keys, dict) else None
+    return found if isinstance(found, str) else None

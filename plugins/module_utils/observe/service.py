@@ -1,0 +1,30 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Service ``clustermesh-apiserver``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..facts import ServiceFacts
+from .objects import annotations_of, items, labels_of, number, text
+
+
+def service_facts(value: Any) -> ServiceFacts | None:
+    """The port is the one named ``apiserv`` (all charts), else the first, as the cilium CLI takes it."""
+    if value is None:
+        return None
+    ports = items(value, "spec", "ports")
+    port: Mapping[str, Any] = next((p for p in ports if text(p, "name") == "apiserv"), ports[0] if ports else {})
+    ingress = items(value, "status", "loadBalancer", "ingress")
+    return ServiceFacts(
+        type=text(value, "spec", "type") or "ClusterIP",
+        cluster_ip=text(value, "spec", "clusterIP"),
+        port=number(port, "port") or 2379,
+        node_port=number(port, "nodePort") or None,
+        ingress_ips=tuple(text(i, "ip") for i in ingress if text(i, "ip")),
+        ingress_hostnames=tuple(text(i, "hostname") for i in ingress if text(i, "hostname")),
+        labels=labels_of(value),
+        annotations=annotations_of(value),
+    )

@@ -1,0 +1,65 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What stands between a reader and its peer, from the words of ``troubleshoot`` (Cilium 1.15 and newer).
+
+The status of a peer that is not connected says only "Waiting for initial connection to be established"; ``kvstoremesh-dbg
+troubleshoot`` and ``cilium troubleshoot clustermesh`` try each step by themselves and say which one fails. Phrases:
+pkg/kvstore/etcd_debug.go and cilium-dbg/cmd/troubleshoot_clustermesh.go; a phrase that is not known proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ..redact import one_line
+
+_CLUSTER: Final = re.compile(r'^Cluster "([^"\n]{1,63})":$', re.MULTILINE)
+_FAILED: Final = re.compile(r"^\s*❌ (.*)$", re.MULTILINE)
+_CONNECTED: Final = "✅ Etcd connection successfully established"
+_NO_ANSWER: Final = ("deadline exceeded", "i/o timeout", "EOF", "reset by peer", "broken pipe", "connection refused")
+
+# (phrase, stage) in the order in which a connection is made; of several endpoints the one that came furthest counts.
+_PHRASES: Final = (
+    ("Configuration not found", "secret_not_projected"),
+    ("Cannot parse endpoint", "dialling"),
+    ("No available endpoints", "dialling"),
+    ("Cannot resolve hostname", "dialling"),
+    ("Cannot establish TCP connection", "dialling"),
+    ("Cannot establish TLS connection", "tls"),
+    ("TLS client authentication failed", "tls"),
+    ("Failed to retrieve key from etcd", "authorisation"),
+)
+_ORDER: Final = ("", "secret_not_projected", "dialling", "tls", "authorisation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hint:
+    """The step that failed (a stage's name in ``status``), and the reader's sentence about it. Both "" when nothing is proven."""
+
+    stage: str = ""
+    error: str = ""
+
+
+def parse_troubleshoot(output: str) -> dict[str, Hint]:
+    """By the peer's Cilium name. A peer that was reached in the meantime has an empty hint."""
+    parts = _CLUSTER.split(output[: 1024 * 1024])
+    return {name: _hint(section) for name, section in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _hint(section: str) -> Hint:
+    if _CONNECTED in section:
+        return Hint()
+    hints = [Hint(stage=_stage(sentence), error=one_line(sentence)) for sentence in _FAILED.findall(section)]
+    return max(hints, key=lambda hint: _ORDER.index(hint.stage), default=Hint())
+
+
+def _stage(sentence: str) -> str:
+    if sentence.startswith("Cannot parse etcd configuration"):
+        # the YAML is there before a file that it names is: both are projected from Secrets, one of them another one
+        return "secret_not_projected" if "no such file" in sentence else ""
+    stage = next((stage for phrase, stage in _PHRASES if sentence.startswith(phrase)), "")
+    if stage in ("tls", "authorisation") and any(words in sentence for words in _NO_ANSWER):
+        return "dialling"  # something accepted the connection and nobody spoke: a load balancer without its backend
+    return stage

@@ -1,0 +1,65 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""ConfigMap ``clustermesh-remote-users``: the etcd users that peers may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..facts import RemoteUsersFacts
+from ..libraries import optional
+from .objects import annotations_of, labels_of, mapping, text
+from .ownership import managers
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = optional("yaml")
+
+LIMIT = 256 * 1024  # characters; 511 users have some 25,000
+
+
+def remote_users_facts(value: Any) -> RemoteUsersFacts:
+    """The ConfigMap, or that there is none."""
+    if value is None:
+        return RemoteUsersFacts()
+    content = mapping(value, "data").get("users.yaml")
+    users, problem = parse_users(content) if isinstance(content, str) else ({}, "it has no key users.yaml")
+    return RemoteUsersFacts(
+        present=True,
+        uid=text(value, "metadata", "uid"),
+        resource_version=text(value, "metadata", "resourceVersion"),
+        users=users,
+        problem=problem,
+        text=content if isinstance(content, str) else "",
+        managers=managers(value),
+        labels=labels_of(value),
+        annotations=annotations_of(value),
+    )
+
+
+def parse_users(content: str) -> tuple[dict[str, str], str]:
+    """(user name -> role in the order of the file, or {} with why it cannot be parsed).
+
+    Cilium's chart writes "users:" and nothing after it when there are no peers: YAML null, an empty list.
+    """
+    if len(content) > LIMIT:
+        return {}, "users.yaml is too long"
+    try:
+        document = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}, "users.yaml is not YAML"
+    if document is None:
+        return {}, ""
+    entries = document.get("users") if isinstance(document, dict) else "no list"
+    if entries is None:
+        return {}, ""
+    if not isinstance(entries, list):
+        return {}, 'users.yaml has no list "users"'
+    users: dict[str, str] = {}
+    for entry in entries:
+        name, role = text(entry, "name"), text(entry, "role")
+        if not name or not role:
+            return {}, "users.yaml has a user without name or role"
+        users[name] = role
+    return users, ""

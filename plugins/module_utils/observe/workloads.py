@@ -1,0 +1,55 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""DaemonSet ``cilium`` and Deployment ``clustermesh-apiserver``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..facts import HostAlias, WorkloadFacts
+from .objects import annotations_of, items, labels_of, mapping, number, text, texts
+from .ownership import owners_of_items
+
+
+def workload_facts(value: Any, kind: str) -> WorkloadFacts | None:
+    """``kind`` is "DaemonSet" or "Deployment": lists do not name it, and the two count their pods under different names."""
+    if value is None:
+        return None
+    pod = mapping(value, "spec", "template", "spec")
+    containers = [c for c in items(pod, "containers") if text(c, "name")]
+    return WorkloadFacts(
+        kind=kind,
+        name=text(value, "metadata", "name"),
+        generation=number(value, "metadata", "generation"),
+        observed_generation=number(value, "status", "observedGeneration"),
+        containers={text(c, "name"): text(c, "image") for c in containers},
+        arguments={text(c, "name"): texts(c, "args") for c in containers},
+        environment={text(c, "name"): _plain_environment(c) for c in containers},
+        host_aliases=_host_aliases(value, pod),
+        labels=labels_of(value),
+        annotations=annotations_of(value),
+        **_pod_counts(value, kind),
+    )
+
+
+def _pod_counts(value: Any, kind: str) -> dict[str, int]:
+    if kind == "DaemonSet":
+        names = {"desired": "desiredNumberScheduled", "ready": "numberReady", "updated": "updatedNumberScheduled"}
+        return {ours: number(value, "status", theirs) for ours, theirs in names.items()}
+    replicas = mapping(value, "spec").get("replicas")
+    desired = replicas if isinstance(replicas, int) else 1  # apps/v1: absent means 1
+    return {"desired": desired, "ready": number(value, "status", "readyReplicas"), "updated": number(value, "status", "updatedReplicas")}
+
+
+def _plain_environment(container: Mapping[str, Any]) -> dict[str, str]:
+    """Values written in the template; those that come from elsewhere (valueFrom) are left out."""
+    return {text(e, "name"): text(e, "value") for e in items(container, "env") if "value" in e and text(e, "name")}
+
+
+def _host_aliases(value: Any, pod: Mapping[str, Any]) -> tuple[HostAlias, ...]:
+    owners = owners_of_items(value, "spec", "template", "spec", "hostAliases", key="ip")
+    return tuple(
+        HostAlias(ip=text(a, "ip"), hostnames=texts(a, "hostnames"), managers=owners.get(text(a, "ip"), ()))
+        for a in items(pod, "hostAliases")
+    )
