@@ -1,0 +1,130 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan changes, as text before and after, in the shape that Ansible's ``--diff`` prints.
+
+Values of Secrets appear as digests only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .facts import ClusterFacts, PeerSecretFacts, SecretKeyFacts, WorkloadFacts
+from .libraries import optional
+from .ownership import own_keys
+from .steps import ApplyHostAliases, ApplySecret, DeleteObject, FromSecret, Literal, Plan, Recipe, Step, WriteUsers
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = optional("yaml")
+
+SHOWN_DIGITS = 12
+
+
+class Sides(NamedTuple):
+    """An object of ours as data, before and after; None: it is not there."""
+
+    before: Any
+    after: Any
+
+
+def diff_plan(plan: Plan, facts: Mapping[str, ClusterFacts]) -> list[dict[str, str]]:
+    """One entry ``{before, after, before_header, after_header}`` per step, in the plan's order.
+
+    Headers are ``cluster/namespace/kind/name``.
+    Only what belongs to the plan's field manager is shown, save for users.yaml, which is one text and is shown whole.
+    """
+    return [_entry(step, _sides(step, facts, plan.manager)) for step in plan.steps]
+
+
+def _entry(step: Step, sides: Sides) -> dict[str, str]:
+    action = step.action
+    kind = {ApplySecret: "Secret", WriteUsers: "ConfigMap"}.get(type(action)) or getattr(action, "kind", "")
+    header = f"{step.cluster}/{action.namespace}/{kind}/{action.name}"
+    return {"before": _text(sides.before), "after": _text(sides.after), "before_header": header, "after_header": header}
+
+
+def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str) -> Sides:
+    cluster, action = facts[step.cluster], step.action
+    if isinstance(action, ApplySecret):
+        secret = _secret(cluster, action.name)
+        after = {key: _planned(recipe, facts) for key, recipe in sorted(action.data.items())}
+        return Sides(_own_data(secret, manager), {"data": after} if after else {})
+    if isinstance(action, ApplyHostAliases):
+        workload = next(w for w in (cluster.apiserver, cluster.agent) if w is not None and w.kind == action.kind)
+        return Sides(_aliases(_own_aliases(workload, manager)), _aliases(action.aliases.items()))
+    before = _users(cluster.users.text, cluster.users.annotations) if cluster.users.present else None
+    if isinstance(action, WriteUsers):
+        return Sides(before, _users(action.text, {action.annotation_key: action.annotation}))
+    gone: DeleteObject = action
+    return Sides(before if gone.kind == "ConfigMap" else _own_data(_secret(cluster, gone.name), manager), None)
+
+
+def _secret(cluster: ClusterFacts, name: str) -> PeerSecretFacts:
+    return cluster.kvstoremesh if name == cluster.kvstoremesh.name else cluster.clustermesh
+
+
+def _own_data(secret: PeerSecretFacts, manager: str) -> dict[str, Any] | None:
+    keys = sorted(own_keys(secret, manager))
+    if not secret.present:
+        return None
+    return {"data": {key: _observed(secret.keys[key]) for key in keys}} if keys else {}
+
+
+def _observed(key: SecretKeyFacts) -> str:
+    return key.config if key.config is not None else _short(key.digest)
+
+
+def _planned(recipe: Recipe, facts: Mapping[str, ClusterFacts]) -> str:
+    if isinstance(recipe, Literal):
+        return recipe.text
+    if isinstance(recipe, FromSecret):
+        return _where_it_stands(recipe, facts)
+    return f"new {recipe.part} for {recipe.common_name}, {recipe.days} days, issued by the CA of {recipe.issuer}"
+
+
+def _where_it_stands(recipe: FromSecret, facts: Mapping[str, ClusterFacts]) -> str:
+    cluster = facts[recipe.cluster]
+    for secret in (cluster.kvstoremesh, cluster.clustermesh):
+        if secret.name == recipe.secret and recipe.key in secret.keys:
+            return _observed(secret.keys[recipe.key])
+    for tls in (cluster.server_cert, cluster.remote_cert):
+        if tls.name == recipe.secret and recipe.key in tls.digests:
+            return _short(tls.digests[recipe.key])
+    return f"from {recipe.cluster}/{recipe.secret}"
+
+
+def _own_aliases(workload: WorkloadFacts, manager: str) -> list[tuple[str, tuple[str, ...]]]:
+    return [(alias.ip, alias.hostnames) for alias in workload.host_aliases if manager in alias.managers]
+
+
+def _aliases(entries: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, Any]:
+    shown = [{"ip": ip, "hostnames": sorted(names)} for ip, names in sorted(entries)]
+    return {"spec": {"template": {"spec": {"hostAliases": shown}}}} if shown else {}
+
+
+def _users(text: str, annotations: Mapping[str, str]) -> dict[str, Any]:
+    ours = {key: value for key, value in annotations.items() if value}
+    return {"metadata": {"annotations": ours}, "data": {"users.yaml": text}} if ours else {"data": {"users.yaml": text}}
+
+
+def _short(digest: str) -> str:
+    return f"sha256:{digest[:SHOWN_DIGITS]}"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks, so that a diff goes by their lines."""
+
+
+def _as_block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+if yaml:
+    _Dumper.add_representer(str, _as_block)
+
+
+def _text(value: Any) -> str:
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=1000) if value else ""

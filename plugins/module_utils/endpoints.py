@@ -1,0 +1,236 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""How the other clusters reach one cluster's mesh etcd.
+
+Agents and kvstoremesh verify the server certificate against the name they dial, and etcd's client configuration has no override
+for that name. The chart's certificate covers ``*.mesh.cilium.io`` and no addresses, so an address is dialled as
+``<cluster>.mesh.cilium.io`` with an alias; a DNS name is dialled as it is, and only when the certificate covers it.
+Sources: Cilium chart, templates/clustermesh-config/_helpers.tpl and templates/clustermesh-apiserver/tls-helm/server-secret.yaml.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+
+from .facts import ClusterFacts, NodeFacts, ServiceFacts
+
+MESH_DOMAIN = "mesh.cilium.io"  # default of the chart's clustermesh.config.domain
+NODES_PER_ENDPOINT = 3  # one node may go without cutting the link, and the list of aliases stays short
+DEFAULT_PORT = 2379
+
+_DNS_NAME = re.compile(r"(?=.{1,253}$)[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*\.?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Where to dial: ``hostname`` goes into the URL; ``ips`` are its aliases, empty when the name is left to DNS."""
+
+    hostname: str
+    port: int
+    ips: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        return f"https://{_bracketed(self.hostname)}:{self.port}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointProblem:
+    """Why a cluster has no usable endpoint, and what to do."""
+
+    summary: str
+    evidence: str = ""
+    fix: str = ""
+
+
+def endpoint_of(
+    peer: ClusterFacts,
+    *,
+    node_addresses: str = "InternalIP",
+    resolved: Mapping[str, Sequence[str]] | None = None,
+    in_use: Callable[[], Iterable[str]] = tuple,
+) -> Endpoint | EndpointProblem:
+    """The endpoint of ``peer``, the same for every cluster that dials it.
+
+    :param node_addresses: ``InternalIP`` or ``ExternalIP``, for Services of type NodePort.
+    :param resolved: addresses of DNS names that the server certificate does not cover, looked up by the caller.
+    :param in_use: the addresses that are configured for this peer now; nodes that still serve are kept, because before Cilium 1.20 every
+        change of an address restarts a workload.
+    """
+    if peer.endpoint_override:
+        return _override(peer, resolved or {})
+    service = peer.service
+    if service is None:
+        return EndpointProblem(
+            summary="Service clustermesh-apiserver does not exist",
+            evidence=f"Service {peer.namespace}/clustermesh-apiserver not found",
+            fix="set the Helm value clustermesh.useAPIServer=true",
+        )
+    if service.type == "LoadBalancer":
+        return _load_balancer(peer, service, resolved or {})
+    if service.type == "NodePort":
+        return _node_port(peer, service, node_addresses, in_use)
+    if service.type == "ClusterIP" and is_ip(service.cluster_ip):
+        return Endpoint(hostname=mesh_hostname(peer), port=service.port, ips=(canonical_ip(service.cluster_ip),))
+    return EndpointProblem(
+        summary=f"Service clustermesh-apiserver of type {service.type} has no address that another cluster could dial",
+        evidence=f"spec.type={service.type} spec.clusterIP={service.cluster_ip or '(none)'}",
+        fix="set the Helm value clustermesh.apiserver.service.type=LoadBalancer or NodePort",
+    )
+
+
+def mesh_hostname(peer: ClusterFacts) -> str:
+    """``<cluster>.mesh.cilium.io``, or the same below another wildcard when only that one is in the server certificate."""
+    name = f"{peer.name}.{MESH_DOMAIN}"
+    certificate = peer.server_cert.certificate
+    if certificate is None or covers(certificate.dns_names, name):
+        return name
+    wildcards = sorted(n[2:] for n in certificate.dns_names if n.startswith("*.") and _DNS_NAME.fullmatch(n[2:]))
+    return f"{peer.name}.{wildcards[0]}" if wildcards else name
+
+
+def covers(dns_names: Iterable[str], hostname: str) -> bool:
+    """Does a certificate with these names verify for ``hostname``?
+
+    A wildcard stands for exactly one label (RFC 6125, as Go's crypto/x509 reads it).
+    """
+    wanted = hostname.lower().rstrip(".")
+    label, dot, rest = wanted.partition(".")
+    patterns = {wanted, f"*.{rest}"} if label and dot else {wanted}
+    return bool(label) and any(name.lower().rstrip(".") in patterns for name in dns_names)
+
+
+@lru_cache(maxsize=4096)  # a mesh of 255 clusters asks 200,000 times about some 1,000 addresses
+def is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text  # a zone means nothing in another cluster
+
+
+@lru_cache(maxsize=4096)
+def canonical_ip(text: str) -> str:
+    """One spelling per address, so that comparing text compares addresses."""
+    return str(ip_address(text))
+
+
+def split_host_port(text: str) -> tuple[str, int] | None:
+    """``HOST``, ``HOST:PORT``, ``[IPv6]`` or ``[IPv6]:PORT``; None when it is none of these. Without a port it is 2379."""
+    bracketed = re.fullmatch(r"\[([^\]]+)\](?::([0-9]{1,5}))?", text)
+    plain = re.fullmatch(r"([^:\[\]]+)(?::([0-9]{1,5}))?", text)
+    match = bracketed or plain
+    if match is None:
+        return (canonical_ip(text), DEFAULT_PORT) if is_ip(text) else None
+    host, port = match.group(1), int(match.group(2) or DEFAULT_PORT)
+    if not 0 < port < 65536:
+        return None
+    if is_ip(host):
+        return canonical_ip(host), port
+    return (host, port) if plain and is_dns_name(host) else None
+
+
+def is_dns_name(text: str) -> bool:
+    """A host name by RFC 1123; a name whose last label is a number would be read as an IPv4 address."""
+    return _DNS_NAME.fullmatch(text) is not None and not text.rstrip(".").rpartition(".")[2].isdecimal()
+
+
+def _override(peer: ClusterFacts, resolved: Mapping[str, Sequence[str]]) -> Endpoint | EndpointProblem:
+    parts = split_host_port(peer.endpoint_override)
+    if parts is None:
+        return EndpointProblem(
+            summary="the endpoint override is not HOST:PORT",
+            evidence="cilium_mesh_endpoint_override of this host",
+            fix="write cilium_mesh_endpoint_override as 192.0.2.1:2379, [2001:db8::1]:2379 or mesh.example.com:2379",
+        )
+    host, port = parts
+    if is_ip(host):
+        return Endpoint(hostname=mesh_hostname(peer), port=port, ips=(host,))
+    return _named(peer, host, port, resolved, "cilium_mesh_endpoint_override")
+
+
+def _load_balancer(peer: ClusterFacts, service: ServiceFacts, resolved: Mapping[str, Sequence[str]]) -> Endpoint | EndpointProblem:
+    ips = _sorted_ips(service.ingress_ips)
+    if ips:
+        return Endpoint(hostname=mesh_hostname(peer), port=service.port, ips=ips)
+    problem: EndpointProblem | None = None
+    for hostname in service.ingress_hostnames:
+        found = _named(peer, hostname, service.port, resolved, "status.loadBalancer.ingress")
+        if isinstance(found, Endpoint):
+            return found
+        problem = problem or found
+    return problem or EndpointProblem(
+        summary="Service clustermesh-apiserver of type LoadBalancer has no address yet",
+        evidence="status.loadBalancer.ingress is empty",
+        fix="wait for the load balancer, look at the Service's events, or set cilium_mesh_endpoint_override",
+    )
+
+
+def _named(peer: ClusterFacts, hostname: str, port: int, resolved: Mapping[str, Sequence[str]], source: str) -> Endpoint | EndpointProblem:
+    """A DNS name is dialled when the certificate covers it; else only its addresses help, under the mesh name."""
+    certificate = peer.server_cert.certificate
+    if is_dns_name(hostname) and certificate is not None and covers(certificate.dns_names, hostname):
+        return Endpoint(hostname=hostname, port=port)
+    ips = _sorted_ips(resolved.get(hostname, ()))
+    if ips:
+        return Endpoint(hostname=mesh_hostname(peer), port=port, ips=ips)
+    return EndpointProblem(
+        summary=f"the server certificate does not cover the name {hostname!r}, and no address of it is known",
+        evidence=f"{source}; names in the certificate: {', '.join(certificate.dns_names) if certificate else 'no certificate'}",
+        fix=f"add {hostname!r} to the Helm value clustermesh.apiserver.tls.server.extraDnsNames, "
+        "or set cilium_mesh_endpoint_override to IP:PORT",
+    )
+
+
+def _node_port(
+    peer: ClusterFacts, service: ServiceFacts, node_addresses: str, in_use: Callable[[], Iterable[str]]
+) -> Endpoint | EndpointProblem:
+    if service.node_port is None:
+        return EndpointProblem(
+            summary="Service clustermesh-apiserver of type NodePort has no node port",
+            evidence="spec.ports[0].nodePort is unset",
+            fix="set the Helm value clustermesh.apiserver.service.nodePort",
+        )
+    ips = choose_node_ips(peer.nodes, node_addresses, tuple(in_use()))
+    if not ips:
+        return EndpointProblem(
+            summary=f"no Ready node has an {node_addresses}, so the NodePort cannot be dialled",
+            evidence=f"{len(peer.nodes)} nodes, {sum(n.ready for n in peer.nodes)} Ready",
+            fix="bring a node to Ready, choose the other kind of node address, or set cilium_mesh_endpoint_override",
+        )
+    return Endpoint(hostname=mesh_hostname(peer), port=service.node_port, ips=ips)
+
+
+def choose_node_ips(nodes: Sequence[NodeFacts], node_addresses: str, in_use: Sequence[str] = ()) -> tuple[str, ...]:
+    """Up to three node addresses: those in use as long as they serve, else Ready nodes by name.
+
+    What is in use stays when every address still is a node's and a Ready one is among them: a node that is away for a moment must not
+    restart the clients.
+    """
+    ready: list[str] = []
+    known: set[str] = set()
+    for node in sorted(nodes, key=lambda n: n.name):
+        addresses = node.external_ips if node_addresses == "ExternalIP" else node.internal_ips
+        usable = [canonical_ip(a) for a in addresses if is_ip(a)][:1]
+        known.update(usable)
+        ready.extend(a for a in usable if node.ready and a not in ready)
+    current = {canonical_ip(a) for a in in_use if is_ip(a)}
+    full = len(current) >= min(NODES_PER_ENDPOINT, len(ready))
+    if current and full and len(current) <= NODES_PER_ENDPOINT and current <= known and not current.isdisjoint(ready):
+        return _sorted_ips(current)
+    stable_first = sorted(ready, key=lambda a: a not in current)  # sorted is stable: by name within each half
+    return _sorted_ips(stable_first[:NODES_PER_ENDPOINT])
+
+
+def _sorted_ips(ips: Iterable[str]) -> tuple[str, ...]:
+    """Without repetition, IPv4 first: load balancers report their addresses in no particular order."""
+    unique = {ip_address(ip) for ip in ips if is_ip(ip)}
+    return tuple(str(ip) for ip in sorted(unique, key=lambda ip: (ip.version, int(ip))))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,112 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The etcd client configuration of a peer, as agents and kvstoremesh read it, and the keys that stand beside it.
+
+In Secrets cilium-clustermesh and cilium-kvstoremesh the key is the peer's cluster name and the value is this YAML; both Secrets are
+mounted whole. The text has the shape that the chart gives it (Cilium chart, templates/clustermesh-config/_helpers.tpl), plus one comment.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from .endpoints import Endpoint, is_dns_name, is_ip
+from .errors import InvalidInput
+from .trust import TrustMode
+from .versions import CiliumVersion, agent_file_prefix, aliases_in_config
+
+DIRECTORY = "/var/lib/cilium/clustermesh"
+LOCAL_PORT = 2379
+
+_NAME = re.compile(r"([a-z0-9][-a-z0-9]*)?[a-z0-9]")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def valid_cluster_name(name: str) -> bool:
+    """1 to 32 characters, lower-case alphanumeric and inner dashes (Cilium pkg/clustermesh/types/types.go)."""
+    return len(name) <= 32 and _NAME.fullmatch(name) is not None
+
+
+def ca_key(name: str) -> str:
+    """Key of the CA that signed the peer's server certificate."""
+    return f"{name}.etcd-client-ca.crt"
+
+
+def certificate_key(name: str) -> str:
+    """Key of the client certificate that is shown to the peer."""
+    return f"{name}.etcd-client.crt"
+
+
+def private_key(name: str) -> str:
+    """Key of the private key of that certificate."""
+    return f"{name}.etcd-client.key"
+
+
+def keys_of(name: str) -> tuple[str, str, str, str]:
+    """Every key that may stand for a peer."""
+    return name, ca_key(name), certificate_key(name), private_key(name)
+
+
+def peer_config(name: str, endpoint: Endpoint, *, version: CiliumVersion | None, mode: TrustMode, trust_digest: str = "") -> str:
+    """The YAML with which a cluster reaches the peer ``name`` itself.
+
+    :param version: Cilium of the cluster that reads it; None: unknown. From 1.20 the addresses stand in it as ``cilium-host-aliases``.
+    :param mode: with ``same_ca`` the files common-etcd-client* are used, else the peer's own three.
+    :param trust_digest: 64 hex digits for the comment. Readers compare the text alone, and load the CA only when they connect: the
+        comment makes a change of the CA a change of the text (Cilium pkg/clustermesh/common/config.go).
+    :raises InvalidInput: an argument that would not survive as YAML or as a file name.
+    """
+    return _with_comment(_peer_text(name, endpoint, version, mode), trust_digest)
+
+
+@lru_cache(maxsize=1024)
+def _peer_text(name: str, endpoint: Endpoint, version: CiliumVersion | None, mode: TrustMode) -> str:
+    """Without the comment, the text is the same for nearly every cluster that dials the peer."""
+    _require(valid_cluster_name(name), f"{name!r} is not a cluster name.")
+    _require(is_dns_name(endpoint.hostname) or is_ip(endpoint.hostname), f"{endpoint.hostname!r} is not a host name.")
+    _require(all(is_ip(ip) for ip in endpoint.ips), f"{endpoint.ips!r} are not all IP addresses.")
+    _require(0 < endpoint.port < 65536, f"{endpoint.port!r} is not a port.")
+    prefix = "common-" if mode is TrustMode.SAME_CA else f"{name}."
+    lines = _client(endpoint.url, prefix)
+    if endpoint.ips and aliases_in_config(version):
+        lines += ["cilium-host-aliases:", f"- hostname: {endpoint.hostname}", "  ips:"]
+        lines += [f'    - "{ip}"' if ":" in ip else f"    - {ip}" for ip in endpoint.ips]
+    return _text(lines)
+
+
+def local_config(namespace: str, *, version: CiliumVersion | None, port: int = LOCAL_PORT, trust_digest: str = "") -> str:
+    """The YAML with which agents reach their own kvstoremesh; the same for every peer.
+
+    :param namespace: where Cilium runs.
+    :param version: Cilium of this cluster: from 1.17 the files are local-etcd-client*.
+    :param trust_digest: as in ``peer_config``, of the CA that this cluster's own etcd has.
+    """
+    lines = _client(f"https://clustermesh-apiserver.{namespace}.svc:{port}", agent_file_prefix(version))
+    return _with_comment(_text(lines), trust_digest)
+
+
+def _client(url: str, prefix: str) -> list[str]:
+    return [
+        "endpoints:",
+        f"- {url}",
+        f"trusted-ca-file: {DIRECTORY}/{prefix}etcd-client-ca.crt",
+        f"key-file: {DIRECTORY}/{prefix}etcd-client.key",
+        f"cert-file: {DIRECTORY}/{prefix}etcd-client.crt",
+    ]
+
+
+def _text(lines: list[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _with_comment(text: str, trust_digest: str) -> str:
+    if not trust_digest:
+        return text
+    _require(_DIGEST.fullmatch(trust_digest) is not None, "The trust digest is not 64 lower-case hex digits.")
+    return f"{text}# trust-sha256: {trust_digest}\n"
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise InvalidInput(message)

@@ -1,0 +1,193 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The plan that makes the links of a mesh exist: observed facts in, steps out. Pure.
+
+Waves: users first, so that nobody dials before he may log in; then per cluster the host aliases and the Secrets, so that the pods that
+the aliases restart find the Secrets at their start; last the host aliases that only go, so that no name vanishes while it is dialled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from .choices import Choices
+from .endpoints import Endpoint, EndpointProblem
+from .facts import ClusterFacts
+from .findings import Finding, Severity
+from .model import Mesh
+from .ownership import remembered_peers
+from .peer_keys import Link
+from .peers import valid_cluster_name
+from .plan_aliases import alias_problems, alias_step, desired_aliases, only_removes
+from .plan_secrets import changes, desired_secrets, foreign_keys, secret_step
+from .plan_users import desired_users, own_users, users_problems, users_step
+from .relied_on import relied_on
+from .steps import LinkPlan, Plan, PlanOptions, Step
+from .trust import Trust, user_for_name
+
+WAVE_USERS, WAVE_LINKS, WAVE_LEFTOVERS = 1, 2, 3
+NAMED_IN_WHY = 5  # peers whose reason is spelled out in a step; all reasons stand in Plan.links
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions:
+    """Every link that can be made, by the cluster that dials, and why the others cannot."""
+
+    members: Mapping[str, ClusterFacts]
+    outgoing: Mapping[str, list[Link]] = field(default_factory=dict)
+    incoming: Mapping[str, list[Link]] = field(default_factory=dict)
+    problems: list[Finding] = field(default_factory=list)
+
+
+def plan_connect(
+    mesh: Mesh, facts: Mapping[str, ClusterFacts], options: PlanOptions, now: datetime, *, choices: Choices | None = None
+) -> Plan:
+    """What has to be written so that every member reaches every peer that it is linked to.
+
+    Members without facts are left as they are: what was written for them before stays. Facts of clusters outside the mesh are ignored.
+    :param now: aware, UTC; decides which certificates are valid and due.
+    :param choices: made of the same mesh, facts, options and time, where the caller has them already.
+    :raises InvalidInput: an option is none.
+    """
+    made = _decide(mesh, facts, choices or _choices(mesh, facts, options, now))
+    kept = _unobserved(mesh, made.members)
+    steps: list[Step] = []
+    problems = list(made.problems)
+    for host, cluster in made.members.items():
+        for found in (_users(mesh, cluster, made, kept), _links(mesh, cluster, made.outgoing[host], kept, options, now)):
+            steps.extend(item for item in found if isinstance(item, Step))
+            problems.extend(item for item in found if isinstance(item, Finding))
+    return Plan(
+        manager=mesh.binding.manager,
+        steps=tuple(sorted(steps, key=lambda step: step.wave)),  # stable: by cluster within a wave, in order within a cluster
+        problems=tuple(problems),
+        links=tuple(_link_plan(link) for links in made.outgoing.values() for link in links),
+        relied_on={host: relied_on(cluster) for host, cluster in made.members.items()},
+    )
+
+
+def _choices(mesh: Mesh, facts: Mapping[str, ClusterFacts], options: PlanOptions, now: datetime) -> Choices:
+    return Choices(mesh, facts, now=now, trust=options.trust, node_addresses=options.node_addresses, resolved=options.resolved)
+
+
+def _decide(mesh: Mesh, facts: Mapping[str, ClusterFacts], choices: Choices) -> Decisions:
+    named, problems = _usable(mesh, facts)
+    made = Decisions(members=named, outgoing={h: [] for h in named}, incoming={h: [] for h in named}, problems=problems)
+    endpoints: dict[str, Endpoint] = {}
+    for host, peer in named.items():
+        endpoint = choices.endpoint(peer)
+        if isinstance(endpoint, EndpointProblem):
+            problems.append(
+                _blocking("CM-EP-02", host, summary=f"{host}: {endpoint.summary}", evidence=endpoint.evidence, fix=endpoint.fix)
+            )
+        else:
+            endpoints[host] = endpoint
+    for host, local in named.items():
+        for peer_host, endpoint in endpoints.items():
+            if not mesh.linked(host, peer_host):
+                continue
+            peer = named[peer_host]
+            trust = choices.trust(local, peer)
+            if isinstance(trust, Trust):
+                link = Link(local=local, peer=peer, endpoint=endpoint, trust=trust)
+                made.outgoing[host].append(link)
+                made.incoming[peer_host].append(link)
+            else:
+                problems.append(_blocking("CM-TRUST-01", host, peer_host, trust.summary, trust.evidence, trust.fix))
+    return made
+
+
+def _usable(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[dict[str, ClusterFacts], list[Finding]]:
+    """Members whose Cilium name can stand as a key; a name is a Secret key, a file name and a host name in every other cluster."""
+    members = {host: facts[host] for host in mesh.clusters if host in facts}
+    by_name: dict[str, list[str]] = {}
+    for host, cluster in members.items():
+        by_name.setdefault(cluster.name, []).append(host)
+    problems = []
+    for name, hosts in by_name.items():
+        if valid_cluster_name(name) and len(hosts) == 1:
+            continue
+        for host in hosts:
+            code, why = ("CM-ID-04", "is another cluster's too") if valid_cluster_name(name) else ("CM-ID-02", "is not valid")
+            problems.append(
+                _blocking(
+                    code if name else "CM-ID-01",
+                    host,
+                    summary=f"the cluster-name of {host} {why}, so no link to it can be planned",
+                    evidence=f"ConfigMap {members[host].namespace}/cilium-config: cluster-name={name!r}",
+                    fix="set the Helm value cluster.name to a unique name of up to 32 lower-case letters, digits and dashes",
+                )
+            )
+    refused = {problem.cluster for problem in problems}
+    return {host: cluster for host, cluster in members.items() if host not in refused}, problems
+
+
+def _unobserved(mesh: Mesh, members: Mapping[str, ClusterFacts]) -> dict[str, str]:
+    """Inventory name -> cluster name of members without usable facts, as far as any other member remembers them."""
+    remembered: dict[str, str] = {}
+    absent = [host for host in mesh.clusters if host not in members]
+    if absent:
+        for cluster in members.values():
+            remembered.update(remembered_peers(mesh.binding, cluster))
+    return {host: remembered[host] for host in absent if valid_cluster_name(remembered.get(host, ""))}
+
+
+def _users(mesh: Mesh, cluster: ClusterFacts, made: Decisions, kept: Mapping[str, str]) -> list[Step | Finding]:
+    ours = own_users(cluster, mesh.binding)
+    # Who does not answer may log in by its own name, or by this cluster's where it holds a copy of this cluster's certificate.
+    stay = {user_for_name(name) for name in (*kept.values(), *([cluster.name] if kept else []))} & ours
+    desired = desired_users(cluster, made.incoming[cluster.host]) | stay
+    problems: list[Step | Finding] = list(users_problems(cluster, desired, mesh.binding))
+    if problems:
+        return problems
+    step = users_step(cluster, desired, mesh.binding, wave=WAVE_USERS, why="peers log in to this cluster's mesh etcd by name")
+    return [step] if step else []
+
+
+def _links(
+    mesh: Mesh, cluster: ClusterFacts, links: list[Link], kept: Mapping[str, str], options: PlanOptions, now: datetime
+) -> list[Step | Finding]:
+    """Host aliases before Secrets, except aliases that only go, which have a later wave."""
+    manager = mesh.binding.manager
+    found: list[Step | Finding | None] = []
+    for aliases in desired_aliases(cluster, links, kept.values(), manager):
+        found.extend(alias_problems(cluster, aliases))
+        wave = WAVE_LEFTOVERS if only_removes(aliases, manager) else WAVE_LINKS
+        found.append(alias_step(cluster, aliases, manager=manager, wave=wave, why="the peers' names resolve to their addresses"))
+    by_host = {link.peer.host: link for link in links}
+    for secret in desired_secrets(cluster, links, kept, manager, options, now):
+        found.extend(foreign_keys(cluster, secret, manager))
+        change = changes(secret, manager)
+        through = cluster.runs_kvstoremesh and secret.facts is cluster.clustermesh
+        why = _why([by_host[host] for host in change.written if host in by_host], change.withdrawn, through)
+        found.append(secret_step(cluster, secret, mesh.binding, wave=WAVE_LINKS, why=why))
+    return [item for item in found if item is not None]
+
+
+def _why(written: list[Link], withdrawn: tuple[str, ...], through_kvstoremesh: bool) -> str:
+    parts = []
+    if through_kvstoremesh and written:
+        parts.append(f"agents read {_listed([link.peer.host for link in written])} from their own kvstoremesh")
+    elif written:
+        named = [f"{link.peer.host} at {link.endpoint.url} ({link.trust.reason})" for link in written[:NAMED_IN_WHY]]
+        more = len(written) - len(named)
+        parts.append("connect to " + ", ".join(named) + (f" and {more} more" if more else ""))
+    if withdrawn:
+        parts.append(f"take out {_listed(list(withdrawn))}")
+    return "; ".join(parts) or "note which peers this binding wrote"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:NAMED_IN_WHY]) + (f" and {len(names) - NAMED_IN_WHY} more" if len(names) > NAMED_IN_WHY else "")
+
+
+def _link_plan(link: Link) -> LinkPlan:
+    return LinkPlan(
+        cluster=link.local.host, peer=link.peer.host, endpoint=link.endpoint.url, trust=link.trust.mode.value, reason=link.trust.reason
+    )
+
+
+def _blocking(code: str, cluster: str, peer: str = "", summary: str = "", evidence: str = "", fix: str = "") -> Finding:
+    return Finding(code=code, severity=Severity.BLOCKING, cluster=cluster, peer=peer, summary=summary, evidence=evidence, fix=fix)

@@ -1,0 +1,158 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What has to stand in the two Secrets that name a cluster's peers, and the one write per Secret that brings it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from .facts import ClusterFacts, PeerSecretFacts
+from .findings import Finding, Severity
+from .model import Binding
+from .ownership import labels_to_apply, made_by_bindings, own_keys, peers_annotation, write_peers
+from .peer_keys import Link, Wanted, agents_key, as_it_is, is_taken, keys_for_peer
+from .peers import keys_of
+from .steps import ApplySecret, DeleteObject, PlanOptions, Step
+
+UNDO_CONNECTION = "playbook edge_portal.cilium_mesh.disconnect takes exactly these keys out again"
+UNDO_WITHDRAWAL = "playbook edge_portal.cilium_mesh.connect writes the keys again"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DesiredSecret:
+    """Everything of ours in one Secret. ``peers``: inventory name -> cluster name of the peers that ``data`` speaks of."""
+
+    facts: PeerSecretFacts
+    data: dict[str, Wanted] = field(default_factory=dict)
+    peers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerChanges:
+    """What a write does to the peers of a Secret: inventory names of those added or rewritten, cluster names of those that go."""
+
+    written: tuple[str, ...]
+    withdrawn: tuple[str, ...]
+
+
+def desired_secrets(
+    local: ClusterFacts, links: Iterable[Link], kept: Mapping[str, str], manager: str, options: PlanOptions, now: datetime
+) -> tuple[DesiredSecret, DesiredSecret]:
+    """cilium-kvstoremesh and cilium-clustermesh of ``local``, in the order in which they are written.
+
+    :param kept: peers (inventory name -> cluster name) that were not observed: what we wrote for them before stays as it is.
+    """
+    kvstoremesh, agents = DesiredSecret(facts=local.kvstoremesh), DesiredSecret(facts=local.clustermesh)
+    # Without kvstoremesh the agents dial the peers themselves, and nobody reads cilium-kvstoremesh.
+    remote = kvstoremesh if local.runs_kvstoremesh else agents
+    for link in links:
+        remote.data.update(keys_for_peer(link, remote.facts, manager, options, now))
+        remote.peers[link.peer.host] = link.peer.name
+    if local.runs_kvstoremesh:
+        through_kvstoremesh = agents_key(local)
+        agents.data.update(dict.fromkeys(kvstoremesh.peers.values(), through_kvstoremesh))
+        agents.peers.update(kvstoremesh.peers)
+    for secret in (kvstoremesh, agents):
+        _keep(local, secret, kept, manager)
+    return kvstoremesh, agents
+
+
+def kept_secrets(local: ClusterFacts, kept: Mapping[str, str], manager: str) -> tuple[DesiredSecret, DesiredSecret]:
+    """Both Secrets with nothing but what we wrote before for the peers ``kept``.
+
+    cilium-clustermesh first: agents let go before kvstoremesh takes their data away.
+    """
+    agents, kvstoremesh = DesiredSecret(facts=local.clustermesh), DesiredSecret(facts=local.kvstoremesh)
+    for secret in (agents, kvstoremesh):
+        _keep(local, secret, kept, manager)
+    return agents, kvstoremesh
+
+
+def foreign_keys(local: ClusterFacts, desired: DesiredSecret, manager: str) -> Iterator[Finding]:
+    """Peers of which we would write a key that somebody else holds with another value: server-side apply would refuse it."""
+    for host, name in desired.peers.items():
+        taken = [key for key in keys_of(name) if is_taken(desired.facts.keys.get(key), desired.data.get(key), manager)]
+        if not taken:
+            continue
+        others = sorted({m for key in taken for m in desired.facts.keys[key].managers} - {manager})
+        yield Finding(
+            code="CM-OWN-02",
+            severity=Severity.BLOCKING,
+            cluster=local.host,
+            peer=host,
+            summary=f"Secret {desired.facts.name} of {local.host} holds keys for the peer {name} that somebody else wrote",
+            evidence=f"Secret {local.namespace}/{desired.facts.name}: {', '.join(taken)}; field managers: {', '.join(others) or 'unknown'}",
+            fix="take the peer out with the tool that wrote it (Helm: clustermesh.config.clusters), or delete the keys",
+        )
+
+
+def secret_step(local: ClusterFacts, desired: DesiredSecret, binding: Binding, *, wave: int, why: str, disruption: str = "") -> Step | None:
+    """The write that makes what is ours in the Secret equal to ``desired``; None when it is so already."""
+    secret = desired.facts
+    if not desired.data:
+        return _withdrawal(local, secret, binding, wave=wave, why=why, disruption=disruption)
+    action = ApplySecret(
+        namespace=local.namespace,
+        name=secret.name,
+        data={key: wanted.recipe for key, wanted in desired.data.items()},
+        labels=labels_to_apply(binding, secret),
+        annotations={peers_annotation(binding): write_peers(desired.peers)},
+    )
+    own = own_keys(secret, binding.manager)
+    if (
+        own == set(desired.data)
+        and all(secret.keys[key].digest == wanted.digest for key, wanted in desired.data.items())
+        and action.labels.items() <= secret.labels.items()
+        and action.annotations.items() <= secret.annotations.items()
+    ):
+        return None
+    where = f"Secret {local.namespace}/{secret.name}"
+    return Step(
+        wave=wave, cluster=local.host, verb="apply", object=where, why=why, disruption=disruption, undo=UNDO_CONNECTION, action=action
+    )
+
+
+def changes(desired: DesiredSecret, manager: str) -> PeerChanges:
+    """Which peers a write of ``desired`` adds or rewrites, and which it withdraws."""
+    secret = desired.facts
+    own = own_keys(secret, manager)
+    names = set(desired.peers.values())
+    return PeerChanges(
+        written=tuple(host for host, name in desired.peers.items() if _differs(name, desired, own)),
+        withdrawn=tuple(sorted({key.partition(".")[0] for key in own} - names)),
+    )
+
+
+def _differs(name: str, desired: DesiredSecret, own: frozenset[str]) -> bool:
+    observed = desired.facts.keys
+    for key in keys_of(name):
+        wanted = desired.data.get(key)
+        if (key in own) != (wanted is not None) or (wanted and observed[key].digest != wanted.digest):
+            return True
+    return False
+
+
+def _withdrawal(local: ClusterFacts, secret: PeerSecretFacts, binding: Binding, *, wave: int, why: str, disruption: str) -> Step | None:
+    own = own_keys(secret, binding.manager)
+    where = f"Secret {local.namespace}/{secret.name}"
+    step = partial(Step, wave=wave, cluster=local.host, object=where, why=why, disruption=disruption, undo=UNDO_WITHDRAWAL)
+    if own == set(secret.keys) and made_by_bindings(secret.managers, secret.labels):
+        gone = DeleteObject(
+            namespace=local.namespace, kind="Secret", name=secret.name, uid=secret.uid, resource_version=secret.resource_version
+        )
+        return step(verb="delete", action=gone)
+    if not own and binding.manager not in secret.managers:
+        return None
+    return step(verb="apply", action=ApplySecret(namespace=local.namespace, name=secret.name))
+
+
+def _keep(local: ClusterFacts, secret: DesiredSecret, kept: Mapping[str, str], manager: str) -> None:
+    own = own_keys(secret.facts, manager)
+    for host, name in kept.items():
+        keys = [key for key in keys_of(name) if key in own]
+        secret.data.update({key: as_it_is(local, secret.facts, key) for key in keys})
+        if keys:
+            secret.peers[host] = name

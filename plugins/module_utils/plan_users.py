@@ -1,0 +1,123 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The users that a cluster's mesh etcd has to know, and the one write to ConfigMap clustermesh-remote-users that brings them there.
+
+users.yaml is one string, so who added which user is kept in an annotation per binding; a user that no annotation names is somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from .facts import ClusterFacts
+from .findings import Finding, Severity
+from .model import Binding
+from .ownership import labels_of_new_object, made_by_bindings
+from .peer_keys import Link
+from .steps import USERS_ANNOTATION, DeleteObject, Step, WriteUsers
+from .trust import PLAIN_USER, user_for
+from .users import EMPTY, ROLE, edit_users
+from .versions import cilium_version, holds
+
+CONFIG_MAP = "clustermesh-remote-users"
+
+
+def desired_users(cluster: ClusterFacts, incoming: Iterable[Link]) -> frozenset[str]:
+    """Users that must be able to log in at ``cluster``; none where its etcd has no per-peer users.
+
+    Every linked cluster gets its own user, also while it logs in as plain ``remote``: a change of its auth mode then drops no link.
+    """
+    if not cluster.users_enabled:
+        return frozenset()
+    users = set()
+    for link in incoming:
+        users.update({user_for(link.local), link.trust.common_name} - {PLAIN_USER})
+    if users and cluster.runs_kvstoremesh and holds("remote_users_list_self", cilium_version(cluster)):
+        users.add(user_for(cluster))  # its agents show the remote certificate to their own kvstoremesh
+    return frozenset(users)
+
+
+def own_users(cluster: ClusterFacts, binding: Binding) -> frozenset[str]:
+    """Users that this binding added."""
+    return _listed(cluster.users.annotations.get(_annotation(binding.owner), ""))
+
+
+def users_problems(cluster: ClusterFacts, desired: frozenset[str], binding: Binding) -> Iterator[Finding]:
+    """Why users.yaml cannot be given the users, or be rid of those that this binding added."""
+    broken = partial(Finding, code="CM-USER-02", severity=Severity.BLOCKING, cluster=cluster.host)
+    where = f"ConfigMap {cluster.namespace}/{CONFIG_MAP}, key users.yaml"
+    if cluster.users.problem and (desired or own_users(cluster, binding)):
+        yield broken(
+            summary=f"users.yaml of {cluster.host} cannot be changed without losing users",
+            evidence=f"{where}: {cluster.users.problem}",
+            fix="write it as a list: users: []",
+        )
+    for user in sorted(desired & set(cluster.users.users)):
+        if cluster.users.users[user] != ROLE:
+            yield broken(
+                summary=f"user {user} of {cluster.host}'s mesh etcd does not have the role {ROLE}",
+                evidence=where,
+                fix=f"give {user} the role {ROLE}, or take the entry out",
+            )
+
+
+def users_step(cluster: ClusterFacts, desired: frozenset[str], binding: Binding, *, wave: int, why: str) -> Step | None:
+    """The write that adds ``desired`` and takes out what this binding added and needs no longer; None when it is so already."""
+    facts, ours = cluster.users, own_users(cluster, binding)
+    if facts.problem or (not facts.present and not desired):
+        return None
+    others = _users_of_other_bindings(cluster, binding)
+    add = sorted(desired - set(facts.users))
+    remove = sorted((ours - desired - others) & set(facts.users))
+    now_ours = frozenset(add) | (desired & (ours | others))
+    if not add and not remove and now_ours == ours:
+        return None
+    where = f"ConfigMap {cluster.namespace}/{CONFIG_MAP}"
+    step = partial(Step, wave=wave, cluster=cluster.host, object=where, why=_why(why, add, remove))
+    if _nothing_left(cluster, binding, add, remove):
+        gone = DeleteObject(
+            namespace=cluster.namespace, kind="ConfigMap", name=CONFIG_MAP, uid=facts.uid, resource_version=facts.resource_version
+        )
+        waits = "clustermesh-apiserver does not start again without this ConfigMap, as before" if cluster.users_enabled else ""
+        return step(verb="delete", disruption=waits, undo="playbook edge_portal.cilium_mesh.connect creates it again", action=gone)
+    action = WriteUsers(
+        namespace=cluster.namespace,
+        text=edit_users(facts.text if facts.present else EMPTY, add=add, remove=remove),
+        annotation_key=_annotation(binding.owner),
+        annotation=",".join(sorted(now_ours)),
+        resource_version=facts.resource_version,
+        labels={} if facts.present else labels_of_new_object(binding),
+    )
+    undo = f"take {', '.join(add)} out again" if add else f"add {', '.join(remove)} again"
+    return step(verb="patch" if facts.present else "create", undo=undo, action=action)
+
+
+def _nothing_left(cluster: ClusterFacts, binding: Binding, add: Iterable[str], remove: Iterable[str]) -> bool:
+    """Did a binding create the ConfigMap, and is every user in it one of those that go?"""
+    facts = cluster.users
+    return (
+        not add
+        and set(facts.users) == set(remove)
+        and made_by_bindings(facts.managers, facts.labels)
+        and not _users_of_other_bindings(cluster, binding)
+    )
+
+
+def _users_of_other_bindings(cluster: ClusterFacts, binding: Binding) -> frozenset[str]:
+    mine = _annotation(binding.owner)
+    texts = (v for k, v in cluster.users.annotations.items() if k.startswith(f"{USERS_ANNOTATION}/") and k != mine)
+    return frozenset().union(*(_listed(text) for text in texts))
+
+
+def _annotation(owner: str) -> str:
+    return f"{USERS_ANNOTATION}/{owner}"
+
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(name for name in text.split(",") if name)
+
+
+def _why(why: str, add: list[str], remove: list[str]) -> str:
+    parts = [f"add {', '.join(add)}" if add else "", f"take out {', '.join(remove)}" if remove else ""]
+    return f"{why}: " + ("; ".join(p for p in parts if p) or "note which users this binding needs")
