@@ -1,0 +1,182 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Who a cluster says it is: name and id in cilium-config, unique in the mesh.
+
+Rules: Cilium pkg/clustermesh/types (ClusterInfo.Validate, ValidateBuggyClusterID).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ..facts import ClusterFacts
+from ..findings import CheckContext, Finding, Scope, Severity, check
+from .wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, members, restart, setting, show, where
+
+_NAME = re.compile(r"(?=.{1,32}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_CLOUD_IPAM = ("eni", "alibabacloud")
+MAX_CLUSTERS = ("255", "511")
+
+_RENAME = (
+    "Change name and id together, only while the cluster is in no mesh: identities keep the old id otherwise (cilium issues "
+    "36338 and 48801). "
+    "The certificates carry the name and must be issued again."
+)
+
+
+def max_clusters(facts: ClusterFacts) -> str:
+    """``max-connected-clusters``; unset is 255 (and 1.14 knows no other)."""
+    return setting(facts, "max-connected-clusters", "255")
+
+
+@check("CM-ID-01", "Cluster has no name of its own", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.config is None or facts.name not in ("", "default"):
+        return
+    yield finding(
+        "CM-ID-01",
+        cluster=facts.host,
+        summary=f"Cluster {facts.host} has no Cilium cluster name of its own" + (': it is "default"' if facts.name else ""),
+        evidence=config_evidence(facts, "cluster-name"),
+        fix=lines(helm(facts, "cluster.name=UNIQUE_NAME", "cluster.id=UNIQUE_NUMBER"), restart(facts), _RENAME),
+    )
+
+
+@check("CM-ID-02", "Cluster name is not valid", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.config is None or not facts.name or _NAME.fullmatch(facts.name):
+        return
+    yield finding(
+        "CM-ID-02",
+        cluster=facts.host,
+        summary=f"The Cilium cluster name of {facts.host} is not valid: 1 to 32 lower-case letters, digits and '-', no '-' at the ends",
+        evidence=config_evidence(facts, "cluster-name"),
+        fix=lines(helm(facts, "cluster.name=UNIQUE_NAME", "cluster.id=UNIQUE_NUMBER"), restart(facts), _RENAME),
+    )
+
+
+@check("CM-ID-03", "Cluster id is missing or out of range", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.config is None:
+        return
+    highest = int(max_clusters(facts)) if max_clusters(facts) in MAX_CLUSTERS else 255
+    if facts.id is not None and 0 < facts.id <= highest:
+        return
+    why = "is not set, so the cluster can be in no mesh" if facts.id == 0 else f"is not a number from 1 to {highest}"
+    yield finding(
+        "CM-ID-03",
+        cluster=facts.host,
+        summary=f"The Cilium cluster id of {facts.host} {why}",
+        evidence=config_evidence(facts, "cluster-id", "max-connected-clusters"),
+        fix=lines(helm(facts, "cluster.name=UNIQUE_NAME", "cluster.id=UNIQUE_NUMBER"), restart(facts), _RENAME),
+    )
+
+
+@check("CM-ID-04", "Clusters share a name", severity=Severity.BLOCKING, scope=Scope.MESH)
+def names_are_unique(context: CheckContext) -> Iterator[Finding]:
+    for name, hosts in grouped(members(context), lambda f: f.name).items():
+        if len(hosts) > 1 and name not in ("", "default"):
+            facts = context.facts[hosts[-1]]
+            yield group_finding(
+                "CM-ID-04",
+                hosts,
+                summary=f"Clusters {listed(hosts)} have the same Cilium cluster name {show(name)}",
+                evidence=f"{where(facts, 'ConfigMap', 'cilium-config')} of each: cluster-name = {show(name)}",
+                fix=lines(
+                    f"In all but one of them: {helm(facts, 'cluster.name=UNIQUE_NAME', 'cluster.id=UNIQUE_NUMBER')}",
+                    restart(facts),
+                    _RENAME,
+                ),
+            )
+
+
+@check("CM-ID-05", "Clusters share an id", severity=Severity.BLOCKING, scope=Scope.MESH)
+def ids_are_unique(context: CheckContext) -> Iterator[Finding]:
+    for number, hosts in grouped(members(context), lambda f: f.id).items():
+        if len(hosts) > 1 and number:
+            facts = context.facts[hosts[-1]]
+            yield group_finding(
+                "CM-ID-05",
+                hosts,
+                summary=f"Clusters {listed(hosts)} have the same Cilium cluster id {number}",
+                evidence=f'{where(facts, "ConfigMap", "cilium-config")} of each: cluster-id = "{number}"',
+                fix=lines(
+                    f"In all but one of them: {helm(facts, 'cluster.name=UNIQUE_NAME', 'cluster.id=UNIQUE_NUMBER')}",
+                    restart(facts),
+                    _RENAME,
+                ),
+            )
+
+
+@check("CM-ID-06", "Identities are not kept as CRDs", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.config is None or setting(facts, "identity-allocation-mode") == "crd":
+        return
+    yield finding(
+        "CM-ID-06",
+        cluster=facts.host,
+        summary=f"Cluster {facts.host} does not keep its identities as CRDs, so clustermesh-apiserver has nothing to publish",
+        evidence=config_evidence(facts, "identity-allocation-mode"),
+        fix=lines(helm(facts, "identityAllocationMode=crd"), restart(facts)),
+    )
+
+
+@check("CM-ID-07", "Clusters differ in max-connected-clusters", severity=Severity.BLOCKING, scope=Scope.MESH)
+def max_clusters_agree(context: CheckContext) -> Iterator[Finding]:
+    groups = grouped(members(context), max_clusters)
+    if len(groups) < 2:
+        return
+    hosts = [host for group in groups.values() for host in group]
+    yield group_finding(
+        "CM-ID-07",
+        hosts,
+        summary="Clusters differ in max-connected-clusters: the number of bits of an identity that name the cluster is not the same",
+        evidence="cilium-config: "
+        + "; ".join(f"max-connected-clusters = {show(value)} in {listed(group)}" for value, group in groups.items()),
+        fix="It can only be chosen at installation. Install the clusters that differ anew with the same Helm value "
+        "clustermesh.maxConnectedClusters.",
+    )
+
+
+@check("CM-ID-08", "max-connected-clusters is neither 255 nor 511", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def max_clusters_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.config is None or max_clusters(facts) in MAX_CLUSTERS:
+        return
+    yield finding(
+        "CM-ID-08",
+        cluster=facts.host,
+        summary=f"Cluster {facts.host} has a max-connected-clusters that Cilium refuses; it knows 255 and 511",
+        evidence=config_evidence(facts, "max-connected-clusters"),
+        fix=lines(helm(facts, "clustermesh.maxConnectedClusters=255"), restart(facts)),
+    )
+
+
+@check("CM-ID-09", "Cluster id collides with the cloud's packet marks", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    cloud = setting(facts, "ipam") in _CLOUD_IPAM or setting(facts, "cni-chaining-mode") == "aws-cni"
+    if not facts.id or not cloud or not facts.id & 0x80:
+        return
+    yield finding(
+        "CM-ID-09",
+        cluster=facts.host,
+        summary=f"Cluster {facts.host} has id {facts.id}; with ENI, Alibaba Cloud and aws-cni, ids 128-255 and 384-511 "
+        "collide with packet marks",
+        evidence=config_evidence(facts, "cluster-id", "ipam", "cni-chaining-mode"),
+        fix=lines(helm(facts, "cluster.name=UNIQUE_NAME", "cluster.id=NUMBER_BELOW_128"), restart(facts), _RENAME),
+    )
+
+
+@check("CM-MESH-01", "Two inventory hosts are the same cluster", severity=Severity.BLOCKING, scope=Scope.MESH)
+def hosts_are_different_clusters(context: CheckContext) -> Iterator[Finding]:
+    answered = [context.facts[host] for host in context.mesh.clusters if host in context.facts]
+    for uid, hosts in grouped(answered, lambda f: f.uid).items():
+        if uid and len(hosts) > 1:
+            yield group_finding(
+                "CM-MESH-01",
+                hosts,
+                summary=f"Inventory hosts {listed(hosts)} are the same cluster",
+                evidence=f"Namespace kube-system has the uid {uid} behind each of them",
+                fix="Correct cilium_mesh_kubeconfig or cilium_mesh_context of these hosts, or name only one of them in "
+                "binding.clusterRefs.",
+            )

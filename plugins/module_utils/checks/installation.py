@@ -1,0 +1,119 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Is Cilium there, is its mesh switched on, and does it run?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..facts import ClusterFacts
+from ..findings import CheckContext, Finding, Scope, Severity, check
+from .wording import command, finding, helm, kubectl, lines, listed, show, where
+
+_MESH_ON = ("clustermesh.useAPIServer=true", "clustermesh.config.enabled=false", "clustermesh.apiserver.service.type=LoadBalancer")
+
+
+@check("CM-INST-01", "Cilium is not installed", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def cilium_is_installed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    missing = [] if facts.config is not None else [where(facts, "ConfigMap", "cilium-config")]
+    missing += [] if facts.agent is not None else [where(facts, "DaemonSet", "cilium")]
+    if not missing:
+        return
+    what = "Cilium is not installed" if len(missing) == 2 else "Cilium is installed in part"
+    yield finding(
+        "CM-INST-01",
+        cluster=facts.host,
+        summary=f"{what} in cluster {facts.host}, namespace {facts.namespace}",
+        evidence=f"{listed(missing)} not found",
+        fix=lines(
+            "If Cilium runs in another namespace, name it in the host variable cilium_mesh_namespace. Else install it:",
+            _install(facts),
+        ),
+    )
+
+
+def _install(facts: ClusterFacts) -> str:
+    words = ["helm", "install", "cilium", "cilium", "--repo", "https://helm.cilium.io", "--namespace", facts.namespace]
+    for value in ("cluster.name=UNIQUE_NAME", "cluster.id=UNIQUE_NUMBER", *_MESH_ON):
+        words += ["--set", value]
+    return command(*words)
+
+
+@check("CM-INST-02", "clustermesh-apiserver is not installed", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def apiserver_is_installed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.config is None or facts.agent is None or facts.apiserver is not None:
+        return
+    yield finding(
+        "CM-INST-02",
+        cluster=facts.host,
+        summary=f"Cluster {facts.host} runs Cilium without clustermesh-apiserver, so there is nothing that peers could connect to",
+        evidence=f"{where(facts, 'Deployment', 'clustermesh-apiserver')} not found",
+        fix=helm(facts, *_MESH_ON),
+    )
+
+
+@check("CM-INST-03", "clustermesh-apiserver is not ready", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+def apiserver_is_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Not blocking: what is written takes effect as soon as the pod runs, and a mesh must be repairable while one member is down."""
+    workload = facts.apiserver
+    if workload is None or workload.ready > 0:
+        return
+    reasons = [f"pod {pod.name}: {show(pod.waiting or pod.phase)}" for pod in facts.apiserver_pods if not pod.ready]
+    fix = kubectl(facts, "describe", "pod", "--selector", "k8s-app=clustermesh-apiserver")
+    if workload.desired == 0:
+        reasons, fix = ["it is scaled to 0"], kubectl(facts, "scale", "deployment/clustermesh-apiserver", "--replicas=1")
+    yield finding(
+        "CM-INST-03",
+        cluster=facts.host,
+        summary=f"No pod of clustermesh-apiserver is ready in cluster {facts.host}: its links stay down until one is",
+        evidence=f"{where(facts, 'Deployment', 'clustermesh-apiserver')}: {workload.ready} of {workload.desired} ready; "
+        + (listed(reasons) if reasons else "it has no pods"),
+        fix=fix,
+    )
+
+
+@check("CM-INST-04", "Cilium agents are not ready", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+def agents_are_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    workload = facts.agent
+    if workload is None or facts.config is None or workload.ready >= workload.desired > 0:
+        return
+    down = [f"{pod.name} on {pod.node or 'no node'}: {show(pod.waiting or pod.phase)}" for pod in facts.agent_pods if not pod.ready]
+    yield finding(
+        "CM-INST-04",
+        cluster=facts.host,
+        summary=f"{workload.ready} of {workload.desired} Cilium agents are ready in cluster {facts.host}: links are not ready "
+        "on the other nodes",
+        evidence=f"{where(facts, 'DaemonSet', 'cilium')}" + (f"; {listed(down)}" if down else ""),
+        fix=kubectl(facts, "get", "pods", "--selector", "k8s-app=cilium", "--output", "wide"),
+    )
+
+
+@check("CM-USER-01", "ConfigMap clustermesh-remote-users is missing", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def users_exist(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """The volume is not optional: without it the pod stays in ContainerCreating (upgrade notes of Cilium 1.19)."""
+    if not facts.users_enabled or facts.users.present:
+        return
+    yield finding(
+        "CM-USER-01",
+        cluster=facts.host,
+        summary=f"clustermesh-apiserver of {facts.host} reads its users from a ConfigMap that does not exist, so its pod cannot start",
+        evidence=f"{where(facts, 'Deployment', 'clustermesh-apiserver')}: container apiserver has --cluster-users-enabled; "
+        f"{where(facts, 'ConfigMap', 'clustermesh-remote-users')} not found",
+        fix=kubectl(facts, "create", "configmap", "clustermesh-remote-users", "--from-literal=users.yaml=users: []"),
+    )
+
+
+@check("CM-USER-02", "users.yaml cannot be read", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+def users_can_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    if not facts.users.present or not facts.users.problem:
+        return
+    yield finding(
+        "CM-USER-02",
+        cluster=facts.host,
+        summary=f"The users of clustermesh-apiserver in {facts.host} cannot be read, so none can be added without losing others",
+        evidence=f"{where(facts, 'ConfigMap', 'clustermesh-remote-users')} key users.yaml: {show(facts.users.problem)}",
+        fix=lines(
+            "Correct it to the form users: [{name: remote-PEER, role: remote}, ...]:",
+            kubectl(facts, "edit", "configmap", "clustermesh-remote-users"),
+        ),
+    )

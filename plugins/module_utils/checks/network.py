@@ -1,0 +1,254 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Do the clusters' pods and nodes have addresses of their own, and do their datapaths speak the same language?
+
+Requirements: Cilium documentation, "Setting up Cluster Mesh", prerequisites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+
+from ..endpoints import canonical_ip, is_ip
+from ..facts import ClusterFacts
+from ..findings import CheckContext, Finding, Scope, Severity, check
+from .cidrs import PAIRS_KEPT, Claim, Overlap, allocated, describe, holds_all, ipam, networks, overlaps, pools
+from .wording import (
+    config_evidence,
+    enabled,
+    finding,
+    group_finding,
+    grouped,
+    helm,
+    lines,
+    listed,
+    members,
+    restart,
+    setting,
+    value_groups,
+    where,
+)
+
+
+@check("CM-CIDR-01", "Pod addresses in use overlap", severity=Severity.BLOCKING, scope=Scope.MESH)
+def allocations_are_disjoint(context: CheckContext) -> Iterator[Finding]:
+    """There is no way round it in open-source Cilium: a pod address must mean one pod (cilium PR 22687 is groundwork only)."""
+    for overlap in overlaps(claim for facts in members(context) for claim in allocated(facts)):
+        yield group_finding(
+            "CM-CIDR-01",
+            overlap.hosts,
+            summary=f"Clusters {listed(overlap.hosts)} give out the same pod addresses",
+            evidence=describe(overlap.pairs),
+            fix=lines(
+                "Give all but one of them another range. It cannot be changed under running pods: recreate the nodes of that "
+                "cluster afterwards.",
+                _new_range(context.facts[overlap.hosts[-1]]),
+            ),
+        )
+
+
+def _new_range(facts: ClusterFacts) -> str:
+    if ipam(facts) == "kubernetes":
+        return f"Cluster {facts.host} takes its ranges from Kubernetes: set --cluster-cidr of its kube-controller-manager."
+    return helm(facts, "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
+
+
+@check("CM-CIDR-02", "Pod address pools overlap", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
+def pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
+    """A pool is what a cluster may come to use: compared with the pools of the others and with what they use now."""
+    claims: list[Claim] = []
+    for facts in members(context):
+        claims += pools(facts) or allocated(facts)
+    for overlap in overlaps(claims, only_pools=True):
+        default = any(str(claim.network) in ("10.0.0.0/8", "fd00::/104") for pair in overlap.pairs for claim in pair)
+        yield group_finding(
+            "CM-CIDR-02",
+            overlap.hosts,
+            summary=f"The pod address pools of clusters {listed(overlap.hosts)} overlap: two nodes may be given the same range at any time",
+            evidence=describe(overlap.pairs) + (". 10.0.0.0/8 and fd00::/104 are the chart's defaults" if default else ""),
+            fix=lines(
+                "Before nodes are added, give each cluster a pool of its own (existing nodes keep what they have):",
+                _pool_fix(context, overlap),
+                "Accept CM-CIDR-02 only when the ranges of all nodes, also future ones, are known to differ.",
+            ),
+        )
+
+
+def _pool_fix(context: CheckContext, overlap: Overlap) -> str:
+    """For a cluster whose pool is the wider one of two that overlap."""
+    host = next(claim.host for pair in overlap.pairs for claim in pair if not claim.allocated)
+    return helm(context.facts[host], "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
+
+
+@check("CM-CIDR-03", "Pod addresses of a cluster hold nodes of another", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
+def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
+    claims = [claim for facts in members(context) for claim in allocated(facts)]
+    claims += [
+        Claim(host=facts.host, network=network, source=f"InternalIP of Node {node.name}", allocated=False)
+        for facts in members(context)
+        for node in facts.nodes
+        for network in networks(ip for ip in node.internal_ips if is_ip(ip))
+    ]
+    for overlap in overlaps(claims, only_pools=True):
+        mixed = [pair for pair in overlap.pairs if pair[0].allocated]  # equal node addresses are CM-NODE-01
+        if not mixed:
+            continue
+        hosts = sorted({claim.host for pair in mixed for claim in pair})
+        yield group_finding(
+            "CM-CIDR-03",
+            hosts,
+            summary=f"Clusters {listed(hosts)}: nodes of one have addresses that another gives to its pods",
+            evidence=describe(mixed),
+            fix=lines("Give the pods another range, then recreate the nodes of that cluster:", _new_range(context.facts[mixed[0][0].host])),
+        )
+
+
+@check("CM-NODE-01", "Nodes of different clusters have the same address", severity=Severity.BLOCKING, scope=Scope.MESH)
+def node_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
+    owners: dict[str, dict[str, str]] = {}
+    for facts in members(context):
+        for node in facts.nodes:
+            for ip in node.internal_ips:
+                if is_ip(ip):
+                    owners.setdefault(canonical_ip(ip), {}).setdefault(facts.host, node.name)
+    same: dict[tuple[str, ...], list[str]] = {}
+    for ip, hosts in owners.items():
+        if len(hosts) > 1:
+            same.setdefault(tuple(sorted(hosts)), []).append(ip)
+    for group, ips in same.items():
+        ips.sort(key=lambda ip: (ip_address(ip).version, int(ip_address(ip))))
+        first = "; ".join(f"{ip}: {listed(f'{host} {owners[ip][host]}' for host in group)}" for ip in ips[:PAIRS_KEPT])
+        yield group_finding(
+            "CM-NODE-01",
+            group,
+            summary=f"Nodes of {listed(group)} have the same InternalIP: {listed(ips, 3)}",
+            evidence=f"Node.status.addresses: {first}",
+            fix="Nodes of all clusters must reach each other by InternalIP. Renumber the nodes of all but one cluster, "
+            "or set --node-ip of their kubelets to an address that is unique in the mesh.",
+        )
+
+
+def _same(
+    context: CheckContext, code: str, name: str, value_of: Callable[[ClusterFacts], str], summary: str, fix: str
+) -> Iterator[Finding]:
+    groups = grouped(members(context), value_of)
+    if len(groups) > 1:
+        hosts = [host for group in groups.values() for host in group]
+        yield group_finding(code, hosts, summary=summary, evidence=f"cilium-config, {value_groups(groups, name)}", fix=fix)
+
+
+def routing_mode(facts: ClusterFacts) -> str:
+    """``tunnel`` or ``native``. Before 1.14 the key was ``tunnel`` with the value ``disabled``."""
+    legacy = setting(facts, "tunnel")
+    return setting(facts, "routing-mode") or ("native" if legacy == "disabled" else "tunnel")
+
+
+def tunnel(facts: ClusterFacts) -> str:
+    """Protocol and port, with Cilium's defaults."""
+    protocol = setting(facts, "tunnel-protocol") or setting(facts, "tunnel", "vxlan")
+    port = setting(facts, "tunnel-port", "0")
+    return f"{protocol} on UDP {port if port != '0' else '6081' if protocol == 'geneve' else '8472'}"
+
+
+@check("CM-NET-01", "Routing modes differ", severity=Severity.BLOCKING, scope=Scope.MESH)
+def routing_modes_agree(context: CheckContext) -> Iterator[Finding]:
+    yield from _same(
+        context,
+        "CM-NET-01",
+        "routing-mode",
+        routing_mode,
+        "The clusters route pod traffic in different ways",
+        "Set the same Helm value routingMode in all clusters.",
+    )
+
+
+@check("CM-NET-02", "Tunnel protocols or ports differ", severity=Severity.BLOCKING, scope=Scope.MESH)
+def tunnels_agree(context: CheckContext) -> Iterator[Finding]:
+    groups = grouped((f for f in members(context) if routing_mode(f) == "tunnel"), tunnel)
+    if len(groups) > 1:
+        hosts = [host for group in groups.values() for host in group]
+        yield group_finding(
+            "CM-NET-02",
+            hosts,
+            summary="The clusters use different tunnels, so their nodes do not understand each other",
+            evidence=f"cilium-config, {value_groups(groups, 'tunnel-protocol and tunnel-port')}",
+            fix="Set the same Helm values tunnelProtocol and tunnelPort in all clusters.",
+        )
+
+
+def _families(facts: ClusterFacts) -> str:
+    return " and ".join(n for n, on in (("IPv4", enabled(facts, "enable-ipv4", True)), ("IPv6", enabled(facts, "enable-ipv6"))) if on)
+
+
+@check("CM-NET-03", "Address families differ", severity=Severity.BLOCKING, scope=Scope.MESH)
+def families_agree(context: CheckContext) -> Iterator[Finding]:
+    yield from _same(
+        context,
+        "CM-NET-03",
+        "enable-ipv4 and enable-ipv6",
+        _families,
+        "The clusters do not all use the same address families",
+        "Set the same Helm values ipv4.enabled and ipv6.enabled in all clusters.",
+    )
+
+
+@check("CM-NET-04", "Native routing range does not cover a peer's pods", severity=Severity.BLOCKING, scope=Scope.PAIR, acceptable=True)
+def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+    """What lies outside of it is masqueraded, so the peer sees node addresses and policies see ``world``."""
+    if local.config is None or peer.config is None or routing_mode(local) != "native":
+        return
+    wanted = pools(peer) or allocated(peer)
+    for version, family in ((4, "ipv4"), (6, "ipv6")):
+        key = f"{family}-native-routing-cidr"
+        text = setting(local, key) or (setting(local, "native-routing-cidr") if version == 4 else "")
+        if not text or not enabled(local, f"enable-{family}-masquerade", True):
+            continue
+        own = networks([text])
+        outside = [c for c in wanted if c.network.version == version and not holds_all(own, c.network)]
+        if outside:
+            yield finding(
+                "CM-NET-04",
+                cluster=local.host,
+                peer=peer.host,
+                summary=f"{local.host} masquerades traffic to pods of {peer.host}: they are outside of its native routing range",
+                evidence=f"{config_evidence(local, key)}; {peer.host}: {listed(f'{c.network} ({c.source})' for c in outside)}",
+                fix=lines(helm(local, f"{family}NativeRoutingCIDR=A_RANGE_THAT_HOLDS_THE_PODS_OF_ALL_CLUSTERS"), restart(local)),
+            )
+
+
+def _encryption(facts: ClusterFacts) -> str:
+    on = [key for key in ("enable-ipsec", "enable-wireguard", "encrypt-node") if enabled(facts, key)]
+    return ", ".join(on) or "none"
+
+
+@check("CM-ENC-01", "Encryption differs", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
+def encryption_agrees(context: CheckContext) -> Iterator[Finding]:
+    yield from _same(
+        context,
+        "CM-ENC-01",
+        "encryption",
+        _encryption,
+        "The clusters do not encrypt pod traffic in the same way: traffic between them is dropped or goes unencrypted",
+        "Set the same Helm values encryption.enabled, encryption.type and encryption.nodeEncryption in all clusters.",
+    )
+
+
+@check("CM-ENC-02", "Node encryption may keep the first connection from coming up", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
+def node_encryption_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Cilium issues 31209 (open) and 29872."""
+    if (
+        facts.service is None
+        or facts.service.type != "NodePort"
+        or not (enabled(facts, "enable-wireguard") and enabled(facts, "encrypt-node"))
+    ):
+        return
+    yield finding(
+        "CM-ENC-02",
+        cluster=facts.host,
+        summary=f"{facts.host} encrypts between nodes and is dialled by NodePort: the first connection can wait for a key "
+        "that only the mesh brings",
+        evidence=f"{config_evidence(facts, 'enable-wireguard', 'encrypt-node')}; "
+        f"{where(facts, 'Service', 'clustermesh-apiserver')}: NodePort",
+        fix=helm(facts, "clustermesh.apiserver.service.type=LoadBalancer"),
+    )

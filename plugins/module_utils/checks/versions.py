@@ -1,0 +1,76 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Do the versions of Cilium go together, and are they versions whose rules are known?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..facts import ClusterFacts
+from ..findings import CheckContext, Finding, Scope, Severity, check
+from ..versions import KNOWN_FROM, KNOWN_TO, agent_version, apiserver_version, cilium_version, known
+from .wording import finding, group_finding, grouped, listed, members, show, where
+
+
+@check("CM-VER-01", "Versions differ by more than one minor", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
+def versions_are_close(context: CheckContext) -> Iterator[Finding]:
+    """Cilium documentation, "Setting up Cluster Mesh": one minor at most. Nothing in the protocol enforces it."""
+    groups = grouped((f for f in members(context) if cilium_version(f)), lambda f: v.release if (v := cilium_version(f)) else None)
+    releases = sorted(release for release in groups if release is not None)
+    if not releases or (releases[-1].major == releases[0].major and releases[-1].minor - releases[0].minor <= 1):
+        return
+    oldest, newest = groups[releases[0]], groups[releases[-1]]
+    hosts = [*oldest, *newest] if len(releases) == 2 else [host for release in releases for host in groups[release]]
+    yield group_finding(
+        "CM-VER-01",
+        hosts,
+        summary=f"Cilium {releases[0]} in {listed(oldest)} and {releases[-1]} in {listed(newest)} are more than one minor apart",
+        evidence="images of the agents: " + "; ".join(f"{release} in {listed(groups[release])}" for release in releases),
+        fix=f"Upgrade {listed(oldest)}, one minor at a time, until no two clusters of the mesh are more than one minor apart.",
+    )
+
+
+@check("CM-VER-02", "The version of Cilium cannot be told", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True)
+def version_can_be_told(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.config is None or facts.agent is None or cilium_version(facts) is not None:
+        return
+    image = facts.agent.containers.get("cilium-agent", "")
+    yield finding(
+        "CM-VER-02",
+        cluster=facts.host,
+        summary=f"The version of Cilium in {facts.host} cannot be told from its images",
+        evidence=f"{where(facts, 'DaemonSet', 'cilium')} container cilium-agent: "
+        f"{'image ' + show(image) if image else 'there is no such container'}",
+        fix="Use an image tag that starts with the version, such as v1.18.11 (a digest may follow). "
+        "When you accept this finding, the rules of the newest known version are used, and addresses are written in every known way.",
+    )
+
+
+@check("CM-VER-03", "The version of Cilium is not known", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True)
+def version_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    version = cilium_version(facts)
+    if version is None or facts.config is None or known(version):
+        return
+    advice = "Upgrade Cilium" if version.release < KNOWN_FROM else "Use a release of this collection that knows it"
+    yield finding(
+        "CM-VER-03",
+        cluster=facts.host,
+        summary=f"Cluster {facts.host} runs Cilium {version}; what it expects of a mesh is known for {KNOWN_FROM} to {KNOWN_TO} only",
+        evidence=f"{where(facts, 'DaemonSet', 'cilium')} container cilium-agent",
+        fix=f"{advice}. When you accept this finding, the rules of the nearest known version are used.",
+    )
+
+
+@check("CM-VER-04", "Agents and clustermesh-apiserver have different versions", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+def parts_have_one_version(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    agents, apiserver = agent_version(facts), apiserver_version(facts)
+    if agents is None or apiserver is None or agents.release == apiserver.release:
+        return
+    yield finding(
+        "CM-VER-04",
+        cluster=facts.host,
+        summary=f"In {facts.host} the agents are {agents} and clustermesh-apiserver is {apiserver}: an upgrade is under way "
+        "or was left half done",
+        evidence=f"{where(facts, 'DaemonSet', 'cilium')} and {where(facts, 'Deployment', 'clustermesh-apiserver')}: image tags",
+        fix="Finish the upgrade, then run connect again: what is written depends on the version.",
+    )

@@ -1,0 +1,324 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What readers say -> the stage of every link -> the status of the binding. Pure: the time is passed in.
+
+A link is one direction: ``cluster`` reads ``peer``. It is ready only when everybody who was asked says so and everybody who had to be asked
+could be: not knowing is never ready.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from .facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
+from .findings import Finding
+from .model import Mesh
+
+
+class Stage(StrEnum):
+    """How far a link has come, in the order in which a connection is made. UNKNOWN: nothing is proven, neither good nor bad."""
+
+    SECRET_NOT_PROJECTED = "secret_not_projected"
+    DIALLING = "dialling"
+    TLS = "tls"
+    AUTHORISATION = "authorisation"
+    RETRIEVING_CONFIGURATION = "retrieving_configuration"
+    SYNCHRONISING = "synchronising"
+    UNKNOWN = "unknown"
+    READY = "ready"
+
+
+_ORDER: Final = {stage: place for place, stage in enumerate(Stage)}
+
+_TLS_WORDS = re.compile(r"x509|certificate|\btls\b|handshake", re.IGNORECASE)
+_USER_WORDS = re.compile(r"permission ?denied|authentication failed|invalid auth|user name is empty|not granted", re.IGNORECASE)
+
+
+def _configured(link: LinkFacts) -> bool:
+    """Cilium retrieves the peer's configuration first; only very old peers publish none (then it is not required)."""
+    return link.config_retrieved is True or link.config_required is False
+
+
+_Rule = tuple[Callable[[LinkFacts], bool], Stage]
+
+_REACHED: Final[tuple[_Rule, ...]] = (
+    (lambda link: bool(_USER_WORDS.search(link.error)), Stage.AUTHORISATION),
+    (lambda link: not _configured(link), Stage.RETRIEVING_CONFIGURATION),
+    (lambda link: True, Stage.SYNCHRONISING),
+)
+"""For a link that is connected and not ready: the first rule that holds."""
+
+_NOT_REACHED: Final[tuple[_Rule, ...]] = (
+    (lambda link: bool(_USER_WORDS.search(link.error + link.status)), Stage.AUTHORISATION),
+    (lambda link: bool(_TLS_WORDS.search(link.error + link.status)), Stage.TLS),
+    (lambda link: link.source == "metrics" and not (link.error or link.status), Stage.UNKNOWN),  # a gauge tells ready or not, no more
+    (lambda link: True, Stage.DIALLING),
+)
+"""For a link that is not connected, when no troubleshoot run has proven the stage."""
+
+
+def link_stage(link: LinkFacts) -> Stage:
+    """The stage in which one reader is.
+
+    ``ready`` in Cilium's status means connected and configured, not synchronised (pkg/clustermesh/common/remote_cluster.go, isReadyLocked);
+    so it is taken together with ``synced``. A reading by metrics has the gauge alone.
+    """
+    if not link.source:
+        return Stage.UNKNOWN  # was not asked
+    if not link.known:
+        return Stage.SECRET_NOT_PROJECTED
+    if link.ready and all(link.synced.values()) and (link.source == "metrics" or _configured(link)):
+        return Stage.READY
+    if link.ready or link.connected:
+        return _first(_REACHED, link)
+    if link.stage_hint in {stage.value for stage in Stage} - {Stage.READY.value}:
+        return Stage(link.stage_hint)
+    return _first(_NOT_REACHED, link)
+
+
+def _first(rules: Iterable[_Rule], link: LinkFacts) -> Stage:
+    return next(stage for holds, stage in rules if holds(link))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkState:
+    """All readers of one link together. ``reader`` and ``error`` are those of the reader that is furthest behind."""
+
+    cluster: str  # inventory name
+    peer: str  # inventory name
+    stage: Stage
+    reader: str = ""  # "kvstoremesh", "agent", or "" when nobody could be asked
+    error: str = ""
+    nodes_ready: int = 0  # agents that say ready
+    nodes_asked: int = 0  # agents that were asked; in large clusters a sample
+    nodes_total: int = 0  # agents that should run
+    seconds: float = 0.0  # set by waiting: when the link entered its stage, in seconds after the wait began
+
+    @property
+    def ready(self) -> bool:
+        return self.stage is Stage.READY
+
+    def to_dict(self) -> dict[str, Any]:
+        """A row of ``links`` in the status."""
+        return {
+            "cluster": self.cluster,
+            "peer": self.peer,
+            "stage": self.stage.value,
+            "ready": self.ready,
+            "reader": self.reader,
+            "error": self.error,
+            "nodesReady": self.nodes_ready,
+            "nodesAsked": self.nodes_asked,
+            "nodesTotal": self.nodes_total,
+        }
+
+
+def link_states(
+    mesh: Mesh,
+    readers: Mapping[str, ReaderFacts],
+    *,
+    facts: Mapping[str, ClusterFacts] | None = None,
+    failures: Mapping[str, ObserveFailure] | None = None,
+) -> tuple[LinkState, ...]:
+    """The state of every link of the mesh, in its order.
+
+    :param facts: tells which clusters must have a kvstoremesh that answers; without it, one is missed only where a reader had a problem.
+    :param failures: clusters that were not observed, for the error of their links.
+    """
+    by_link: dict[tuple[str, str], list[LinkFacts]] = {}
+    for reader in readers.values():
+        for link in reader.links:
+            by_link.setdefault((link.cluster, link.peer), []).append(link)
+    states = []
+    for cluster, peer in mesh.links:
+        asked = readers.get(cluster)
+        silent = (failures or {}).get(cluster) or (failures or {}).get(peer)
+        if asked is None or (cluster, peer) not in by_link:
+            states.append(_unread(cluster, peer, asked, silent))
+        else:
+            known = (facts or {}).get(cluster)
+            states.append(_combined(by_link[cluster, peer], asked, known.runs_kvstoremesh if known else bool(asked.problems)))
+    return tuple(states)
+
+
+def _unread(cluster: str, peer: str, reader: ReaderFacts | None, failure: ObserveFailure | None) -> LinkState:
+    problems = reader.problems if reader else ()
+    error = f"{failure.host}: {failure.message}" if failure else "; ".join(problems) or f"nobody in {cluster} could be asked"
+    total = reader.agents_total if reader else 0
+    return LinkState(cluster=cluster, peer=peer, stage=Stage.UNKNOWN, error=error, nodes_total=total)
+
+
+def _combined(links: Sequence[LinkFacts], reader: ReaderFacts, kvstoremesh: bool) -> LinkState:
+    """The earliest stage over all readers; UNKNOWN when those who answered are ready and others could not be asked."""
+    agents = [link for link in links if link.reader == "agent"]
+    behind = min(links, key=lambda link: _ORDER[link_stage(link)])
+    stage, who, error = link_stage(behind), behind.reader, _error(behind)
+    missing = "kvstoremesh" if kvstoremesh and len(agents) == len(links) else ""
+    if not agents or len(agents) < reader.agents_asked:
+        missing = missing or "agent"
+    if stage is Stage.READY and missing:
+        stage, who = Stage.UNKNOWN, missing
+        error = "; ".join(reader.problems) or f"{'an' if missing == 'agent' else 'the'} {missing} was not asked"
+    return LinkState(
+        cluster=behind.cluster,
+        peer=behind.peer,
+        stage=stage,
+        reader=who,
+        error=error,
+        nodes_ready=len({link.pod for link in agents if link_stage(link) is Stage.READY}),
+        nodes_asked=reader.agents_asked,
+        nodes_total=reader.agents_total,
+    )
+
+
+def _error(link: LinkFacts) -> str:
+    if link_stage(link) is Stage.READY:
+        return ""
+    text = link.error or ("" if link.connected or link.ready else link.status)
+    missing = sorted(kind for kind, done in link.synced.items() if not done)
+    if not text and missing and link_stage(link) is Stage.SYNCHRONISING:
+        text = f"not synchronised: {', '.join(missing)}"
+    return f"node {link.node}: {text}" if text and link.reader == "agent" and link.node else text
+
+
+def build_status(
+    mesh: Mesh,
+    facts: Mapping[str, ClusterFacts],
+    failures: Mapping[str, ObserveFailure],
+    readers: Mapping[str, ReaderFacts],
+    *,
+    now: datetime,
+    generation: int | None = None,
+    findings: Sequence[Finding] = (),
+    previous: Mapping[str, Any] | None = None,
+    written: bool = False,
+) -> dict[str, Any]:
+    """``status`` of a ClusterMeshBinding, and ``links``.
+
+    :param now: aware; becomes lastSyncTime.
+    :param generation: metadata.generation that this status is about.
+    :param findings: blocking ones make the phase Error as long as no link is ready.
+    :param previous: the status before: keeps lastTransitionTime, and tells a mesh that broke (Degraded) from a new one (Connecting).
+    :param written: the links were written after ``facts`` were observed.
+    :returns: phase, meshStatus, links, conditions, lastSyncTime, and observedGeneration when a generation is given. Times are RFC 3339.
+    """
+    links = link_states(mesh, readers, facts=facts, failures=failures)
+    configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
+    was = str((previous or {}).get("phase", ""))
+    phase = _phase(links, facts, failures, findings, configured=configured, was=was)
+    status: dict[str, Any] = {
+        "phase": phase,
+        "lastSyncTime": _rfc3339(now),
+        "meshStatus": [_cluster_row(host, facts.get(host), readers.get(host), links) for host in mesh.clusters],
+        "links": [link.to_dict() for link in links],
+        "conditions": _conditions(phase, mesh, links, failures, findings, previous, now),
+    }
+    return status if generation is None else {**status, "observedGeneration": generation}
+
+
+def _any_configured(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> bool:
+    pairs = ((facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts)
+    return any(peer.name in secret.keys for local, peer in pairs for secret in (local.clustermesh, local.kvstoremesh) if peer.name)
+
+
+def _phase(
+    links: Sequence[LinkState],
+    facts: Mapping[str, ClusterFacts],
+    failures: Mapping[str, ObserveFailure],
+    findings: Iterable[Finding],
+    *,
+    configured: bool,
+    was: str,
+) -> str:
+    ready = sum(link.ready for link in links)
+    table = (
+        (bool(links) and ready == len(links) and not failures, "Connected"),
+        (ready > 0, "Degraded"),
+        (any(finding.blocks for finding in findings), "Error"),
+        (bool(failures) and not facts, "Error"),
+        (was in ("Connected", "Degraded"), "Degraded"),
+        (bool(failures), "Degraded" if configured else "Error"),
+        (configured, "Connecting"),
+        (True, "Pending"),
+    )
+    return next(phase for holds, phase in table if holds)
+
+
+def _cluster_row(host: str, facts: ClusterFacts | None, reader: ReaderFacts | None, links: Sequence[LinkState]) -> dict[str, Any]:
+    """A row of meshStatus: ``connected`` when every link from here is ready; ``readyNodes`` are those whose agents say so of every peer."""
+    own = [link for link in links if link.cluster == host]
+    row: dict[str, Any] = {
+        "clusterName": host,
+        "connected": bool(own) and all(link.ready for link in own),
+        "readyNodes": _ready_nodes(reader),
+        "totalNodes": reader.agents_total if reader else facts.agent.desired if facts and facts.agent else 0,
+    }
+    if facts is not None and facts.id is not None:
+        row["clusterId"] = facts.id
+    if facts is not None and facts.name:
+        row["ciliumName"] = facts.name
+    return row
+
+
+def _ready_nodes(reader: ReaderFacts | None) -> int:
+    links = [link for link in reader.links if link.reader == "agent"] if reader else []
+    pods = {link.pod for link in links}
+    return len(pods - {link.pod for link in links if link_stage(link) is not Stage.READY})
+
+
+def _conditions(
+    phase: str,
+    mesh: Mesh,
+    links: Sequence[LinkState],
+    failures: Mapping[str, ObserveFailure],
+    findings: Iterable[Finding],
+    previous: Mapping[str, Any] | None,
+    now: datetime,
+) -> list[dict[str, str]]:
+    """MeshConnected, Ready and Degraded. Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady,
+    ClustersUnreachable, PrerequisiteNotMet."""
+    blocking = sorted({finding.code for finding in findings if finding.blocks})
+    if phase == "Connected":
+        established = f"Mesh established between {len(mesh.clusters)} clusters"
+        rows = (("MeshConnected", True, "MeshEstablished"), ("Ready", True, "Connected"), ("Degraded", False, "AllLinksReady"))
+        return [_condition(kind, value, reason, established, previous, now) for kind, value, reason in rows]
+    if phase == "Error" and blocking:
+        reason, message = "PrerequisiteNotMet", f"Blocking findings: {', '.join(blocking)}"
+    elif failures:
+        reason, message = "ClustersUnreachable", "; ".join(f"{f.host}: {f.message}" for f in list(failures.values())[:_NAMED])
+    elif phase == "Pending":
+        reason, message = "NotYetConnected", "No link is configured yet"
+    else:
+        reason, message = "LinksNotReady", _behind(links)
+    degraded = phase == "Degraded"
+    return [
+        _condition("MeshConnected", False, reason, message, previous, now),
+        _condition("Ready", False, reason, message, previous, now),
+        _condition("Degraded", degraded, reason, message, previous, now),
+    ]
+
+
+_NAMED: Final = 4
+
+
+def _behind(links: Sequence[LinkState]) -> str:
+    behind = [link for link in links if not link.ready]
+    named = [f"{x.cluster} -> {x.peer} {x.stage.value}" + (f" ({x.error})" if x.error else "") for x in behind[:_NAMED]]
+    more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
+    return f"{len(links) - len(behind)} of {len(links)} links ready; {'; '.join(named)}{more}"
+
+
+def _condition(kind: str, value: bool, reason: str, message: str, previous: Mapping[str, Any] | None, now: datetime) -> dict[str, str]:
+    status = str(value)
+    before: Mapping[str, Any] = next((c for c in (previous or {}).get("conditions") or () if c.get("type") == kind), {})
+    since = before.get("lastTransitionTime") if before.get("status") == status else None
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since or _rfc3339(now)}
+
+
+def _rfc3339(when: datetime) -> str:
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
