@@ -1,0 +1,266 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What applying a plan does to the clusters, played on facts: facts and plan in, facts out.
+
+It keeps field ownership as the API server does (Kubernetes documentation, "Server-Side Apply"): an apply without force is refused where
+another manager owns a field with another value; a field that a manager no longer sends goes when nobody else owns it; an update takes the
+fields that it changes away from everybody else.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
+    CertificateFacts,
+    ClusterFacts,
+    HostAlias,
+    PeerSecretFacts,
+    RemoteUsersFacts,
+    SecretKeyFacts,
+    TlsSecretFacts,
+    WorkloadFacts,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import (
+    ApplyHostAliases,
+    ApplySecret,
+    DeleteObject,
+    FromSecret,
+    Literal,
+    Minted,
+    Plan,
+    Recipe,
+    Step,
+    WriteUsers,
+)
+
+from .facts_builders import digest
+
+Path = tuple[str, str]
+
+
+@dataclass
+class Simulated:
+    """One object: path -> value, path -> managers."""
+
+    uid: str
+    version: int = 1
+    values: dict[Path, Any] = field(default_factory=dict)
+    owners: dict[Path, set[str]] = field(default_factory=dict)
+
+    def apply(self, manager: str, wanted: Mapping[Path, Any]) -> None:
+        """Server-side apply without force."""
+        for path, value in wanted.items():
+            others = self.owners.get(path, set()) - {manager}
+            if others and self.values[path] != value:
+                raise WriteConflict(f"{path} belongs to {sorted(others)}")
+        for path, value in wanted.items():
+            self.values[path] = value
+            self.owners.setdefault(path, set()).add(manager)
+        for path in [p for p, by in self.owners.items() if manager in by and p not in wanted]:
+            self.owners[path].discard(manager)
+            if not self.owners[path]:
+                del self.owners[path], self.values[path]
+        self.version += 1
+
+    def update(self, manager: str, changes: Mapping[Path, Any]) -> None:
+        """A patch; a value of None removes the field."""
+        for path, value in changes.items():
+            if value is None:
+                self.values.pop(path, None)
+                self.owners.pop(path, None)
+            elif self.values.get(path) != value:
+                self.values[path] = value
+                self.owners[path] = {manager}
+        self.version += 1
+
+    def section(self, name: str) -> dict[str, Any]:
+        return {key: value for (part, key), value in self.values.items() if part == name}
+
+    def managers(self) -> tuple[str, ...]:
+        return tuple(sorted(set().union(*self.owners.values())))
+
+
+class SimulatedClusters:
+    """The clusters of ``facts`` with everything that a plan can change; the rest of the facts stays as given."""
+
+    def __init__(self, facts: Mapping[str, ClusterFacts], now: datetime) -> None:
+        self._fixed = dict(facts)
+        self._now = now
+        self._serial = itertools.count(1)
+        self._objects: dict[tuple[str, str, str], Simulated] = {}
+        for host, cluster in facts.items():
+            self._load(host, cluster)
+
+    def _load(self, host: str, cluster: ClusterFacts) -> None:
+        for secret in (cluster.clustermesh, cluster.kvstoremesh):
+            if secret.present:
+                made = self._new(host, "Secret", secret.name)
+                for key, facts in secret.keys.items():
+                    _set(made, ("data", key), replace(facts, managers=()), facts.managers)
+                _load_metadata(made, secret)
+        if cluster.users.present:
+            made = self._new(host, "ConfigMap", "clustermesh-remote-users")
+            _set(made, ("data", "users.yaml"), cluster.users.text, cluster.users.managers)
+            _load_metadata(made, cluster.users)
+        for workload in (cluster.apiserver, cluster.agent):
+            if workload is not None:
+                made = self._new(host, workload.kind, workload.name)
+                for alias in workload.host_aliases:
+                    _set(made, ("alias", alias.ip), alias.hostnames, alias.managers)
+
+    def _new(self, host: str, kind: str, name: str) -> Simulated:
+        made = Simulated(uid=f"uid-{next(self._serial)}")
+        self._objects[(host, kind, name)] = made
+        return made
+
+    def run(self, plan: Plan, *, only: Iterable[str] | None = None) -> None:
+        """Apply the plan in its order; with ``only``: as if every other cluster had failed."""
+        chosen = None if only is None else set(only)
+        for step in plan.steps:
+            if chosen is None or step.cluster in chosen:
+                self._step(plan.manager, step)
+
+    def _step(self, manager: str, step: Step) -> None:
+        action = step.action
+        if isinstance(action, ApplySecret):
+            place = (step.cluster, "Secret", action.name)
+            made = self._objects.get(place) or self._new(*place)
+            made.apply(manager, self._secret_fields(action))
+        elif isinstance(action, ApplyHostAliases):
+            wanted: dict[Path, Any] = {("alias", ip): names for ip, names in action.aliases.items()}
+            self._objects[(step.cluster, action.kind, action.name)].apply(manager, wanted)
+        elif isinstance(action, WriteUsers):
+            self._write_users(manager, step, action)
+        else:
+            self._delete(step.cluster, action)
+
+    def _write_users(self, manager: str, step: Step, action: WriteUsers) -> None:
+        place = (step.cluster, "ConfigMap", action.name)
+        if (step.verb == "create") == (place in self._objects):
+            raise WriteConflict(f"{step.verb} of {place}")
+        made = self._objects.get(place) or self._new(*place)
+        if step.verb != "create" and action.resource_version != str(made.version):
+            raise WriteConflict(f"{place} changed")
+        changes: dict[Path, Any] = {("labels", k): v for k, v in action.labels.items()}
+        made.update(
+            manager, {("data", "users.yaml"): action.text, ("annotations", action.annotation_key): action.annotation or None, **changes}
+        )
+
+    def _delete(self, host: str, action: DeleteObject) -> None:
+        place = (host, action.kind, action.name)
+        if action.resource_version != str(self._objects[place].version):
+            raise WriteConflict(f"{place} changed")
+        del self._objects[place]
+
+    def _secret_fields(self, action: ApplySecret) -> dict[Path, Any]:
+        serial = next(self._serial)
+        fields: dict[Path, Any] = {("labels", k): v for k, v in action.labels.items()}
+        fields.update({("annotations", k): v for k, v in action.annotations.items()})
+        fields.update({("data", key): self._value(recipe, serial) for key, recipe in action.data.items()})
+        return fields
+
+    def _value(self, recipe: Recipe, serial: int) -> SecretKeyFacts:
+        if isinstance(recipe, Literal):
+            return SecretKeyFacts(digest=digest(recipe.text), config=recipe.text)
+        if isinstance(recipe, Minted):
+            return self._minted(recipe, serial)
+        return self._copied(recipe)
+
+    def _copied(self, recipe: FromSecret) -> SecretKeyFacts:
+        made = self._objects.get((recipe.cluster, "Secret", recipe.secret))
+        if made is not None:
+            value: SecretKeyFacts = made.values[("data", recipe.key)]
+            return value
+        cluster = self._fixed[recipe.cluster]
+        secrets: dict[str, TlsSecretFacts] = {s.name: s for s in (cluster.server_cert, cluster.remote_cert)}
+        tls = secrets[recipe.secret]
+        parsed = {"tls.crt": tls.certificate, "ca.crt": tls.ca[0]}.get(recipe.key)
+        matches = True if recipe.key == "tls.crt" else None
+        return SecretKeyFacts(digest=tls.digests[recipe.key], certificate=parsed, certificate_key_matches=matches)
+
+    def _minted(self, recipe: Minted, serial: int) -> SecretKeyFacts:
+        made = digest(f"minted {serial} {recipe.issuer} {recipe.common_name} {recipe.part}")
+        if recipe.part == "key":
+            return SecretKeyFacts(digest=made)
+        ca = self._fixed[recipe.issuer].ca.certificates[0]
+        certificate = CertificateFacts(
+            common_name=recipe.common_name,
+            issuer=f"CN={ca.common_name}",
+            fingerprint=made,
+            public_key=made,
+            subject_key_id=None,
+            authority_key_id=ca.subject_key_id,
+            not_before=self._now - timedelta(minutes=5),
+            not_after=min(self._now + timedelta(days=recipe.days), ca.not_after),
+            server_auth=False,
+        )
+        return SecretKeyFacts(digest=made, certificate=certificate, certificate_key_matches=True)
+
+    def facts(self) -> dict[str, ClusterFacts]:
+        """What an observation would find now."""
+        return {host: self._facts_of(host, cluster) for host, cluster in self._fixed.items()}
+
+    def _facts_of(self, host: str, cluster: ClusterFacts) -> ClusterFacts:
+        return replace(
+            cluster,
+            clustermesh=self._peer_secret(host, cluster.clustermesh.name),
+            kvstoremesh=self._peer_secret(host, cluster.kvstoremesh.name),
+            users=self._users(host),
+            apiserver=self._workload(host, cluster.apiserver),
+            agent=self._workload(host, cluster.agent),
+        )
+
+    def _peer_secret(self, host: str, name: str) -> PeerSecretFacts:
+        made = self._objects.get((host, "Secret", name))
+        if made is None:
+            return PeerSecretFacts(name=name)
+        keys = {k: replace(v, managers=tuple(sorted(made.owners.get(("data", k), ())))) for k, v in sorted(made.section("data").items())}
+        return PeerSecretFacts(name=name, keys=keys, **_metadata(made))
+
+    def _users(self, host: str) -> RemoteUsersFacts:
+        made = self._objects.get((host, "ConfigMap", "clustermesh-remote-users"))
+        if made is None:
+            return RemoteUsersFacts()
+        text = made.values[("data", "users.yaml")]
+        users, problem = parse_users(text)
+        return RemoteUsersFacts(users=users, problem=problem, text=text, **_metadata(made))
+
+    def _workload(self, host: str, workload: WorkloadFacts | None) -> WorkloadFacts | None:
+        if workload is None:
+            return None
+        made = self._objects[(host, workload.kind, workload.name)]
+        aliases = tuple(
+            HostAlias(ip=ip, hostnames=names, managers=tuple(sorted(made.owners.get(("alias", ip), ()))))
+            for ip, names in sorted(made.section("alias").items())
+        )
+        return replace(workload, host_aliases=aliases)
+
+
+def _set(made: Simulated, path: Path, value: Any, managers: Iterable[str]) -> None:
+    made.values[path] = value
+    if owners := set(managers):
+        made.owners[path] = owners
+
+
+def _load_metadata(made: Simulated, facts: PeerSecretFacts | RemoteUsersFacts) -> None:
+    for section, values in (("labels", facts.labels), ("annotations", facts.annotations)):
+        for key, value in values.items():
+            _set(made, (section, key), value, facts.managers)
+
+
+def _metadata(made: Simulated) -> dict[str, Any]:
+    return {
+        "present": True,
+        "uid": made.uid,
+        "resource_version": str(made.version),
+        "managers": made.managers(),
+        "labels": made.section("labels"),
+        "annotations": made.section("annotations"),
+    }

@@ -1,0 +1,69 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Overlaps of address ranges, against the plain definition."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.cidrs import Claim, allocated, networks, overlaps, pools
+from tests.testing.facts_builders import cluster_facts
+
+texts = st.one_of(
+    st.builds("10.{}.{}.0/{}".format, st.integers(0, 3), st.sampled_from([0, 64, 128]), st.integers(8, 24)),
+    st.builds("fd00:{}::/{}".format, st.integers(0, 2), st.sampled_from([16, 32, 64])),
+)
+claims = st.lists(
+    st.builds(
+        lambda host, text, used: Claim(host=host, network=networks([text])[0], source="test", allocated=used),
+        st.sampled_from(["a", "b", "c", "d"]),
+        texts,
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+def meets(a: Claim, b: Claim) -> bool:
+    return a.network.version == b.network.version and a.network.overlaps(b.network)
+
+
+def groups(pairs: list[tuple[str, str]]) -> set[frozenset[str]]:
+    found: list[set[str]] = []
+    for pair in pairs:
+        touching = [g for g in found if g & set(pair)]
+        found = [g for g in found if g not in touching] + [set(pair).union(*touching)]
+    return {frozenset(g) for g in found}
+
+
+@given(claims)
+def test_the_groups_are_those_of_comparing_everything_with_everything(given_claims: list[Claim]) -> None:
+    expected = groups([(a.host, b.host) for a, b in combinations(given_claims, 2) if a.host != b.host and meets(a, b)])
+    assert {frozenset(o.hosts) for o in overlaps(given_claims)} == expected
+
+
+@given(claims)
+def test_every_reported_pair_overlaps_and_belongs_to_its_group(given_claims: list[Claim]) -> None:
+    for overlap in overlaps(given_claims, only_pools=True):
+        assert 0 < len(overlap.pairs) <= 8
+        for a, b in overlap.pairs:
+            assert meets(a, b) and a.host != b.host
+            assert {a.host, b.host} <= set(overlap.hosts)
+            assert not (a.allocated and b.allocated)
+
+
+def test_pools_count_only_in_modes_that_have_them() -> None:
+    assert [str(c.network) for c in pools(cluster_facts("c1"))] == ["10.1.0.0/16"]
+    for mode in ("kubernetes", "multi-pool", "eni", "azure", "delegated-plugin"):
+        assert pools(cluster_facts("c1", config={"ipam": mode})) == ()
+
+
+def test_node_ranges_count_only_where_kubernetes_allocates() -> None:
+    facts = cluster_facts("c1")
+    assert {c.source for c in allocated(facts)} == {"CiliumNode c1-n1", "CiliumNode c1-n2"}
+    nodes = tuple(n.__class__(name=n.name, ready=True, pod_cidrs=("10.9.0.0/24",), allocated_cidrs=()) for n in facts.nodes)
+    assert allocated(cluster_facts("c1", nodes=nodes)) == ()
+    assert {c.source for c in allocated(cluster_facts("c1", config={"ipam": "kubernetes"}, nodes=nodes))} == {"Node c1-n1", "Node c1-n2"}

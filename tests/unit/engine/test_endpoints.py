@@ -1,0 +1,164 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Which address and name the peers of a cluster dial."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.endpoints import (
+    Endpoint,
+    EndpointProblem,
+    choose_node_ips,
+    covers,
+    endpoint_of,
+    split_host_port,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, NodeFacts, ServiceFacts
+from tests.testing.facts_builders import cluster_facts
+
+
+def _balancer(**overrides: Any) -> ClusterFacts:
+    return replace(cluster_facts("c2"), service=ServiceFacts(type="LoadBalancer", cluster_ip="10.96.2.10", **overrides))
+
+
+def _names(facts: ClusterFacts, *names: str) -> ClusterFacts:
+    assert facts.server_cert.certificate is not None
+    certificate = replace(facts.server_cert.certificate, dns_names=names)
+    return replace(facts, server_cert=replace(facts.server_cert, certificate=certificate))
+
+
+def _node(name: str, ip: str, *, ready: bool = True) -> NodeFacts:
+    return NodeFacts(name=name, ready=ready, internal_ips=(ip,), external_ips=(f"203.0.113.{ip.rpartition('.')[2]}",))
+
+
+def test_all_addresses_of_a_load_balancer_are_used_in_a_stable_order_with_ipv4_first() -> None:
+    facts = _balancer(ingress_ips=("2001:DB8::2", "192.0.2.20", "192.0.2.3"))
+    assert endpoint_of(facts) == Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.3", "192.0.2.20", "2001:db8::2"))
+
+
+def test_a_load_balancer_name_is_kept_when_the_certificate_covers_it() -> None:
+    facts = _names(_balancer(ingress_hostnames=("lb.example.com",)), "*.mesh.cilium.io", "lb.example.com")
+    assert endpoint_of(facts) == Endpoint(hostname="lb.example.com", port=2379)
+
+
+def test_a_load_balancer_name_that_the_certificate_lacks_is_dialled_by_its_looked_up_addresses() -> None:
+    facts = _balancer(ingress_hostnames=("lb.example.com",))
+    assert endpoint_of(facts, resolved={"lb.example.com": ("192.0.2.9",)}) == Endpoint(
+        hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)
+    )
+
+
+def test_a_load_balancer_name_that_nothing_covers_is_a_problem_that_names_it_and_the_helm_value() -> None:
+    problem = endpoint_of(_balancer(ingress_hostnames=("lb.example.com",)))
+    assert isinstance(problem, EndpointProblem)
+    assert "lb.example.com" in problem.summary and "extraDnsNames" in problem.fix
+
+
+def test_a_load_balancer_without_address_and_a_missing_service_are_problems() -> None:
+    for facts in (_balancer(), replace(cluster_facts("c2"), service=None)):
+        assert isinstance(endpoint_of(facts), EndpointProblem)
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("198.51.100.7:32379", Endpoint(hostname="c2.mesh.cilium.io", port=32379, ips=("198.51.100.7",))),
+        ("198.51.100.7", Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("198.51.100.7",))),
+        ("[2001:DB8::7]:2380", Endpoint(hostname="c2.mesh.cilium.io", port=2380, ips=("2001:db8::7",))),
+        ("2001:db8::7", Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("2001:db8::7",))),
+        ("own.mesh.cilium.io:443", Endpoint(hostname="own.mesh.cilium.io", port=443)),
+    ],
+)
+def test_an_override_wins_over_the_service(override: str, expected: Endpoint) -> None:
+    assert endpoint_of(replace(cluster_facts("c2"), endpoint_override=override)) == expected
+
+
+@pytest.mark.parametrize(
+    "override", ["a b:1", "host:0", "host:70000", "host:x", "[::1", "[host]:1", "1.2.3.4.5:1", "fe80::1%eth0", "x\n:1"]
+)
+def test_an_override_that_is_no_address_is_refused(override: str) -> None:
+    problem = endpoint_of(replace(cluster_facts("c2"), endpoint_override=override))
+    assert isinstance(problem, EndpointProblem) and override not in problem.summary
+
+
+def test_an_ipv6_literal_is_bracketed_in_the_url() -> None:
+    assert Endpoint(hostname="2001:db8::1", port=2379).url == "https://[2001:db8::1]:2379"
+
+
+def test_another_wildcard_of_the_certificate_gives_the_name_when_the_default_domain_is_missing() -> None:
+    facts = _names(_balancer(ingress_ips=("192.0.2.3",)), "*.mesh.example.org")
+    found = endpoint_of(facts)
+    assert isinstance(found, Endpoint) and found.hostname == "c2.mesh.example.org"
+
+
+def test_cluster_ip_is_dialled_on_the_service_port() -> None:
+    facts = replace(cluster_facts("c2"), service=ServiceFacts(type="ClusterIP", cluster_ip="10.96.2.10", port=2380))
+    assert endpoint_of(facts) == Endpoint(hostname="c2.mesh.cilium.io", port=2380, ips=("10.96.2.10",))
+
+
+def test_a_headless_service_has_no_address() -> None:
+    facts = replace(cluster_facts("c2"), service=ServiceFacts(type="ClusterIP", cluster_ip="None"))
+    assert isinstance(endpoint_of(facts), EndpointProblem)
+
+
+def test_a_node_port_is_dialled_on_three_ready_nodes_by_the_kind_of_address_that_the_user_chose() -> None:
+    nodes = tuple(_node(f"n{i}", f"172.16.0.{i}", ready=i != 2) for i in range(1, 6))
+    facts = replace(cluster_facts("c2", service="NodePort"), nodes=nodes)
+    inside, outside = endpoint_of(facts), endpoint_of(facts, node_addresses="ExternalIP")
+    assert inside == Endpoint(hostname="c2.mesh.cilium.io", port=32002, ips=("172.16.0.1", "172.16.0.3", "172.16.0.4"))
+    assert isinstance(outside, Endpoint) and outside.ips == ("203.0.113.1", "203.0.113.3", "203.0.113.4")
+
+
+def test_a_node_port_without_ready_nodes_is_a_problem() -> None:
+    facts = replace(cluster_facts("c2", service="NodePort"), nodes=(_node("n1", "172.16.0.1", ready=False),))
+    assert isinstance(endpoint_of(facts), EndpointProblem)
+
+
+def test_a_node_that_is_away_for_a_moment_or_a_new_one_does_not_change_the_addresses() -> None:
+    used = ("172.16.0.2", "172.16.0.3", "172.16.0.4")
+    nodes = [_node("a-new-one", "172.16.0.1"), *(_node(f"n{i}", f"172.16.0.{i}", ready=i != 3) for i in range(2, 6))]
+    assert choose_node_ips(nodes, "InternalIP", used) == used
+
+
+def test_a_node_that_is_gone_is_replaced_and_the_others_stay() -> None:
+    nodes = [_node(f"n{i}", f"172.16.0.{i}") for i in (1, 3, 4, 5)]
+    assert choose_node_ips(nodes, "InternalIP", ("172.16.0.2", "172.16.0.4", "172.16.0.5")) == ("172.16.0.1", "172.16.0.4", "172.16.0.5")
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.booleans()), max_size=9, unique_by=lambda n: n[0]), st.sets(st.integers(1, 9), max_size=5))
+def test_choosing_again_among_the_same_nodes_changes_nothing(seen: list[tuple[int, bool]], used: set[int]) -> None:
+    nodes = [_node(f"n{i}", f"172.16.0.{i}", ready=ready) for i, ready in seen]
+    chosen = choose_node_ips(nodes, "InternalIP", [f"172.16.0.{i}" for i in used])
+    assert len(chosen) <= 3
+    assert bool(chosen) == any(ready for _, ready in seen)
+    assert choose_node_ips(nodes, "InternalIP", chosen) == chosen
+
+
+@pytest.mark.parametrize(
+    ("names", "hostname", "expected"),
+    [
+        (("*.mesh.cilium.io",), "C2.mesh.cilium.io", True),
+        (("*.mesh.cilium.io",), "a.c2.mesh.cilium.io", False),
+        (("*.mesh.cilium.io",), "mesh.cilium.io", False),
+        (("mesh.example.com",), "mesh.example.com.", True),
+        (("*",), "localhost", False),
+        (("*.mesh.cilium.io",), ".mesh.cilium.io", False),
+        (("clustermesh-apiserver.kube-system.svc",), "clustermesh-apiserver.other.svc", False),
+        (("",), "", False),
+        ((), "c2.mesh.cilium.io", False),
+    ],
+)
+def test_names_are_matched_as_a_go_client_matches_them(names: tuple[str, ...], hostname: str, expected: bool) -> None:
+    assert covers(names, hostname) is expected
+
+
+@given(st.text(max_size=60))
+def test_any_text_as_override_is_read_or_refused(text: str) -> None:
+    parts = split_host_port(text)
+    assert parts is None or (parts[0].isascii() and 0 < parts[1] < 65536 and not set(parts[0]) & set(" \n\"'/@"))

@@ -1,0 +1,165 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A machine without the Python packages that the engine needs: one error that says which and what to do, and no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import libraries
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import MissingLibrary
+from tests.collection_path import CHECKOUT, link
+from tests.testing.playbooks import run_playbook
+
+PACKAGES = {
+    "cryptography": "cryptography",
+    "kubernetes": "kubernetes",
+    "urllib3": "urllib3",
+    "websocket": "websocket-client",
+    "yaml": "PyYAML",
+}
+PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
+
+# Python imports sitecustomize before anything else.
+REFUSE = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {packages!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+"""
+
+IMPORT_ALL = """
+import importlib, json, sys
+for name in json.load(sys.stdin):
+    importlib.import_module(name)
+"""
+
+USE = """
+from datetime import UTC, datetime
+from {plugins}.module_utils.certificates import Issuer, parse
+from {plugins}.module_utils.errors import MeshError
+from {plugins}.module_utils.kube import ClusterAccess, open_cluster
+from {plugins}.module_utils.observe import observe
+access = ClusterAccess(host="c1", kubeconfig={{"clusters": []}}, context=None)
+for use in (lambda: open_cluster(access), lambda: observe([access]), lambda: parse(b"x"), lambda: Issuer(b"x", b"y")):
+    try:
+        use()
+    except MeshError as error:
+        print(error.code, error)
+"""
+
+
+@pytest.fixture
+def without(tmp_path: Path) -> Any:
+    """Environment of a Python that lacks the given packages (import names)."""
+
+    def environment(*packages: str) -> dict[str, str]:
+        (tmp_path / "sitecustomize.py").write_text(REFUSE.format(packages=set(packages)), encoding="utf-8")
+        return {"PYTHONPATH": str(tmp_path)}
+
+    return environment
+
+
+def python(program: str, environment: dict[str, str], text: str = "") -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([environment["PYTHONPATH"], str(link())])
+    return subprocess.run(
+        [sys.executable, "-c", program], input=text, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60
+    )
+
+
+def modules() -> list[str]:
+    files = (CHECKOUT / "plugins").rglob("*.py")
+    parts = (path.relative_to(CHECKOUT / "plugins").with_suffix("").parts for path in files)
+    return sorted(".".join([PLUGINS, *(part for part in names if part != "__init__")]) for names in parts)
+
+
+def test_every_file_of_the_collection_is_imported_without_them(without: Any) -> None:
+    names = modules()
+    assert {f"{PLUGINS}.module_utils.kube", f"{PLUGINS}.action.mesh_connect", f"{PLUGINS}.inventory.clusters"} <= set(names)
+    engine = [name for name in names if name.startswith(f"{PLUGINS}.module_utils.")]
+    run = python(IMPORT_ALL, without(*PACKAGES), json.dumps(engine))
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    packages = set(PACKAGES) - {"yaml"}  # ansible-core does not start without it
+    run = python(IMPORT_ALL, without(*packages), json.dumps(names))
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_the_first_use_of_the_engine_names_the_package_and_the_interpreter(package: str, without: Any) -> None:
+    run = python(USE.format(plugins=PLUGINS), without(package))
+    opened, observed = run.stdout.splitlines()[:2]
+    assert (
+        opened
+        == observed
+        == (
+            f"CM-ENV-01 {sys.executable} cannot import the Python package {PACKAGES[package]}: No module named '{package}'. "
+            f"Install what is missing there: {sys.executable} -m pip install {PACKAGES[package]}"
+        )
+    )
+
+
+def test_all_that_is_missing_is_named_at_once_wherever_it_is_noticed(without: Any) -> None:
+    run = python(USE.format(plugins=PLUGINS), without(*PACKAGES))
+    assert run.returncode == 0, run.stderr
+    said = run.stdout.splitlines()
+    assert len(said) == 4 and len(set(said)) == 1
+    assert said[0].endswith("-m pip install PyYAML cryptography kubernetes urllib3 websocket-client")
+
+
+def test_a_playbook_ends_with_that_error_and_with_a_result(without: Any) -> None:
+    hosts = {name: {"cilium_mesh_kubeconfig": "nowhere", "ansible_connection": "local"} for name in ("c1", "c2")}
+    mesh = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
+    run = run_playbook(
+        "connect", inventory={"all": {"hosts": hosts}}, variables={"cilium_mesh": mesh}, environment=without("kubernetes", "websocket")
+    )
+    assert run.rc not in (0, None), run.output
+    assert "Traceback" not in run.output
+    assert run.finding_codes() == ["CM-ENV-01"], run.output
+    assert run.mesh_result is not None and run.mesh_result["changed"] is False
+    assert "-m pip install kubernetes websocket-client" in " ".join(run.output.split())
+
+
+def test_a_stand_in_serves_wherever_a_name_of_a_library_may_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libraries, "_missing", {})
+    missing = libraries.optional("no_such_package.and_its_module")
+    assert not missing and not missing.attribute
+    assert not isinstance(3, missing.Class)
+
+    assert (missing.Class | None) is not None
+    base: Any = missing.Class
+
+    class Derived(base):  # type: ignore[misc]  # what stands in has no type
+        pass
+
+    with pytest.raises(ValueError):
+        try:
+            raise ValueError
+        except (missing.errors.Problem, OSError):
+            pass
+    for use in (missing, missing.function, missing.Class.create, Derived, libraries.require):
+        with pytest.raises(MissingLibrary, match="no_such_package"):
+            use()
+
+
+def test_a_library_that_is_there_is_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libraries, "_missing", {})
+    assert libraries.optional("json") is json
+    libraries.require()
+
+
+def test_what_is_asked_for_is_what_the_collection_says_it_needs() -> None:
+    """An execution environment is built from meta/ee-requirements.txt."""
+    stated = (CHECKOUT / "meta" / "ee-requirements.txt").read_text(encoding="utf-8")
+    needed = {line.partition(">")[0].lower() for line in stated.splitlines() if line and not line.startswith("#")}
+    assert {name.lower() for name in PACKAGES.values()} <= needed

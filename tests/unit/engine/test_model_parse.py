@@ -1,0 +1,167 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may write in ``cilium_mesh``, and what he is told when he wrote something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model_parse import parse
+
+HOSTS = ["c1", "c2", "c3"]
+
+
+class Tagged(str):
+    """Like Ansible's strings, which carry their origin."""
+
+    __slots__ = ("origin",)
+
+
+def refused(raw: Any, inventory: list[str] | None = None) -> str:
+    with pytest.raises(InvalidInput) as caught:
+        parse(raw, HOSTS if inventory is None else inventory)
+    return caught.value.message
+
+
+def test_no_variable_means_the_whole_inventory() -> None:
+    mesh = parse(None, HOSTS)
+    assert mesh.binding.name == "cilium-mesh"
+    assert mesh.clusters == ("c1", "c2", "c3")
+
+
+def test_the_spec_of_a_custom_resource_is_taken_as_it_is() -> None:
+    raw: dict[str, Any] = {
+        "binding": {
+            "name": "edge-mesh-eu",
+            "clusterRefs": [{"name": "c2"}, "c1"],
+            "meshConfig": {"serviceType": "NodePort", "enableKvStoreMesh": False, "hubble": {"enabled": True, "ui": False}},
+        },
+        "globalServices": [],
+        "connectivityIntents": None,
+    }
+    binding = parse(raw, HOSTS, workspace="root:a", namespace="default").binding
+    assert (binding.name, binding.cluster_refs) == ("edge-mesh-eu", ("c2", "c1"))
+    assert (binding.service_type, binding.enable_kvstoremesh, binding.hubble_enabled, binding.hubble_ui) == ("NodePort", False, True, False)
+    assert (binding.workspace, binding.namespace) == ("root:a", "default")
+
+
+def test_tagged_strings_become_plain_ones() -> None:
+    raw = {
+        Tagged("binding"): {
+            Tagged("name"): Tagged("m"),
+            "clusterRefs": [{"name": Tagged("c1")}, Tagged("c2")],
+            "meshConfig": {"serviceType": Tagged("NodePort")},
+        }
+    }
+    binding = parse(raw, [Tagged("c1"), Tagged("c2")]).binding
+    assert {type(t) for t in (binding.name, *binding.cluster_refs, binding.service_type)} == {str}
+    assert type(parse(None, [Tagged("c1"), Tagged("c2")]).clusters[0]) is str
+
+
+def test_ansible_tagged_strings_become_plain_ones() -> None:
+    tags = pytest.importorskip("ansible._internal._datatag._tags", reason="ansible-core below 2.19 has no tagged strings")
+    tagged = tags.Origin(description="test").tag("c1")
+    assert type(tagged) is not str
+    names = parse({"binding": {"clusterRefs": [tagged, "c2"]}}, ["c1", "c2"]).clusters
+    assert [type(n) for n in names] == [str, str]
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        ({"bindings": {}}, "bindings: unknown key; did you mean binding?"),
+        ({"binding": {"clusterrefs": []}}, "binding.clusterrefs: unknown key; did you mean clusterRefs?"),
+        (
+            {"binding": {"meshConfig": {"servicetype": "NodePort"}}},
+            "binding.meshConfig.servicetype: unknown key; did you mean serviceType?",
+        ),
+        ({"binding": {"meshConfig": {"hubble": {"enable": True}}}}, "binding.meshConfig.hubble.enable: unknown key; did you mean enabled?"),
+        (
+            {"binding": {"clusterRefs": [{"name": "c1", "weight": 1}, "c2"]}},
+            "binding.clusterRefs[0].weight: unknown key; the keys here are name",
+        ),
+        ({"binding": {1: 2}}, "binding.1: unknown key"),
+        ("edge", "cilium_mesh: must be a mapping with the keys binding"),
+        ({"binding": []}, "binding: must be a mapping"),
+        ({"binding": {"name": 5}}, "binding.name: must be a text, not a number"),
+        ({"binding": {"name": "Edge_Mesh"}}, 'binding.name: "Edge_Mesh" is not a DNS-1123 name'),
+        ({"binding": {"name": "a\n"}}, 'binding.name: "a?" is not a DNS-1123 name'),
+        ({"binding": {"clusterRefs": "c1"}}, "binding.clusterRefs: must be a list of {name: HOST}, not a text"),
+        ({"binding": {"clusterRefs": ["c1", 7]}}, "binding.clusterRefs[1]: must be {name: HOST} or a text, not a number"),
+        ({"binding": {"clusterRefs": ["c1", {}]}}, "binding.clusterRefs[1].name: is missing"),
+        (
+            {"binding": {"clusterRefs": ["c1", "c2", "c1"]}},
+            'binding.clusterRefs[2]: "c1" is named twice; the first is binding.clusterRefs[0]',
+        ),
+        ({"binding": {"clusterRefs": ["c1", "paris"]}}, 'binding.clusterRefs[1]: "paris" is not in the inventory; it has c1, c2, c3'),
+        (
+            {"binding": {"clusterRefs": ["c1", {"name": "C2"}]}},
+            'binding.clusterRefs[1].name: "C2" is not in the inventory; did you mean c2?',
+        ),
+        ({"binding": {"clusterRefs": ["c1"]}}, "binding.clusterRefs: a mesh needs at least two clusters, and there is one"),
+        ({"binding": {"clusterRefs": []}}, "binding.clusterRefs: a mesh needs at least two clusters, and there are none"),
+        (
+            {"binding": {"meshConfig": {"serviceType": "Loadbalancer"}}},
+            'serviceType: "Loadbalancer" is not known; did you mean LoadBalancer?',
+        ),
+        ({"binding": {"meshConfig": {"serviceType": 3}}}, "binding.meshConfig.serviceType: must be a text, not a number"),
+        (
+            {"binding": {"meshConfig": {"enableKvStoreMesh": "yes"}}},
+            "binding.meshConfig.enableKvStoreMesh: must be true or false, not a text",
+        ),
+        ({"binding": {"meshConfig": {"hubble": {"ui": 1}}}}, "binding.meshConfig.hubble.ui: must be true or false, not a number"),
+        ({"globalServices": [{"name": "x"}]}, "globalServices: this release does not handle it yet"),
+        ({"connectivityIntents": {"a": 1}}, "connectivityIntents: this release does not handle it yet"),
+        ({"exposedServices": "x"}, "exposedServices: this release does not handle it yet"),
+    ],
+)
+def test_a_mistake_is_named_with_its_path(raw: Any, told: str) -> None:
+    assert told in refused(raw)
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    message = refused({"bindin": 1, "globalServices": [1], "binding": {"clusterRefs": ["c9"], "meshConfig": {"x": 1}}})
+    for path in ("bindin:", "globalServices:", "binding.clusterRefs[0]:", "binding.clusterRefs:", "binding.meshConfig.x:"):
+        assert path in message
+    assert message.startswith("cilium_mesh has 5 problems")
+
+
+@pytest.mark.parametrize(
+    ("inventory", "told"), [([], "there are none"), (["c1"], "there is one"), (["c1", "C_2"], "rename the inventory host")]
+)
+def test_an_inventory_that_makes_no_mesh_is_refused(inventory: list[str], told: str) -> None:
+    assert told in refused(None, inventory)
+
+
+def test_a_long_inventory_is_not_listed_whole() -> None:
+    hosts = [f"host-{i:03}" for i in range(255)]
+    message = refused({"binding": {"clusterRefs": ["paris", "host-001"]}}, hosts)
+    assert "host-019 and 235 more" in message
+    assert "host-020" not in message
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["binding", "name", "clusterRefs", "meshConfig", "hubble", "x"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(json_like)
+def test_anything_is_either_a_mesh_of_inventory_hosts_or_refused(raw: Any) -> None:
+    try:
+        mesh = parse(raw, HOSTS)
+    except InvalidInput as error:
+        assert "cilium_mesh has" in error.message
+        assert error.message.isprintable()
+    else:
+        assert len(mesh.clusters) >= 2
+        assert set(mesh.clusters) <= set(HOSTS)

@@ -1,0 +1,237 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What a user reads in the status: stages of links, phases, conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import LinkFacts, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import Stage, build_status, link_stage, link_states
+from tests.testing.facts_builders import (
+    NOW,
+    SYNCED,
+    cluster_facts,
+    failure,
+    key_facts,
+    link_facts,
+    mesh_of,
+    not_ready,
+    peer_secret,
+    reader_facts,
+)
+
+READY = link_facts("c1", "c2")
+DOWN = not_ready(READY)
+MESH = mesh_of("c1", "c2")
+FACTS = {"c1": cluster_facts("c1"), "c2": cluster_facts("c2")}
+READERS = {"c1": reader_facts("c1", ["c2"]), "c2": reader_facts("c2", ["c1"])}
+LINKED = {
+    host: replace(facts, kvstoremesh=peer_secret("cilium-kvstoremesh", {peer: key_facts("x")}))
+    for host, peer, facts in (("c1", "c2", FACTS["c1"]), ("c2", "c1", FACTS["c2"]))
+}
+
+
+def changed(reader: ReaderFacts, which: str, **values: Any) -> ReaderFacts:
+    """Every link of the readers of one kind, changed."""
+    return replace(reader, links=tuple(replace(x, **values) if x.reader == which else x for x in reader.links))
+
+
+@pytest.mark.parametrize(
+    ("link", "stage"),
+    [
+        (READY, Stage.READY),
+        (replace(READY, source=""), Stage.UNKNOWN),
+        (LinkFacts(cluster="c1", peer="c2", reader="agent", pod="p", source="exec"), Stage.SECRET_NOT_PROJECTED),
+        (DOWN, Stage.DIALLING),
+        (replace(DOWN, error="dial tcp 192.0.2.2:2379: connect: connection refused"), Stage.DIALLING),
+        (replace(DOWN, error="remote error: tls: bad certificate"), Stage.TLS),
+        (replace(DOWN, status="x509: certificate signed by unknown authority"), Stage.TLS),
+        (replace(DOWN, error="etcdserver: permission denied"), Stage.AUTHORISATION),
+        (replace(DOWN, stage_hint="tls"), Stage.TLS),
+        (replace(DOWN, stage_hint="secret_not_projected"), Stage.SECRET_NOT_PROJECTED),
+        (replace(DOWN, stage_hint="dialling", error="x509"), Stage.DIALLING),
+        (replace(DOWN, stage_hint="ready"), Stage.DIALLING),
+        (replace(DOWN, stage_hint="nonsense"), Stage.DIALLING),
+        (replace(DOWN, source="metrics", status=""), Stage.UNKNOWN),
+        (replace(DOWN, connected=True, stage_hint="tls"), Stage.RETRIEVING_CONFIGURATION),
+        (replace(DOWN, connected=True, config_required=True, config_retrieved=False), Stage.RETRIEVING_CONFIGURATION),
+        (replace(DOWN, connected=True, error="etcdserver: permission denied"), Stage.AUTHORISATION),
+        (replace(READY, synced={**SYNCED, "services": False}), Stage.SYNCHRONISING),
+        (replace(READY, ready=False, synced={**SYNCED, "nodes": False}), Stage.SYNCHRONISING),
+        (replace(READY, ready=False), Stage.SYNCHRONISING),
+        (replace(READY, config_required=True, config_retrieved=False), Stage.RETRIEVING_CONFIGURATION),
+        (replace(READY, config_required=False, config_retrieved=False), Stage.READY),
+        (replace(READY, source="metrics", config_required=None, config_retrieved=None, synced={}), Stage.READY),
+        (replace(READY, config_required=None, config_retrieved=None, synced={}), Stage.RETRIEVING_CONFIGURATION),
+    ],
+)
+def test_the_stage_follows_what_the_reader_says(link: LinkFacts, stage: Stage) -> None:
+    assert link_stage(link) is stage
+
+
+@given(
+    st.builds(
+        LinkFacts,
+        cluster=st.just("c1"),
+        peer=st.just("c2"),
+        reader=st.sampled_from(["kvstoremesh", "agent"]),
+        pod=st.just("p"),
+        known=st.booleans(),
+        ready=st.booleans(),
+        connected=st.booleans(),
+        status=st.text(max_size=20),
+        config_required=st.sampled_from([None, True, False]),
+        config_retrieved=st.sampled_from([None, True, False]),
+        synced=st.dictionaries(st.sampled_from(list(SYNCED)), st.booleans()),
+        stage_hint=st.sampled_from(["", *Stage, "other"]),
+        error=st.text(max_size=20),
+        source=st.sampled_from(["", "metrics", "exec", "port-forward"]),
+    )
+)
+def test_ready_is_never_said_without_proof(link: LinkFacts) -> None:
+    if link_stage(link) is Stage.READY:
+        assert link.source and link.known and link.ready
+        assert all(link.synced.values())
+
+
+def test_a_link_has_the_stage_of_the_reader_that_is_furthest_behind() -> None:
+    reader = changed(READERS["c1"], "agent", ready=False, connected=True, config_retrieved=False)
+    (state, _) = link_states(MESH, {**READERS, "c1": reader}, facts=FACTS)
+    assert (state.stage, state.reader, state.nodes_ready) == (Stage.RETRIEVING_CONFIGURATION, "agent", 0)
+    links = (not_ready(READY, error="connection refused"), *reader.links[1:])
+    (state, _) = link_states(MESH, {**READERS, "c1": replace(reader, links=links)}, facts=FACTS)
+    assert (state.stage, state.reader, state.error) == (Stage.DIALLING, "kvstoremesh", "connection refused")
+
+
+def test_an_agent_that_is_behind_is_named_by_its_node() -> None:
+    links = list(READERS["c1"].links)
+    links[2] = not_ready(links[2])
+    (state, _) = link_states(MESH, {**READERS, "c1": replace(READERS["c1"], links=tuple(links))}, facts=FACTS)
+    assert state.error == "node c1-n2: Waiting for initial connection to be established"
+    assert (state.nodes_ready, state.nodes_asked, state.nodes_total) == (1, 2, 2)
+
+
+def test_what_is_not_synchronised_is_named() -> None:
+    reader = changed(READERS["c1"], "kvstoremesh", synced={**SYNCED, "services": False, "nodes": False})
+    assert link_states(MESH, {"c1": reader})[0].error == "not synchronised: nodes, services"
+
+
+@pytest.mark.parametrize(
+    ("reader", "who", "why"),
+    [
+        (ReaderFacts(cluster="c1", agents_total=2), "", "nobody in c1 could be asked"),
+        (ReaderFacts(cluster="c1", problems=("pods: 403.",)), "", "pods: 403."),
+        (replace(READERS["c1"], links=READERS["c1"].links[1:], problems=("No pod runs.",)), "kvstoremesh", "No pod runs."),
+        (replace(READERS["c1"], links=READERS["c1"].links[:2], problems=("exec: 403.",)), "agent", "exec: 403."),
+        (replace(READERS["c1"], links=READERS["c1"].links[:1], agents_asked=0), "agent", "an agent was not asked"),
+    ],
+)
+@pytest.mark.parametrize("facts", [FACTS, None])
+def test_whom_nobody_asked_is_not_ready(reader: ReaderFacts, who: str, why: str, facts: Any) -> None:
+    state = link_states(MESH, {**READERS, "c1": reader}, facts=facts)[0]
+    assert (state.stage, state.ready, state.reader, state.error) == (Stage.UNKNOWN, False, who, why)
+
+
+def test_a_kvstoremesh_that_says_nothing_is_missed_when_it_is_known_to_run() -> None:
+    reader = replace(READERS["c1"], links=READERS["c1"].links[1:])
+    assert link_states(MESH, {"c1": reader}, facts=FACTS)[0].stage is Stage.UNKNOWN
+    without = {**FACTS, "c1": cluster_facts("c1", kvstoremesh=False)}
+    assert link_states(MESH, {"c1": reader}, facts=without)[0].stage is Stage.READY
+
+
+def test_a_sample_of_agents_is_enough_and_is_shown_as_one() -> None:
+    (state, _) = link_states(MESH, {"c1": replace(READERS["c1"], agents_total=100)}, facts=FACTS)
+    assert (state.ready, state.nodes_ready, state.nodes_asked, state.nodes_total) == (True, 2, 2, 100)
+
+
+def test_the_status_of_a_connected_mesh_is_that_of_the_custom_resource() -> None:
+    status = build_status(MESH, FACTS, {}, READERS, now=NOW, generation=4)
+    assert status["phase"] == "Connected"
+    assert status["observedGeneration"] == 4
+    assert status["lastSyncTime"] == "2026-09-01T12:00:00Z"
+    row = {"clusterName": "c2", "clusterId": 2, "connected": True, "readyNodes": 2, "totalNodes": 2}
+    assert row.items() <= status["meshStatus"][1].items()
+    connected = status["conditions"][0]
+    assert (connected["type"], connected["status"], connected["reason"]) == ("MeshConnected", "True", "MeshEstablished")
+    assert connected["message"] == "Mesh established between 2 clusters"
+    assert status["links"][0] == {
+        "cluster": "c1",
+        "peer": "c2",
+        "stage": "ready",
+        "ready": True,
+        "reader": "kvstoremesh",
+        "error": "",
+        "nodesReady": 2,
+        "nodesAsked": 2,
+        "nodesTotal": 2,
+    }
+    assert "observedGeneration" not in build_status(MESH, FACTS, {}, READERS, now=NOW)
+
+
+ALL_DOWN = {h: replace(r, links=tuple(not_ready(x) for x in r.links)) for h, r in READERS.items()}
+NOT_KNOWN = {h: replace(r, links=tuple(not_ready(x, known=False) for x in r.links)) for h, r in READERS.items()}
+BLOCKS = (Finding(code="CM-ID-03", severity=Severity.BLOCKING, cluster="c1", summary="s"),)
+GONE = {"c2": failure("c2")}
+ALIVE = {"c1": FACTS["c1"]}
+
+
+@pytest.mark.parametrize(
+    ("facts", "failures", "readers", "more", "phase", "reason"),
+    [
+        (FACTS, {}, READERS, {}, "Connected", "MeshEstablished"),
+        (FACTS, {}, NOT_KNOWN, {}, "Pending", "NotYetConnected"),
+        (FACTS, {}, {}, {}, "Pending", "NotYetConnected"),
+        (FACTS, {}, NOT_KNOWN, {"written": True}, "Connecting", "LinksNotReady"),
+        (LINKED, {}, NOT_KNOWN, {}, "Connecting", "LinksNotReady"),
+        (FACTS, {}, ALL_DOWN, {}, "Connecting", "LinksNotReady"),
+        (FACTS, {}, ALL_DOWN, {"previous": {"phase": "Connecting"}}, "Connecting", "LinksNotReady"),
+        (FACTS, {}, ALL_DOWN, {"previous": {"phase": "Connected"}}, "Degraded", "LinksNotReady"),
+        (FACTS, {}, {**READERS, "c1": ALL_DOWN["c1"]}, {}, "Degraded", "LinksNotReady"),
+        (FACTS, {}, READERS, {"findings": BLOCKS}, "Connected", "MeshEstablished"),
+        (FACTS, {}, NOT_KNOWN, {"findings": BLOCKS}, "Error", "PrerequisiteNotMet"),
+        (FACTS, {}, NOT_KNOWN, {"findings": (replace(BLOCKS[0], accepted=True),)}, "Pending", "NotYetConnected"),
+        ({}, {**GONE, "c1": failure("c1")}, {}, {}, "Error", "ClustersUnreachable"),
+        (ALIVE, GONE, {"c1": NOT_KNOWN["c1"]}, {}, "Error", "ClustersUnreachable"),
+        (ALIVE, GONE, {"c1": NOT_KNOWN["c1"]}, {"previous": {"phase": "Connected"}}, "Degraded", "ClustersUnreachable"),
+        (ALIVE, GONE, {"c1": ALL_DOWN["c1"]}, {}, "Degraded", "ClustersUnreachable"),
+        (ALIVE, GONE, {"c1": READERS["c1"]}, {}, "Degraded", "ClustersUnreachable"),
+    ],
+)
+def test_the_phase_says_what_is_known(facts: Any, failures: Any, readers: Any, more: Any, phase: str, reason: str) -> None:
+    status = build_status(MESH, facts, failures, readers, now=NOW, **more)
+    conditions = {c["type"]: c for c in status["conditions"]}
+    assert (status["phase"], conditions["MeshConnected"]["reason"]) == (phase, reason)
+    assert set(conditions) == {"MeshConnected", "Ready", "Degraded"}
+    assert conditions["Ready"]["status"] == conditions["MeshConnected"]["status"] == str(phase == "Connected")
+    assert conditions["Degraded"]["status"] == str(phase == "Degraded")
+
+
+def test_a_cluster_that_is_not_reached_is_a_row_without_invented_values() -> None:
+    status = build_status(MESH, ALIVE, GONE, {"c1": NOT_KNOWN["c1"]}, now=NOW)
+    assert status["meshStatus"][1] == {"clusterName": "c2", "connected": False, "readyNodes": 0, "totalNodes": 0}
+    assert status["links"][1]["stage"] == "unknown"
+    assert status["links"][1]["error"] == "c2: the API server does not answer"
+
+
+def test_a_message_names_the_links_that_are_behind() -> None:
+    readers = {**READERS, "c1": replace(READERS["c1"], links=(not_ready(READY, error="connection refused"), *READERS["c1"].links[1:]))}
+    message = build_status(MESH, FACTS, {}, readers, now=NOW)["conditions"][0]["message"]
+    assert message == "1 of 2 links ready; c1 -> c2 dialling (connection refused)"
+
+
+def test_the_time_of_a_transition_moves_only_with_the_condition() -> None:
+    first = build_status(MESH, FACTS, {}, READERS, now=NOW)
+    later = NOW + timedelta(minutes=5)
+    same = build_status(MESH, FACTS, {}, READERS, now=later, previous=first)
+    assert same["conditions"] == first["conditions"]
+    assert same["lastSyncTime"] != first["lastSyncTime"]
+    broken = build_status(MESH, FACTS, {}, ALL_DOWN, now=later, previous=first)
+    assert {c["lastTransitionTime"] for c in broken["conditions"]} == {"2026-09-01T12:05:00Z"}

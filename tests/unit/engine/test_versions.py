@@ -1,0 +1,156 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Which version of Cilium runs, and what that version expects."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import (
+    RULES,
+    CiliumVersion,
+    Minor,
+    agent_file_prefix,
+    aliases_in_config,
+    aliases_in_template,
+    cilium_version,
+    holds,
+    known,
+    policy_local_by_default,
+    server_common_name,
+)
+from tests.testing.facts_builders import agent_workload, apiserver_workload, cluster_facts
+
+DIGEST = "@sha256:" + "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("image", "version"),
+    [
+        ("quay.io/cilium/cilium:v1.16.19", "1.16.19"),
+        ("quay.io/cilium/cilium:v1.20.0-pre.3", "1.20.0-pre.3"),
+        ("quay.io/cilium/cilium:v1.18.11" + DIGEST, "1.18.11"),
+        ("localhost:5000/cilium/cilium:1.17.3", "1.17.3"),
+        ("[::1]:5000/cilium/cilium:v1.17.3", "1.17.3"),
+        ("cilium:v1.19", "1.19.0"),
+        ("registry.example.com/mirror/cilium:v1.15.6-gke.4", "1.15.6-gke.4"),
+        ("quay.io/isovalent/cilium:v1.16.5-cee.1" + DIGEST, "1.16.5-cee.1"),
+    ],
+)
+def test_the_version_is_read_from_the_image(image: str, version: str) -> None:
+    assert str(CiliumVersion.from_image(image)) == version
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "",
+        "quay.io/cilium/cilium",
+        "quay.io/cilium/cilium:latest",
+        "quay.io/cilium/cilium" + DIGEST,
+        "localhost:5000/cilium",
+        "localhost:1.17/cilium",
+        "quay.io/cilium/cilium-ci:4f3b2a1c9d",
+        "cilium:v1",
+        "cilium:1.17.3.",
+        "cilium:\u0661.\u0661",
+    ],
+)
+def test_an_image_that_does_not_tell_has_no_version(image: str) -> None:
+    assert CiliumVersion.from_image(image) is None
+
+
+@given(st.text(max_size=60))
+def test_no_image_reference_makes_it_fail(image: str) -> None:
+    version = CiliumVersion.from_image(image)
+    assert version is None or version.major >= 0
+
+
+@pytest.mark.parametrize(
+    ("tag", "prerelease"), [("v1.20.0-pre.3", True), ("v1.19.0-rc.1", True), ("v1.16.5-cee.1", False), ("v1.16.5", False)]
+)
+def test_a_vendors_build_is_no_prerelease(tag: str, prerelease: bool) -> None:
+    version = CiliumVersion.from_tag(tag)
+    assert version is not None
+    assert version.prerelease is prerelease
+
+
+def test_the_agents_image_decides_then_the_apiservers_then_the_chart_label() -> None:
+    by_digest = {"cilium-agent": "quay.io/cilium/cilium" + DIGEST}
+    nameless = {"apiserver": "quay.io/cilium/clustermesh-apiserver" + DIGEST}
+    assert str(cilium_version(cluster_facts(agent=agent_workload("1.17.1"), apiserver=apiserver_workload("1.18.2")))) == "1.17.1"
+    assert (
+        str(cilium_version(cluster_facts(agent=agent_workload("x", containers=by_digest), apiserver=apiserver_workload("1.18.2"))))
+        == "1.18.2"
+    )
+    labelled = apiserver_workload("x", containers=nameless, labels={"helm.sh/chart": "cilium-1.20.0-pre.3"})
+    assert str(cilium_version(cluster_facts(agent=None, apiserver=labelled))) == "1.20.0-pre.3"
+    assert cilium_version(cluster_facts(agent=None, apiserver=None)) is None
+    assert cilium_version(cluster_facts(agent=agent_workload("x", containers={}), apiserver=None)) is None
+
+
+def v(minor: int) -> CiliumVersion:
+    return CiliumVersion(major=1, minor=minor)
+
+
+MATRIX = {
+    # minor: prefix, in the configuration, in the template, port clash, users by default, local certificate, policies local
+    14: ("common-", False, True, True, False, False, False),
+    15: ("common-", False, True, True, False, False, False),
+    16: ("common-", False, True, True, False, False, False),
+    17: ("local-", False, True, True, False, True, False),
+    18: ("local-", False, True, True, False, True, False),
+    19: ("local-", False, True, False, True, True, True),
+    20: ("local-", True, False, False, True, True, True),
+    21: ("local-", True, False, False, True, True, True),
+}
+
+
+@pytest.mark.parametrize("minor", MATRIX)
+def test_each_minor_gets_what_its_chart_writes(minor: int) -> None:
+    version = v(minor)
+    assert (
+        agent_file_prefix(version),
+        aliases_in_config(version),
+        aliases_in_template(version),
+        holds("node_port_clash", version),
+        holds("remote_users_by_default", version),
+        holds("local_certificate_used", version),
+        policy_local_by_default(version),
+    ) == MATRIX[minor]
+    assert known(version)
+
+
+def test_a_prerelease_counts_as_its_minor() -> None:
+    version = CiliumVersion.from_tag("v1.20.0-pre.3")
+    assert (aliases_in_config(version), aliases_in_template(version)) == (True, False)
+
+
+def test_an_unknown_version_is_given_its_addresses_in_both_ways() -> None:
+    assert (aliases_in_config(None), aliases_in_template(None), agent_file_prefix(None)) == (True, True, "local-")
+    assert holds("node_port_clash", None)
+
+
+def test_a_rule_that_does_not_exist_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        holds("no_such_rule", v(18))
+
+
+def test_every_rule_names_its_source_and_changes_within_the_known_minors() -> None:
+    for rule in RULES.values():
+        assert rule.source
+        assert any(Minor(1, 14) < edge <= Minor(1, 21) for edge in (rule.since, rule.before) if edge)
+
+
+def test_versions_outside_of_the_matrix_are_not_known() -> None:
+    assert not known(v(13))
+    assert not known(v(22))
+    assert not known(CiliumVersion(major=2, minor=0))
+
+
+def test_the_servers_common_name_changed_with_the_release_of_1_20() -> None:
+    assert server_common_name(v(19), "kube-system") == "clustermesh-apiserver.cilium.io"
+    assert server_common_name(CiliumVersion.from_tag("v1.20.0-pre.3"), "kube-system") == "clustermesh-apiserver.cilium.io"
+    assert server_common_name(v(20), "cilium") == "clustermesh-apiserver.cilium.svc"
