@@ -1,0 +1,187 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""From a play's variables to the engine's values: which clusters take part, how each is reached, which mesh they are to form.
+
+Pure: it knows Ansible's names but imports nothing of Ansible. Strings lose Ansible's tags on the way: nothing downstream is a template.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..module_utils.errors import InvalidInput
+from ..module_utils.kube import ClusterAccess
+from ..module_utils.model import Binding, Mesh
+from ..module_utils.model_parse import DEFAULT_NAME, parse
+from ..module_utils.redact import one_line
+
+KUBECONFIG: Final = "cilium_mesh_kubeconfig"
+CONTEXT: Final = "cilium_mesh_context"
+NAMESPACE: Final = "cilium_mesh_namespace"
+ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
+DEFAULT_NAMESPACE: Final = "kube-system"
+
+_NAMES_SHOWN: Final = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """What the play says of its hosts. ``hosts`` are those that take part (after --limit), ``inventory`` all there are."""
+
+    hosts: tuple[str, ...]
+    inventory: tuple[str, ...]
+    limit: str
+    hostvars: Mapping[str, Mapping[str, Any]]
+
+
+def play_of(task_vars: Mapping[str, Any]) -> Play:
+    """Read the play off a task's variables."""
+    return Play(
+        hosts=tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ())),
+        inventory=tuple(str(host) for host in task_vars.get("groups", {}).get("all", ())),
+        limit=one_line(str(task_vars.get("ansible_limit") or ""), 80),
+        hostvars=task_vars.get("hostvars", {}),
+    )
+
+
+def mesh_of(play: Play, raw: Any) -> Mesh:
+    """The mesh that ``cilium_mesh`` describes. Every member takes part in the play, or it is refused: half a mesh is never changed.
+
+    :raises InvalidInput: the variable is wrong, or a member is not in the play.
+    """
+    require_hosts(play)
+    raw = plain(raw)
+    if not _names_members(raw):
+        if play.limit:
+            raise InvalidInput(
+                f'With --limit "{play.limit}" the members of the mesh cannot be told: cilium_mesh.binding.clusterRefs does not name them.',
+                remedy="Run without --limit, or name the members in clusterRefs.",
+            )
+        return parse(raw, play.hosts)
+    mesh = parse(raw, play.inventory)
+    cut = [name for name in mesh.clusters if name not in play.hosts]
+    if cut:
+        why = f'--limit "{play.limit}"' if play.limit else "the hosts pattern of the play"
+        raise InvalidInput(
+            f"{why} leaves out {_listed(cut)}, which cilium_mesh.binding.clusterRefs names; a mesh is looked at and changed as a whole.",
+            remedy="Run with every member. To take a cluster out of the mesh, run disconnect with mesh_connect_clusters.",
+        )
+    return mesh
+
+
+def lone_clusters(play: Play, raw: Any) -> Mesh:
+    """The clusters of the play, each to be looked at by itself: one is enough, and --limit may choose among the members."""
+    require_hosts(play)
+    raw = plain(raw)
+    hosts = play.hosts
+    if _names_members(raw):
+        named = parse(raw, play.inventory).clusters
+        hosts = tuple(name for name in named if name in play.hosts)
+        if not hosts:
+            raise InvalidInput("No member of the mesh takes part in the play.", remedy="Run without --limit.")
+    elif raw is not None and len(hosts) > 1:
+        parse(raw, hosts)  # for what it refuses
+    return Mesh(binding=Binding(name=DEFAULT_NAME, cluster_refs=hosts))
+
+
+def require_hosts(play: Play) -> None:
+    """The playbooks run on localhost when no host matches, so that an empty inventory is an error and not a success."""
+    if not play.hosts or (play.hosts == ("localhost",) and "localhost" not in play.inventory):
+        raise InvalidInput(
+            "No host of the inventory takes part in this play.",
+            remedy="Give an inventory with -i in which every host is a cluster; a warning above names a source that could not be read.",
+        )
+
+
+def accesses(play: Play, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
+    """How each cluster is reached, in the order of ``names``.
+
+    :raises InvalidInput: listing every host whose variables are missing or of the wrong type.
+    """
+    found: list[ClusterAccess] = []
+    problems: list[str] = []
+    for name in names:
+        try:
+            found.append(_access(name, _HostVariables(name, play.hostvars[name])))
+        except InvalidInput as error:
+            problems.append(error.message)
+    if problems:
+        raise InvalidInput("; ".join(problems) + ".", remedy="See docs/inventory.md for the variables of a host.")
+    return tuple(found)
+
+
+def plain(value: Any) -> Any:
+    """``value`` without the tags that ansible-core 2.19 puts on strings, mappings and lists."""
+    if isinstance(value, Mapping):
+        return {plain(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value
+
+
+class _HostVariables:
+    """Reads variables of one host. Reading one is templating it, and that may fail; what is in its way is named without its value."""
+
+    def __init__(self, host: str, variables: Mapping[str, Any]) -> None:
+        self._host = host
+        self._variables = variables
+
+    def get(self, name: str) -> Any:
+        try:
+            return plain(self._variables.get(name))
+        except Exception as error:  # templates may call any lookup, whose errors may quote what it read
+            kind = type(error).__name__
+            detail = f": {one_line(str(error), 120)}" if kind == "AnsibleUndefinedVariable" else f" ({kind})"
+            raise InvalidInput(f"{self._host}: {name} cannot be templated{detail}") from None
+
+    def text(self, name: str, default: str) -> str:
+        value = self.get(name)
+        if value is None or value == "":
+            return default
+        if not isinstance(value, str):
+            raise InvalidInput(f"{self._host}: {name} must be a text")
+        return value
+
+
+def _access(host: str, variables: _HostVariables) -> ClusterAccess:
+    return ClusterAccess(
+        host=host,
+        kubeconfig=_kubeconfig(host, variables),
+        context=variables.text(CONTEXT, "") or None,
+        namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
+        endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
+    )
+
+
+def _kubeconfig(host: str, variables: _HostVariables) -> str | Mapping[str, Any]:
+    """A path is relative to the folder of the host's inventory, as paths inside a kubeconfig are relative to that file."""
+    value = variables.get(KUBECONFIG)
+    if isinstance(value, Mapping) and value:
+        return value
+    if value is None or value == "":
+        raise InvalidInput(f"{host}: the host has no {KUBECONFIG} (a path, or the kubeconfig as a mapping)")
+    if not isinstance(value, str):
+        raise InvalidInput(f"{host}: {KUBECONFIG} must be a path or a mapping")
+    if "\n" in value:
+        raise InvalidInput(f"{host}: {KUBECONFIG} is a text of several lines; give a path, or the kubeconfig as a mapping")
+    base = variables.get("inventory_dir")
+    folder = base if isinstance(base, str) else os.getcwd()
+    return os.pathsep.join(os.path.join(folder, os.path.expanduser(part)) for part in value.split(os.pathsep) if part)
+
+
+def _names_members(raw: Any) -> bool:
+    """Anything that is not plainly "no members named" counts as naming them, so that ``parse`` judges it."""
+    if raw is None:
+        return False
+    if not isinstance(raw, Mapping):
+        return True
+    binding = raw.get("binding")
+    return binding is not None and (not isinstance(binding, Mapping) or binding.get("clusterRefs") is not None)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(names[:_NAMES_SHOWN]) + more

@@ -1,0 +1,100 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Actions called as Ansible calls them, over clusters that are played on facts: what is replaced is the I/O of the engine, nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import ApplyResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, ObserveFailure, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
+from tests.testing.facts_builders import cluster_facts, not_ready, reader_facts
+from tests.testing.simulated_apply import SimulatedClusters
+
+PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
+
+
+@dataclass
+class World:
+    """Some clusters, and what the actions did to them and said."""
+
+    clusters: SimulatedClusters
+    failures: dict[str, ObserveFailure] = field(default_factory=dict)
+    refusing: dict[str, ClusterError] = field(default_factory=dict)  # clusters that refuse to be written
+    ready: bool = True  # do links come up?
+    defect: Exception | None = None  # raised by the engine while it writes
+    output: list[str] = field(default_factory=list)
+    writes: int = 0
+
+    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10) -> Observation:
+        names = [access.host for access in accesses]
+        facts = {host: cluster for host, cluster in self.clusters.facts().items() if host in names and host not in self.failures}
+        opened: Any = {host: SimpleNamespace(requests=Counter({"get secrets": 7, "list nodes": 1}), close=lambda: None) for host in facts}
+        failed = {host: failure for host, failure in self.failures.items() if host in names}
+        return Observation(facts=facts, failures=failed, clusters=opened)
+
+    def apply_plan(self, plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10) -> ApplyResult:
+        self.clusters.run(plan, only=set(observation.facts) - set(self.refusing))
+        applied = tuple(step for step in plan.steps if step.cluster not in self.refusing)
+        self.writes += len(applied)
+        if self.defect is not None:
+            raise self.defect
+        rest = tuple(step for step in plan.steps if step.cluster in self.refusing)
+        return ApplyResult(applied=applied, failures={s.cluster: self.refusing[s.cluster] for s in rest}, skipped=rest[1:])
+
+    def read_all(self, observation: Observation, mesh: Mesh) -> dict[str, ReaderFacts]:
+        found = {}
+        for host in observation.facts:
+            reader = reader_facts(host, [peer for local, peer in mesh.links if local == host])
+            links = reader.links if self.ready else tuple(not_ready(link) for link in reader.links)
+            found[host] = ReaderFacts(cluster=host, links=links, agents_total=2, agents_asked=2)
+        return found
+
+    def run(self, action: str, *, check: bool = False, diff: bool = False, limit: str = "", hosts: Iterable[str] = (), **args: Any) -> Any:
+        """The result of one task."""
+        every = tuple(self.clusters.facts())
+        module = import_module(f"{PLUGINS}.action.{action}")
+        task = SimpleNamespace(args=args, async_val=args.pop("async_val", 0), check_mode=check, diff=diff, action=action)
+        instance = module.ActionModule(task, SimpleNamespace(_shell=None), None, None, None, None)
+        hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every}
+        task_vars = {"ansible_play_hosts_all": list(hosts) or list(every), "groups": {"all": list(every)}, "hostvars": hostvars}
+        return instance.run(None, {**task_vars, "ansible_limit": limit})
+
+
+def mesh(*hosts: str) -> Mapping[str, Any]:
+    return {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": host} for host in hosts]}}
+
+
+@pytest.fixture
+def make_world(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``make_world(*facts)``: the actions see these clusters. Without arguments: c1 and c2, healthy and not meshed."""
+
+    def make(*facts: ClusterFacts) -> World:
+        every = facts or (cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0"))
+        world = World(clusters=SimulatedClusters({f.host: f for f in every}, datetime.now(UTC)))
+        for name in ("mesh_connect", "mesh_verify", "mesh_status", "mesh_facts"):
+            module = import_module(f"{PLUGINS}.action.{name}")
+            monkeypatch.setattr(module, "observe", world.observe)
+            for part in ("apply_plan", "read_all"):
+                if hasattr(module, part):
+                    monkeypatch.setattr(module, part, getattr(world, part))
+        display = SimpleNamespace(display=lambda text, color=None: world.output.append(text))
+        monkeypatch.setattr(mesh_action, "Display", lambda: display)
+        monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: [])
+        return world
+
+    return make

@@ -1,0 +1,261 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The actions: what they decide, say and return, over clusters that are played on facts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Forbidden
+from tests.testing.facts_builders import cluster_facts, failure
+from tests.unit.plugins.action.conftest import World, mesh
+
+BOTH = mesh("c1", "c2")
+
+
+def test_connect_writes_waits_and_tells_the_status(make_world: Any) -> None:
+    world: World = make_world()
+    result = world.run("mesh_connect", mesh=BOTH)
+    assert "failed" not in result, result
+    assert result["changed"] is True
+    assert world.writes == len(result["plan"]["steps"]) > 0
+    assert result["status"]["phase"] == "Connected"
+    assert result["mesh"] == ["c1", "c2"]
+    assert result["requests"] == {"c1": 8, "c2": 8}
+    assert world.output[-1] == "edge-mesh-eu: Connected (2/2 clusters, 2/2 links ready)"
+
+
+def test_a_second_connect_changes_nothing(make_world: Any) -> None:
+    world: World = make_world()
+    world.run("mesh_connect", mesh=BOTH)
+    written = world.writes
+    again = world.run("mesh_connect", mesh=BOTH)
+    assert (again["changed"], again["plan"]["steps"], world.writes) == (False, [], written)
+
+
+def test_check_mode_promises_what_the_run_then_does_and_writes_nothing(make_world: Any) -> None:
+    world: World = make_world()
+    before = world.clusters.facts()
+    promised = world.run("mesh_connect", mesh=BOTH, check=True, diff=True)
+    assert promised["changed"] is True
+    assert promised["status"] is None
+    assert (world.writes, world.clusters.facts()) == (0, before)
+    headers = {entry["after_header"] for entry in promised["diff"]}
+    assert "c1/kube-system/Secret/cilium-kvstoremesh" in headers
+    done = world.run("mesh_connect", mesh=BOTH)
+    assert done["plan"]["steps"] == promised["plan"]["steps"]
+
+
+def test_without_diff_there_is_none(make_world: Any) -> None:
+    assert "diff" not in make_world().run("mesh_connect", mesh=BOTH, check=True)
+
+
+def test_a_blocking_finding_anywhere_means_that_nothing_is_written_anywhere(make_world: Any) -> None:
+    world: World = make_world(cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0", config={"cluster-id": "1"}))
+    result = world.run("mesh_connect", mesh=BOTH)
+    assert result["failed"] is True
+    assert result["msg"].endswith("nothing was written anywhere.")
+    assert world.writes == 0
+    codes = {finding["code"] for finding in result["findings"] if finding["severity"] == "blocking"}
+    assert codes and all(code in result["msg"] for code in codes)
+    assert any(line.startswith("Findings:") for line in world.output)
+
+
+def test_a_cluster_that_does_not_answer_stops_connect(make_world: Any) -> None:
+    world: World = make_world()
+    world.failures = {"c2": failure("c2")}
+    result = world.run("mesh_connect", mesh=BOTH)
+    assert result["failed"] is True
+    assert [(f["code"], f["cluster"]) for f in result["findings"]] == [("CM-API-01", "c2")]
+    assert world.writes == 0
+
+
+def test_a_failing_write_is_reported_with_what_was_done(make_world: Any) -> None:
+    world: World = make_world()
+    world.refusing = {"c2": Forbidden("patch secrets is not allowed.", remedy="Extend the role.", cluster="c2")}
+    result = world.run("mesh_connect", mesh=BOTH)
+    assert (result["failed"], result["changed"]) == (True, True)
+    assert result["findings"][0]["code"] == "CM-API-03"
+    assert "writing failed in c2" in result["msg"]
+    world.refusing = {}
+    assert world.run("mesh_connect", mesh=BOTH)["status"]["phase"] == "Connected"
+
+
+def test_links_that_do_not_come_up_fail_with_their_stage(make_world: Any) -> None:
+    world: World = make_world()
+    world.ready = False
+    result = world.run("mesh_connect", mesh=BOTH, wait_timeout=0)
+    assert (result["failed"], result["changed"]) == (True, True)
+    assert "c1 -> c2: dialling" in result["msg"]
+    assert result["status"]["phase"] == "Connecting"
+
+
+def test_without_waiting_nothing_is_measured(make_world: Any) -> None:
+    world: World = make_world()
+    world.ready = False
+    result = world.run("mesh_connect", mesh=BOTH, wait=False)
+    assert (result["changed"], result["status"], "failed" in result) == (True, None, False)
+
+
+def test_disconnect_takes_everything_away_again(make_world: Any) -> None:
+    world: World = make_world()
+    before = world.clusters.facts()
+    world.run("mesh_connect", mesh=BOTH)
+    result = world.run("mesh_connect", mesh=BOTH, state="absent")
+    assert (result["changed"], result["status"]) == (True, None)
+    after = world.clusters.facts()
+    assert {h: (f.clustermesh.keys, f.kvstoremesh.keys, f.users.users) for h, f in after.items()} == {
+        h: (f.clustermesh.keys, f.kvstoremesh.keys, f.users.users) for h, f in before.items()
+    }
+    assert world.run("mesh_connect", mesh=BOTH, state="absent")["changed"] is False
+    assert world.output[-1] == "edge-mesh-eu: disconnected (2/2 clusters)"
+
+
+def test_a_dead_peer_does_not_hinder_the_others_from_leaving_it(make_world: Any) -> None:
+    world: World = make_world()
+    world.run("mesh_connect", mesh=BOTH)
+    world.failures = {"c2": failure("c2")}
+    result = world.run("mesh_connect", mesh=BOTH, state="absent")
+    assert "failed" not in result, result
+    assert result["changed"] is True
+    assert result["status"]["phase"] == "Degraded"
+    assert [(f["cluster"], f["severity"]) for f in result["findings"]] == [("c2", "remediable")]
+    assert world.clusters.facts()["c1"].kvstoremesh.keys == {}
+
+
+def test_disconnect_fails_when_no_cluster_answers(make_world: Any) -> None:
+    world: World = make_world()
+    world.failures = {host: failure(host) for host in ("c1", "c2")}
+    assert world.run("mesh_connect", mesh=BOTH, state="absent")["failed"] is True
+
+
+def test_one_of_three_leaves_and_the_others_stay_connected(make_world: Any) -> None:
+    world: World = make_world(*(cluster_facts(f"c{n}", version="1.20.0") for n in (1, 2, 3)))
+    three = mesh("c1", "c2", "c3")
+    world.run("mesh_connect", mesh=three)
+    result = world.run("mesh_connect", mesh=three, state="absent", clusters=["c3"])
+    assert result["status"]["phase"] == "Connected"
+    assert [row["clusterName"] for row in result["status"]["meshStatus"]] == ["c1", "c2"]
+    facts = world.clusters.facts()
+    assert "c2" in facts["c1"].kvstoremesh.keys
+    assert "c3" not in facts["c1"].kvstoremesh.keys
+    assert facts["c3"].kvstoremesh.keys == {}
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ({"state": "absent", "clusters": ["c9"]}, "c9"),
+        ({"clusters": ["c1"]}, "state=absent"),
+        ({"accept": ["CM-NONE-77"]}, "CM-NONE-77"),
+        ({"accept": ["CM-INST-01"]}, "cannot be accepted"),
+        ({"trust": "blind"}, "trust"),
+        ({"wait_timeout": "soon"}, "wait_timeout"),
+        ({"timeout": 3}, "timeout"),
+        ({"async_val": 30}, "asynchronous"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused_before_anything_is_written(make_world: Any, args: dict[str, Any], says: str) -> None:
+    world: World = make_world()
+    result = world.run("mesh_connect", mesh=BOTH, **args)
+    assert result["failed"] is True
+    assert result["msg"].startswith("CM-INPUT-01: ")
+    assert says in result["msg"]
+    assert world.writes == 0
+
+
+def test_a_limit_that_cuts_a_member_is_refused_by_every_action_that_looks_at_the_mesh(make_world: Any) -> None:
+    world: World = make_world()
+    for action in ("mesh_connect", "mesh_verify", "mesh_status"):
+        result = world.run(action, mesh=BOTH, limit="c1", hosts=["c1"])
+        assert result["failed"] is True
+        assert "c2" in result["msg"]
+
+
+def test_a_defect_is_reported_without_its_text_and_without_hiding_the_change(make_world: Any) -> None:
+    world: World = make_world()
+    world.defect = RuntimeError("-----BEGIN PRIVATE KEY----- canary")
+    result = world.run("mesh_connect", mesh=BOTH)
+    assert (result["failed"], result["changed"]) == (True, True)
+    assert result["msg"].startswith("CM-ERR-99: Unexpected RuntimeError at conftest.py:")
+    assert [finding["code"] for finding in result["findings"]] == ["CM-ERR-99"]
+    assert "canary" not in json.dumps(result)
+    assert "exception" not in result
+
+
+def test_verify_is_silent_about_a_fit_mesh(make_world: Any) -> None:
+    world: World = make_world()
+    result = world.run("mesh_verify", mesh=BOTH)
+    assert "failed" not in result, result
+    assert [f for f in result["findings"] if f["severity"] == "blocking"] == []
+    assert result["changed"] is False
+
+
+def test_verify_fails_on_a_blocking_finding_unless_told_not_to(make_world: Any) -> None:
+    world: World = make_world(cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0", config={"cluster-id": "1"}))
+    failed = world.run("mesh_verify", mesh=BOTH)
+    assert failed["failed"] is True
+    quiet = world.run("mesh_verify", mesh=BOTH, fail_on="never", report=False)
+    assert "failed" not in quiet
+    assert quiet["findings"] == failed["findings"]
+
+
+def test_report_false_prints_nothing(make_world: Any) -> None:
+    world: World = make_world()
+    for action in ("mesh_verify", "mesh_connect", "mesh_status"):
+        world.run(action, mesh=BOTH, report=False)
+    assert world.output == []
+
+
+def test_one_cluster_can_be_verified_by_itself(make_world: Any) -> None:
+    world: World = make_world(cluster_facts("c1", version="1.20.0", config={"cluster-id": "0"}))
+    assert "at least two" in world.run("mesh_verify")["msg"]
+    result = world.run("mesh_verify", purpose="cluster")
+    assert result["failed"] is True
+    assert {f["cluster"] for f in result["findings"]} == {"c1"}
+    assert all(f["code"].startswith("CM-ID-") for f in result["findings"] if f["severity"] == "blocking")
+
+
+def test_what_would_stop_a_connect_may_not_stop_a_disconnect(make_world: Any) -> None:
+    world: World = make_world(cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0", config={"cluster-id": "1"}))
+    assert "failed" not in world.run("mesh_verify", mesh=BOTH, purpose="disconnect")
+
+
+def test_status_fails_only_when_another_phase_is_expected(make_world: Any) -> None:
+    world: World = make_world()
+    world.run("mesh_connect", mesh=BOTH)
+    world.ready = False
+    measured = world.run("mesh_status", mesh=BOTH)
+    assert ("failed" in measured, measured["status"]["phase"]) == (False, "Connecting")
+    expected = world.run("mesh_status", mesh=BOTH, expected="Connected")
+    assert expected["failed"] is True
+    assert "c1 -> c2: dialling" in expected["msg"]
+    world.ready = True
+    assert "failed" not in world.run("mesh_status", mesh=BOTH, expected="Connected")
+
+
+def test_status_names_a_cluster_that_does_not_answer(make_world: Any) -> None:
+    world: World = make_world()
+    world.failures = {"c2": failure("c2")}
+    result = world.run("mesh_status", mesh=BOTH)
+    assert result["status"]["phase"] != "Connected"
+    assert [f["cluster"] for f in result["findings"]] == ["c2"]
+
+
+def test_facts_are_plain_data_of_every_host_of_the_play(make_world: Any) -> None:
+    world: World = make_world()
+    result = world.run("mesh_facts")
+    assert result["clusters"]["c1"]["name"] == "c1"
+    assert result["clusters"]["c2"]["id"] == 2
+    assert json.loads(json.dumps(result))["clusters"]["c1"]["server_cert"]["present"] is True
+
+
+def test_facts_fail_when_a_cluster_is_silent_and_still_hold_the_others(make_world: Any) -> None:
+    world: World = make_world()
+    world.failures = {"c2": failure("c2")}
+    result = world.run("mesh_facts")
+    assert (result["failed"], list(result["clusters"])) == (True, ["c1"])
+    assert "c2" in result["msg"]

@@ -1,0 +1,160 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The playbooks by the real ``ansible-playbook``, as far as they get without a cluster: bad input ends in a clear failure."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testing.playbooks import PlaybookRun, run_playbook
+
+PLAYBOOKS = ("verify", "connect", "disconnect", "status")
+BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
+CANARY = "canary-9c1e"
+
+
+@pytest.fixture(scope="module")
+def closed_port() -> int:
+    """A port of loopback on which nobody listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, closed_port: int) -> str:
+    """A well-formed kubeconfig of a cluster that does not answer."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        f"""
+apiVersion: v1
+kind: Config
+current-context: a
+clusters: [{{name: a, cluster: {{server: "https://127.0.0.1:{closed_port}"}}}}]
+users: [{{name: a, user: {{token: {CANARY}}}}}]
+contexts: [{{name: a, context: {{cluster: a, user: a}}}}]
+""",
+        encoding="utf-8",
+    )
+    return str(path)
+
+
+def inventory(kubeconfig: str, **hosts: Mapping[str, Any]) -> dict[str, Any]:
+    """c1 and c2 with the kubeconfig; ``hosts`` replaces the variables of some."""
+    rows = {name: {"cilium_mesh_kubeconfig": kubeconfig} for name in ("c1", "c2")}
+    return {"all": {"vars": {"ansible_connection": "local"}, "hosts": {**rows, **hosts}}}
+
+
+def failed(run: PlaybookRun, code: str, *says: str) -> None:
+    """A run that ended as a user may expect: not with success, with the reason, with a result, and without a traceback or a secret."""
+    assert run.rc not in (0, None), run.output
+    assert "Traceback" not in run.output
+    assert CANARY not in run.output + "".join(run.events)
+    assert run.mesh_result is not None, run.output
+    assert run.mesh_result["schema"] == 1
+    assert run.mesh_result["changed"] is False
+    assert code in run.finding_codes(), run.output
+    shown = " ".join(run.output.split())
+    for text in says:
+        assert text in shown, run.output
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_the_playbook_parses(playbook: str) -> None:
+    run = run_playbook(playbook, inventory=inventory("nowhere"), arguments=["--syntax-check"])
+    assert run.rc == 0, run.output
+
+
+def test_an_unknown_key_of_cilium_mesh_is_named_with_what_was_meant(kubeconfig: str) -> None:
+    mesh = {"binding": {"name": "edge-mesh-eu", "clusterrefs": [{"name": "c1"}, {"name": "c2"}]}}
+    run = run_playbook("verify", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh})
+    failed(run, "CM-INPUT-01", "binding.clusterrefs: unknown key; did you mean clusterRefs?")
+
+
+def test_a_host_without_kubeconfig_is_named(kubeconfig: str) -> None:
+    run = run_playbook("connect", inventory=inventory(kubeconfig, c2={}), variables={"cilium_mesh": BOTH})
+    failed(run, "CM-INPUT-01", "c2: the host has no cilium_mesh_kubeconfig")
+
+
+def test_one_cluster_is_no_mesh(kubeconfig: str) -> None:
+    mesh = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}]}}
+    run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh})
+    failed(run, "CM-INPUT-01", "a mesh needs at least two clusters")
+
+
+def test_a_kubeconfig_that_does_not_parse_is_named_and_not_quoted(kubeconfig: str, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text(f"users: [{{token: {CANARY}\n", encoding="utf-8")
+    hosts = inventory(kubeconfig, c2={"cilium_mesh_kubeconfig": str(broken)})
+    run = run_playbook("connect", inventory=hosts, variables={"cilium_mesh": BOTH}, verbosity=4)
+    failed(run, "CM-API-02", str(broken), "c2")
+
+
+def test_a_limit_that_cuts_a_member_is_refused(kubeconfig: str) -> None:
+    run = run_playbook("disconnect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH}, arguments=["--limit", "c1"])
+    failed(run, "CM-INPUT-01", '--limit "c1" leaves out c2')
+
+
+@pytest.mark.parametrize("playbook", ["connect", "disconnect", "status"])
+def test_an_unreachable_cluster_is_named_and_no_credential_is_shown(playbook: str, kubeconfig: str, closed_port: int) -> None:
+    run = run_playbook(playbook, inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH}, verbosity=4)
+    failed(run, "CM-API-01", "c1", "c2", str(closed_port))
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_an_empty_inventory_does_not_end_in_success(playbook: str) -> None:
+    run = run_playbook(playbook, inventory={"all": {"hosts": {}}}, variables={"cilium_mesh": BOTH})
+    failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
+
+
+def test_a_pattern_that_matches_no_host_does_not_end_in_success(kubeconfig: str) -> None:
+    run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "nobody"})
+    failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
+
+
+def test_a_pattern_chooses_the_clusters(kubeconfig: str) -> None:
+    run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "c1"})
+    failed(run, "CM-INPUT-01", "the hosts pattern of the play leaves out c2")
+
+
+def test_a_wrong_variable_of_a_role_still_leaves_a_result(kubeconfig: str) -> None:
+    run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "mesh_connect_trust": "blind"})
+    failed(run, "CM-ERR-00", "mesh_connect_trust must be one of")
+
+
+def test_a_folder_with_a_broken_kubeconfig_names_the_file_and_not_its_text(tmp_path: Path) -> None:
+    folder = tmp_path / "kubeconfigs"
+    folder.mkdir()
+    (folder / "c1.yaml").write_text(f"users: [{{token: {CANARY}\n", encoding="utf-8")
+    source = tmp_path / "clusters.yml"
+    source.write_text("plugin: edge_portal.cilium_mesh.clusters\nkubeconfigs: kubeconfigs\n", encoding="utf-8")
+    run = run_playbook("connect", inventory=str(source), variables={"cilium_mesh": BOTH}, verbosity=4)
+    failed(run, "CM-INPUT-01", str(folder / "c1.yaml"), "is not YAML, line 2")
+
+
+def test_templates_in_a_kubeconfig_are_never_evaluated(tmp_path: Path, closed_port: int) -> None:
+    """A context's name is a tenant's text: it reaches host variables, messages and the result as it is."""
+    hostile = "{{ lookup('ansible.builtin.pipe', 'touch evaluated') }}"
+    folder = tmp_path / "kubeconfigs"
+    folder.mkdir()
+    for name in ("c1", "c2"):
+        (folder / f"{name}.yaml").write_text(
+            f"""
+current-context: "{hostile}"
+clusters: [{{name: a, cluster: {{server: "https://127.0.0.1:{closed_port}"}}}}]
+users: [{{name: a, user: {{}}}}]
+contexts: [{{name: "{hostile}", context: {{cluster: missing, user: a}}}}]
+""",
+            encoding="utf-8",
+        )
+    source = tmp_path / "clusters.yml"
+    source.write_text(f"plugin: edge_portal.cilium_mesh.clusters\nkubeconfigs: {folder}\n", encoding="utf-8")
+    run = run_playbook("connect", inventory=str(source), variables={"cilium_mesh": BOTH})
+    failed(run, "CM-API-02", "lookup(")
+    assert not list(tmp_path.rglob("evaluated"))
+    assert "{{ lookup" in str(run.mesh_result), "the name was evaluated, or is not shown"

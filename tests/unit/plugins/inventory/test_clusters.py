@@ -1,0 +1,162 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The inventory plugin, by the real ``ansible-inventory``: which hosts a user gets, and what he reads when a file is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.collection_path import link
+
+PLUGIN = "plugin: edge_portal.cilium_mesh.clusters\n"
+CANARY = "canary-77aa"
+
+
+def kubeconfig(*contexts: str, current: str = "") -> str:
+    rows = [{"name": name, "context": {"cluster": "a", "user": "a"}} for name in contexts]
+    users = [{"name": "a", "user": {"token": CANARY}}]
+    return json.dumps({"apiVersion": "v1", "contexts": rows, "current-context": current, "users": users})
+
+
+class Desk:
+    """A folder with an inventory in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def run(self, *sources: str) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "--export"]
+        for source in sources:
+            command += ["-i", source]
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.path / "home"),
+            "ANSIBLE_COLLECTIONS_PATH": str(link()),
+            "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
+            "ANSIBLE_NOCOLOR": "1",
+            "LC_ALL": "C.UTF-8",
+            "COLUMNS": "2000",
+        }
+        return subprocess.run(command, cwd=self.path, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+    def hosts(self, *sources: str) -> dict[str, dict[str, Any]]:
+        """Host -> its variables, of an inventory that is fine."""
+        done = self.run(*sources)
+        assert done.returncode == 0, done.stderr
+        listed = json.loads(done.stdout)
+        assert CANARY not in done.stdout
+        grouped = listed.get("cilium_mesh_clusters", {}).get("hosts", [])
+        return {host: _plain(listed["_meta"]["hostvars"].get(host, {})) for host in grouped}
+
+    def refusal(self, *sources: str) -> str:
+        """What is said of an inventory that is not."""
+        done = self.run(*sources)
+        assert done.returncode != 0
+        assert "Traceback" not in done.stderr
+        assert CANARY not in done.stderr + done.stdout
+        return " ".join(done.stderr.split())
+
+
+def _plain(variables: dict[str, Any]) -> dict[str, Any]:
+    """Without the marks that keep values from being templates."""
+    return {name: value["__ansible_unsafe"] if isinstance(value, dict) else value for name, value in variables.items()}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_every_context_of_a_kubeconfig_becomes_a_host(desk: Desk) -> None:
+    file = desk.write("config", kubeconfig("kind-ffm", "Admin@Ber.example.com", "arn:aws:eks:eu-central-1:1:cluster/x"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n")
+    hosts = desk.hosts("clusters.yml")
+    assert list(hosts) == ["kind-ffm", "admin-ber.example.com", "arn-aws-eks-eu-central-1-1-cluster-x"]
+    assert hosts["admin-ber.example.com"] == {
+        "ansible_connection": "local",
+        "cilium_mesh_context": "Admin@Ber.example.com",
+        "cilium_mesh_kubeconfig": str(file),
+        "cilium_mesh_namespace": "kube-system",
+    }
+
+
+def test_contexts_can_be_listed_chosen_by_pattern_and_named(desk: Desk) -> None:
+    desk.write("config", kubeconfig("kind-ffm", "kind-ber", "other"))
+    desk.write("a.clusters.yml", PLUGIN + "kubeconfig: config\npattern: kind-*\nnames: {kind-ffm: cluster-ffm-1}\nnamespace: cilium\n")
+    hosts = desk.hosts("a.clusters.yml")
+    assert list(hosts) == ["cluster-ffm-1", "kind-ber"]
+    assert hosts["kind-ber"]["cilium_mesh_namespace"] == "cilium"
+    desk.write("b.clusters.yml", PLUGIN + "kubeconfig: config\ncontexts: [other, kind-ffm]\n")
+    assert list(desk.hosts("b.clusters.yml")) == ["other", "kind-ffm"]
+
+
+def test_every_file_of_a_folder_becomes_a_host_under_its_own_name(desk: Desk) -> None:
+    desk.write("k/cluster-ffm-1.kubeconfig", kubeconfig("x", "y", current="y"))
+    desk.write("k/cluster-ber-2.yaml", kubeconfig("only"))
+    desk.write("k/.hidden", "no kubeconfig")
+    desk.write("k/cluster-ber-2.yaml~", "no kubeconfig")
+    desk.write("any.yml", PLUGIN + "kubeconfigs: k\n")
+    hosts = desk.hosts("any.yml")
+    assert {host: variables["cilium_mesh_context"] for host, variables in hosts.items()} == {"cluster-ber-2": "only", "cluster-ffm-1": "y"}
+
+
+def test_variables_of_single_hosts_stand_beside_the_file(desk: Desk) -> None:
+    desk.write("k/c1.yaml", kubeconfig("a"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
+    desk.write("host_vars/c1.yml", "cilium_mesh_endpoint_override: 192.0.2.1:2379\n")
+    assert desk.hosts("clusters.yml")["c1"]["cilium_mesh_endpoint_override"] == "192.0.2.1:2379"
+
+
+def test_a_wrong_kubeconfig_is_named_and_not_quoted(desk: Desk) -> None:
+    desk.write("k/c1.yaml", f"users: [{CANARY}\n")
+    desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
+    assert f"kubeconfig {desk.path / 'k/c1.yaml'} is not YAML, line 2" in desk.refusal("clusters.yml")
+
+
+def test_two_clusters_with_one_name_are_both_named(desk: Desk) -> None:
+    desk.write("k/c1.yaml", kubeconfig("a"))
+    desk.write("k/c1.conf", kubeconfig("a"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
+    said = desk.refusal("clusters.yml")
+    assert str(desk.path / "k/c1.yaml") in said
+    assert str(desk.path / "k/c1.conf") in said
+
+
+def test_one_name_from_two_inventories_is_refused(desk: Desk) -> None:
+    for folder in ("k", "l"):
+        desk.write(f"{folder}/c1.yaml", kubeconfig("a"))
+        desk.write(f"{folder}.clusters.yml", PLUGIN + f"kubeconfigs: {folder}\n")
+    said = desk.refusal("k.clusters.yml", "l.clusters.yml")
+    assert str(desk.path / "k/c1.yaml") in said
+    assert str(desk.path / "l/c1.yaml") in said
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("kubeconfig: config\nkubeconfigs: k\n", "Give exactly one of kubeconfig (a file) and kubeconfigs (a folder)"),
+        ("kubeconfigs: nowhere\n", "nowhere of kubeconfigs cannot be read"),
+        ("kubeconfig: config\ncontexts: [c]\n", "has no context c; it has a, B_1"),
+        ("kubeconfig: config\nnames: {c: d}\n", "names speaks of c, which is no cluster found here"),
+        ("kubeconfig: config\nnames: {a: Not_A_Name}\n", "'Not_A_Name', for 'a' in"),
+        ("kubeconfig: config\npattern: x*\n", "No cluster was found"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(desk: Desk, options: str, says: str) -> None:
+    desk.write("config", kubeconfig("a", "B_1"))
+    desk.write("clusters.yml", PLUGIN + options)
+    said = desk.refusal("clusters.yml")
+    assert says.replace("'", "") in said.replace("'", "")

@@ -1,0 +1,157 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Which clusters a play is about, and how each is reached: what a user's inventory may say, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import (
+    Play,
+    accesses,
+    lone_clusters,
+    mesh_of,
+    plain,
+    play_of,
+)
+
+BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
+
+
+def play(*hosts: str, inventory: tuple[str, ...] = (), limit: str = "", **hostvars: Mapping[str, Any]) -> Play:
+    return Play(hosts=hosts, inventory=inventory or hosts, limit=limit, hostvars={h: hostvars.get(h, {}) for h in hosts})
+
+
+class Untemplatable(dict[str, Any]):
+    """Host variables of which one fails when it is read, as templating does."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(inventory_dir="/inventory")
+        self._error = error
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key == "cilium_mesh_kubeconfig":
+            raise self._error
+        return super().get(key, default)
+
+
+def test_members_are_those_that_cluster_refs_name() -> None:
+    assert mesh_of(play("c1", "c2", "c3"), BOTH).clusters == ("c1", "c2")
+
+
+def test_without_cluster_refs_every_host_of_the_play_is_a_member() -> None:
+    assert mesh_of(play("c1", "c2", inventory=("c1", "c2", "c3")), None).clusters == ("c1", "c2")
+    assert mesh_of(play("c1", "c2"), {"binding": {"name": "edge"}}).binding.name == "edge"
+
+
+def test_a_limit_that_cuts_a_member_is_refused_and_names_it() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        mesh_of(play("c1", inventory=("c1", "c2"), limit="c1"), BOTH)
+    assert "c2" in refused.value.message
+    assert '--limit "c1"' in refused.value.message
+
+
+def test_a_hosts_pattern_that_cuts_a_member_is_refused_too() -> None:
+    with pytest.raises(InvalidInput, match=r"hosts pattern of the play leaves out c2"):
+        mesh_of(play("c1", inventory=("c1", "c2")), BOTH)
+
+
+def test_a_limit_without_cluster_refs_is_refused_because_members_cannot_be_told() -> None:
+    with pytest.raises(InvalidInput, match="clusterRefs does not name them"):
+        mesh_of(play("c1", "c2", inventory=("c1", "c2", "c3"), limit="c1,c2"), None)
+
+
+def test_a_limit_that_keeps_every_member_is_fine() -> None:
+    assert mesh_of(play("c1", "c2", inventory=("c1", "c2", "c3"), limit="c1,c2"), BOTH).clusters == ("c1", "c2")
+
+
+@pytest.mark.parametrize("hosts", [(), ("localhost",)])
+def test_an_empty_inventory_is_an_error(hosts: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidInput, match="No host of the inventory"):
+        mesh_of(Play(hosts=hosts, inventory=(), limit="", hostvars={}), None)
+
+
+def test_a_cluster_may_be_called_localhost() -> None:
+    assert lone_clusters(play("localhost"), None).clusters == ("localhost",)
+
+
+def test_one_cluster_is_enough_when_each_is_looked_at_by_itself() -> None:
+    assert lone_clusters(play("c1"), None).clusters == ("c1",)
+
+
+def test_a_limit_chooses_among_members_when_each_is_looked_at_by_itself() -> None:
+    assert lone_clusters(play("c1", "c3", inventory=("c1", "c2", "c3"), limit="c1,c3"), BOTH).clusters == ("c1",)
+
+
+def test_a_wrong_mesh_is_refused_even_when_clusters_are_looked_at_by_themselves() -> None:
+    with pytest.raises(InvalidInput, match="bindings"):
+        lone_clusters(play("c1", "c2"), {"bindings": {}})
+
+
+def test_a_relative_kubeconfig_starts_at_the_inventory_and_a_tilde_at_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/someone")
+    found = accesses(
+        play(
+            "c1",
+            "c2",
+            "c3",
+            c1={"cilium_mesh_kubeconfig": "k/c1", "inventory_dir": "/inventory"},
+            c2={"cilium_mesh_kubeconfig": "~/.kube/config", "cilium_mesh_context": "ctx", "inventory_dir": "/inventory"},
+            c3={"cilium_mesh_kubeconfig": "/a:b", "inventory_dir": "/inventory", "cilium_mesh_namespace": "cilium"},
+        ),
+        ("c1", "c2", "c3"),
+    )
+    assert [access.kubeconfig for access in found] == ["/inventory/k/c1", "/home/someone/.kube/config", "/a:/inventory/b"]
+    assert [access.context for access in found] == [None, "ctx", None]
+    assert [access.namespace for access in found] == ["kube-system", "kube-system", "cilium"]
+
+
+def test_a_kubeconfig_may_be_a_mapping() -> None:
+    document = {"apiVersion": "v1", "clusters": []}
+    (found,) = accesses(play("c1", c1={"cilium_mesh_kubeconfig": document}), ("c1",))
+    assert found.kubeconfig == document
+
+
+def test_every_host_without_usable_variables_is_named_at_once() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        accesses(
+            play("c1", "c2", "c3", c2={"cilium_mesh_kubeconfig": 7}, c3={"cilium_mesh_kubeconfig": "k", "cilium_mesh_context": 5}),
+            ("c1", "c2", "c3"),
+        )
+    message = refused.value.message
+    assert "c1: the host has no cilium_mesh_kubeconfig" in message
+    assert "c2: cilium_mesh_kubeconfig must be a path or a mapping" in message
+    assert "c3: cilium_mesh_context must be a text" in message
+
+
+def test_the_text_of_a_kubeconfig_in_place_of_a_path_is_refused_and_not_quoted() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        accesses(play("c1", c1={"cilium_mesh_kubeconfig": "users:\n- token: canary\n"}), ("c1",))
+    assert "canary" not in str(refused.value)
+
+
+def test_a_variable_that_cannot_be_templated_is_named_without_what_the_error_quotes() -> None:
+    hosts = Play(hosts=("c1",), inventory=("c1",), limit="", hostvars={"c1": Untemplatable(RuntimeError("canary"))})
+    with pytest.raises(InvalidInput) as refused:
+        accesses(hosts, ("c1",))
+    assert "c1: cilium_mesh_kubeconfig cannot be templated (RuntimeError)" in refused.value.message
+    assert refused.value.__context__ is None, "ansible-core would print the chain"
+
+
+def test_tagged_values_become_plain_ones() -> None:
+    class Tagged(str):
+        pass
+
+    value = plain({Tagged("a"): [Tagged("b"), {"c": (Tagged("d"), 1, True, None)}]})
+    assert value == {"a": ["b", {"c": ["d", 1, True, None]}]}
+    assert {type(key) for key in value} == {str}
+    assert type(value["a"][0]) is str
+
+
+def test_the_play_is_read_off_the_task_variables() -> None:
+    found = play_of({"ansible_play_hosts_all": ["c1"], "groups": {"all": ["c1", "c2"]}, "ansible_limit": "c1", "hostvars": {"c1": {}}})
+    assert found == Play(hosts=("c1",), inventory=("c1", "c2"), limit="c1", hostvars={"c1": {}})

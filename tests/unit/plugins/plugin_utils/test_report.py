@@ -1,0 +1,109 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What a person reads in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import build_status
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.report import (
+    Line,
+    behind,
+    disconnected_line,
+    findings_lines,
+    plan_lines,
+    status_lines,
+    verdict,
+)
+from tests.testing.facts_builders import NOW, cluster_facts, link_facts, mesh_of, not_ready, reader_facts
+
+C1, C2 = cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0")
+FACTS = {"c1": C1, "c2": C2}
+MESH = mesh_of("c1", "c2")
+
+
+def texts(lines: Iterable[Line]) -> list[str]:
+    return [line.text for line in lines]
+
+
+def finding(**fields: object) -> Finding:
+    return Finding(**{"code": "CM-CIDR-01", "severity": Severity.BLOCKING, "cluster": "c1", "summary": "Pod networks overlap", **fields})  # type: ignore[arg-type]
+
+
+def test_findings_are_counted_by_severity_and_each_says_how_to_mend_it() -> None:
+    advisory = finding(code="CM-VER-02", severity=Severity.ADVISORY, cluster="", summary="Versions differ")
+    lines = findings_lines([finding(peer="c2", evidence="10.1.0.0/24 in both", fix="helm upgrade\n--set a=b"), advisory])
+    assert texts(lines) == [
+        "Findings: 1 blocking, 1 advisory",
+        "  blocking  CM-CIDR-01  c1 -> c2  Pod networks overlap",
+        "      read: 10.1.0.0/24 in both",
+        "      fix: helm upgrade",
+        "           --set a=b",
+        "  advisory  CM-VER-02   mesh      Versions differ",
+    ]
+    assert [line.colour for line in lines] == ["", "red", "", "", "", "cyan"]
+
+
+def test_what_was_read_and_the_fix_are_shown_whole_and_a_command_stays_on_its_line() -> None:
+    evidence = "; ".join(f"c{n} 10.{n}.0.0/16 (cluster-pool-ipv4-cidr)" for n in range(44))[:2000]
+    command = "kubectl patch secret " + " ".join(f"key-{n}" for n in range(250))
+    assert len(evidence) > 1500 and len(command) > 1500
+    assert texts(findings_lines([finding(evidence=evidence, fix=f"Do:\n{command}")]))[2:] == [
+        f"      read: {evidence}",
+        "      fix: Do:",
+        f"           {command}",
+    ]
+
+
+def test_an_accepted_finding_is_told_from_one_that_blocks() -> None:
+    assert texts(findings_lines([finding(accepted=True)]))[:1] == ["Findings: 1 accepted"]
+
+
+def test_no_findings_are_no_lines() -> None:
+    assert findings_lines([]) == []
+
+
+def test_text_of_others_cannot_drive_the_terminal_or_forge_lines() -> None:
+    (_, line) = texts(findings_lines([finding(cluster="c1\x1b[2J\nforged", summary="a\x1b[31mb\r\nforged\u202e")]))
+    assert line == "  blocking  CM-CIDR-01  c1[2J forged  a[31mb forged"
+
+
+def test_a_plan_names_links_and_steps_in_order_and_each_disruption_once() -> None:
+    plan = plan_connect(MESH, FACTS, PlanOptions(), NOW).to_dict()
+    lines = texts(plan_lines(plan))
+    assert lines[0].startswith(f"Plan: {len(plan['steps'])} steps, hash {plan['hash'][:12]}")
+    assert any(line.startswith("  link c1 -> c2  https://c2.mesh.cilium.io:2379  trust minted") for line in lines)
+    steps = [line for line in lines if line.startswith("  wave ")]
+    assert len(steps) == len(plan["steps"])
+    assert "c1  patch  ConfigMap kube-system/clustermesh-remote-users" in steps[0] or "create" in steps[0]
+
+
+def test_an_empty_plan_says_so() -> None:
+    assert texts(plan_lines({"hash": "", "steps": []})) == ["Plan: nothing to do"]
+
+
+def test_a_connected_mesh_ends_in_its_verdict() -> None:
+    readers = {"c1": reader_facts("c1", ["c2"]), "c2": reader_facts("c2", ["c1"])}
+    status = build_status(MESH, FACTS, {}, readers, now=NOW)
+    lines = status_lines("edge-mesh-eu", status)
+    assert lines[-1] == Line("edge-mesh-eu: Connected (2/2 clusters, 2/2 links ready)", "green")
+    assert verdict("edge-mesh-eu", status) == lines[-1].text
+    assert behind(status) == ""
+
+
+def test_a_link_that_is_not_ready_shows_its_stage_and_the_last_error() -> None:
+    late = not_ready(link_facts("c1", "c2"), connected=False, error="dial tcp 192.0.2.2:2379: connection refused", stage_hint="dialling")
+    readers = {"c1": reader_facts("c1", ["c2"], links=(late,)), "c2": reader_facts("c2", ["c1"])}
+    status = build_status(MESH, FACTS, {}, readers, now=NOW)
+    lines = texts(status_lines("edge-mesh-eu", status))
+    assert any("c1 -> c2" in line and "dialling" in line for line in lines)
+    assert "      error: dial tcp 192.0.2.2:2379: connection refused" in lines
+    assert "c1 -> c2: dialling (dial tcp 192.0.2.2:2379: connection refused)" in behind(status)
+
+
+def test_a_disconnect_names_the_clusters_it_could_not_reach() -> None:
+    assert disconnected_line("edge", ("c1", "c2"), ()).text == "edge: disconnected (2/2 clusters)"
+    assert disconnected_line("edge", ("c1", "c2"), ("c2",)).text == "edge: disconnected (1/2 clusters); not reached, and left as it was: c2"
