@@ -1,0 +1,134 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A lab as a user of the collection sees it: an inventory, playbooks to run, and a way to look at everything in a cluster."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
+from tests.lab.api import LabApi
+from tests.lab.lab import Lab
+from tests.lab.options import LabOptions
+from tests.testing.playbooks import PlaybookRun, run_playbook
+
+NAMESPACE = "kube-system"
+COUNTERS = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
+"""Annotations in which controllers count the changes of a pod template."""
+KINDS = (
+    f"/api/v1/namespaces/{NAMESPACE}/secrets",
+    f"/api/v1/namespaces/{NAMESPACE}/configmaps",
+    f"/api/v1/namespaces/{NAMESPACE}/services",
+    f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments",
+    f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets",
+)
+"""Collections of everything that the collection may write."""
+
+
+class MeshLab:
+    """A running lab. Use as a context manager."""
+
+    def __init__(self, options: LabOptions) -> None:
+        self._options = options
+        self.names: tuple[str, ...] = tuple(cluster.name for cluster in options.cluster_options())
+
+    def __enter__(self) -> Self:
+        self.lab = Lab(self._options)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.lab.close()
+
+    def api(self, cluster: str) -> LabApi:
+        return self.lab.clusters[cluster].api
+
+    def inventory(self, hosts: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+        """A plain inventory, one host per cluster; ``hosts`` adds or overrides host variables."""
+        rows = {name: {"cilium_mesh_kubeconfig": str(self.lab.clusters[name].kubeconfig)} for name in self.names}
+        for name, extra in (hosts or {}).items():
+            rows[name] = {**rows.get(name, {}), **extra}
+        return {"all": {"vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}, "hosts": rows}}
+
+    def mesh(self, *names: str, binding: str = "edge-mesh-eu", **config: Any) -> dict[str, Any]:
+        """The ``cilium_mesh`` variable for some clusters (default all)."""
+        spec: dict[str, Any] = {"name": binding, "clusterRefs": [{"name": name} for name in names or self.names]}
+        return {"binding": {**spec, "meshConfig": config} if config else spec}
+
+    def play(
+        self,
+        playbook: str,
+        *,
+        mesh: Mapping[str, Any] | None = None,
+        hosts: Mapping[str, Mapping[str, Any]] | None = None,
+        arguments: Sequence[str] = (),
+        verbosity: int = 0,
+        **variables: Any,
+    ) -> PlaybookRun:
+        """Run a playbook of the collection over all clusters of the lab."""
+        return run_playbook(
+            playbook,
+            inventory=self.inventory(hosts),
+            variables={"cilium_mesh": mesh or self.mesh(), **variables},
+            arguments=arguments,
+            verbosity=verbosity,
+        )
+
+    def snapshot(self, *, volatile: bool = False) -> dict[str, Any]:
+        """Everything that could have been written, by cluster and path, without what servers write by themselves.
+
+        ``volatile`` keeps resourceVersion and managedFields, for the proof that nothing at all was written.
+        """
+        found: dict[str, Any] = {}
+        for name in self.names:
+            api = self.api(name)
+            for path in KINDS:
+                for item in api.list(path):
+                    found[f"{name}{path}/{item['metadata']['name']}"] = _comparable(item, volatile=volatile)
+        return found
+
+    def secret(self, cluster: str, name: str) -> dict[str, bytes]:
+        """Decoded data of a Secret; {} when there is none."""
+        item = self.api(cluster).get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}")
+        return {key: base64.b64decode(value) for key, value in ((item or {}).get("data") or {}).items()}
+
+    def users(self, cluster: str) -> list[dict[str, str]]:
+        """The per-peer users of a cluster's etcd; [] without the ConfigMap."""
+        item = self.api(cluster).get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/clustermesh-remote-users")
+        return (yaml.safe_load(((item or {}).get("data") or {}).get("users.yaml", "")) or {}).get("users") or []
+
+    def kvstoremesh_status(self, cluster: str) -> dict[str, dict[str, Any]]:
+        """What the real kvstoremesh process says of its peers, by their names."""
+        access = ClusterAccess(host=cluster, kubeconfig=str(self.lab.clusters[cluster].kubeconfig), context=None)
+        found = self.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver")
+        pods = [pod["metadata"] for pod in found]
+        alive = [pod["name"] for pod in pods if "deletionTimestamp" not in pod]
+        with open_cluster(access) as client:
+            answer = client.exec(alive[-1], "kvstoremesh", ["clustermesh-apiserver", "kvstoremesh-dbg", "status", "-o", "json"])
+        assert answer.exit_code == 0, answer.stderr
+        return {row["name"]: row for row in json.loads(answer.stdout) or []}
+
+
+def _comparable(item: Mapping[str, Any], *, volatile: bool) -> dict[str, Any]:
+    metadata = dict(item["metadata"])
+    for key in ("generation", "uid", "creationTimestamp"):
+        metadata.pop(key, None)
+    if not volatile:
+        for key in ("resourceVersion", "managedFields"):
+            metadata.pop(key, None)
+        annotations = metadata.get("annotations", {}).items()
+        metadata["annotations"] = {key: value for key, value in annotations if not key.startswith(COUNTERS)}
+    kept = {key: value for key, value in item.items() if key not in ("metadata", "status")}
+    if volatile and "status" in item:  # controllers write the status of workloads whenever pods change; that is no write of ours
+        metadata.pop("resourceVersion", None)
+        metadata.pop("managedFields", None)
+    if not volatile and item["metadata"]["name"] == "clustermesh-remote-users":
+        # Lists without entries are "users:" or "users: []", as the chart and people write them; Cilium reads both alike.
+        kept["data"] = {"users": (yaml.safe_load(item["data"]["users.yaml"]) or {}).get("users") or []}
+    return {"metadata": metadata, **kept}

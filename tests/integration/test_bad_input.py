@@ -1,0 +1,179 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input against real clusters: a clear finding or error, a non-zero exit status, and nothing written anywhere."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration import credentials
+from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.testing.playbooks import PlaybookRun
+
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+
+
+@pytest.fixture
+def lab(shared_lab: Callable[..., MeshLab]) -> Iterator[MeshLab]:
+    yield shared_lab(cilium="1.19")
+
+
+def refused(lab: MeshLab, *, codes: tuple[str, ...] = (), says: tuple[str, ...] = (), **how: Any) -> PlaybookRun:
+    """Run connect and hold that it refuses, says why, and writes nothing."""
+    before = lab.snapshot(volatile=True)
+    run = lab.play("connect", **how)
+    assert run.rc != 0, run.output
+    assert "Traceback" not in run.output
+    for code in codes:
+        assert code in run.finding_codes(), run.output
+    for text in says:
+        assert text in run.output, run.output
+    assert lab.snapshot(volatile=True) == before, "something was written"
+    return run
+
+
+def test_an_unreachable_cluster_is_named(lab: MeshLab, tmp_path: Path) -> None:
+    refused(lab, codes=("CM-API-01",), says=("c2",), hosts=credentials.unreachable(lab, "c2", tmp_path / "kubeconfig"))
+
+
+def test_wrong_credentials_are_told_apart_from_an_unreachable_cluster(lab: MeshLab, tmp_path: Path) -> None:
+    hosts = credentials.token(lab, "c1", tmp_path / "kubeconfig", "not-a-token-of-this-cluster")
+    run = refused(lab, codes=("CM-API-02",), says=("c1",), hosts=hosts)
+    assert "not-a-token-of-this-cluster" not in run.output
+
+
+def test_an_expired_client_certificate_is_called_expired(lab: MeshLab, tmp_path: Path) -> None:
+    refused(lab, codes=("CM-API-02",), says=("expired",), hosts=credentials.expired(lab, "c1", tmp_path / "kubeconfig"))
+
+
+def test_missing_rights_name_the_verb_and_the_resource(lab: MeshLab, tmp_path: Path) -> None:
+    run = refused(lab, codes=("CM-API-03",), hosts=credentials.without_rights(lab, "c1", tmp_path / "kubeconfig"))
+    found = str([finding for finding in run.result["findings"] if finding["code"] == "CM-API-03"])
+    assert re.search(r"RBAC forbids to (get|list) \w+", found), found
+
+
+def test_a_kubeconfig_that_does_not_parse_is_named_and_not_quoted(lab: MeshLab, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("clusters: [canary-in-kubeconfig\n", encoding="utf-8")
+    run = refused(lab, codes=("CM-API-02",), says=(str(broken),), hosts={"c1": {"cilium_mesh_kubeconfig": str(broken)}})
+    assert "canary-in-kubeconfig" not in run.output
+
+
+def test_a_host_without_kubeconfig_is_named(lab: MeshLab) -> None:
+    refused(lab, says=("c1", "cilium_mesh_kubeconfig"), hosts={"c1": {"cilium_mesh_kubeconfig": ""}})
+
+
+def test_two_hosts_that_are_the_same_cluster_are_named(lab: MeshLab) -> None:
+    hosts = {"c2": {"cilium_mesh_kubeconfig": str(lab.lab.clusters["c1"].kubeconfig)}}
+    refused(lab, codes=("CM-MESH-01",), says=("c1", "c2"), hosts=hosts)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "says"),
+    [
+        ({"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}]}}, "at least two"),
+        ({"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c9"}]}}, "c9"),
+        ({"binding": {"name": "edge-mesh-eu", "clusterrefs": [{"name": "c1"}, {"name": "c2"}]}}, "clusterRefs"),
+        ({"bindings": {}}, "bindings"),
+    ],
+    ids=["one-cluster", "unknown-cluster", "unknown-key", "unknown-top-key"],
+)
+def test_a_mesh_that_cannot_be_meant_is_refused(lab: MeshLab, mesh: Mapping[str, Any], says: str) -> None:
+    refused(lab, says=(says,), mesh=mesh)
+
+
+def changed_object(lab: MeshLab, path: str, change: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
+    """Change an object of c2; returns what puts it back."""
+    api = lab.api("c2")
+    original = api.get(path)
+    assert original is not None
+    item = copy.deepcopy(original)
+    change(item)
+    api.replace(path, item)
+
+    def restore() -> None:
+        current = api.get(path)
+        assert current is not None
+        current.update({key: original[key] for key in ("data", "spec") if key in original})
+        api.replace(path, current)
+
+    return restore
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("cluster-id", "0", "CM-ID-"),
+        ("cluster-id", "1", "CM-ID-"),
+        ("cluster-id", "300", "CM-ID-"),
+        ("cluster-name", "default", "CM-ID-"),
+        ("cluster-name", "c1", "CM-ID-"),
+        ("identity-allocation-mode", "kvstore", "CM-ID-"),
+        ("max-connected-clusters", "511", "CM-ID-"),
+    ],
+)
+def test_a_wrong_identity_blocks_with_the_helm_value_to_change(lab: MeshLab, key: str, value: str, code: str) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/cilium-config"
+    restore = changed_object(lab, path, lambda item: item["data"].update({key: value}))
+    try:
+        run = refused(lab, says=("c2",))
+    finally:
+        restore()
+    found = [f for f in run.result["findings"] if f["code"].startswith(code) and f["severity"] == "blocking"]
+    assert found and all(f["fix"] and f["evidence"] for f in found)
+
+
+def test_half_made_certificates_block(lab: MeshLab) -> None:
+    path = f"{SECRETS}/clustermesh-apiserver-server-cert"
+    restore = changed_object(lab, path, lambda item: item["data"].update({"tls.crt": ""}))
+    try:
+        run = refused(lab, says=("clustermesh-apiserver-server-cert",))
+        assert any(code.startswith("CM-CERT-") for code in run.finding_codes())
+    finally:
+        restore()
+
+
+@pytest.fixture
+def node_port_lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
+    return shared_lab(cilium="1.18", service="NodePort")
+
+
+def test_overlapping_pod_networks_block(node_port_lab: MeshLab) -> None:
+    path = "/apis/cilium.io/v2/ciliumnodes/c2-node1"
+    networks = {"podCIDRs": ["10.1.0.0/24"]}  # the first network of c1
+    restore = changed_object(node_port_lab, path, lambda item: item["spec"]["ipam"].update(networks))
+    try:
+        refused(node_port_lab, codes=("CM-CIDR-01",), says=("10.1.0.0/24",))
+    finally:
+        restore()
+
+
+def test_the_same_node_port_on_both_sides_blocks_before_1_19(node_port_lab: MeshLab) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}/services/clustermesh-apiserver"
+    taken = node_port_lab.api("c1").get(path)
+    assert taken is not None
+    port = taken["spec"]["ports"][0]["nodePort"]
+    restore = changed_object(node_port_lab, path, lambda item: item["spec"]["ports"][0].update({"nodePort": port}))
+    try:
+        refused(node_port_lab, says=("nodePort", str(port)))
+    finally:
+        restore()
+
+
+def test_mesh_off_and_no_cilium_are_told_apart(node_port_lab: MeshLab) -> None:
+    """Last in this file: it takes Cilium out of c2 for good."""
+    lab = node_port_lab
+    lab.api("c2").delete(f"{DEPLOYMENTS}/clustermesh-apiserver")
+    mesh_off = refused(lab, says=("clustermesh-apiserver", "clustermesh.useAPIServer=true"))
+    lab.api("c2").delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/cilium")
+    lab.api("c2").delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/cilium-config")
+    no_cilium = refused(lab, says=("Cilium",))
+    blocking = [{f["code"] for f in run.result["findings"] if f["severity"] == "blocking"} for run in (mesh_off, no_cilium)]
+    assert blocking[0] and blocking[1] and not blocking[0] & blocking[1]

@@ -1,0 +1,155 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The lab itself: what it promises to those who use it by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.collection_path import CHECKOUT
+from tests.integration.mesh_lab import MeshLab
+from tests.lab.tools.cache import cache_root
+
+NOBODY = 65534
+
+
+def processes_that_name(text: str) -> list[int]:
+    """Every process that has a text in its command line."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if text.encode() in line:
+                found.append(int(entry.name))
+    return found
+
+
+def gone(text: str, seconds: float = 15) -> list[int]:
+    """The processes that are still there after some seconds; [] as soon as there are none."""
+    end = time.monotonic() + seconds
+    while (left := processes_that_name(text)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
+
+
+def test_a_killed_lab_leaves_neither_processes_nor_files(start_lab: Callable[..., MeshLab]) -> None:
+    lab = start_lab(clusters=1)
+    network = lab.lab.status()["network"].removesuffix(".0.0/16")
+    assert len(processes_that_name(network)) >= 5
+    folder = lab.lab.folder
+    supervisors = [pid for pid in processes_that_name(str(folder)) if b"supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert supervisors
+    for pid in supervisors:
+        os.kill(pid, signal.SIGKILL)
+    assert gone(network + ".") == []
+    assert str(folder) not in Path("/proc/mounts").read_text(encoding="utf-8")
+    lab.lab.close()
+    assert not folder.exists()
+
+
+def test_two_labs_stand_side_by_side(start_lab: Callable[..., MeshLab]) -> None:
+    first, second = start_lab(clusters=1), start_lab(clusters=1, names=("other",))
+    assert first.lab.status()["network"] != second.lab.status()["network"]
+    namespaces = [lab.api(cluster).get("/api/v1/namespaces/kube-system") for lab, cluster in ((first, "c1"), (second, "other"))]
+    assert len({namespace["metadata"]["uid"] for namespace in namespaces if namespace}) == 2
+
+
+def test_a_frozen_link_is_noticed_by_the_agents_and_heals(start_lab: Callable[..., MeshLab]) -> None:
+    lab = start_lab(cilium="1.20", kvstoremesh=False)
+    assert lab.play("connect").rc == 0
+    lab.lab.freeze("c1", "c2", one_way=True)
+    frozen = lab.play("status", cilium_mesh_expected="any")
+    rows = {(row["cluster"], row["peer"]): row["ready"] for row in frozen.result["status"]["binding"]["links"]}
+    assert rows == {("c1", "c2"): False, ("c2", "c1"): True}
+    lab.lab.heal("c1", "c2")
+    assert lab.play("status").result["status"]["binding"]["phase"] == "Connected"
+
+
+def ordinary_python(environment: dict[str, str]) -> str:
+    """A Python with our packages that an ordinary user may execute. Root's own often lies in a home folder that is closed to others."""
+    packages = sysconfig.get_path("purelib")
+    probe = ["-c", "import cryptography, urllib3, yaml"]
+    for program in (sys.executable, f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"):
+        candidate = {**environment, "PYTHONPATH": packages}
+        try:
+            subprocess.run([program, *probe], user=NOBODY, group=NOBODY, extra_groups=[], env=candidate, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        environment["PYTHONPATH"] = packages
+        return program
+    pytest.skip(f"neither {sys.executable} nor the system's Python with {packages} can be used by an ordinary user")
+
+
+@pytest.fixture
+def by_hand(servers: None, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """The command line as an ordinary user."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become an ordinary user; the other tests of this folder ran as one")
+    home = Path("/tmp") / f"mesh-lab-test-{os.getpid()}"
+    home.mkdir(mode=0o755)
+    os.chown(home, NOBODY, NOBODY)
+    cache = home / "cache" / "cilium-mesh-lab"
+    shutil.copytree(cache_root(), cache, copy_function=link_or_copy, ignore=shutil.ignore_patterns("*.lock"))
+    for folder in (home / "cache", cache, *(path for path in cache.rglob("*") if path.is_dir())):
+        os.chown(folder, NOBODY, NOBODY)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    if tools := os.environ.get("MESH_LAB_TOOLS"):
+        environment["MESH_LAB_TOOLS"] = tools
+    program = ordinary_python(environment)
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [program, "-B", "-m", "tests.lab", *arguments],
+            cwd=CHECKOUT,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+
+    yield call
+    call("down")
+    shutil.rmtree(home)
+
+
+def link_or_copy(source: str, target: str) -> None:
+    """The servers are some 500 MB: a second name for a file costs nothing where the file system has such."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    if not os.stat(target).st_mode & stat.S_IROTH:
+        os.unlink(target)
+        shutil.copy2(source, target)
+        os.chmod(target, 0o644)
+
+
+def test_an_ordinary_user_can_start_and_end_a_lab(by_hand: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    up = by_hand("up", "--clusters", "1", "--cilium", "1.20")
+    if up.returncode != 0 and "user namespaces" in up.stderr:
+        pytest.skip(f"an ordinary user cannot run a lab here: {up.stderr.strip().splitlines()[-1]}")
+    assert up.returncode == 0, up.stdout + up.stderr
+    status = json.loads(by_hand("status", "--json").stdout)
+    assert [cluster["name"] for cluster in status["clusters"]] == ["c1"]
+    assert by_hand("down").returncode == 0
+    assert gone(status["network"].removesuffix(".0.0/16") + ".") == []
