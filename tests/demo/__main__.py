@@ -1,0 +1,150 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.demo``: preflight, connect, status and disconnect on two real control planes, and a verdict as the last line.
+
+Exit status 0 only if the real kvstoremesh of both clusters said that its peer is ready, and the mesh was taken down again.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from tests.demo.evidence import ask_kvstoremesh
+from tests.demo.play import Desk
+from tests.demo.verdict import Verdict, judge
+from tests.lab.control import LabError
+from tests.lab.lab import Lab
+from tests.lab.options import LabOptions
+from tests.lab.tools import ToolUnavailable, crds_for_profile, ensure
+from tests.lab.tools.cache import cache_root
+from tests.lab.tools.progress import console
+
+BINDING = "edge-mesh-eu"
+CLUSTERS = ("cluster-ffm-1", "cluster-ber-2")
+CILIUM = "1.20"
+STAGES = 5
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ORIGINS = {"MESH_LAB_TOOLS": "the folder MESH_LAB_TOOLS", "PATH": "PATH", "built": f"{cache_root()} (built once)"}
+
+
+class StageFailed(Exception):
+    """A stage did not do what it is for. The text says what to do."""
+
+
+class Demo:
+    """The five stages, and what they found out so far."""
+
+    def __init__(self) -> None:
+        self.stage = 0
+        self.said: dict[str, list[dict[str, Any]]] = {}
+        self.phase = ""
+
+    def verdict(self) -> Verdict:
+        return judge(BINDING, CLUSTERS, self.said, self.phase)
+
+    def run(self) -> None:
+        """All stages. Raises StageFailed."""
+        self.begin("Servers", "kube-apiserver, controller-manager, scheduler, etcd and clustermesh-apiserver, found or built once")
+        self.servers()
+        self.begin(
+            "Clusters", f"{' and '.join(CLUSTERS)} with what the chart of Cilium {CILIUM} leaves in a cluster, each with a CA of its own"
+        )
+        with self.lab() as lab, self.desk(lab) as desk:
+            self.begin("Preflight", "playbook verify: may these clusters be meshed? Nothing is written")
+            self.play(desk, "verify", "The findings above name each cause and its fix.")
+            self.begin("Connect", "playbook connect, then status; after that the demo asks every kvstoremesh process itself")
+            self.connect(desk, lab)
+            self.begin("Disconnect", "playbook disconnect: everything that connect wrote goes away again")
+            self.play(desk, "disconnect", "The output above names what could not be removed.")
+
+    def begin(self, title: str, what: str) -> None:
+        self.stage += 1
+        say(f"\n[{self.stage}/{STAGES}] {title}: {what}")
+
+    def servers(self) -> None:
+        progress = console(sys.stdout)
+        try:
+            tools = ensure(progress=progress)
+            crds_for_profile(CILIUM, progress=progress)
+        except ToolUnavailable as error:
+            raise StageFailed(str(error)) from None
+        origins = Counter(tools.origin(name) for name in tools)
+        say(f"      {len(tools)} programs at hand: " + ", ".join(f"{number} from {ORIGINS[origin]}" for origin, number in origins.items()))
+
+    @contextmanager
+    def lab(self) -> Iterator[Lab]:
+        say("      starting, usually 10 s")
+        started = time.monotonic()
+        with Lab(LabOptions(name="demo", clusters=len(CLUSTERS), names=CLUSTERS, cilium=CILIUM, ca="own")) as lab:
+            say(f"      ready after {time.monotonic() - started:.0f} s")
+            yield lab
+
+    def desk(self, lab: Lab) -> Desk:
+        binding = {"name": BINDING, "clusterRefs": [{"name": name} for name in CLUSTERS]}
+        return Desk({name: lab.clusters[name].kubeconfig for name in CLUSTERS}, {"cilium_mesh": {"binding": binding}})
+
+    def play(self, desk: Desk, playbook: str, remedy: str) -> Mapping[str, Any]:
+        say(f"      $ ansible-playbook edge_portal.cilium_mesh.{playbook}")
+        run = desk.run(playbook)
+        if run.status != 0:
+            raise StageFailed(f"ansible-playbook edge_portal.cilium_mesh.{playbook} ended with status {run.status}. {remedy}")
+        return run.mesh_result or {}
+
+    def connect(self, desk: Desk, lab: Lab) -> None:
+        self.play(desk, "connect", "The output above names the link that is not ready, and the stage it is in.")
+        result = self.play(desk, "status", "The output above names the cluster that could not be asked.")
+        binding = (result.get("status") or {}).get("binding") or {}
+        self.phase = str(binding.get("phase", ""))
+        for name in CLUSTERS:
+            self.said[name] = ask_kvstoremesh(lab.clusters[name].kubeconfig)
+            for row in self.said[name]:
+                state = "ready" if row.get("ready") else "NOT ready"
+                say(f"      kvstoremesh of {name} says: {row.get('name')} is {state} ({row.get('status', '')})")
+        if not self.verdict().connected:
+            raise StageFailed(
+                "The two clusters are not connected, whatever the playbooks said; this is a defect. Please report the output above."
+            )
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    for further in STOPS:
+        signal.signal(further, signal.SIG_IGN)  # cleaning up takes seconds and is not to be cut short
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    for number in STOPS:
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            signal.signal(number, _stop)  # so that ``with`` blocks end the playbook and the lab
+    demo = Demo()
+    started = time.monotonic()
+    say(f"Demo of edge_portal.cilium_mesh: binding {BINDING} connects {' and '.join(CLUSTERS)}.")
+    try:
+        demo.run()
+    except KeyboardInterrupt:
+        say(f"\nStopped in stage {demo.stage} of {STAGES}; the clusters are gone.")
+        return 130
+    except (StageFailed, LabError) as error:
+        say(f"\nStage {demo.stage} of {STAGES} failed: {error}")
+    else:
+        say(f"\nDone after {time.monotonic() - started:.0f} s; the clusters are gone.")
+        say(demo.verdict().text)
+        return 0
+    verdict = demo.verdict()
+    say(f"{verdict.text}, but not taken down again" if verdict.connected else verdict.text)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
