@@ -262,6 +262,7 @@ class ReaderFacts:
     agents_total: int = 0  # agent pods that should run (DaemonSet desired)
     agents_asked: int = 0
     problems: tuple[str, ...] = ()  # why a reader could not be asked, one sentence each
+    forbidden: bool = False  # one of them is that RBAC says no, which waiting does not change
 
 
 def as_data(value: Any) -> Any:

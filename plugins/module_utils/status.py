@@ -164,6 +164,8 @@ def _combined(links: Sequence[LinkFacts], reader: ReaderFacts, kvstoremesh: bool
     if stage is Stage.READY and missing:
         stage, who = Stage.UNKNOWN, missing
         error = "; ".join(reader.problems) or f"{'an' if missing == 'agent' else 'the'} {missing} was not asked"
+    elif stage is Stage.UNKNOWN and not error:
+        error = "; ".join(reader.problems)
     return LinkState(
         cluster=behind.cluster,
         peer=behind.peer,

@@ -11,7 +11,7 @@ from typing import Final
 from .errors import ClusterError
 from .facts import ClusterFacts, ReaderFacts
 from .model import Mesh
-from .status import LinkState, Stage, link_states
+from .status import LinkState, Stage, link_stage, link_states
 
 FIRST_PAUSE: Final = 0.25
 LONGEST_PAUSE: Final = 2.0
@@ -38,7 +38,8 @@ def wait_for_links(
     facts: Mapping[str, ClusterFacts] | None = None,
     progress: Callable[[LinkState], None] | None = None,
 ) -> WaitResult:
-    """Read until all links are ready or ``timeout`` seconds have passed; at least once, and once more when the time is up.
+    """Read until all links are ready or ``timeout`` seconds have passed; at least once, and once more when the time is up. It ends earlier
+    when what is left cannot be asked about for lack of rights.
 
     :param read: asks the readers of all clusters. A ClusterError of it is a reading without answers; it is tried again.
     :param clock: seconds, monotonic.
@@ -58,10 +59,22 @@ def wait_for_links(
         states = _since(link_states(mesh, readers, facts=facts), states, elapsed, trouble)
         _tell(progress, states, elapsed)
         ready = bool(states) and all(state.ready for state in states)
-        if ready or elapsed >= timeout:
+        if ready or elapsed >= timeout or _in_vain(states, readers):
             return WaitResult(readers=readers, ready=ready, elapsed=elapsed, last=states)
         sleep(min(pause, timeout - elapsed))
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _in_vain(states: tuple[LinkState, ...], readers: Mapping[str, ReaderFacts]) -> bool:
+    """Is everybody who may be asked about the links that are left ready, and the others forbidden by RBAC? Time does not change that."""
+    late = [state for state in states if not state.ready]
+    return bool(late) and all(_blind(state, readers.get(state.cluster)) for state in late)
+
+
+def _blind(state: LinkState, reader: ReaderFacts | None) -> bool:
+    if reader is None or not reader.forbidden:
+        return False
+    return all(link_stage(link) is Stage.READY for link in reader.links if link.peer == state.peer)
 
 
 def _since(states: tuple[LinkState, ...], before: tuple[LinkState, ...], elapsed: float, trouble: str) -> tuple[LinkState, ...]:

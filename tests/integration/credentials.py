@@ -54,7 +54,12 @@ def token(lab: MeshLab, cluster: str, place: Path, value: str) -> Host:
 
 def without_rights(lab: MeshLab, cluster: str, place: Path) -> Host:
     """A token of a ServiceAccount that RBAC gives nothing."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default/token"
+    return service_account(lab, cluster, place, "default")
+
+
+def service_account(lab: MeshLab, cluster: str, place: Path, name: str) -> Host:
+    """A token of a ServiceAccount in Cilium's namespace."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{name}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
     access = ClusterAccess(host=cluster, kubeconfig=str(lab.lab.clusters[cluster].kubeconfig), context=None)
     with open_cluster(access) as client:

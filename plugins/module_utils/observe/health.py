@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..errors import ClusterError, ServerRefused
+from ..errors import ClusterError, Forbidden, ServerRefused
 from ..facts import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
 from ..kube import Cluster, ExecResult
 from .link_status import agent_statuses, kvstoremesh_statuses, link_from_status
@@ -44,6 +44,7 @@ class _Answer:
 
     links: tuple[LinkFacts, ...] = ()
     problem: str = ""
+    forbidden: bool = False
 
 
 def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str]) -> ReaderFacts:
@@ -55,7 +56,7 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str]) 
     try:
         listed = pods_read(facts.namespace).run(cluster)
     except ClusterError as error:
-        return ReaderFacts(cluster=facts.host, problems=(error.message,))
+        return ReaderFacts(cluster=facts.host, problems=(error.message,), forbidden=isinstance(error, Forbidden))
     agents = pod_facts(listed, AGENT)
     asked = _sample(agents)
     meshes = _mesh_pods(pod_facts(listed, APISERVER)) if facts.runs_kvstoremesh else ()
@@ -74,6 +75,7 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str]) 
         agents_total=max(len(agents), facts.agent.desired if facts.agent else 0),
         agents_asked=len(asked),
         problems=tuple(problems),
+        forbidden=any(answer.forbidden for answer in answers),
     )
 
 
@@ -103,7 +105,7 @@ def _ask_kvstoremesh(cluster: Cluster, host: str, pod: PodFacts, peers: Mapping[
     except ClusterError as error:
         if metrics is not None:
             return _Answer(links=tuple(_link_from_metrics(link, metrics.get(name)) for link, name in blanks))
-        return _Answer(problem=f"kvstoremesh in pod {pod.name} cannot be asked: {error.message}")
+        return _Answer(problem=f"kvstoremesh in pod {pod.name} cannot be asked: {error.message}", forbidden=isinstance(error, Forbidden))
     if statuses is None:
         return _Answer(problem=f"kvstoremesh in pod {pod.name} answers its status in a form that is not known.")
     links = [(link_from_status(replace(link, source=source), statuses.get(name)), name) for link, name in blanks]
@@ -150,7 +152,7 @@ def _ask_agent(cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapp
     try:
         statuses = agent_statuses(_output(cluster.exec(pod.name, container, [*command, "status", "-o", "json"])))
     except ClusterError as error:
-        return _Answer(problem=f"{where} cannot be asked: {error.message}")
+        return _Answer(problem=f"{where} cannot be asked: {error.message}", forbidden=isinstance(error, Forbidden))
     if statuses is None:
         return _Answer(problem=f"{where} answers its status in a form that is not known.")
     links = []

@@ -152,6 +152,8 @@ def test_metrics_that_say_not_ready_are_better_than_nothing() -> None:
 
 def test_a_reader_that_cannot_be_asked_is_a_problem_and_not_a_link() -> None:
     found = read(PlayedCluster(metrics=NO, mesh=Forbidden("RBAC forbids to create pods/exec."), agent=NO))
+    assert found.forbidden
+    assert not read(PlayedCluster(metrics=NO, mesh=NO, agent=NO)).forbidden
     assert found.links == ()
     assert found.problems == (
         "kvstoremesh in pod mesh-1 cannot be asked: RBAC forbids to create pods/exec.",

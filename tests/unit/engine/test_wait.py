@@ -72,6 +72,22 @@ def test_a_timeout_names_each_link_its_stage_and_the_last_error() -> None:
     assert result.readers["c1"] == DIALLING["c1"]
 
 
+def test_where_rights_are_missing_it_does_not_wait_in_vain() -> None:
+    blind = ReaderFacts(cluster="c1", agents_total=1, agents_asked=1, problems=("RBAC forbids to create pods/exec.",), forbidden=True)
+    time = Time()
+    result = wait(in_turn({**DIALLING, "c1": blind}, {**READY, "c1": blind}), time, timeout=300.0)
+    assert time.slept == [0.25], "c2 could still become ready, c1 could not be asked about ever"
+    assert (result.ready, result.last[0].stage) == (False, Stage.UNKNOWN)
+    assert "pods/exec" in result.last[0].error
+
+
+def test_a_reader_that_only_does_not_answer_is_waited_for() -> None:
+    silent = ReaderFacts(cluster="c1", agents_total=1, problems=("timed out",))
+    time = Time()
+    assert wait(in_turn({**READY, "c1": silent}, READY), time).ready
+    assert time.slept == [0.25]
+
+
 def test_no_time_still_means_one_look() -> None:
     time = Time()
     assert wait(in_turn(DIALLING), time, timeout=0.0).ready is False
