@@ -173,7 +173,7 @@ def _load(cluster: str, name: str, content: Any, context: str | None, configurat
             shutil.rmtree(folder)  # before the next one may be given one of these files for its own
     except MeshError:
         raise
-    except Exception:
+    except Exception:  # a ConfigException that quotes file names and values, or whatever an entry of another type provokes
         raise CredentialsInvalid(f"{name} is incomplete, or a file that it names is missing.", remedy=_REMEDY, cluster=cluster) from None
     return Credentials(cluster, name, configuration, tls, ends)
 
@@ -190,7 +190,7 @@ def _in_cluster(cluster: str) -> Credentials:
         tls, ends = _tls_context(cluster, name, configuration)
     except MeshError:
         raise
-    except Exception:
+    except Exception:  # as above, for the files that the kubelet mounts
         raise CredentialsInvalid(f"{name} has no usable token or certificate authority.", cluster=cluster) from None
     return Credentials(cluster, name, configuration, tls, ends)
 

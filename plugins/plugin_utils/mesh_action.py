@@ -41,7 +41,7 @@ class Call:
     diff: bool
 
 
-class MeshAction(ActionBase):  # type: ignore[misc]
+class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
     """Base of the actions: they declare ``SPEC`` and implement ``execute``."""
 
     SPEC: ClassVar[Spec] = {}
