@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from tests.collection_path import CHECKOUT
 from tests.integration.mesh_lab import MeshLab
@@ -153,3 +154,25 @@ def test_an_ordinary_user_can_start_and_end_a_lab(by_hand: Callable[..., subproc
     assert [cluster["name"] for cluster in status["clusters"]] == ["c1"]
     assert by_hand("down").returncode == 0
     assert gone(status["network"].removesuffix(".0.0/16") + ".") == []
+
+
+def test_a_job_of_certgen_issues_the_leaves_anew_and_completes(start_lab: Callable[..., MeshLab]) -> None:
+    lab = start_lab(clusters=1, cilium="1.20", tls_method="cronJob")
+    api, jobs = lab.api("c1"), "/apis/batch/v1/namespaces/kube-system/jobs"
+    leaves = ("server", "admin", "remote", "local")
+    before = {name: lab.secret("c1", f"clustermesh-apiserver-{name}-cert")["tls.crt"] for name in leaves}
+    cron = api.get("/apis/batch/v1/namespaces/kube-system/cronjobs/clustermesh-apiserver-generate-certs")
+    assert cron is not None
+    metadata = {"name": "again", "namespace": "kube-system"}
+    api.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": cron["spec"]["jobTemplate"]["spec"]})
+    end = time.monotonic() + 30
+    while not (job := api.get(f"{jobs}/again") or {}).get("status", {}).get("succeeded"):
+        assert time.monotonic() < end, job
+        time.sleep(0.2)
+    ca = x509.load_pem_x509_certificate(lab.secret("c1", "cilium-ca")["ca.crt"])
+    for name in leaves:
+        secret = lab.secret("c1", f"clustermesh-apiserver-{name}-cert")
+        leaf = x509.load_pem_x509_certificate(secret["tls.crt"])
+        leaf.verify_directly_issued_by(ca)
+        assert secret["tls.crt"] != before[name]
+        assert leaf.subject == x509.load_pem_x509_certificate(before[name]).subject

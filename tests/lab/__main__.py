@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.lab import control, launch, report
 from tests.lab.control import LabError
-from tests.lab.options import AUTH_MODES, CONTROLLER, SERVICES, LabOptions, OptionError, parse_list, parse_switches
+from tests.lab.options import AUTH_MODES, CONTROLLER, SERVICES, TLS_METHODS, LabOptions, OptionError, parse_list, parse_switches
 from tests.lab.toolbox import resolve
 from tests.lab.tools import ToolUnavailable
 from tests.lab.tools.progress import console
@@ -90,6 +90,9 @@ def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
     up.add_argument("--service", default="LoadBalancer", metavar="VALUES", help=f"{' or '.join(SERVICES)} (default: LoadBalancer)")
     up.add_argument("--ca", default="own", choices=("own", "shared"), help="a Cilium CA per cluster, or one for all (default: own)")
     up.add_argument(
+        "--tls-method", default="helm", metavar="VALUES", help=f"who makes the certificates: {', '.join(TLS_METHODS)} (default: helm)"
+    )
+    up.add_argument(
         "--binary-version", default="", metavar="V", help="Cilium version of the clustermesh-apiserver binary (default: what the tools say)"
     )
     up.add_argument(
@@ -127,6 +130,7 @@ def _options(args: argparse.Namespace) -> LabOptions:
         nodes=nodes,
         pod_cidrs=parse_list(args.pod_cidrs),
         sync_delay=args.sync_delay,
+        tls_method=parse_list(args.tls_method),
     )
 
 

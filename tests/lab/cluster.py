@@ -110,8 +110,8 @@ class LabCluster:
         agents = sum(role_of(runner.pod) == AGENT for runner in ready)
         if agents < len(self.nodes):
             return f"{agents} of {len(self.nodes)} agents are ready"
-        if any(role_of(runner.pod) == MESH for runner in ready):
-            return ""
+        if any(role_of(runner.pod) == MESH for runner in ready) or not self.options.cluster_id:
+            return ""  # without an id of its own clustermesh-apiserver ends at once, here as in reality
         pods = self.kubelet.mesh_pods()
         reasons = [pod.waits_for for pod in pods if pod.waits_for]
         reasons += [f"{state.name}: {state.reason or 'not ready'} {state.message}" for pod in pods for state in pod.containers]
@@ -213,6 +213,7 @@ def profile_options(options: ClusterOptions, ca: profiles.CaPair | None) -> prof
         node_port=_NODE_PORT + options.index - 1,
         config_enabled=options.config_enabled,
         pod_cidr_pool=options.pod_cidr,
+        tls_method=options.tls_method,  # type: ignore[arg-type]
         ca=ca,
     )
     return replace(wanted, auth_mode=options.auth_mode)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from typing import Any
 
 import urllib3
 
+from tests.lab import certgen
 from tests.lab.addresses import KUBELET_PORT, pod_address, router_address
 from tests.lab.api import ApiError, LabApi
 from tests.lab.informer import Informer, Key
@@ -159,8 +160,16 @@ class Kubelet:
             tell=self._tell,
             ready_changed=self._on_ready,
             awake=self.awake,
+            jobs={certgen.ROLE: self._certgen},
         )
         self.runners[uid] = PodRunner(pod, around)
+
+    async def _certgen(self, pod: Object) -> str:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._executor, certgen.run_certgen, self._api, pod)
+        except (certgen.CertgenError, ApiError) as error:
+            return str(error)
+        return ""
 
     def _next_address(self, node: Node) -> str:
         self._addresses[node.name] += 1

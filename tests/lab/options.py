@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 PROFILES = ("1.16", "1.17", "1.18", "1.19", "1.20")
 AUTH_MODES = ("legacy", "migration", "cluster")
 SERVICES = ("LoadBalancer", "NodePort")
+TLS_METHODS = ("helm", "cronJob", "provided")
 CONTROLLER = "controller"
 """Name of the place where the collection runs, as source of connections (`lab.cut("controller", "c2")`)."""
 
@@ -42,6 +43,7 @@ class ClusterOptions:
     config_enabled: bool
     nodes: int
     pod_cidr: str
+    tls_method: str = "helm"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,8 @@ class LabOptions:
     ``auth_mode`` None is the default of the chart of that version. ``ca`` own: every cluster has a Cilium CA of its own; shared: one for
     all. ``config_enabled`` false: nobody but the tool under test owns the peer objects (values.yaml, ``clustermesh.config.enabled``).
     ``sync_delay`` seconds pass between a change of a Secret or ConfigMap and its files in the pods (a real kubelet takes up to two
-    minutes). ``binary_version`` is Cilium's version of the clustermesh-apiserver binary; empty: as the tools report it.
+    minutes). ``tls_method`` is clustermesh.apiserver.tls.auto.method, or ``provided`` for certificates that the user brought.
+    ``binary_version`` is Cilium's version of the clustermesh-apiserver binary; empty: as the tools report it.
     """
 
     name: str = "lab"
@@ -69,6 +72,7 @@ class LabOptions:
     pod_cidrs: tuple[str, ...] = ()
     sync_delay: float = 0.2
     binary_version: str = ""
+    tls_method: str | tuple[str, ...] = "helm"
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -105,6 +109,7 @@ class LabOptions:
             _spread("config enabled", self.config_enabled, count),
             _spread("nodes", self.nodes, count),
             cidrs,
+            _spread("tls method", self.tls_method, count),
             strict=True,
         )
         return tuple(_checked(ClusterOptions(index, *row)) for index, row in enumerate(rows, start=1))
@@ -126,6 +131,8 @@ def _checked(cluster: ClusterOptions) -> ClusterOptions:
         raise OptionError(f"auth mode {cluster.auth_mode!r}: use one of {', '.join(AUTH_MODES)}")
     if cluster.service not in SERVICES:
         raise OptionError(f"service {cluster.service!r}: use one of {', '.join(SERVICES)}")
+    if cluster.tls_method not in TLS_METHODS:
+        raise OptionError(f"tls method {cluster.tls_method!r}: use one of {', '.join(TLS_METHODS)}")
     if not 1 <= cluster.nodes <= 80:
         raise OptionError(f"nodes {cluster.nodes}: a cluster has 1 to 80 nodes")
     try:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.lab import probes
@@ -31,7 +31,8 @@ _ETCD, _ADMIN = "etcd", "apiserver"  # containers; the second has etcd's admin c
 @dataclass(frozen=True)
 class Surroundings:
     """What the kubelet gives a pod. ``publish`` takes a changed status, ``tell`` reason and text of an event; ``ready_changed`` is called
-    when the pod becomes ready or not; ``awake`` is set unless the cluster's mesh endpoint is killed."""
+    when the pod becomes ready or not; ``awake`` is set unless the cluster's mesh endpoint is killed. ``jobs`` does the work of pods that
+    end, by role (value of label k8s-app); it returns why it failed, "" when it did not."""
 
     world: PodWorld
     node: str
@@ -43,6 +44,7 @@ class Surroundings:
     tell: Callable[[PodRunner, str, str], None]
     ready_changed: Callable[[], None]
     awake: asyncio.Event
+    jobs: Mapping[str, Callable[[Object], Awaitable[str]]] = field(default_factory=dict)
 
 
 class PodRunner:
@@ -101,7 +103,11 @@ class PodRunner:
         self._publish()
         await self._prepare()
         if not self.real:
-            self._play()
+            job = self.around.jobs.get(role_of(self.pod))
+            if job:
+                await self._work(job)
+            else:
+                self._play()
             return
         for spec, state in zip(self.pod["spec"].get("initContainers") or [], self.init, strict=True):
             await self._run_to_completion(spec, state)
@@ -150,9 +156,14 @@ class PodRunner:
         }
         base = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": metadata["name"], "HOME": "/"}
         if role_of(self.pod) == AGENT:  # what the agent itself would know
-            base |= {"LAB_CLUSTER_NAME": around.world.cluster_name, "LAB_HOST_ALIASES": str(around.world.reads_host_aliases).lower()}
+            base |= {"LAB_CLUSTER_NAME": self._cluster_name(), "LAB_HOST_ALIASES": str(around.world.reads_host_aliases).lower()}
         containers = [*(spec.get("initContainers") or []), *spec["containers"]]
         return {container["name"]: environment(container, around.lookup, fields, base) for container in containers}
+
+    def _cluster_name(self) -> str:
+        """Cilium's, as it stands when it is asked for: a cluster may be given another name, and its pods are restarted then."""
+        config = self.around.lookup("ConfigMap", "cilium-config") or {}
+        return str((config.get("data") or {}).get("cluster-name") or self.around.world.cluster_name)
 
     def _play(self) -> None:
         for state in self.init:
@@ -161,6 +172,22 @@ class PodRunner:
             state.started()
             state.ready = True
         self._publish()
+
+    async def _work(self, job: Callable[[Object], Awaitable[str]]) -> None:
+        """A pod that ends: once more after a failure, unless it is never to be restarted (PodSpec.restartPolicy)."""
+        (state,) = self.containers
+        delay = _BACK_OFF
+        while True:
+            state.started()
+            self._publish()
+            why = await job(self.pod)
+            if why:
+                self.troubles.append(f"pod {self.pod['metadata']['name']}: {why}")
+            state.ended_with(1 if why else 0)
+            self._publish()
+            if not why or self.pod["spec"].get("restartPolicy") == "Never":
+                return
+            delay = await self._back_off(state, delay)
 
     def _start(self, spec: Object) -> tuple[Process, tuple[str, ...]]:
         world = self.around.world
@@ -235,12 +262,12 @@ class PodRunner:
     async def _play_etcd(self) -> None:
         """Bring users and roles of a fresh mesh etcd to what the profile's version would have made of them; once, as they are on disk
         then."""
-        world = self.around.world
-        stages = etcd_changes(world.cluster_name, world.profile, world.binary_version)
+        world, name = self.around.world, self._cluster_name()
+        stages = etcd_changes(name, world.profile, world.binary_version)
         if not stages or "etcd" in self.files.played:
             return
         self.files.played["etcd"] = (
-            f"etcd user local-{world.cluster_name}, ranges of roles local and remote (chart {world.profile}, binary {world.binary_version})"
+            f"etcd user local-{name}, ranges of roles local and remote (chart {world.profile}, binary {world.binary_version})"
         )
         log = self.files.log("etcd-played")
         for stage in stages:

@@ -79,9 +79,8 @@ def pod_status(
     initialized = all(state.ended is not None and state.ended["exitCode"] == 0 for state in init)
     ready = initialized and all(state.ready for state in containers)
     old = pod.get("status") or {}
-    begun = any(state.running_since for state in containers)
     return {
-        "phase": "Running" if begun or old.get("phase") == "Running" else "Pending",
+        "phase": _phase(pod, containers, was=str(old.get("phase") or "")),
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
         "podIP": pod_ip if network else None,
@@ -95,6 +94,18 @@ def pod_status(
         "initContainerStatuses": [state.to_status() for state in init] or None,
         "containerStatuses": [state.to_status() for state in containers],
     }
+
+
+def _phase(pod: Mapping[str, Any], containers: Sequence[ContainerState], *, was: str) -> str:
+    """A pod is over when every container has ended for good (kubelet, getPhase)."""
+    policy = (pod.get("spec") or {}).get("restartPolicy", "Always")
+    codes = [state.ended["exitCode"] for state in containers if state.ended is not None]
+    if policy != "Always" and len(codes) == len(containers):
+        if not any(codes):
+            return "Succeeded"
+        if policy == "Never":
+            return "Failed"
+    return "Running" if was == "Running" or any(state.running_since for state in containers) else "Pending"
 
 
 def _conditions(old: Sequence[Mapping[str, Any]], wanted: Mapping[str, bool]) -> list[Object]:

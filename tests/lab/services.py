@@ -21,7 +21,7 @@ def name_of(service: Mapping[str, Any]) -> str:
 
 def wants_address(service: Mapping[str, Any]) -> bool:
     """Whether a Service of type LoadBalancer still has no address."""
-    return service["spec"].get("type") == "LoadBalancer" and not _addresses_of(service)
+    return service["spec"].get("type") == "LoadBalancer" and not _ingress(service)
 
 
 def next_address(addresses: ClusterAddresses, services: Iterable[Mapping[str, Any]]) -> str:
@@ -60,6 +60,11 @@ def target_port(service: Mapping[str, Any], pod: Mapping[str, Any]) -> int:
     raise ValueError(f"Service {name_of(service)}: no container port is called {target!r}")
 
 
+def _ingress(service: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Addresses and, where somebody plays a cloud that gives those, DNS names."""
+    found: list[dict[str, str]] = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+    return found
+
+
 def _addresses_of(service: Mapping[str, Any]) -> list[str]:
-    ingress = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
-    return [entry["ip"] for entry in ingress if entry.get("ip")]
+    return [entry["ip"] for entry in _ingress(service) if entry.get("ip")]

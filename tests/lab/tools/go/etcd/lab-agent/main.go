@@ -5,6 +5,7 @@
 // its peers can still be true: every answer comes from an etcd connection made, at the moment of asking, with the files of this pod.
 //
 //	cilium status -o json [--verbose]
+//	cilium troubleshoot clustermesh [--timeout=5s] [CLUSTER...]
 //
 // Environment:
 //
@@ -36,8 +37,11 @@ func main() {
 }
 
 func run(arguments []string) error {
+	if len(arguments) > 1 && arguments[0] == "troubleshoot" && arguments[1] == "clustermesh" {
+		return runTroubleshoot(arguments[2:])
+	}
 	if len(arguments) == 0 || arguments[0] != "status" {
-		return fmt.Errorf("the lab's agent answers only: cilium status -o json")
+		return fmt.Errorf("the lab's agent answers only: cilium status -o json, and cilium troubleshoot clustermesh")
 	}
 	flags := flag.NewFlagSet("status", flag.ContinueOnError)
 	var output string
@@ -59,5 +63,19 @@ func run(arguments []string) error {
 		return err
 	}
 	fmt.Println(string(answer))
+	return nil
+}
+
+func runTroubleshoot(arguments []string) error {
+	flags := flag.NewFlagSet("troubleshoot", flag.ContinueOnError)
+	limit := flags.Duration("timeout", 5*time.Second, "how long to try each cluster")
+	if err := flags.Parse(arguments); err != nil {
+		return err
+	}
+	configurations, err := findConfigurations(cmp.Or(os.Getenv("CILIUM_CLUSTERMESH_CONFIG"), defaultFolder), os.Getenv("LAB_CLUSTER_NAME"))
+	if err != nil {
+		return err
+	}
+	troubleshoot(os.Stdout, configurations, *limit, flags.Args())
 	return nil
 }
