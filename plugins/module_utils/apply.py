@@ -8,7 +8,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from .errors import ClusterError, InvalidInput, Unreachable
@@ -16,7 +16,7 @@ from .kube import Cluster
 from .materialise import materialise
 from .observe import Observation
 from .secrets import Sealed
-from .steps import ApplyHostAliases, ApplySecret, DeleteObject, Plan, Step, WriteUsers
+from .steps import NOW, ApiWrite, ApplyHostAliases, ApplySecret, DeleteObject, Plan, Step, WriteUsers
 
 WORKLOADS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
 COLLECTIONS = {"Secret": "secrets", "ConfigMap": "configmaps"}
@@ -28,7 +28,8 @@ class ApplyResult:
 
     applied: tuple[Step, ...]
     failures: Mapping[str, ClusterError]  # by inventory name: the first error of a cluster
-    skipped: tuple[Step, ...]  # not tried: a step before it failed in the same cluster
+    skipped: tuple[Step, ...]  # not tried: a step before it failed in the same cluster, or too many clusters had failed
+    stopped: bool = False  # more clusters failed than were allowed, and waves were left
 
     @property
     def changed(self) -> bool:
@@ -38,16 +39,17 @@ class ApplyResult:
 @dataclass
 class _Outcome:
     applied: list[Step]
-    skipped: list[Step]
+    failed: Step | None = None
     error: ClusterError | None = None
 
 
-def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10) -> ApplyResult:
+def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10, max_failures: int | None = None) -> ApplyResult:
     """Make every write of the plan. A cluster that fails is left at that point; the others go on.
 
     :param observation: the one that the plan was made from, with its connections open.
     :param now: aware, UTC; the start of certificates that are minted.
     :param parallel: clusters at a time.
+    :param max_failures: when more clusters than that have failed, no further wave is begun. None: the others always go on.
     :raises InvalidInput: the plan has a blocking problem; nothing was written.
     :raises ClusterError: a value or a connection that the plan relies on is missing; nothing was written.
     """
@@ -59,45 +61,57 @@ def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel:
             raise Unreachable("There is no connection to the cluster.", remedy="Observe it, then plan again.", cluster=step.cluster)
     values = materialise(steps, observation.secrets, now)
     work = [(step, values.get(position, {})) for position, step in enumerate(steps)]
-    outcomes: dict[str, _Outcome] = {step.cluster: _Outcome([], []) for step in steps}
+    outcomes: dict[str, _Outcome] = {step.cluster: _Outcome([]) for step in steps}
+    stopped = False
     with ThreadPoolExecutor(max(1, min(parallel, len(outcomes) or 1))) as pool:
         for wave in sorted({step.wave for step in steps}):
+            stopped = max_failures is not None and sum(outcome.error is not None for outcome in outcomes.values()) > max_failures
+            if stopped:
+                break
             pending = [
                 pool.submit(
-                    _run, plan.manager, observation.clusters[host], outcome, [w for w in work if w[0].wave == wave and w[0].cluster == host]
+                    _run,
+                    plan.manager,
+                    observation.clusters[host],
+                    outcome,
+                    [w for w in work if w[0].wave == wave and w[0].cluster == host],
+                    now,
                 )
                 for host, outcome in outcomes.items()
             ]
             for future in pending:
                 future.result()
-    return _result(steps, outcomes)
+    return _result(steps, outcomes, stopped)
 
 
-def _run(manager: str, cluster: Cluster, outcome: _Outcome, work: list[tuple[Step, Mapping[str, Sealed]]]) -> None:
+def _run(manager: str, cluster: Cluster, outcome: _Outcome, work: list[tuple[Step, Mapping[str, Sealed]]], now: datetime) -> None:
     for step, values in work:
         if outcome.error is not None:
-            outcome.skipped.append(step)
-            continue
+            return
         try:
-            _write(manager, cluster, step, values)
+            _write(manager, cluster, step, values, now)
         except ClusterError as error:
-            outcome.error = error
+            outcome.failed, outcome.error = step, error
         else:
             outcome.applied.append(step)
 
 
-def _result(steps: list[Step], outcomes: Mapping[str, _Outcome]) -> ApplyResult:
+def _result(steps: list[Step], outcomes: Mapping[str, _Outcome], stopped: bool) -> ApplyResult:
     applied = {id(step) for outcome in outcomes.values() for step in outcome.applied}
-    skipped = {id(step) for outcome in outcomes.values() for step in outcome.skipped}
+    failed = {id(outcome.failed) for outcome in outcomes.values()}
     return ApplyResult(
         applied=tuple(step for step in steps if id(step) in applied),
         failures={host: outcome.error for host, outcome in outcomes.items() if outcome.error is not None},
-        skipped=tuple(step for step in steps if id(step) in skipped),
+        skipped=tuple(step for step in steps if id(step) not in applied | failed),
+        stopped=stopped,
     )
 
 
-def _write(manager: str, cluster: Cluster, step: Step, values: Mapping[str, Sealed]) -> None:
+def _write(manager: str, cluster: Cluster, step: Step, values: Mapping[str, Sealed], now: datetime) -> None:
     action = step.action
+    if isinstance(action, ApiWrite):
+        _call(action.manager or manager, cluster, action, api_body(action, values, now))
+        return
     if isinstance(action, ApplySecret):
         cluster.apply(_core_path("Secret", action.namespace, action.name), secret_body(action, values), manager=manager)
     elif isinstance(action, ApplyHostAliases):
@@ -111,6 +125,32 @@ def _write(manager: str, cluster: Cluster, step: Step, values: Mapping[str, Seal
         delete: DeleteObject = action
         path = _core_path(delete.kind, delete.namespace, delete.name)
         cluster.delete(path, uid=delete.uid, resource_version=delete.resource_version)
+
+
+def _call(manager: str, cluster: Cluster, action: ApiWrite, body: dict[str, Any]) -> None:
+    if action.method == "delete":
+        metadata = body.get("metadata") or {}
+        cluster.delete(action.path, uid=metadata.get("uid", ""), resource_version=metadata.get("resourceVersion", ""))
+        return
+    calls = {"apply": cluster.apply, "create": cluster.create, "merge": cluster.merge_patch}
+    calls[action.method](action.path, body, manager=manager)
+
+
+def api_body(action: ApiWrite, values: Mapping[str, Sealed], now: datetime) -> dict[str, Any]:
+    """The body as it is sent: the time filled in, the values of ``secret_data`` as base64."""
+    time = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    body: dict[str, Any] = _with_time(action.body, time)
+    if values:
+        body["data"] = {**(body.get("data") or {}), **{key: b64encode(value.reveal()).decode() for key, value in values.items()}}
+    return body
+
+
+def _with_time(value: Any, time: str) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_time(item, time) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_time(item, time) for item in value]
+    return value.replace(NOW, time) if isinstance(value, str) else value
 
 
 def secret_body(action: ApplySecret, values: Mapping[str, Sealed]) -> dict[str, Any]:

@@ -10,17 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .facts import ClusterFacts, PeerSecretFacts, SecretKeyFacts, WorkloadFacts
+from .facts import ClusterFacts, PeerSecretFacts, WorkloadFacts
 from .libraries import optional
+from .observed_object import merged, observed_object, part_of, readable, short, shown_key
 from .ownership import own_keys
-from .steps import ApplyHostAliases, ApplySecret, DeleteObject, FromSecret, Literal, Plan, Recipe, Step, WriteUsers
+from .steps import (
+    ApiWrite,
+    ApplyHostAliases,
+    ApplySecret,
+    DeleteObject,
+    FromSecret,
+    IssuedAgain,
+    Literal,
+    NewAuthority,
+    Plan,
+    Recipe,
+    Step,
+    WriteUsers,
+)
 
 if TYPE_CHECKING:
     import yaml
 else:
     yaml = optional("yaml")
-
-SHOWN_DIGITS = 12
 
 
 class Sides(NamedTuple):
@@ -41,6 +53,9 @@ def diff_plan(plan: Plan, facts: Mapping[str, ClusterFacts]) -> list[dict[str, s
 
 def _entry(step: Step, sides: Sides) -> dict[str, str]:
     action = step.action
+    if isinstance(action, ApiWrite):
+        header = f"{step.cluster}{action.path}"
+        return {"before": _text(sides.before), "after": _text(sides.after), "before_header": header, "after_header": header}
     kind = {ApplySecret: "Secret", WriteUsers: "ConfigMap"}.get(type(action)) or getattr(action, "kind", "")
     header = f"{step.cluster}/{action.namespace}/{kind}/{action.name}"
     return {"before": _text(sides.before), "after": _text(sides.after), "before_header": header, "after_header": header}
@@ -48,6 +63,8 @@ def _entry(step: Step, sides: Sides) -> dict[str, str]:
 
 def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str) -> Sides:
     cluster, action = facts[step.cluster], step.action
+    if isinstance(action, ApiWrite):
+        return _sides_of_call(action, cluster, {key: _planned(recipe, facts) for key, recipe in sorted(action.secret_data.items())})
     if isinstance(action, ApplySecret):
         secret = _secret(cluster, action.name)
         after = {key: _planned(recipe, facts) for key, recipe in sorted(action.data.items())}
@@ -62,6 +79,20 @@ def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str) -> Sides
     return Sides(before if gone.kind == "ConfigMap" else _own_data(_secret(cluster, gone.name), manager), None)
 
 
+def _sides_of_call(action: ApiWrite, cluster: ClusterFacts, planned: Mapping[str, str]) -> Sides:
+    """Before: what the facts hold in the places that the call speaks of."""
+    there = observed_object(cluster, action.path)
+    if action.method == "delete":
+        return Sides(readable(there), None)
+    body = {**action.body, "data": {**(action.body.get("data") or {}), **planned}} if planned else dict(action.body)
+    if action.method == "create" or there is None:
+        return Sides(None, body or None)
+    shape = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
+    before = part_of(there, shape)
+    after = merged(before, shape)
+    return Sides(readable(before, after), readable(after, before))
+
+
 def _secret(cluster: ClusterFacts, name: str) -> PeerSecretFacts:
     return cluster.kvstoremesh if name == cluster.kvstoremesh.name else cluster.clustermesh
 
@@ -70,11 +101,7 @@ def _own_data(secret: PeerSecretFacts, manager: str) -> dict[str, Any] | None:
     keys = sorted(own_keys(secret, manager))
     if not secret.present:
         return None
-    return {"data": {key: _observed(secret.keys[key]) for key in keys}} if keys else {}
-
-
-def _observed(key: SecretKeyFacts) -> str:
-    return key.config if key.config is not None else _short(key.digest)
+    return {"data": {key: shown_key(secret.keys[key]) for key in keys}} if keys else {}
 
 
 def _planned(recipe: Recipe, facts: Mapping[str, ClusterFacts]) -> str:
@@ -82,6 +109,10 @@ def _planned(recipe: Recipe, facts: Mapping[str, ClusterFacts]) -> str:
         return recipe.text
     if isinstance(recipe, FromSecret):
         return _where_it_stands(recipe, facts)
+    if isinstance(recipe, NewAuthority):
+        return f"new {recipe.part} of a CA {recipe.common_name!r}, {recipe.days} days"
+    if isinstance(recipe, IssuedAgain):
+        return f"new {recipe.part} as in {recipe.secret}, issued by cilium-ca"
     return f"new {recipe.part} for {recipe.common_name}, {recipe.days} days, issued by the CA of {recipe.issuer}"
 
 
@@ -89,10 +120,10 @@ def _where_it_stands(recipe: FromSecret, facts: Mapping[str, ClusterFacts]) -> s
     cluster = facts[recipe.cluster]
     for secret in (cluster.kvstoremesh, cluster.clustermesh):
         if secret.name == recipe.secret and recipe.key in secret.keys:
-            return _observed(secret.keys[recipe.key])
+            return shown_key(secret.keys[recipe.key])
     for tls in (cluster.server_cert, cluster.remote_cert):
         if tls.name == recipe.secret and recipe.key in tls.digests:
-            return _short(tls.digests[recipe.key])
+            return short(tls.digests[recipe.key])
     return f"from {recipe.cluster}/{recipe.secret}"
 
 
@@ -108,10 +139,6 @@ def _aliases(entries: Iterable[tuple[str, tuple[str, ...]]]) -> dict[str, Any]:
 def _users(text: str, annotations: Mapping[str, str]) -> dict[str, Any]:
     ours = {key: value for key, value in annotations.items() if value}
     return {"metadata": {"annotations": ours}, "data": {"users.yaml": text}} if ours else {"data": {"users.yaml": text}}
-
-
-def _short(digest: str) -> str:
-    return f"sha256:{digest[:SHOWN_DIGITS]}"
 
 
 class _Dumper(yaml.SafeDumper):

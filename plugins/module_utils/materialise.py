@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from .ca.signing import issue_again, new_authority
 from .certificates import CertificateProblem, Issuer
 from .errors import CredentialsInvalid, WriteConflict
 from .secrets import Sealed, SecretStore
-from .steps import ApplySecret, FromSecret, Literal, Minted, Recipe, Step
+from .steps import ApiWrite, ApplySecret, FromSecret, IssuedAgain, Literal, Minted, NewAuthority, Recipe, Step
 
 CA_SECRET, CA_CERTIFICATE, CA_KEY = "cilium-ca", "ca.crt", "ca.key"
 
@@ -24,10 +25,16 @@ def materialise(steps: Iterable[Step], secrets: SecretStore, now: datetime) -> d
     """
     mint = _Mint(secrets, now)
     return {
-        position: _values(step.cluster, step.action, secrets, mint)
+        position: _values(step.cluster, recipes, secrets, mint)
         for position, step in enumerate(steps)
-        if isinstance(step.action, ApplySecret)
+        if (recipes := _recipes(step)) is not None
     }
+
+
+def _recipes(step: Step) -> Mapping[str, Recipe] | None:
+    if isinstance(step.action, ApplySecret):
+        return step.action.data
+    return step.action.secret_data if isinstance(step.action, ApiWrite) else None
 
 
 class _Mint:
@@ -37,6 +44,7 @@ class _Mint:
         self._secrets = secrets
         self._now = now
         self._issuers: dict[str, Issuer] = {}
+        self._authorities: dict[tuple[str, int], dict[str, Sealed]] = {}
 
     def pair(self, cluster: str, common_name: str, days: int) -> dict[str, Sealed]:
         """A new certificate, with what stands between it and the root, and its key; issued by the CA of ``cluster``."""
@@ -48,6 +56,33 @@ class _Mint:
             raise CredentialsInvalid(f"The CA cannot issue a client certificate: it {problem}.", remedy=remedy, cluster=cluster) from None
         return {"certificate": Sealed(certificate + issuer.intermediates), "key": Sealed(key)}
 
+    def leaf(self, cluster: str, secret: str) -> dict[str, Sealed]:
+        """A TLS Secret's certificate issued again by the CA of its cluster."""
+        old, ca_certificate, ca_key = (
+            _observed(cluster, FromSecret(cluster, *place), self._secrets).reveal()
+            for place in ((secret, "tls.crt"), (CA_SECRET, CA_CERTIFICATE), (CA_SECRET, CA_KEY))
+        )
+        try:
+            certificate, key = issue_again(old, ca_certificate, ca_key, now=self._now)
+        except CertificateProblem as problem:
+            text = f"The certificate of Secret {secret} cannot be issued again: it, or the CA, {problem}."
+            remedy = f"Look at Secret cilium-ca and Secret {secret} there."
+            raise CredentialsInvalid(text, remedy=remedy, cluster=cluster) from None
+        return {"certificate": Sealed(certificate), "key": Sealed(key)}
+
+    def authority(self, recipe: NewAuthority) -> dict[str, Sealed]:
+        """A new CA, the same one for equal requests."""
+        group = (recipe.group, recipe.days)
+        if group not in self._authorities:
+            like = _observed(recipe.like, FromSecret(recipe.like, CA_SECRET, CA_CERTIFICATE), self._secrets).reveal()
+            try:
+                certificate, key = new_authority(like, recipe.common_name, now=self._now, days=recipe.days)
+            except CertificateProblem as problem:
+                text = f"No CA can be made after the pattern of the present one: it {problem}."
+                raise CredentialsInvalid(text, remedy="Look at Secret cilium-ca there.", cluster=recipe.like) from None
+            self._authorities[group] = {"certificate": Sealed(certificate), "key": Sealed(key)}
+        return self._authorities[group]
+
     def _issuer(self, cluster: str) -> Issuer:
         if cluster not in self._issuers:
             certificate, key = (
@@ -57,18 +92,24 @@ class _Mint:
         return self._issuers[cluster]
 
 
-def _values(cluster: str, action: ApplySecret, secrets: SecretStore, mint: _Mint) -> dict[str, Sealed]:
-    requests = {_request(recipe) for recipe in action.data.values() if isinstance(recipe, Minted)}
+def _values(cluster: str, recipes: Mapping[str, Recipe], secrets: SecretStore, mint: _Mint) -> dict[str, Sealed]:
+    requests = {_request(recipe) for recipe in recipes.values() if isinstance(recipe, Minted)}
     pairs = {request: mint.pair(*request) for request in sorted(requests)}
-    return {key: _value(cluster, recipe, secrets, pairs) for key, recipe in action.data.items()}
+    leaves = {recipe.secret for recipe in recipes.values() if isinstance(recipe, IssuedAgain)}
+    again = {secret: mint.leaf(cluster, secret) for secret in sorted(leaves)}
 
+    def value(recipe: Recipe) -> Sealed:
+        if isinstance(recipe, Literal):
+            return Sealed(recipe.text.encode())
+        if isinstance(recipe, Minted):
+            return pairs[_request(recipe)][recipe.part]
+        if isinstance(recipe, NewAuthority):
+            return mint.authority(recipe)[recipe.part]
+        if isinstance(recipe, IssuedAgain):
+            return again[recipe.secret][recipe.part]
+        return _observed(cluster, recipe, secrets)
 
-def _value(cluster: str, recipe: Recipe, secrets: SecretStore, pairs: Mapping[tuple[str, str, int], Mapping[str, Sealed]]) -> Sealed:
-    if isinstance(recipe, Literal):
-        return Sealed(recipe.text.encode())
-    if isinstance(recipe, Minted):
-        return pairs[_request(recipe)][recipe.part]
-    return _observed(cluster, recipe, secrets)
+    return {key: value(recipe) for key, recipe in recipes.items()}
 
 
 def _request(recipe: Minted) -> tuple[str, str, int]:

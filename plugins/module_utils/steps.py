@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from .collector import collector_paused
 from .errors import InvalidInput
-from .facts import as_data
 from .findings import Finding
 from .model import MANAGER_DOMAIN
 
@@ -27,18 +27,17 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 SOURCE_NAME_LABEL = "edge-connect.eu/source-name"
 SOURCE_WORKSPACE_LABEL = "edge-connect.eu/source-workspace"
 PEERS_ANNOTATION = f"peers.{MANAGER_DOMAIN}"  # followed by /<owner>: JSON {inventory name: cluster name} of the peers in a Secret
+ADOPTED_ANNOTATION = f"adopted.{MANAGER_DOMAIN}"  # followed by /<owner>: what stood there before this binding took over (adopt.py)
 USERS_ANNOTATION = f"users.{MANAGER_DOMAIN}"  # followed by /<owner>: the users that a binding added, comma-separated
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(NamedTuple):
     """A value that is no secret."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class FromSecret:
+class FromSecret(NamedTuple):
     """A value that stands in a Secret already, as observed."""
 
     cluster: str  # inventory name
@@ -46,8 +45,7 @@ class FromSecret:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Minted:
+class Minted(NamedTuple):
     """Half of a new client certificate: ``part`` is ``certificate`` or ``key``. Equal requests of one step share one key pair."""
 
     issuer: str  # inventory name of the cluster whose cilium-ca signs
@@ -56,7 +54,25 @@ class Minted:
     part: str
 
 
-Recipe: TypeAlias = Literal | FromSecret | Minted
+class NewAuthority(NamedTuple):
+    """Half of a new CA: ``part`` is ``certificate`` or ``key``. Equal requests of one plan are one CA."""
+
+    like: str  # inventory name of the cluster whose present CA has the kind of key that the new one gets
+    days: int
+    part: str
+    group: str  # what tells this CA from others of the plan
+    common_name: str
+
+
+class IssuedAgain(NamedTuple):
+    """Half of a leaf of the step's own cluster, issued again by ``cilium-ca`` there: ``part`` is ``certificate`` or ``key``."""
+
+    secret: str  # the TLS Secret whose tls.crt is followed
+    part: str
+
+
+Recipe: TypeAlias = Literal | FromSecret | Minted | NewAuthority | IssuedAgain
+"""Named tuples of one to five fields: a mesh of 255 clusters has 300,000, and as JSON each is an array that tells which it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +120,27 @@ class DeleteObject:
     resource_version: str
 
 
-Action: TypeAlias = ApplySecret | ApplyHostAliases | WriteUsers | DeleteObject
+NOW: Final = "{time-of-the-write}"
+"""Where this stands in a body of ``ApiWrite``, the time of the write is put (RFC 3339, UTC): a plan, and so its hash, has no time in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiWrite:
+    """One API call that none of the others describes.
+
+    ``method``: ``apply`` (server-side apply without force), ``create`` (POST to the collection ``path``), ``merge`` (RFC 7386) or
+    ``delete``. ``body`` is plain JSON without secrets; ``metadata.uid`` and ``metadata.resourceVersion`` in it are preconditions.
+    ``secret_data`` becomes base64 under ``data``.
+    """
+
+    method: str
+    path: str  # absolute API path
+    body: Mapping[str, Any] = field(default_factory=dict)
+    secret_data: Mapping[str, Recipe] = field(default_factory=dict)
+    manager: str = ""  # field manager, where what is written goes back to whom it belonged; "" is the plan's
+
+
+Action: TypeAlias = ApplySecret | ApplyHostAliases | WriteUsers | DeleteObject | ApiWrite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,13 +156,20 @@ class Step:
     undo: str = ""
     action: Action
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 hex of everything that the step says and does, without versions of objects: they change with every write of anybody."""
+        return digest_of([*self._said().values(), _action_data(self.action)])
+
     def to_dict(self) -> dict[str, Any]:
+        return {**self._said(), "digest": self.digest}
+
+    def _said(self) -> dict[str, Any]:
         keys = ("wave", "cluster", "verb", "object", "why", "disruption", "undo")
         return {key: getattr(self, key) for key in keys}
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinkPlan:
+class LinkPlan(NamedTuple):
     """What was decided for one ordered pair."""
 
     cluster: str  # inventory name
@@ -145,6 +188,7 @@ class PlanOptions:
     trust: str = "auto"  # or same_ca, minted, copied
     node_addresses: str = "InternalIP"  # or ExternalIP
     resolved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # DNS name -> addresses, looked up by the caller
+    repair: bool = False  # take back keys that this binding wrote and somebody else changed
 
     def __post_init__(self) -> None:
         """Raises InvalidInput for a choice that there is not."""
@@ -158,13 +202,18 @@ class PlanOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Every write, decided before the first one. ``relied_on`` holds, per cluster, a digest of the facts that the decisions rest on."""
+    """Every write, decided before the first one.
+
+    :param options: what the user chose, as plain data: whoever plans again, to apply this very plan, chooses the same.
+    :param relied_on: inventory name -> section -> digest of the facts that the decisions rest on (relied_on.py).
+    """
 
     manager: str
     steps: tuple[Step, ...] = ()
     problems: tuple[Finding, ...] = ()
     links: tuple[LinkPlan, ...] = ()
-    relied_on: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    relied_on: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -181,17 +230,21 @@ class Plan:
         return tuple(tuple(s for s in self.steps if s.wave == number) for number in numbers)
 
     @cached_property
+    @collector_paused()
     def hash(self) -> str:
-        """SHA-256 hex over the steps with their recipes and over all that was relied on. Equal for equal clusters; holds no secret."""
-        steps = [{**step.to_dict(), "action": _action_data(step.action)} for step in self.steps]
-        return digest_of({"manager": self.manager, "steps": steps, "reliedOn": dict(self.relied_on)})
+        """SHA-256 hex over the steps with their recipes, the options, and all that was relied on. Equal for equal clusters; no secret."""
+        rest = {"manager": self.manager, "options": self.options, "reliedOn": self.relied_on}
+        return digest_of([*(step.digest for step in self.steps), rest])
 
+    @collector_paused()
     def to_dict(self) -> dict[str, Any]:
         return {
             "hash": self.hash,
             "steps": [step.to_dict() for step in self.steps],
             "problems": [problem.to_dict() for problem in self.problems],
-            "links": [as_data(link) for link in self.links],
+            "links": [link._asdict() for link in self.links],
+            "options": dict(self.options),
+            "reliedOn": {host: dict(sections) for host, sections in self.relied_on.items()},
         }
 
 
@@ -201,19 +254,13 @@ def digest_of(value: Any) -> str:
 
 
 def _action_data(action: Action) -> dict[str, Any]:
-    if isinstance(action, ApplySecret):  # the bulk of a plan: by hand, as each value is one of three flat shapes
-        data = as_data(replace(action, data={}))
-        return {**data, "type": "ApplySecret", "data": {key: _recipe_data(recipe) for key, recipe in action.data.items()}}
-    # Versions of objects change with every write of anybody; what the plan rests on is in relied_on.
-    data = as_data(action)
-    for volatile in ("resource_version", "uid"):
-        data.pop(volatile, None)
+    """An action as data for ``digest_of``, without what changes with every write of anybody; where that counts, it is in relied_on."""
+    data = {f.name: getattr(action, f.name) for f in fields(action) if f.name not in ("resource_version", "uid")}
+    if isinstance(action, ApiWrite):
+        data["body"] = _without_versions(action.body)
     return {"type": type(action).__name__, **data}
 
 
-def _recipe_data(recipe: Recipe) -> list[str | int]:
-    if isinstance(recipe, Literal):
-        return ["literal", recipe.text]
-    if isinstance(recipe, FromSecret):
-        return ["secret", recipe.cluster, recipe.secret, recipe.key]
-    return ["minted", recipe.issuer, recipe.common_name, recipe.days, recipe.part]
+def _without_versions(body: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = {k: v for k, v in (body.get("metadata") or {}).items() if k not in ("resourceVersion", "uid")}
+    return {**body, "metadata": metadata} if "metadata" in body else dict(body)

@@ -1,0 +1,114 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""An object of the API, put together again from the facts, as far as they hold it: for a diff, so values of Secrets are digests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .facts import ClusterFacts, PeerSecretFacts, SecretKeyFacts
+from .managed_fields import entries_of, summary
+
+SHOWN_DIGITS: Final = 12
+KINDS: Final = {
+    "secrets": "Secret",
+    "configmaps": "ConfigMap",
+    "services": "Service",
+    "deployments": "Deployment",
+    "daemonsets": "DaemonSet",
+}
+PRECONDITIONS: Final = ("uid", "resourceVersion", "name", "namespace")
+
+
+def observed_object(cluster: ClusterFacts, path: str) -> dict[str, Any] | None:
+    """``{metadata, data}`` of the object at the API path; ``{}`` where facts do not hold it, None where they hold that it is not there."""
+    collection, _sep, name = path.rpartition("/")
+    kind = KINDS.get(collection.rpartition("/")[2], "")
+    found = _content(cluster, kind, name)
+    if not found:
+        return found
+    entries = entries_of(cluster.writers.get(f"{kind} {name}", ()))
+    return {**found, "metadata": {**found["metadata"], **({"managedFields": entries} if entries else {})}}
+
+
+def shown_key(key: SecretKeyFacts) -> str:
+    """A key of a Secret of peers: the configuration in clear, which holds no credentials; all else as a digest."""
+    return key.config if key.config is not None else short(key.digest)
+
+
+def short(digest: str) -> str:
+    return f"sha256:{digest[:SHOWN_DIGITS]}"
+
+
+def part_of(whole: Mapping[str, Any], shape: Mapping[str, Any]) -> dict[str, Any]:
+    """What ``whole`` holds in the places that ``shape`` speaks of."""
+    found: dict[str, Any] = {}
+    for key, value in shape.items():
+        if key in whole:
+            below = whole[key]
+            found[key] = part_of(below, value) if isinstance(value, Mapping) and isinstance(below, Mapping) else below
+    return found
+
+
+def merged(whole: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """``whole`` after a JSON merge patch (RFC 7386)."""
+    found = dict(whole)
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        elif isinstance(value, Mapping):
+            below = found.get(key)
+            found[key] = merged(below if isinstance(below, Mapping) else {}, value)
+        else:
+            found[key] = value
+    return found
+
+
+def readable(value: Mapping[str, Any] | None, other: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """Without what is no content, and with the ledger in words: only the owners whose fields differ from ``other``'s."""
+    if value is None:
+        return None
+    metadata = {k: v for k, v in (value.get("metadata") or {}).items() if k not in PRECONDITIONS and v not in ({}, None)}
+    if "managedFields" in metadata:
+        against = summary(((other or {}).get("metadata") or {}).get("managedFields") or ())
+        metadata["managedFields"] = {k: v for k, v in summary(metadata["managedFields"]).items() if against.get(k) != v}
+    rest = {k: v for k, v in value.items() if k not in ("metadata", "apiVersion", "kind") and v not in ({}, None)}
+    return {**({"metadata": metadata} if metadata else {}), **rest}
+
+
+def _content(cluster: ClusterFacts, kind: str, name: str) -> dict[str, Any] | None:
+    if kind == "Secret":
+        return _secret(cluster, name)
+    if kind == "ConfigMap" and name == "clustermesh-remote-users":
+        users = cluster.users
+        return _object(users.labels, users.annotations, {"users.yaml": users.text}) if users.present else None
+    if kind == "ConfigMap" and name.startswith("cilium-mesh-"):
+        registry = cluster.registry
+        return _object(registry.labels, {}, {"leases.json": registry.text}) if registry.present else None
+    if kind == "Service" and name == "clustermesh-apiserver":
+        return _object(cluster.service.labels, cluster.service.annotations) if cluster.service else None
+    for workload in (cluster.apiserver, cluster.agent, cluster.operator):
+        if workload is not None and (workload.kind, workload.name) == (kind, name):
+            return _object(workload.labels, workload.annotations)
+    return {}
+
+
+def _secret(cluster: ClusterFacts, name: str) -> dict[str, Any] | None:
+    for peers in (cluster.kvstoremesh, cluster.clustermesh):
+        if peers.name == name:
+            return _peers(peers)
+    for tls in (cluster.server_cert, cluster.remote_cert, cluster.local_cert, cluster.admin_cert):
+        if tls.name == name:
+            return _object({}, {}, {key: short(digest) for key, digest in tls.digests.items()}) if tls.present else None
+    return {}
+
+
+def _peers(secret: PeerSecretFacts) -> dict[str, Any] | None:
+    if not secret.present:
+        return None
+    return _object(secret.labels, secret.annotations, {key: shown_key(facts) for key, facts in secret.keys.items()})
+
+
+def _object(labels: Mapping[str, str], annotations: Mapping[str, str], data: Mapping[str, str] | None = None) -> dict[str, Any]:
+    return {"metadata": {"labels": dict(labels), "annotations": dict(annotations)}, **({"data": dict(data)} if data else {})}
