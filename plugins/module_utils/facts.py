@@ -48,6 +48,9 @@ class TlsSecretFacts:
     chain_valid: bool | None = None  # tls.crt chains to a certificate of ca.crt by signature (validity times are not looked at)
     digests: Mapping[str, str] = field(default_factory=dict)  # SHA-256 hex of each key's bytes
     owner: str = ""  # "Helm", "cert-manager", "certgen", a field manager's name, or ""
+    uid: str = ""
+    resource_version: str = ""
+    changed: datetime | None = None  # when somebody last wrote a value of it; None: not recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,9 @@ class CaSecretFacts:
     has_key: bool = False
     key_matches: bool | None = None
     digest: str = ""  # SHA-256 hex of the certificate bytes
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    uid: str = ""
+    resource_version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +118,17 @@ class HostAlias:
 
 
 @dataclass(frozen=True, kw_only=True)
+class VolumeSource:
+    """A Secret or ConfigMap that a volume of a pod shows as files."""
+
+    kind: str  # "Secret" or "ConfigMap"
+    name: str
+    items: Mapping[str, str] = field(default_factory=dict)  # path in the volume -> key; {}: every key under its own name
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkloadFacts:
-    """DaemonSet ``cilium`` or Deployment ``clustermesh-apiserver``."""
+    """DaemonSet ``cilium``, Deployment ``clustermesh-apiserver``, or another Deployment of Cilium."""
 
     kind: str
     name: str
@@ -128,6 +143,12 @@ class WorkloadFacts:
     host_aliases: tuple[HostAlias, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    uid: str = ""
+    resource_version: str = ""
+    pod_labels: Mapping[str, str] = field(default_factory=dict)  # labels of the pod template
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)  # annotations of the pod template
+    volumes: Mapping[str, tuple[VolumeSource, ...]] = field(default_factory=dict)  # volume -> what it shows; others are left out
+    owner_kinds: tuple[str, ...] = ()  # kinds of the objects in metadata.ownerReferences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +163,13 @@ class ServiceFacts:
     ingress_hostnames: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    selector: Mapping[str, str] = field(default_factory=dict)
+    external_traffic_policy: str = ""  # "Cluster" or "Local"; "" where the type has none
+    session_affinity: str = "None"  # "None" or "ClientIP"
+    uid: str = ""
+    cluster_ips: tuple[str, ...] = ()  # spec.clusterIPs: one per family, the first is cluster_ip
+    ip_families: tuple[str, ...] = ()  # spec.ipFamilies: "IPv4", "IPv6"; node ports answer in these alone
+    annotation_managers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # annotation -> field managers that own it, sorted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +179,10 @@ class NodeFacts:
     internal_ips: tuple[str, ...] = ()
     external_ips: tuple[str, ...] = ()
     pod_cidrs: tuple[str, ...] = ()  # Node.spec.podCIDRs
-    allocated_cidrs: tuple[str, ...] = ()  # CiliumNode.spec.ipam, cluster-pool and multi-pool
+    allocated_cidrs: tuple[str, ...] = ()  # CiliumNode.spec.ipam: ranges of pools, and the addresses that a cloud gave, put together
+    mesh_ips: tuple[str, ...] = ()  # InternalIP of CiliumNode.spec.addresses: what peers are told
+    router_ips: tuple[str, ...] = ()  # CiliumInternalIP of the same: the node's own address within its pod range
+    os_image: str = ""  # Node.status.nodeInfo.osImage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +195,69 @@ class PodFacts:
     phase: str
     containers: tuple[str, ...] = ()
     waiting: str = ""  # "container: reason" of the first container that waits, or ""
+    started: datetime | None = None  # status.startTime, aware UTC
+
+
+@dataclass(frozen=True, kw_only=True)
+class IpsecFacts:
+    """The Secret with the IPsec keys. ``keys``: key id (SPI) -> SHA-256 hex of algorithms, lengths and key; the last one is in use."""
+
+    name: str
+    present: bool = False
+    problem: str = ""  # "" or why it cannot be read
+    keys: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustBundleFacts:
+    """The object that stands in for the ``ca.crt`` of Cilium's own Secrets (Helm value tls.caBundle)."""
+
+    kind: str  # "Secret" or "ConfigMap"
+    name: str
+    key: str
+    present: bool = False
+    problem: str = ""
+    certificates: tuple[CertificateFacts, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodPoolFacts:
+    """A CiliumPodIPPool, where ``ipam`` is multi-pool."""
+
+    name: str
+    cidrs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unread:
+    """Something that RBAC forbids to read, and that a mesh can be made without."""
+
+    what: str  # name of the read (observe/reads.py)
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegistryFacts:
+    """ConfigMap in which a member keeps the leases of the mesh (registry.py). ``text`` is its one key, as read."""
+
+    present: bool = False
+    unread: bool = False  # nobody asked for it, so that nothing is known
+    uid: str = ""
+    resource_version: str = ""
+    text: str = ""
+    managers: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterFacts:
+    """One entry of an object's managedFields: who wrote fields of it, and when that entry last grew. Names of fields, never values."""
+
+    manager: str
+    operation: str  # "Apply" or "Update"
+    time: str = ""  # RFC 3339, to the second; "" unknown
+    entry: str = ""  # the entry as JSON, of objects whose ledger a plan may have to edit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +265,7 @@ class ClusterFacts:
     """Everything known of one cluster. ``host`` is the inventory name; ``name`` and ``id`` are Cilium's own."""
 
     host: str
-    uid: str  # uid of Namespace kube-system: the same uid means the same cluster
+    uid: str  # uid of the namespace where Cilium runs: the same uid means the same cluster
     namespace: str  # where Cilium runs
     endpoint_override: str = ""  # "HOST:PORT" from the inventory
     kubernetes_version: str = ""
@@ -192,6 +286,17 @@ class ClusterFacts:
     clustermesh: PeerSecretFacts = field(default_factory=lambda: PeerSecretFacts(name="cilium-clustermesh"))
     kvstoremesh: PeerSecretFacts = field(default_factory=lambda: PeerSecretFacts(name="cilium-kvstoremesh"))
     users: RemoteUsersFacts = field(default_factory=RemoteUsersFacts)
+    registry: RegistryFacts = field(default_factory=RegistryFacts)
+    operator: WorkloadFacts | None = None  # Deployment cilium-operator
+    parts: Mapping[str, WorkloadFacts] = field(default_factory=dict)  # other Deployments of Cilium by name: hubble-relay, hubble-ui, ...
+    config_version: str = ""  # resourceVersion of cilium-config
+    config_changed: datetime | None = None  # when somebody last changed a value of cilium-config; None: not recorded
+    ipsec: IpsecFacts | None = None  # None: IPsec is off, or the keys may not be read
+    pod_pools: tuple[PodPoolFacts, ...] = ()
+    ca_bundle: TrustBundleFacts | None = None  # None: the CA comes from the Secrets themselves, or the bundle may not be read
+    unread: tuple[Unread, ...] = ()
+    writers: Mapping[str, tuple[WriterFacts, ...]] = field(default_factory=dict)  # "Secret cilium-kvstoremesh" -> who wrote it
+    elb_id: str = ""  # host variable cilium_mesh_elb_id: the load balancer that the platform reserved for this cluster's mesh endpoint
 
     @property
     def name(self) -> str:
@@ -251,6 +356,23 @@ class LinkFacts:
     stage_hint: str = ""  # a stage (status.py) proven by a troubleshoot run, e.g. "tls"
     error: str = ""  # the last error, redacted and in one line
     source: str = ""  # "metrics", "exec", "port-forward": how it was read
+    proof: str = ""  # what a new connection from this pod showed (proof.Verdict): "proven", "refuted", "unknown"; "" none was tried
+    proof_note: str = ""  # why it is unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeResult:
+    """One TLS handshake from the controller with one address of a mesh endpoint (probe_tls.py)."""
+
+    cluster: str  # inventory name of the cluster that should answer
+    address: str  # IP address; the DNS name where none of it is known
+    port: int
+    hostname: str  # the name that peers dial, asked for by SNI and looked for in the certificate
+    outcome: str  # "proven", "refuted" or "unreachable": nothing is known
+    verified: bool = False  # the server's certificate chains to the cluster's CA, is valid now, and covers ``hostname``
+    fingerprint: str = ""  # SHA-256 of the certificate that was shown, lower-case hex; "" where none was seen
+    error: str = ""  # one line, redacted
+    milliseconds: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from .choices import Choices
-from .facts import ClusterFacts, ObserveFailure
+from .claims import PeerClaims
+from .facts import ClusterFacts, ObserveFailure, ProbeResult
 from .model import Mesh
 
 
@@ -33,6 +34,16 @@ class Scope(StrEnum):
     CLUSTER = "cluster"  # function(context, ClusterFacts)
     PAIR = "pair"  # function(context, local ClusterFacts, peer ClusterFacts), once per ordered pair of the mesh's links
     MESH = "mesh"  # function(context)
+    SEEN = "seen"  # function(context), with the mesh narrowed to clusters that one of them sees at once: what has to differ
+    TIED = "tied"  # function(context), with the mesh narrowed to clusters that links tie together: what has to be equal
+
+
+class Cure(StrEnum):
+    """What it takes to make a finding go away, and so whether the cluster could be meshed at all (eligibility.py)."""
+
+    LIVE = "live"  # objects and settings that take effect by themselves
+    RESTART = "restart"  # a value of the installation, and workloads of Cilium that start anew
+    REINSTALL = "reinstall"  # a cluster, its nodes or its pods have to be made or numbered anew
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +58,7 @@ class Finding:
     evidence: str = ""  # what was read, and where; never a value out of a Secret
     fix: str = ""  # a command or a Helm value
     accepted: bool = False  # the user listed the code in ``accept``; it no longer blocks
+    others: tuple[str, ...] = ()  # further clusters that it is about, where there are more than ``cluster`` and ``peer``
 
     @property
     def anchor(self) -> str:
@@ -58,7 +70,8 @@ class Finding:
         return self.severity is Severity.BLOCKING and not self.accepted
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "severity": self.severity.value, "anchor": self.anchor}
+        values = {key: value for key, value in asdict(self).items() if key != "others"}
+        return {**values, "severity": self.severity.value, "anchor": self.anchor}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +86,19 @@ class CheckContext:
     trust: str = "auto"  # as PlanOptions.trust: the trust mode that will be planned
     node_addresses: str = "InternalIP"  # as PlanOptions.node_addresses
     resolved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # DNS name -> addresses, where the caller looked them up
+    tolerated: frozenset[str] = field(default_factory=frozenset)  # members without an answer that do not stop the run (absence.py)
+    max_failures: int | None = None  # what the user allows; None: silence of members that the mesh holds
+    left: Mapping[str, ClusterFacts] = field(default_factory=dict)  # by inventory name; no members any more, observed to be rid of links
+    left_failures: Mapping[str, ObserveFailure] = field(default_factory=dict)  # of those, the ones that did not answer
+    repair: bool = False  # as PlanOptions.repair
+    claims: Mapping[str, PeerClaims] = field(default_factory=dict)  # by inventory name: what clusters tell their peers (claims.py)
+    take_back: frozenset[str] = field(default_factory=frozenset)  # returning clusters that the user vouches for (tombstones.py)
+    probes: tuple[ProbeResult, ...] = ()  # TLS handshakes that the caller made from the controller (probe_tls.py)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Members that were not asked at all: --limit, or the hosts pattern of the play, leaves them out."""
+        return tuple(host for host in self.mesh.clusters if host not in self.facts and host not in self.failures)
 
     @cached_property
     def choices(self) -> Choices:
@@ -89,6 +115,7 @@ class Check:
     severity: Severity
     scope: Scope
     acceptable: bool  # may the user accept it (turn blocking off) by listing its code?
+    cure: Cure
     function: Callable[..., Iterable[Finding]]
 
 
@@ -96,14 +123,14 @@ _REGISTRY: dict[str, Check] = {}
 
 
 def check(
-    code: str, title: str, *, severity: Severity, scope: Scope, acceptable: bool = False
+    code: str, title: str, *, severity: Severity, scope: Scope, acceptable: bool = False, cure: Cure = Cure.LIVE
 ) -> Callable[[Callable[..., Iterable[Finding]]], Callable[..., Iterable[Finding]]]:
     """Register the decorated function. One function per code."""
 
     def register(function: Callable[..., Iterable[Finding]]) -> Callable[..., Iterable[Finding]]:
         if code in _REGISTRY and _REGISTRY[code].function.__qualname__ != function.__qualname__:
             raise ValueError(f"two checks have the code {code}")
-        _REGISTRY[code] = Check(code=code, title=title, severity=severity, scope=scope, acceptable=acceptable, function=function)
+        _REGISTRY[code] = Check(code=code, title=title, severity=severity, scope=scope, acceptable=acceptable, cure=cure, function=function)
         return function
 
     return register
@@ -115,16 +142,18 @@ def registered() -> Mapping[str, Check]:
 
 
 def _call(entry: Check, context: CheckContext) -> Iterator[Finding]:
-    if entry.scope is Scope.MESH:
-        yield from entry.function(context)
+    if entry.scope in (Scope.MESH, Scope.SEEN, Scope.TIED):
+        parts = {Scope.SEEN: context.mesh.seen_together, Scope.TIED: context.mesh.tied_together}.get(entry.scope, (context.mesh,))
+        for part in parts:
+            yield from entry.function(context if part is context.mesh else replace(context, mesh=part))
         return
     for local in context.facts.values():
         if entry.scope is Scope.CLUSTER:
             yield from entry.function(context, local)
             continue
-        for peer in context.facts.values():
-            if context.mesh.linked(local.host, peer.host):
-                yield from entry.function(context, local, peer)
+        for peer in context.mesh.peers(local.host):
+            if peer in context.facts:
+                yield from entry.function(context, local, context.facts[peer])
 
 
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -137,7 +166,7 @@ def run(context: CheckContext, checks: Iterable[Check] | None = None) -> tuple[F
     """All findings, ordered. Pure."""
     found: list[Finding] = []
     for entry in registered().values() if checks is None else checks:
-        for finding in _call(entry, context):
+        for finding in dict.fromkeys(_call(entry, context)):  # parts of a mesh overlap, and may tell the same twice
             accepted = entry.acceptable and finding.code in context.accept
             found.append(replace(finding, accepted=accepted))
     return ordered(found)

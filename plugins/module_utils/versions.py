@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from .facts import ClusterFacts, WorkloadFacts
@@ -61,6 +62,7 @@ class CiliumVersion:
         return cls(major=int(match["major"]), minor=int(match["minor"]), patch=int(match["patch"] or 0), suffix=match["suffix"] or "")
 
     @classmethod
+    @lru_cache(maxsize=1024)  # asked for every pair of clusters, about a few images
     def from_image(cls, image: str) -> CiliumVersion | None:
         """Version of an image reference, ``[REGISTRY[:PORT]/]NAME[:TAG][@DIGEST]``; None where the tag says nothing."""
         name = image.partition("@")[0].rpartition("/")[2]
@@ -98,10 +100,18 @@ RULES: Final[dict[str, Rule]] = {
     "aliases_in_template": Rule(before=Minor(1, 20), unknown=True, source="chart 1.19, hostAliases; removed by issue 47190"),
     "remote_users_by_default": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, authMode migration"),
     "remote_users_list_self": Rule(before=Minor(1, 17), unknown=False, source="chart 1.16, users.yaml also names remote-<own name>"),
+    "remote_users_need_config": Rule(
+        since=Minor(1, 19), unknown=True, source="chart 1.19, users-configmap.yaml: only with clustermesh.config.enabled"
+    ),
+    "clusters_as_map": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.config.clusters: a list or a map by name"),
     "node_port_clash": Rule(before=Minor(1, 19), unknown=True, source="issue 24692, fixed by PR 41337 in 1.19"),
     "readiness_endpoints": Rule(since=Minor(1, 16), unknown=True, source="chart 1.16, /readyz on 9880 and 9881"),
     "endpoint_sync": Rule(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-endpoint-sync"),
     "mcs_api": Rule(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-mcs-api"),
+    "mcs_api_value": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.mcsapi.enabled; before enableMCSAPISupport"),
+    "operator_mcs": Rule(since=Minor(1, 17), unknown=True, source="charts 1.16 and 1.18, cilium-operator mounts clustermesh-secrets"),
+    "policy_local_key": Rule(since=Minor(1, 18), unknown=True, source="chart 1.18, cilium-config key policy-default-local-cluster"),
+    "non_default_deny": Rule(since=Minor(1, 17), unknown=True, source="chart 1.17, cilium-config key enable-non-default-deny-policies"),
     "cache_ttl": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh-cache-ttl"),
     "namespace_filter": Rule(since=Minor(1, 20), unknown=True, source="chart 1.20, clustermesh-default-global-namespace; issue 43918"),
     "policy_local_by_default": Rule(since=Minor(1, 19), unknown=True, source="PR 40609, policy-default-local-cluster defaults to true"),

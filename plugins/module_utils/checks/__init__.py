@@ -9,24 +9,68 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from .. import errors
+from ..ca.guards import CA_CODES
 from ..errors import InvalidInput, MeshError
 from ..findings import CheckContext, Finding, Severity, ordered, registered, run
-from . import certificates, endpoints, identity, installation, network, ownership, settings, trust, versions
+from . import (
+    ca_bundle,
+    certificates,
+    claims,
+    distribution,
+    drift,
+    elb,
+    encryption,
+    endpoints,
+    hubble,
+    identity,
+    installation,
+    kvstoremesh,
+    leases,
+    network,
+    nodes,
+    ownership,
+    probes,
+    rights,
+    service,
+    settings,
+    tombstones,
+    topology,
+    trust,
+    versions,
+    workloads,
+)
 
 __all__ = [
     "FAILURE_CODES",
+    "PLAN_CODES",
     "Purpose",
     "all_codes",
+    "ca_bundle",
     "certificates",
+    "claims",
+    "distribution",
+    "drift",
+    "elb",
+    "encryption",
     "endpoints",
+    "hubble",
     "identity",
     "installation",
+    "kvstoremesh",
+    "leases",
     "network",
+    "nodes",
     "ownership",
+    "probes",
+    "rights",
     "run_checks",
+    "service",
     "settings",
+    "tombstones",
+    "topology",
     "trust",
     "versions",
+    "workloads",
 ]
 
 Purpose = Literal["connect", "disconnect", "verify"]
@@ -36,9 +80,31 @@ FAILURE_CODES: Final = tuple(
 )
 """Codes of the errors; a cluster that could not be observed is a finding with one of them."""
 
+PLAN_CODES: Final = (
+    *CA_CODES,
+    "CM-LEASE-07",
+    "CM-LEASE-08",
+    "CM-LEASE-09",
+    "CM-LEASE-10",
+    "CM-LEASE-11",
+    "CM-LEASE-12",
+    "CM-LEASE-13",
+    "CM-LEASE-14",
+    "CM-OWN-06",
+    "CM-OWN-07",
+    "CM-OWN-08",
+    "CM-OWN-09",
+    "CM-OWN-10",
+    "CM-OWN-11",
+    "CM-OWN-12",
+    "CM-PLAN-01",
+)
+"""Codes of findings that planning or an action comes to, and no check."""
+
 TO_DISCONNECT: Final[dict[str, Severity]] = {
     "CM-USER-02": Severity.BLOCKING,  # our users cannot be taken out of a file that cannot be read
     "CM-OWN-02": Severity.ADVISORY,  # stays as it is
+    "CM-DRIFT-02": Severity.ADVISORY,  # likewise: it is somebody else's now
 }
 """What matters when links are taken away, and how much. Nothing else may stop it: it must work with broken and dead clusters."""
 
@@ -46,7 +112,8 @@ TO_DISCONNECT: Final[dict[str, Severity]] = {
 def run_checks(context: CheckContext, purpose: Purpose = "connect") -> tuple[Finding, ...]:
     """All findings of the checks that matter for ``purpose``, and one for each cluster that could not be observed; ordered, pure.
 
-    With ``disconnect`` a cluster that does not answer blocks only when none does, or when what the user wrote about it is wrong.
+    With ``disconnect`` a cluster that does not answer blocks only when none does, or when what the user wrote about it is wrong; else
+    it blocks unless the context tolerates it (absence.py).
     """
     if purpose == "disconnect":
         chosen = [entry for code, entry in registered().items() if code in TO_DISCONNECT]
@@ -58,18 +125,32 @@ def run_checks(context: CheckContext, purpose: Purpose = "connect") -> tuple[Fin
 
 def all_codes() -> tuple[str, ...]:
     """Every code that a finding can have; each has a page in docs/runbooks."""
-    return tuple(sorted({*registered(), *FAILURE_CODES}))
+    return tuple(sorted({*registered(), *FAILURE_CODES, *PLAN_CODES}))
 
 
 def _failures(context: CheckContext, purpose: Purpose) -> Iterator[Finding]:
     answered = any(host in context.facts for host in context.mesh.clusters)
     for failure in context.failures.values():
-        blocks = purpose != "disconnect" or not answered or failure.code == InvalidInput.code
+        tolerated = purpose == "disconnect" or failure.host in context.tolerated
+        blocks = not tolerated or not answered or failure.code == InvalidInput.code
         yield Finding(
             code=failure.code,
             severity=Severity.BLOCKING if blocks else Severity.REMEDIABLE,
             cluster=failure.host,
             summary=failure.message,
-            evidence="" if blocks else "The cluster is left as it is; its peers forget it.",
+            evidence=_why_it_blocks(context, purpose) if blocks else _consequence(purpose),
             fix=failure.remedy,
         )
+
+
+def _why_it_blocks(context: CheckContext, purpose: Purpose) -> str:
+    silent = [host for host in context.mesh.clusters if host in context.failures]
+    if purpose == "disconnect" or context.max_failures is None or len(silent) <= context.max_failures:
+        return ""
+    return f"{len(silent)} members do not answer, and max_failures allows {context.max_failures}."
+
+
+def _consequence(purpose: Purpose) -> str:
+    if purpose == "disconnect":
+        return "The cluster is left as it is; its peers forget it."
+    return "What was written for it stays as it is, its links are degraded, and the rest of the mesh is brought up to date."

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from ..endpoints import Endpoint, covers
+from ..endpoints import Endpoint, certifies
 from ..facts import CertificateFacts, ClusterFacts, TlsSecretFacts
 from ..findings import CheckContext, Finding, Scope, Severity, check
 from ..trust import anchor
@@ -62,9 +62,11 @@ def secrets_are_consistent(context: CheckContext, facts: ClusterFacts) -> Iterat
 
 
 def _ends(secret: TlsSecretFacts, facts: ClusterFacts) -> Iterator[tuple[str, CertificateFacts]]:
-    """The certificates whose end stops this Secret from working: the leaf, and the CA that signed it."""
+    """The certificates whose end stops this Secret from working: the leaf, what stands between, and the CA that signed it."""
     if secret.certificate is not None:
         yield f"{where(facts, 'Secret', secret.name)} tls.crt", secret.certificate
+    for intermediate in secret.intermediates:
+        yield f"{where(facts, 'Secret', secret.name)} tls.crt (intermediate)", intermediate
     signer = anchor(secret)
     if signer is not None:
         yield f"{where(facts, 'Secret', secret.name)} ca.crt", signer
@@ -118,12 +120,7 @@ def server_name_is_covered(context: CheckContext, facts: ClusterFacts) -> Iterat
     """etcd's client configuration cannot override the name that is verified."""
     certificate = facts.server_cert.certificate
     endpoint = context.choices.endpoint(facts)
-    if (
-        certificate is None
-        or facts.apiserver is None
-        or not isinstance(endpoint, Endpoint)
-        or covers(certificate.dns_names, endpoint.hostname)
-    ):
+    if certificate is None or facts.apiserver is None or not isinstance(endpoint, Endpoint) or certifies(certificate, endpoint.hostname):
         return
     yield finding(
         "CM-CERT-05",
@@ -214,3 +211,25 @@ def common_names_are_users(context: CheckContext, facts: ClusterFacts) -> Iterat
             f"is {show(facts.name)}",
             fix=reissue(facts, secret.name, secret.owner),
         )
+
+
+@check("CM-CERT-10", "The CA that renewals are signed with ends", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+def ca_lasts(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """certgen before 0.4.0 goes on signing with an expired CA (certgen issue 500), and nothing can be minted from it."""
+    ending = [c for c in facts.ca.certificates if c.not_after <= context.now + RENEW_BEFORE]
+    if not ending:
+        return
+    over = any(c.not_after <= context.now for c in ending)
+    yield finding(
+        "CM-CERT-10",
+        cluster=facts.host,
+        summary=f"The CA in Secret cilium-ca of {facts.host} {'has expired' if over else f'expires within {RENEW_BEFORE.days} days'}: "
+        "certificates that are renewed from it are refused",
+        evidence=f"{where(facts, 'Secret', 'cilium-ca')}: "
+        + "; ".join(f"CN {show(c.common_name)} ends on {c.not_after:%Y-%m-%d %H:%M} UTC" for c in ending),
+        fix=lines(
+            "Have it replaced by whoever made it, then have all certificates of clustermesh-apiserver issued again, and run connect. With "
+            "certgen, delete the Secret first: it makes a new CA only where there is none.",
+            reissue(facts, facts.server_cert.name, facts.server_cert.owner),
+        ),
+    )

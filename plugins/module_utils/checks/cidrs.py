@@ -38,6 +38,8 @@ PAIRS_KEPT = 8
 POOLED = ("cluster-pool", "cluster-pool-v2beta")
 BY_CILIUM = (*POOLED, "multi-pool")
 """IPAM modes in which Cilium allocates the ranges and Node.spec.podCIDRs, even when set, is not used."""
+BY_CLOUD = ("eni", "azure", "alibabacloud")
+"""IPAM modes in which pods get addresses of the cloud's network, which CiliumNode lists."""
 
 
 def ipam(facts: ClusterFacts) -> str:
@@ -50,22 +52,25 @@ def allocated(facts: ClusterFacts) -> tuple[Claim, ...]:
     claims: list[Claim] = []
     for node in facts.nodes:
         texts = dict.fromkeys(node.allocated_cidrs, "CiliumNode")
-        if ipam(facts) not in BY_CILIUM:
+        if ipam(facts) not in (*BY_CILIUM, *BY_CLOUD):
             texts |= {text: "Node" for text in node.pod_cidrs if text not in texts}
         claims.extend(_claims(facts.host, texts.items(), f" {node.name}", allocated=True))
     return tuple(claims)
 
 
 def pools(facts: ClusterFacts) -> tuple[Claim, ...]:
-    """The pools that cilium-config names; none in IPAM modes without pools there (kubernetes, multi-pool, eni, ...).
+    """The pools that cilium-config names, or CiliumPodIPPools with multi-pool; none in IPAM modes without pools (kubernetes, eni, ...).
 
     The values hold one or more ranges apart by spaces. The chart's default is 10.0.0.0/8 and fd00::/104 on every install.
     """
+    if ipam(facts) == "multi-pool":
+        rows = [(cidr, f"CiliumPodIPPool {pool.name}") for pool in facts.pod_pools for cidr in pool.cidrs]
+        return tuple(_claims(facts.host, rows, "", allocated=False))
     if ipam(facts) not in POOLED:
         return ()
     texts: dict[str, str] = {}
-    for family, on_by_default in (("ipv4", "true"), ("ipv6", "false")):
-        if setting(facts, f"enable-{family}", on_by_default) == "true":
+    for family in ("ipv4", "ipv6"):
+        if setting(facts, f"enable-{family}", "true") == "true":
             texts |= dict.fromkeys(setting(facts, f"cluster-pool-{family}-cidr").replace(",", " ").split(), f"cluster-pool-{family}-cidr")
     return tuple(_claims(facts.host, texts.items(), "", allocated=False))
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..endpoints import EndpointProblem, split_host_port
+from ..endpoints import Endpoint, EndpointProblem, split_host_port, version_of
 from ..facts import ClusterFacts
+from ..families import addresses_of, possible_families
 from ..findings import CheckContext, Finding, Scope, Severity, check
 from ..versions import cilium_version, holds
-from .wording import config_evidence, enabled, finding, helm, kubectl, lines, setting, where
+from .wording import config_evidence, enabled, finding, helm, kubectl, lines, listed, setting, where
 
 _REPLACES_KUBE_PROXY = ("true", "strict", "probe")
 
@@ -33,7 +34,7 @@ def service_has_an_address(context: CheckContext, facts: ClusterFacts) -> Iterat
     if facts.apiserver is None or facts.service is None or _bad_override(facts):
         return
     endpoint = context.choices.endpoint(facts)
-    if not isinstance(endpoint, EndpointProblem):
+    if not isinstance(endpoint, EndpointProblem) or endpoint.pending:
         return
     place = where(facts, "Service", "clustermesh-apiserver")
     yield finding(
@@ -111,3 +112,49 @@ def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peer: Cl
 def _other_port(port: int) -> int:
     """A neighbour within Kubernetes' default range 30000-32767."""
     return port + 1 if port < 32767 else port - 1
+
+
+@check("CM-EP-06", "A cluster cannot dial any address of a peer", severity=Severity.BLOCKING, scope=Scope.PAIR, acceptable=True)
+def families_meet(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+    endpoint = context.choices.endpoint(peer)
+    addresses = addresses_of(endpoint) if isinstance(endpoint, Endpoint) else ()
+    families = possible_families(local)
+    if not addresses or any(version_of(ip) in families for ip in addresses):
+        return
+    has, needs = (" and ".join(f"IPv{version}" for version in sorted(found)) for found in (families, {version_of(ip) for ip in addresses}))
+    reader = "kvstoremesh" if local.runs_kvstoremesh else "The agents"
+    yield finding(
+        "CM-EP-06",
+        cluster=local.host,
+        peer=peer.host,
+        summary=f"{local.host} has {has or 'no IP family'} only, and {peer.host} is reached by {needs} only",
+        evidence=f"{reader} of {local.host}: {config_evidence(local, 'enable-ipv4', 'enable-ipv6')}, InternalIPs of its nodes "
+        f"{listed(ip for node in local.nodes for ip in node.internal_ips) or 'none'}; addresses of {peer.host}: {listed(addresses)}",
+        fix=lines(
+            f"Give the Service of {peer.host} an address of the other family (spec.ipFamilyPolicy=PreferDualStack), or set "
+            f"cilium_mesh_endpoint_override of {peer.host} to an address that {local.host} can dial.",
+            "Accept the finding where a translator (NAT64) stands between the two.",
+        ),
+    )
+
+
+@check("CM-EP-07", "The address of a cluster is not known at the moment", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+def endpoint_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Links keep the addresses that they have: taking them away would end the links for what may be a resolver that is out for a moment."""
+    endpoint = context.choices.endpoint(facts)
+    service = facts.service
+    waits = facts.elb_id and service is not None and not service.ingress_hostnames and not facts.endpoint_override  # CM-ELB-03 says it
+    if not isinstance(endpoint, Endpoint) or not endpoint.kept or waits:
+        return
+    yield finding(
+        "CM-EP-07",
+        cluster=facts.host,
+        summary=f"The peers of {facts.host} keep the addresses that they have: {endpoint.kept}",
+        evidence=f"{'cilium_mesh_endpoint_override' if facts.endpoint_override else 'status.loadBalancer.ingress'}; in use: "
+        f"{listed(addresses_of(endpoint)) or endpoint.url}",
+        fix=lines(
+            "Make the name resolve where this runs and run again, or set cilium_mesh_endpoint_override of this host to IP:PORT.",
+            "A name that the server certificate covers is dialled as it is, and looked up by the clusters themselves "
+            "(Helm value clustermesh.apiserver.tls.server.extraDnsNames).",
+        ),
+    )

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
+from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
 from .wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, members, restart, setting, show, where
 
 _NAME = re.compile(r"(?=.{1,32}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -30,7 +30,7 @@ def max_clusters(facts: ClusterFacts) -> str:
     return setting(facts, "max-connected-clusters", "255")
 
 
-@check("CM-ID-01", "Cluster has no name of its own", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-ID-01", "Cluster has no name of its own", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
 def name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     if facts.config is None or facts.name not in ("", "default"):
         return
@@ -43,7 +43,7 @@ def name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]
     )
 
 
-@check("CM-ID-02", "Cluster name is not valid", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-ID-02", "Cluster name is not valid", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
 def name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     if facts.config is None or not facts.name or _NAME.fullmatch(facts.name):
         return
@@ -56,7 +56,7 @@ def name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Findin
     )
 
 
-@check("CM-ID-03", "Cluster id is missing or out of range", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-ID-03", "Cluster id is missing or out of range", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
 def id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     if facts.config is None:
         return
@@ -73,7 +73,7 @@ def id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]
     )
 
 
-@check("CM-ID-04", "Clusters share a name", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-ID-04", "Clusters share a name", severity=Severity.BLOCKING, scope=Scope.SEEN, cure=Cure.RESTART)
 def names_are_unique(context: CheckContext) -> Iterator[Finding]:
     for name, hosts in grouped(members(context), lambda f: f.name).items():
         if len(hosts) > 1 and name not in ("", "default"):
@@ -91,7 +91,7 @@ def names_are_unique(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-@check("CM-ID-05", "Clusters share an id", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-ID-05", "Clusters share an id", severity=Severity.BLOCKING, scope=Scope.SEEN, cure=Cure.RESTART)
 def ids_are_unique(context: CheckContext) -> Iterator[Finding]:
     for number, hosts in grouped(members(context), lambda f: f.id).items():
         if len(hosts) > 1 and number:
@@ -109,7 +109,7 @@ def ids_are_unique(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-@check("CM-ID-06", "Identities are not kept as CRDs", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-ID-06", "Identities are not kept as CRDs", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
 def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     if facts.config is None or setting(facts, "identity-allocation-mode") == "crd":
         return
@@ -122,7 +122,7 @@ def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[
     )
 
 
-@check("CM-ID-07", "Clusters differ in max-connected-clusters", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-ID-07", "Clusters differ in max-connected-clusters", severity=Severity.BLOCKING, scope=Scope.TIED, cure=Cure.REINSTALL)
 def max_clusters_agree(context: CheckContext) -> Iterator[Finding]:
     groups = grouped(members(context), max_clusters)
     if len(groups) < 2:
@@ -139,7 +139,7 @@ def max_clusters_agree(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check("CM-ID-08", "max-connected-clusters is neither 255 nor 511", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-ID-08", "max-connected-clusters is neither 255 nor 511", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
 def max_clusters_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     if facts.config is None or max_clusters(facts) in MAX_CLUSTERS:
         return
@@ -152,7 +152,7 @@ def max_clusters_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterato
     )
 
 
-@check("CM-ID-09", "Cluster id collides with the cloud's packet marks", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-ID-09", "Cluster id collides with the cloud's packet marks", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
 def id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     cloud = setting(facts, "ipam") in _CLOUD_IPAM or setting(facts, "cni-chaining-mode") == "aws-cni"
     if not facts.id or not cloud or not facts.id & 0x80:
@@ -176,7 +176,7 @@ def hosts_are_different_clusters(context: CheckContext) -> Iterator[Finding]:
                 "CM-MESH-01",
                 hosts,
                 summary=f"Inventory hosts {listed(hosts)} are the same cluster",
-                evidence=f"Namespace kube-system has the uid {uid} behind each of them",
+                evidence=f"the namespace where Cilium runs has the uid {uid} behind each of them",
                 fix="Correct cilium_mesh_kubeconfig or cilium_mesh_context of these hosts, or name only one of them in "
                 "binding.clusterRefs.",
             )

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
+from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
 from .wording import command, finding, helm, kubectl, lines, listed, show, where
 
 _MESH_ON = ("clustermesh.useAPIServer=true", "clustermesh.config.enabled=false", "clustermesh.apiserver.service.type=LoadBalancer")
 
 
-@check("CM-INST-01", "Cilium is not installed", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-INST-01", "Cilium is not installed", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.REINSTALL)
 def cilium_is_installed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     missing = [] if facts.config is not None else [where(facts, "ConfigMap", "cilium-config")]
     missing += [] if facts.agent is not None else [where(facts, "DaemonSet", "cilium")]
@@ -39,7 +39,7 @@ def _install(facts: ClusterFacts) -> str:
     return command(*words)
 
 
-@check("CM-INST-02", "clustermesh-apiserver is not installed", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-INST-02", "clustermesh-apiserver is not installed", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
 def apiserver_is_installed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     if facts.config is None or facts.agent is None or facts.apiserver is not None:
         return

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from ipaddress import ip_address
+from typing import Final
 
 from ..endpoints import canonical_ip, is_ip
 from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
+from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
 from .cidrs import PAIRS_KEPT, Claim, Overlap, allocated, describe, holds_all, ipam, networks, overlaps, pools
 from .wording import (
     config_evidence,
@@ -27,11 +28,10 @@ from .wording import (
     restart,
     setting,
     value_groups,
-    where,
 )
 
 
-@check("CM-CIDR-01", "Pod addresses in use overlap", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-CIDR-01", "Pod addresses in use overlap", severity=Severity.BLOCKING, scope=Scope.SEEN, cure=Cure.REINSTALL)
 def allocations_are_disjoint(context: CheckContext) -> Iterator[Finding]:
     """There is no way round it in open-source Cilium: a pod address must mean one pod (cilium PR 22687 is groundwork only)."""
     for overlap in overlaps(claim for facts in members(context) for claim in allocated(facts)):
@@ -54,7 +54,7 @@ def _new_range(facts: ClusterFacts) -> str:
     return helm(facts, "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
 
 
-@check("CM-CIDR-02", "Pod address pools overlap", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
+@check("CM-CIDR-02", "Pod address pools overlap", severity=Severity.BLOCKING, scope=Scope.SEEN, acceptable=True, cure=Cure.RESTART)
 def pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
     """A pool is what a cluster may come to use: compared with the pools of the others and with what they use now."""
     claims: list[Claim] = []
@@ -81,7 +81,14 @@ def _pool_fix(context: CheckContext, overlap: Overlap) -> str:
     return helm(context.facts[host], "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
 
 
-@check("CM-CIDR-03", "Pod addresses of a cluster hold nodes of another", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
+@check(
+    "CM-CIDR-03",
+    "Pod addresses of a cluster hold nodes of another",
+    severity=Severity.BLOCKING,
+    scope=Scope.SEEN,
+    acceptable=True,
+    cure=Cure.REINSTALL,
+)
 def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
     claims = [claim for facts in members(context) for claim in allocated(facts)]
     claims += [
@@ -104,12 +111,12 @@ def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
         )
 
 
-@check("CM-NODE-01", "Nodes of different clusters have the same address", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-NODE-01", "Nodes of different clusters have the same address", severity=Severity.BLOCKING, scope=Scope.SEEN, cure=Cure.REINSTALL)
 def node_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
     owners: dict[str, dict[str, str]] = {}
     for facts in members(context):
         for node in facts.nodes:
-            for ip in node.internal_ips:
+            for ip in (*node.internal_ips, *node.mesh_ips):
                 if is_ip(ip):
                     owners.setdefault(canonical_ip(ip), {}).setdefault(facts.host, node.name)
     same: dict[tuple[str, ...], list[str]] = {}
@@ -123,7 +130,7 @@ def node_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
             "CM-NODE-01",
             group,
             summary=f"Nodes of {listed(group)} have the same InternalIP: {listed(ips, 3)}",
-            evidence=f"Node.status.addresses: {first}",
+            evidence=f"Node.status.addresses and CiliumNode.spec.addresses: {first}",
             fix="Nodes of all clusters must reach each other by InternalIP. Renumber the nodes of all but one cluster, "
             "or set --node-ip of their kubelets to an address that is unique in the mesh.",
         )
@@ -151,7 +158,7 @@ def tunnel(facts: ClusterFacts) -> str:
     return f"{protocol} on UDP {port if port != '0' else '6081' if protocol == 'geneve' else '8472'}"
 
 
-@check("CM-NET-01", "Routing modes differ", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-NET-01", "Routing modes differ", severity=Severity.BLOCKING, scope=Scope.TIED, cure=Cure.RESTART)
 def routing_modes_agree(context: CheckContext) -> Iterator[Finding]:
     yield from _same(
         context,
@@ -163,7 +170,7 @@ def routing_modes_agree(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check("CM-NET-02", "Tunnel protocols or ports differ", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-NET-02", "Tunnel protocols or ports differ", severity=Severity.BLOCKING, scope=Scope.TIED, cure=Cure.RESTART)
 def tunnels_agree(context: CheckContext) -> Iterator[Finding]:
     groups = grouped((f for f in members(context) if routing_mode(f) == "tunnel"), tunnel)
     if len(groups) > 1:
@@ -178,10 +185,11 @@ def tunnels_agree(context: CheckContext) -> Iterator[Finding]:
 
 
 def _families(facts: ClusterFacts) -> str:
-    return " and ".join(n for n, on in (("IPv4", enabled(facts, "enable-ipv4", True)), ("IPv6", enabled(facts, "enable-ipv6"))) if on)
+    """The agent's default is both (pkg/defaults); the chart always sets the keys, and IPv6 to false."""
+    return " and ".join(name for name in ("IPv4", "IPv6") if enabled(facts, f"enable-{name.lower()}", True))
 
 
-@check("CM-NET-03", "Address families differ", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-NET-03", "Address families differ", severity=Severity.BLOCKING, scope=Scope.TIED, cure=Cure.RESTART)
 def families_agree(context: CheckContext) -> Iterator[Finding]:
     yield from _same(
         context,
@@ -193,7 +201,14 @@ def families_agree(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check("CM-NET-04", "Native routing range does not cover a peer's pods", severity=Severity.BLOCKING, scope=Scope.PAIR, acceptable=True)
+@check(
+    "CM-NET-04",
+    "Native routing range does not cover a peer's pods",
+    severity=Severity.BLOCKING,
+    scope=Scope.PAIR,
+    acceptable=True,
+    cure=Cure.RESTART,
+)
 def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
     """What lies outside of it is masqueraded, so the peer sees node addresses and policies see ``world``."""
     if local.config is None or peer.config is None or routing_mode(local) != "native":
@@ -202,8 +217,8 @@ def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: 
     for version, family in ((4, "ipv4"), (6, "ipv6")):
         key = f"{family}-native-routing-cidr"
         text = setting(local, key) or (setting(local, "native-routing-cidr") if version == 4 else "")
-        if not text or not enabled(local, f"enable-{family}-masquerade", True):
-            continue
+        if not text or not enabled(local, f"enable-{family}-masquerade", True) or enabled(local, "enable-ip-masq-agent"):
+            continue  # with ip-masq-agent its own list decides too (CM-NET-05)
         own = networks([text])
         outside = [c for c in wanted if c.network.version == version and not holds_all(own, c.network)]
         if outside:
@@ -217,38 +232,91 @@ def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: 
             )
 
 
-def _encryption(facts: ClusterFacts) -> str:
-    on = [key for key in ("enable-ipsec", "enable-wireguard", "encrypt-node") if enabled(facts, key)]
-    return ", ".join(on) or "none"
+_DERIVED = {"eni": "of the VPC", "alibabacloud": "of the VPC"}
+"""IPAM modes in which the agent takes the range from the cloud when none is given (Cilium option.checkIPv4NativeRoutingCIDR)."""
 
 
-@check("CM-ENC-01", "Encryption differs", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
-def encryption_agrees(context: CheckContext) -> Iterator[Finding]:
-    yield from _same(
-        context,
-        "CM-ENC-01",
-        "encryption",
-        _encryption,
-        "The clusters do not encrypt pod traffic in the same way: traffic between them is dropped or goes unencrypted",
-        "Set the same Helm values encryption.enabled, encryption.type and encryption.nodeEncryption in all clusters.",
-    )
-
-
-@check("CM-ENC-02", "Node encryption may keep the first connection from coming up", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
-def node_encryption_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Cilium issues 31209 (open) and 29872."""
-    if (
-        facts.service is None
-        or facts.service.type != "NodePort"
-        or not (enabled(facts, "enable-wireguard") and enabled(facts, "encrypt-node"))
-    ):
+@check("CM-NET-05", "Native routing range is not given", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER, cure=Cure.RESTART)
+def native_range_is_given(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """What is not known to be routed is masqueraded; other agents do not start without the range (pkg/option)."""
+    if facts.config is None or routing_mode(facts) != "native":
         return
+    legacy = setting(facts, "native-routing-cidr")
+    given = {"ipv4": setting(facts, "ipv4-native-routing-cidr") or legacy, "ipv6": setting(facts, "ipv6-native-routing-cidr")}
+    masked = [f for f in given if enabled(facts, f"enable-{f}", True) and enabled(facts, f"enable-{f}-masquerade", True)]
+    by_list = enabled(facts, "enable-ip-masq-agent")
+    missing = [family for family in masked if by_list or not given[family]]
+    if not missing:
+        return
+    if by_list:
+        why = "ip-masq-agent decides what is masqueraded, and its list is not looked at here"
+    elif ipam(facts) in _DERIVED:
+        why = f"the range is that {_DERIVED[ipam(facts)]}, so traffic to pods of peers outside of it is masqueraded"
+    else:
+        why = "agents that start anew refuse to run"
     yield finding(
-        "CM-ENC-02",
+        "CM-NET-05",
         cluster=facts.host,
-        summary=f"{facts.host} encrypts between nodes and is dialled by NodePort: the first connection can wait for a key "
-        "that only the mesh brings",
-        evidence=f"{config_evidence(facts, 'enable-wireguard', 'encrypt-node')}; "
-        f"{where(facts, 'Service', 'clustermesh-apiserver')}: NodePort",
-        fix=helm(facts, "clustermesh.apiserver.service.type=LoadBalancer"),
+        summary=f"{facts.host} routes natively and is not told which addresses are routed: {why}",
+        evidence=config_evidence(facts, *(f"{family}-native-routing-cidr" for family in missing), "enable-ip-masq-agent", "ipam"),
+        fix=lines(
+            f"Name the pods of all clusters in nonMasqueradeCIDRs of ConfigMap {facts.namespace}/ip-masq-agent."
+            if by_list
+            else helm(facts, *(f"{family}NativeRoutingCIDR=A_RANGE_THAT_HOLDS_THE_PODS_OF_ALL_CLUSTERS" for family in missing)),
+        ),
     )
+
+
+_DATAPATH: Final = (
+    # key, Helm value, agent's default, where it matters, what happens
+    (
+        "auto-direct-node-routes",
+        "autoDirectNodeRoutes",
+        "false",
+        "native",
+        "nodes of some have routes to the pods of the others, and back not",
+    ),
+    ("mtu", "MTU", "0", "", "large packets from clusters with the larger value are lost on the way"),
+)
+
+
+@check("CM-NET-06", "Datapath settings differ", severity=Severity.ADVISORY, scope=Scope.TIED, cure=Cure.RESTART)
+def datapaths_agree(context: CheckContext) -> Iterator[Finding]:
+    for key, value, default, mode, meaning in _DATAPATH:
+        clusters = [f for f in members(context) if mode in ("", routing_mode(f))]
+        groups = grouped(clusters, lambda facts, key=key, default=default: setting(facts, key, default).lower())  # type: ignore[misc]
+        if len(groups) > 1:
+            yield group_finding(
+                "CM-NET-06",
+                [host for group in groups.values() for host in group],
+                summary=f"The clusters differ in {key}: {meaning}",
+                evidence=f"cilium-config, {value_groups(groups, key)}",
+                fix=f"Set the same Helm value {value} in all clusters, or see that the network between them makes up for it.",
+            )
+
+
+def underlay(facts: ClusterFacts) -> str:
+    """Family of the addresses between which tunnels run. Since 1.18; ipv4 by default, and before."""
+    return setting(facts, "underlay-protocol", "ipv4")
+
+
+@check(
+    "CM-NET-07",
+    "Tunnels run over different address families",
+    severity=Severity.BLOCKING,
+    scope=Scope.TIED,
+    acceptable=True,
+    cure=Cure.RESTART,
+)
+def underlays_agree(context: CheckContext) -> Iterator[Finding]:
+    """With "auto" (1.20) the nodes of each cluster find out by themselves, so nothing can be said of it."""
+    tunnelled = [f for f in members(context) if routing_mode(f) == "tunnel" and underlay(f) != "auto"]
+    groups = grouped(tunnelled, underlay)
+    if len(groups) > 1:
+        yield group_finding(
+            "CM-NET-07",
+            [host for group in groups.values() for host in group],
+            summary="Some clusters tunnel between IPv4 and others between IPv6 addresses of nodes, so their nodes do not reach each other",
+            evidence=f"cilium-config, {value_groups(groups, 'underlay-protocol')}",
+            fix="Set the same Helm value underlayProtocol in all clusters.",
+        )

@@ -7,15 +7,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from ..drift import was_ours
 from ..endpoints import Endpoint, canonical_ip, is_ip
 from ..facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
 from ..findings import CheckContext, Finding, Scope, Severity, check
 from ..model import MANAGER_DOMAIN
-from ..peer_keys import Link, Wanted, agents_key, is_taken, keys_for_peer
+from ..peer_keys import Link, Wanted, agents_keys, is_taken, keys_for_peer, reader_version
 from ..peers import keys_of, valid_cluster_name
 from ..steps import PlanOptions
 from ..trust import Trust
-from ..versions import aliases_in_template, cilium_version
+from ..versions import aliases_in_config, aliases_in_template, cilium_version
 from .wording import finding, helm, kubectl, lines, listed, show, where
 
 KEEP = "helm.sh/resource-policy"
@@ -55,7 +56,8 @@ def helm_does_not_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Fi
         evidence="label app.kubernetes.io/managed-by or annotation meta.helm.sh/release-name on "
         f"{listed(where(facts, k, n) for k, n in objects)}",
         fix=lines(
-            "Hand them over, in this order; no link drops:",
+            "Hand them over, in this order; no link drops. The playbook edge_portal.cilium_mesh.adopt does it, and takes over a mesh "
+            "that Helm made; by hand:",
             kubectl(facts, "annotate", *names, f"{KEEP}=keep"),
             helm(facts, "clustermesh.config.enabled=false"),
             "Where Argo CD, Flux or another tool renders the chart, set clustermesh.config.enabled=false there instead of the "
@@ -80,7 +82,8 @@ def hand_over_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterato
             "Look whether it was, and set it if not:",
             kubectl(facts, "get", "secret", "--selector", "owner=helm,status=deployed"),
             helm(facts, "clustermesh.config.enabled=false"),
-            "Once it is, Helm's marks can go, and this finding with them:",
+            "Once it is, Helm's marks can go, and this finding with them: playbook edge_portal.cilium_mesh.adopt with "
+            "cilium_mesh_handed_over=true, or by hand:",
             *(
                 line
                 for kind, name in objects
@@ -112,18 +115,26 @@ def argo_does_not_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Fi
 def peer_keys_are_free(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
     """The same judgement as the planner's, so that what blocks is known before anything is planned."""
     own = context.mesh.binding.manager
+    foreign: dict[str, list[str]] = {}
+    managers: set[str] = set()
+    for secret, key in keys_in_the_way(context, local, peer):
+        if not was_ours(secret, key, peer.host, own):  # else it is drift: checks/drift.py
+            foreign.setdefault(secret.name, []).append(key)
+            managers.update(secret.keys[key].managers)
+    if foreign:
+        yield _taken(local, peer, foreign, sorted(managers - {own}))
+
+
+def keys_in_the_way(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> list[tuple[PeerSecretFacts, str]]:
+    """Keys of the link that somebody else holds with another value than connect would write."""
+    own = context.mesh.binding.manager
     doubtful = [(secret, key) for secret, key in _keys_written(local, peer.name) if set(secret.keys[key].managers) != {own}]
     if not doubtful:
-        return
+        return []
     wanted = _wanted(context, local, peer)
-    foreign: dict[str, list[str]] = {}
-    for secret, key in doubtful:
-        taken = own not in secret.keys[key].managers if wanted is None else is_taken(secret.keys[key], wanted.get((secret.name, key)), own)
-        if taken:
-            foreign.setdefault(secret.name, []).append(key)
-    if foreign:
-        managers = {m for secret, key in doubtful if key in foreign.get(secret.name, ()) for m in secret.keys[key].managers}
-        yield _taken(local, peer, foreign, sorted(managers - {own}))
+    if wanted is None:
+        return [(secret, key) for secret, key in doubtful if own not in secret.keys[key].managers]
+    return [(secret, key) for secret, key in doubtful if is_taken(secret.keys[key], wanted.get((secret.name, key)), own)]
 
 
 def _keys_written(facts: ClusterFacts, peer: str) -> Iterator[tuple[PeerSecretFacts, str]]:
@@ -141,14 +152,16 @@ def _keys_written(facts: ClusterFacts, peer: str) -> Iterator[tuple[PeerSecretFa
 
 def _wanted(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> dict[tuple[str, str], Wanted] | None:
     """What connect would write, by Secret and key; None where that cannot be told because there is no way to make the link."""
-    endpoint, trust = context.choices.endpoint(peer), context.choices.trust(local, peer)
+    endpoint, trust = context.choices.endpoint_for(local, peer), context.choices.trust(local, peer)
     if not isinstance(endpoint, Endpoint) or not isinstance(trust, Trust) or not valid_cluster_name(peer.name):
         return None
     link = Link(local=local, peer=peer, endpoint=endpoint, trust=trust)
     remote = local.kvstoremesh if local.runs_kvstoremesh else local.clustermesh
-    keys = keys_for_peer(link, remote, context.mesh.binding.manager, PlanOptions(), context.now)
+    aliases = aliases_in_config(reader_version(link.local))
+    keys = keys_for_peer(link, remote, context.mesh.binding.manager, PlanOptions(), context.now, aliases=aliases)
     wanted = {(remote.name, key): value for key, value in keys.items()}
-    return wanted | ({(local.clustermesh.name, peer.name): agents_key(local)} if local.runs_kvstoremesh else {})
+    through = agents_keys(local, (peer.name,)) if local.runs_kvstoremesh else {}
+    return wanted | {(local.clustermesh.name, key): value for key, value in through.items()}
 
 
 def _taken(local: ClusterFacts, peer: ClusterFacts, foreign: Mapping[str, list[str]], managers: list[str]) -> Finding:
@@ -167,8 +180,8 @@ def _taken(local: ClusterFacts, peer: ClusterFacts, foreign: Mapping[str, list[s
         fix=lines(
             "Name the two clusters in one binding only, or disconnect the other one first."
             if other_binding
-            else "Disconnect with the tool that made it. If that is gone, remove the keys yourself and run connect again; the "
-            "link is down in between:",
+            else "Take it over as it is: playbook edge_portal.cilium_mesh.adopt; no link drops. Or disconnect with the tool that made "
+            "it, or remove the keys yourself and run connect again; the link is down in between:",
             *([] if other_binding else removals),
         ),
     )
@@ -213,7 +226,7 @@ def _names_needed(context: CheckContext, facts: ClusterFacts) -> dict[str, set[s
     for peer in context.facts.values():
         if not context.mesh.linked(facts.host, peer.host):
             continue
-        endpoint = context.choices.endpoint(peer)
+        endpoint = context.choices.endpoint_for(facts, peer)
         if isinstance(endpoint, Endpoint):
             for ip in endpoint.ips:
                 names.setdefault(ip, set()).add(endpoint.hostname)

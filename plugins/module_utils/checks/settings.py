@@ -4,68 +4,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from ..versions import cilium_version, holds, policy_local_by_default
-from .wording import config_evidence, enabled, finding, group_finding, grouped, helm, lines, members, value_groups, where
+from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
+from ..versions import CiliumVersion, cilium_version, holds, policy_local_by_default
+from .wording import config_evidence, enabled, finding, group_finding, grouped, helm, kubectl, lines, listed, members, value_groups, where
+
+HUBBLE_UI: Final = "hubble-ui"
 
 
-def _flag(key: str, default: bool) -> Callable[[ClusterFacts], str]:
-    return lambda facts: str(enabled(facts, key, default)).lower()
+@dataclass(frozen=True, kw_only=True)
+class _Setting:
+    """A key of cilium-config that ought to be equal. ``wanted`` is what the fix aims at, where ``rule`` says that it can be set."""
+
+    key: str
+    helm: Callable[[CiliumVersion | None], str]
+    default: Callable[[CiliumVersion | None], bool]
+    wanted: str
+    meaning: str
+    rule: str  # row of versions.RULES
+
+    def value(self, facts: ClusterFacts) -> str:
+        version = cilium_version(facts)
+        return str(enabled(facts, self.key, self.default(version)) if holds(self.rule, version) else self.default(version)).lower()
 
 
-_EQUAL: tuple[tuple[str, str, Callable[[ClusterFacts], str], str], ...] = (
-    (
-        "policy-default-local-cluster",
-        "clustermesh.policyDefaultLocalCluster",
-        lambda f: str(enabled(f, "policy-default-local-cluster", policy_local_by_default(cilium_version(f)))).lower(),
-        "selectors of policies without a cluster label mean the own cluster in some and all clusters in others",
+def _always(value: str) -> Callable[[CiliumVersion | None], str]:
+    return lambda version: value
+
+
+_EQUAL: Final = (
+    _Setting(
+        key="policy-default-local-cluster",
+        helm=_always("clustermesh.policyDefaultLocalCluster"),
+        default=policy_local_by_default,
+        wanted="true",
+        meaning="selectors of policies without a cluster label mean the own cluster in some and all clusters in others",
+        rule="policy_local_key",
     ),
-    (
-        "clustermesh-default-global-namespace",
-        "clustermesh.defaultGlobalNamespace",
-        lambda f: str(not holds("namespace_filter", cilium_version(f)) or enabled(f, "clustermesh-default-global-namespace", True)).lower(),
-        "namespaces are shared by default by some and not by others",
+    _Setting(
+        key="clustermesh-default-global-namespace",
+        helm=_always("clustermesh.defaultGlobalNamespace"),
+        default=lambda version: True,
+        wanted="true",
+        meaning="namespaces are shared by default by some and not by others",
+        rule="namespace_filter",
     ),
-    (
-        "clustermesh-enable-mcs-api",
-        "clustermesh.mcsapi.enabled (before 1.20 clustermesh.enableMCSAPISupport)",
-        _flag("clustermesh-enable-mcs-api", False),
-        "ServiceExports work in some only",
+    _Setting(
+        key="clustermesh-enable-mcs-api",
+        helm=lambda version: "clustermesh.mcsapi.enabled" if holds("mcs_api_value", version) else "clustermesh.enableMCSAPISupport",
+        default=lambda version: False,
+        wanted="true",
+        meaning="ServiceExports work in some only",
+        rule="mcs_api",
     ),
-    (
-        "clustermesh-enable-endpoint-sync",
-        "clustermesh.enableEndpointSliceSynchronization",
-        _flag("clustermesh-enable-endpoint-sync", False),
-        "headless global services resolve remote pods in some only",
+    _Setting(
+        key="clustermesh-enable-endpoint-sync",
+        helm=_always("clustermesh.enableEndpointSliceSynchronization"),
+        default=lambda version: False,
+        wanted="true",
+        meaning="headless global services resolve remote pods in some only",
+        rule="endpoint_sync",
     ),
-    (
-        "enable-non-default-deny-policies",
-        "enableNonDefaultDenyPolicies",
-        _flag("enable-non-default-deny-policies", True),
-        "a Deny without default deny isolates its subjects in some",
+    _Setting(
+        key="enable-non-default-deny-policies",
+        helm=_always("enableNonDefaultDenyPolicies"),
+        default=lambda version: True,
+        wanted="true",
+        meaning="a Deny without default deny isolates its subjects in some",
+        rule="non_default_deny",
     ),
 )
 
 
-@check("CM-CFG-01", "Mesh settings differ", severity=Severity.ADVISORY, scope=Scope.MESH)
+@check("CM-CFG-01", "Mesh settings differ", severity=Severity.ADVISORY, scope=Scope.TIED, cure=Cure.RESTART)
 def mesh_settings_agree(context: CheckContext) -> Iterator[Finding]:
     clusters = members(context)
-    for key, value, value_of, meaning in _EQUAL:
-        groups = grouped(clusters, value_of)
+    for entry in _EQUAL:
+        groups = grouped(clusters, entry.value)
         if len(groups) > 1:
             yield group_finding(
                 "CM-CFG-01",
                 [host for group in groups.values() for host in group],
-                summary=f"The clusters differ in {key}: {meaning}",
-                evidence=f"cilium-config (defaults by version where unset), {value_groups(groups, key)}",
-                fix=f"Set the same Helm value {value} in all clusters.",
+                summary=f"The clusters differ in {entry.key}: {entry.meaning}",
+                evidence=f"cilium-config (defaults by version where unset), {value_groups(groups, entry.key)}",
+                fix=_equal_fix(entry, [facts for facts in clusters if entry.value(facts) != entry.wanted]),
             )
 
 
-@check("CM-CFG-02", "The mesh runs otherwise than its binding asks", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+def _equal_fix(entry: _Setting, others: Sequence[ClusterFacts]) -> str:
+    """One command per way to set it, with the clusters that it is for."""
+    settable = [facts for facts in others if holds(entry.rule, cilium_version(facts))]
+    commands = grouped(settable, lambda facts: helm(facts, f"{entry.helm(cilium_version(facts))}={entry.wanted}"))
+    too_old = [facts.host for facts in others if facts not in settable]
+    parts = [text for command, hosts in commands.items() for text in (f"In {listed(hosts)}:", command)]
+    if too_old:
+        parts.append(f"{listed(too_old)} has no such setting in its version of Cilium: upgrade it.")
+    return lines(*parts)
+
+
+@check("CM-CFG-02", "The mesh runs otherwise than its binding asks", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER, cure=Cure.RESTART)
 def binding_is_met(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Connect uses what runs and installs nothing, so that a wish of meshConfig is never silently ignored, only told."""
     binding = context.mesh.binding
@@ -90,6 +131,7 @@ def binding_is_met(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
             "apiserver.kvstoremesh.enabled",
         ),
         ("hubble.enabled", binding.hubble_enabled, hubble, config_evidence(facts, "enable-hubble"), ""),
+        ("hubble.ui", binding.hubble_ui, _runs_ui(facts), f"{where(facts, 'Deployment', HUBBLE_UI)}", ""),
     )
     for name, wanted, runs, evidence, value in rows:
         if wanted is None or runs is None or wanted == runs:
@@ -102,18 +144,34 @@ def binding_is_met(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
             f"{runs if isinstance(runs, str) else str(runs).lower()}",
             evidence=evidence,
             fix=lines(
-                helm(facts, f"clustermesh.{value}={text}" if value else f"{name}={text}"),
+                helm(facts, *([f"clustermesh.{value}={text}"] if value else _hubble_values(name, text))),
                 "Or remove it from the binding: connect uses what runs.",
             ),
         )
 
 
-@check("CM-CFG-03", "A wish of the binding is not looked at", severity=Severity.ADVISORY, scope=Scope.MESH)
-def wishes_are_known(context: CheckContext) -> Iterator[Finding]:
-    if context.mesh.binding.hubble_ui:
-        yield finding(
-            "CM-CFG-03",
-            summary="The binding asks for meshConfig.hubble.ui; this release does not look whether Hubble UI runs",
-            evidence="cilium_mesh binding.meshConfig.hubble.ui = true",
-            fix="Look yourself with: kubectl --namespace kube-system get deployment hubble-ui",
-        )
+def _runs_ui(facts: ClusterFacts) -> bool | None:
+    """None when the Deployments may not be listed (CM-CFG-03)."""
+    return None if any(entry.what == "parts" for entry in facts.unread) else HUBBLE_UI in facts.parts
+
+
+def _hubble_values(name: str, text: str) -> list[str]:
+    """Hubble UI asks Hubble Relay, which the chart does not switch on with it."""
+    if name != "hubble.ui":
+        return [f"{name}={text}"]
+    return ["hubble.relay.enabled=true", "hubble.ui.enabled=true"] if text == "true" else ["hubble.ui.enabled=false"]
+
+
+@check("CM-CFG-03", "A wish of the binding cannot be looked at", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
+def wishes_are_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    denied = next((entry for entry in facts.unread if entry.what == "parts"), None)
+    if context.mesh.binding.hubble_ui is None or denied is None:
+        return
+    yield finding(
+        "CM-CFG-03",
+        cluster=facts.host,
+        summary=f"The binding says meshConfig.hubble.ui = {str(context.mesh.binding.hubble_ui).lower()}; whether Hubble UI runs in "
+        f"{facts.host} may not be looked at",
+        evidence=denied.message,
+        fix=lines(denied.remedy, "Or look yourself:", kubectl(facts, "get", "deployment", HUBBLE_UI)),
+    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..ca.state import MARK, roll_of
 from ..facts import ClusterFacts
 from ..findings import CheckContext, Finding, Scope, Severity, check
 from ..trust import Trust, TrustMode, anchor
@@ -89,4 +90,20 @@ def ca_can_be_used(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
             "Restore ca.crt and ca.key of one CA from your backup; the certificates now in use name it:",
             kubectl(facts, "edit", "secret", "cilium-ca"),
         ),
+    )
+
+
+@check("CM-CA-07", "A CA roll is under way", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
+def roll_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Everybody trusts both CAs meanwhile, and the next one's key stands in a Secret beside the present one."""
+    if MARK not in facts.ca.annotations:
+        return
+    roll = roll_of(facts.ca)
+    whose = f"stage {roll.stage}, begun by binding {roll.owner}" if roll else "it cannot be read"
+    yield finding(
+        "CM-CA-07",
+        cluster=facts.host,
+        summary=f"A CA roll is under way in {facts.host}; connect goes on trusting both CAs until it is finished",
+        evidence=f"{where(facts, 'Secret', 'cilium-ca')}, annotation {MARK}: {whose}",
+        fix="Run playbook edge_portal.cilium_mesh.ca with ca_sync_state=rolled, or shared as it was begun: it goes on where it is.",
     )

@@ -7,18 +7,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
+from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
 from ..versions import KNOWN_FROM, KNOWN_TO, agent_version, apiserver_version, cilium_version, known
 from .wording import finding, group_finding, grouped, listed, members, show, where
 
 
-@check("CM-VER-01", "Versions differ by more than one minor", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
+@check(
+    "CM-VER-01", "Versions differ by more than one minor", severity=Severity.BLOCKING, scope=Scope.TIED, acceptable=True, cure=Cure.RESTART
+)
 def versions_are_close(context: CheckContext) -> Iterator[Finding]:
     """Cilium documentation, "Setting up Cluster Mesh": one minor at most. Nothing in the protocol enforces it."""
     groups = grouped((f for f in members(context) if cilium_version(f)), lambda f: v.release if (v := cilium_version(f)) else None)
     releases = sorted(release for release in groups if release is not None)
     if not releases or (releases[-1].major == releases[0].major and releases[-1].minor - releases[0].minor <= 1):
         return
+    far = [(a, b) for i, a in enumerate(releases) for b in releases[i + 1 :] if b.major != a.major or b.minor - a.minor > 1]
+    if not any(context.mesh.linked(one, other) for a, b in far for one in groups[a] for other in groups[b]):
+        return  # spokes on both sides of their hub's minor: no two clusters that speak to each other are too far apart
     oldest, newest = groups[releases[0]], groups[releases[-1]]
     hosts = [*oldest, *newest] if len(releases) == 2 else [host for release in releases for host in groups[release]]
     yield group_finding(
@@ -30,7 +35,9 @@ def versions_are_close(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check("CM-VER-02", "The version of Cilium cannot be told", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True)
+@check(
+    "CM-VER-02", "The version of Cilium cannot be told", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True, cure=Cure.RESTART
+)
 def version_can_be_told(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     if facts.config is None or facts.agent is None or cilium_version(facts) is not None:
         return
@@ -46,7 +53,9 @@ def version_can_be_told(context: CheckContext, facts: ClusterFacts) -> Iterator[
     )
 
 
-@check("CM-VER-03", "The version of Cilium is not known", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True)
+@check(
+    "CM-VER-03", "The version of Cilium is not known", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True, cure=Cure.RESTART
+)
 def version_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     version = cilium_version(facts)
     if version is None or facts.config is None or known(version):
@@ -61,7 +70,13 @@ def version_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Fin
     )
 
 
-@check("CM-VER-04", "Agents and clustermesh-apiserver have different versions", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+@check(
+    "CM-VER-04",
+    "Agents and clustermesh-apiserver have different versions",
+    severity=Severity.REMEDIABLE,
+    scope=Scope.CLUSTER,
+    cure=Cure.RESTART,
+)
 def parts_have_one_version(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     agents, apiserver = agent_version(facts), apiserver_version(facts)
     if agents is None or apiserver is None or agents.release == apiserver.release:

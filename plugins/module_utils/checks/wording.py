@@ -11,6 +11,7 @@ from typing import TypeVar
 from ..facts import ClusterFacts
 from ..findings import CheckContext, Finding, registered
 from ..versions import cilium_version
+from .installers import installer, set_values
 
 _SHOWN = 120
 _SUMMARY = 500
@@ -20,7 +21,9 @@ _LISTED = 8
 Key = TypeVar("Key", bound=Hashable)
 
 
-def finding(code: str, *, cluster: str = "", peer: str = "", summary: str, evidence: str = "", fix: str = "") -> Finding:
+def finding(
+    code: str, *, cluster: str = "", peer: str = "", summary: str, evidence: str = "", fix: str = "", others: tuple[str, ...] = ()
+) -> Finding:
     """A finding with the severity that the check was registered with, its texts printable and of a sane length."""
     return Finding(
         code=code,
@@ -30,13 +33,15 @@ def finding(code: str, *, cluster: str = "", peer: str = "", summary: str, evide
         summary=_clip(printable(summary), _SUMMARY),
         evidence=_clip(printable(evidence), _EVIDENCE),
         fix=fix,
+        others=others,
     )
 
 
 def group_finding(code: str, hosts: Sequence[str], *, summary: str, evidence: str = "", fix: str = "") -> Finding:
     """A finding about several clusters at once: a pair is named as such, a larger group by its first."""
     peer = hosts[1] if len(hosts) == 2 else ""
-    return finding(code, cluster=hosts[0], peer=peer, summary=summary, evidence=evidence, fix=fix)
+    others = () if peer else tuple(hosts[1:])
+    return finding(code, cluster=hosts[0], peer=peer, summary=summary, evidence=evidence, fix=fix, others=others)
 
 
 def members(context: CheckContext) -> tuple[ClusterFacts, ...]:
@@ -115,7 +120,10 @@ def command(*words: str) -> str:
 
 
 def helm(facts: ClusterFacts, *values: str) -> str:
-    """The helm command that sets values and changes nothing else, also not the version."""
+    """The helm command that sets values and changes nothing else, also not the version; or where else they are set (installers.py)."""
+    found = installer(facts)
+    if found is not None:
+        return printable(set_values(found, values))
     release = facts.config_annotations.get("meta.helm.sh/release-name", "cilium")
     version = cilium_version(facts)
     words = ["helm", "upgrade", release, "cilium", "--repo", "https://helm.cilium.io"]

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from ..errors import ClusterError, Forbidden, InvalidInput, MeshError
-from ..facts import ClusterFacts, ObserveFailure
+from ..facts import ClusterFacts, ObserveFailure, Unread
 from ..kube import Cluster, ClusterAccess, open_cluster
 from ..libraries import require
 from ..secrets import SecretStore
 from . import certificates, peers
 from .assemble import assemble
-from .reads import first_read, other_reads
+from .bundle import bundle_of, put_in_place
+from .reads import Read, first_read, further_reads, other_reads
 
 __all__ = ["Observation", "observe"]
 
@@ -41,6 +42,21 @@ class Observation:
     failures: dict[str, ObserveFailure] = field(default_factory=dict)
     secrets: SecretStore = field(default_factory=SecretStore)
     clusters: dict[str, Cluster] = field(default_factory=dict)
+    parallel: int = 10  # clusters spoken to at a time, here and in the steps that follow
+    former: Observation | None = None  # clusters that are no members any more, observed to be rid of what was written in them
+
+    @property
+    def whole(self) -> Observation:
+        """Together with ``former``: for whoever writes, and for whoever counts requests."""
+        if self.former is None:
+            return self
+        more = self.former
+        return Observation(
+            facts={**self.facts, **more.facts},
+            failures={**self.failures, **more.failures},
+            secrets=self.secrets,
+            clusters={**self.clusters, **more.clusters},
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -50,13 +66,14 @@ class Observation:
 
     def close(self) -> None:
         """Close all connections."""
-        for cluster in self.clusters.values():
+        for cluster in self.whole.clusters.values():
             cluster.close()
 
 
-def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10) -> Observation:
+def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "") -> Observation:
     """Observe every cluster, ``parallel`` of them at a time.
 
+    :param registry: name of the ConfigMap with the leases of the mesh; "" reads none.
     :raises InvalidInput: two have the same inventory name.
     :raises MissingLibrary: a Python package is missing.
     """
@@ -64,12 +81,12 @@ def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10) -> Observa
     wanted = list(accesses)
     if len({a.host for a in wanted}) != len(wanted):
         raise InvalidInput("Two clusters of the inventory have the same name.", remedy="Give each host a name of its own.")
-    observation = Observation()
+    observation = Observation(parallel=max(1, parallel))
     if not wanted:
         return observation
     at_once = max(1, min(parallel, len(wanted)))
     with ThreadPoolExecutor(min(THREADS, at_once * REQUESTS_AT_ONCE)) as requests, ThreadPoolExecutor(at_once) as pool:
-        started = {a.host: pool.submit(_observe_one, a, requests) for a in wanted}
+        started = {a.host: pool.submit(_observe_one, a, requests, registry) for a in wanted}
         for access in wanted:
             _collect(observation, access, started[access.host])
     return observation
@@ -79,6 +96,7 @@ def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10) -> Observa
 class _Seen:
     cluster: Cluster
     answers: Mapping[str, Any]
+    unread: tuple[Unread, ...]
 
 
 def _collect(observation: Observation, access: ClusterAccess, result: Future[_Seen]) -> None:
@@ -88,36 +106,47 @@ def _collect(observation: Observation, access: ClusterAccess, result: Future[_Se
         observation.failures[access.host] = ObserveFailure(host=access.host, code=error.code, message=error.message, remedy=error.remedy)
         return
     observation.clusters[access.host] = seen.cluster
-    observation.facts[access.host] = assemble(access, seen.answers)
+    observation.facts[access.host] = assemble(access, seen.answers, seen.unread)
     certificates.keep_values(observation.secrets, access.host, seen.answers)
     for name, key in (("cilium-clustermesh", "clustermesh"), ("cilium-kvstoremesh", "kvstoremesh")):
         peers.keep_values(observation.secrets, access.host, name, seen.answers[key])
 
 
-def _observe_one(access: ClusterAccess, requests: ThreadPoolExecutor) -> _Seen:
+def _observe_one(access: ClusterAccess, requests: ThreadPoolExecutor, registry: str) -> _Seen:
     cluster = open_cluster(access, connections=REQUESTS_AT_ONCE)
     try:
-        first = first_read().run(cluster)
-        pending = {name: requests.submit(read.run, cluster) for name, read in other_reads(access.namespace).items()}
-        return _Seen(cluster, {"first": first, **_results(pending)})
+        first = first_read(access.namespace).run(cluster)
+        answers, unread = _ask(cluster, other_reads(access.namespace, registry), requests)
+        further, also_unread = _ask(cluster, further_reads(access.namespace, answers), requests)
+        return _Seen(cluster, _as_pods_see_it({"first": first, **answers, **further}), (*unread, *also_unread))
     except BaseException:
         cluster.close()
         raise
 
 
-def _results(pending: Mapping[str, Future[Any]]) -> dict[str, Any]:
-    """All results, or one error: all that RBAC forbids in one message, so that the role is extended once; else the first."""
-    errors: list[ClusterError] = []
-    results: dict[str, Any] = {}
+def _as_pods_see_it(answers: Mapping[str, Any]) -> dict[str, Any]:
+    """With the CA bundle as ca.crt of the Secrets for which it stands in, so that trust is judged by what the processes use."""
+    ref = bundle_of(answers)
+    return put_in_place(answers, ref, answers.get("ca_bundle")) if ref is not None else dict(answers)
+
+
+def _ask(cluster: Cluster, reads: Mapping[str, Read], requests: ThreadPoolExecutor) -> tuple[dict[str, Any], tuple[Unread, ...]]:
+    """All answers, and those that RBAC forbids among what is optional; the answer of such a one is None.
+
+    Else one error: all that RBAC forbids in one message, so that the role is extended once, or the first of another kind.
+    """
+    pending = {name: requests.submit(read.run, cluster) for name, read in reads.items()}
+    errors: dict[str, ClusterError] = {}
+    results: dict[str, Any] = dict.fromkeys(reads)
     for name, future in pending.items():
         try:
             results[name] = future.result()
         except ClusterError as error:
-            errors.append(error)
-    forbidden = [e for e in errors if isinstance(e, Forbidden)]
+            errors[name] = error
+    forbidden = {name: e for name, e in errors.items() if isinstance(e, Forbidden)}
+    if all(name in forbidden and reads[name].optional for name in errors):
+        return results, tuple(Unread(what=name, message=e.message, remedy=e.remedy) for name, e in forbidden.items())
     if len(forbidden) > 1 and len(forbidden) == len(errors):
-        remedies = " ".join(dict.fromkeys(e.remedy for e in forbidden))
-        raise Forbidden(" ".join(e.message for e in forbidden), remedy=remedies, cluster=forbidden[0].cluster)
-    if errors:
-        raise next((e for e in errors if not isinstance(e, Forbidden)), errors[0])
-    return results
+        remedies = " ".join(dict.fromkeys(e.remedy for e in forbidden.values()))
+        raise Forbidden(" ".join(e.message for e in forbidden.values()), remedy=remedies, cluster=cluster.host)
+    raise next((e for name, e in errors.items() if name not in forbidden), next(iter(errors.values())))

@@ -7,28 +7,43 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..facts import ClusterFacts
+from ..facts import CaSecretFacts, ClusterFacts, RegistryFacts, Unread, WorkloadFacts
 from ..kube import ClusterAccess
+from .bundle import bundle_facts, bundle_of
 from .certificates import ca_secret_facts, tls_secret_facts
-from .config import config_data, kubernetes_version
+from .config import config_changed, config_data, kubernetes_version
+from .ipsec import ipsec_facts, secret_name
 from .nodes import node_facts
 from .objects import annotations_of, labels_of, text
+from .ownership import all_writers
 from .peers import peer_secret_facts
 from .pods import AGENT, APISERVER, pod_facts
+from .pools import pod_pool_facts
+from .reads import deployment_named
+from .registry import registry_facts
 from .service import service_facts
 from .users import remote_users_facts
 from .workloads import workload_facts
 
+OPERATOR = "cilium-operator"
+NOT_READABLE = "not readable (RBAC)"
 
-def assemble(access: ClusterAccess, found: Mapping[str, Any]) -> ClusterFacts:
-    """``found``: the answers by the names of ``reads.other_reads``, and "first" for ``reads.first_read``."""
+
+def assemble(access: ClusterAccess, found: Mapping[str, Any], unread: tuple[Unread, ...] = ()) -> ClusterFacts:
+    """``found``: the answers by the names of ``reads.other_reads`` and ``further_reads``, and "first" for ``reads.first_read``."""
+    forbidden = {entry.what for entry in unread}
+    config = config_data(found["config"])
+    bundle = bundle_of(found)
     return ClusterFacts(
         host=access.host,
         uid=text(found["first"], "metadata", "uid"),
         namespace=access.namespace,
         endpoint_override=access.endpoint_override,
+        elb_id=access.elb_id,
         kubernetes_version=kubernetes_version(found["version"]),
-        config=config_data(found["config"]),
+        config=config,
+        config_version=text(found["config"], "metadata", "resourceVersion"),
+        config_changed=config_changed(found["config"]),
         config_labels=labels_of(found["config"]),
         config_annotations=annotations_of(found["config"]),
         agent=workload_facts(found["agent"], "DaemonSet"),
@@ -37,7 +52,7 @@ def assemble(access: ClusterAccess, found: Mapping[str, Any]) -> ClusterFacts:
         nodes=node_facts(found["nodes"], found["cilium_nodes"]),
         agent_pods=pod_facts(found["pods"], AGENT),
         apiserver_pods=pod_facts(found["pods"], APISERVER),
-        ca=ca_secret_facts(found["ca"]),
+        ca=CaSecretFacts(problem=NOT_READABLE) if "ca" in forbidden else ca_secret_facts(found["ca"]),
         server_cert=tls_secret_facts(found["server_cert"], "clustermesh-apiserver-server-cert"),
         remote_cert=tls_secret_facts(found["remote_cert"], "clustermesh-apiserver-remote-cert"),
         local_cert=tls_secret_facts(found["local_cert"], "clustermesh-apiserver-local-cert"),
@@ -45,4 +60,22 @@ def assemble(access: ClusterAccess, found: Mapping[str, Any]) -> ClusterFacts:
         clustermesh=peer_secret_facts(found["clustermesh"], "cilium-clustermesh"),
         kvstoremesh=peer_secret_facts(found["kvstoremesh"], "cilium-kvstoremesh"),
         users=remote_users_facts(found["users"]),
+        registry=registry_facts(found["registry"]) if "registry" in found else RegistryFacts(unread=True),
+        writers=all_writers(found),
+        operator=workload_facts(deployment_named(found, OPERATOR), "Deployment"),
+        parts=_parts(found),
+        ipsec=ipsec_facts(found["ipsec"], secret_name(found["agent"]), config or {}) if _asked(found, "ipsec", forbidden) else None,
+        pod_pools=pod_pool_facts(found.get("pod_pools") or ()),
+        ca_bundle=bundle_facts(bundle, found["ca_bundle"]) if bundle is not None and _asked(found, "ca_bundle", forbidden) else None,
+        unread=unread,
     )
+
+
+def _asked(found: Mapping[str, Any], name: str, forbidden: set[str]) -> bool:
+    return name in found and name not in forbidden
+
+
+def _parts(found: Mapping[str, Any]) -> dict[str, WorkloadFacts]:
+    """Hubble Relay, Hubble UI and what else belongs to Cilium, but not what has a field of its own."""
+    parts = (workload_facts(value, "Deployment") for value in found.get("parts") or ())
+    return {part.name: part for part in parts if part is not None and part.name not in (OPERATOR, APISERVER)}

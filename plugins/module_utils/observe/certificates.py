@@ -11,7 +11,8 @@ from ..certificates import CertificateProblem, chains_to, describe, key_matches,
 from ..facts import CaSecretFacts, CertificateFacts, TlsSecretFacts
 from ..redact import digest
 from ..secrets import SecretStore
-from .objects import annotations_of, labels_of, secret_values
+from .config import config_changed
+from .objects import annotations_of, labels_of, secret_values, text
 from .ownership import managers, owners_of_fields
 
 TLS_KEYS = ("ca.crt", "tls.crt", "tls.key")
@@ -36,6 +37,9 @@ def tls_secret_facts(value: Any, name: str) -> TlsSecretFacts:
         chain_valid=_chain_valid(data) if chain and authorities else None,
         digests={k: digest(data[k]) for k in TLS_KEYS if data.get(k)},
         owner=_owner(value),
+        uid=text(value, "metadata", "uid"),
+        resource_version=text(value, "metadata", "resourceVersion"),
+        changed=config_changed(value),
         problem="; ".join(problems),
     )
 
@@ -53,6 +57,9 @@ def ca_secret_facts(value: Any) -> CaSecretFacts:
         has_key=bool(data.get("ca.key")),
         key_matches=_key_matches(data, "ca.crt", "ca.key", problems) if certificates else None,
         digest=digest(data["ca.crt"]) if data.get("ca.crt") else "",
+        annotations=annotations_of(value),
+        uid=text(value, "metadata", "uid"),
+        resource_version=text(value, "metadata", "resourceVersion"),
         problem="; ".join(problems),
     )
 
@@ -61,12 +68,14 @@ def keep_values(store: SecretStore, cluster: str, found: Mapping[str, Any]) -> N
     """What a later step may have to copy or to sign with.
 
     ``cilium-ca``: "ca.crt", "ca.key" (under these names also in cert-manager's form); the remote certificate: all three keys; the server
-    certificate: "ca.crt".
+    certificate: "ca.crt" and "tls.crt"; the admin and local certificates: "tls.crt", from which they are issued anew.
     """
     wanted = {
         "cilium-ca": _ca_values(found["ca"]),
         "clustermesh-apiserver-remote-cert": {k: v for k, v in secret_values(found["remote_cert"]).items() if k in TLS_KEYS},
-        "clustermesh-apiserver-server-cert": {k: v for k, v in secret_values(found["server_cert"]).items() if k == "ca.crt"},
+        "clustermesh-apiserver-server-cert": {k: v for k, v in secret_values(found["server_cert"]).items() if k != "tls.key"},
+        "clustermesh-apiserver-admin-cert": {k: v for k, v in secret_values(found["admin_cert"]).items() if k == "tls.crt"},
+        "clustermesh-apiserver-local-cert": {k: v for k, v in secret_values(found["local_cert"]).items() if k == "tls.crt"},
     }
     for secret, values in wanted.items():
         for key, value in values.items():

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from ..redact import one_line
-from .objects import mapping, text
+from .objects import items, mapping, text, time_of
 
 
 def config_data(value: Any) -> dict[str, str] | None:
@@ -15,6 +16,15 @@ def config_data(value: Any) -> dict[str, str] | None:
     if value is None:
         return None
     return {k: v for k, v in mapping(value, "data").items() if isinstance(v, str)}
+
+
+def config_changed(value: Any) -> datetime | None:
+    """When a value of the ConfigMap was last changed: the newest entry of managedFields that owns one.
+
+    The API server moves an entry's time only when that manager adds, changes or removes a field (Kubernetes, "Server-Side Apply").
+    """
+    entries = [e for e in items(value, "metadata", "managedFields") if mapping(e, "fieldsV1", "f:data")]
+    return max((time for e in entries if (time := time_of(text(e, "time"))) is not None), default=None)
 
 
 def kubernetes_version(value: Any) -> str:

@@ -5,7 +5,8 @@
 kvstoremesh: its metrics through pods/proxy; where these do not answer, or do not call every peer ready, its JSON status by exec, else by
 port-forward (its API listens on the pod's localhost). Agents: ``cilium status -o json`` by exec, since their metrics are off by default.
 For peers whose configuration was not retrieved ``troubleshoot`` tells dialling, TLS and authorisation apart: a reader that etcd lets in
-but allows nothing calls itself connected.
+but allows nothing calls itself connected. To prove links it is run for every peer, also for one that is called ready: readers speak of the
+connection that they have, and a silent one they notice after 100 s.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..facts import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
 from ..kube import Cluster, ExecResult
 from .link_status import agent_statuses, kvstoremesh_statuses, link_from_status
 from .metrics import PeerMetrics, parse_metrics
+from .new_connections import try_connections
 from .pods import AGENT, APISERVER, pod_facts
 from .reads import pods_read
 from .troubleshoot import Hint, parse_troubleshoot
@@ -47,11 +49,14 @@ class _Answer:
     forbidden: bool = False
 
 
-def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str]) -> ReaderFacts:
+def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], *, prove: bool = False) -> ReaderFacts:
     """Ask the readers of ``cluster`` about ``peers`` (inventory name -> Cilium's name).
 
     Pods are listed afresh, so that it may be called again while workloads roll out. Raises nothing: what cannot be asked is a problem in
     the result. Requests: one list, one per pod of clustermesh-apiserver and one per agent, more only while a peer is not ready.
+
+    :param prove: have those that dial the peers open new connections; one request more per pod of clustermesh-apiserver (without
+        kvstoremesh: for a few agents), see ``new_connections``.
     """
     try:
         listed = pods_read(facts.namespace).run(cluster)
@@ -61,8 +66,11 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str]) 
     asked = _sample(agents)
     meshes = _mesh_pods(pod_facts(listed, APISERVER)) if facts.runs_kvstoremesh else ()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        mesh_answers = [pool.submit(_ask_kvstoremesh, cluster, facts.host, pod, peers) for pod in meshes]
-        agent_answers = [pool.submit(_ask_agent, cluster, facts, pod, peers, i < TROUBLESHOOT_AGENTS) for i, pod in enumerate(asked)]
+        mesh_answers = [pool.submit(_ask_kvstoremesh, cluster, facts.host, pod, peers, prove) for pod in meshes]
+        proving = prove and not facts.runs_kvstoremesh
+        agent_answers = [
+            pool.submit(_ask_agent, cluster, facts, pod, peers, i < TROUBLESHOOT_AGENTS, proving) for i, pod in enumerate(asked)
+        ]
         answers = [future.result() for future in (*mesh_answers, *agent_answers)]
     problems = [answer.problem for answer in answers if answer.problem]
     if facts.runs_kvstoremesh and not meshes:
@@ -94,22 +102,24 @@ def _sample(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
     return (*chosen, *(ready[i * len(ready) // room] for i in range(room)))
 
 
-def _ask_kvstoremesh(cluster: Cluster, host: str, pod: PodFacts, peers: Mapping[str, str]) -> _Answer:
+def _ask_kvstoremesh(cluster: Cluster, host: str, pod: PodFacts, peers: Mapping[str, str], prove: bool) -> _Answer:
+    program = (*_KVSTOREMESH, "troubleshoot")
     blanks = [(LinkFacts(cluster=host, peer=peer, reader="kvstoremesh", pod=pod.name, node=pod.node), name) for peer, name in peers.items()]
     metrics = _metrics(cluster, pod)
+    gauged = [(_link_from_metrics(link, metrics.get(name)), name) for link, name in blanks] if metrics is not None else []
     if metrics is not None and all(name in metrics and metrics[name].ready for name in peers.values()):
-        return _Answer(links=tuple(_link_from_metrics(link, metrics.get(name)) for link, name in blanks))
+        return _Answer(links=_proven(cluster, pod, program, gauged) if prove else tuple(link for link, name in gauged))
     try:
         output, source = _kvstoremesh_status(cluster, pod)
         statuses = kvstoremesh_statuses(output)
     except ClusterError as error:
         if metrics is not None:
-            return _Answer(links=tuple(_link_from_metrics(link, metrics.get(name)) for link, name in blanks))
+            return _Answer(links=_proven(cluster, pod, program, gauged) if prove else tuple(link for link, name in gauged))
         return _Answer(problem=f"kvstoremesh in pod {pod.name} cannot be asked: {error.message}", forbidden=isinstance(error, Forbidden))
     if statuses is None:
         return _Answer(problem=f"kvstoremesh in pod {pod.name} answers its status in a form that is not known.")
     links = [(link_from_status(replace(link, source=source), statuses.get(name)), name) for link, name in blanks]
-    return _Answer(links=_with_hints(cluster, pod, (*_KVSTOREMESH, "troubleshoot"), links, _stuck))
+    return _Answer(links=_proven(cluster, pod, program, links) if prove else _with_hints(cluster, pod, program, links, _stuck))
 
 
 def _metrics(cluster: Cluster, pod: PodFacts) -> dict[str, PeerMetrics] | None:
@@ -146,7 +156,7 @@ def _kvstoremesh_status(cluster: Cluster, pod: PodFacts) -> tuple[str, str]:
             raise error from None
 
 
-def _ask_agent(cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapping[str, str], troubleshoot: bool) -> _Answer:
+def _ask_agent(cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapping[str, str], troubleshoot: bool, prove: bool) -> _Answer:
     container, *command = _AGENT
     where = f"The agent in pod {pod.name} on node {pod.node}"
     try:
@@ -161,9 +171,30 @@ def _ask_agent(cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapp
         links.append((link_from_status(blank, statuses.get(name)), name))
     if not troubleshoot:
         return _Answer(links=tuple(link for link, name in links))
+    program = (*_AGENT, "troubleshoot", "clustermesh")
+    if prove:
+        return _Answer(links=_proven(cluster, pod, program, links))
     # Behind kvstoremesh an agent that is connected waits for kvstoremesh, which is asked itself.
     doubtful = _unconnected if facts.runs_kvstoremesh else _stuck
-    return _Answer(links=_with_hints(cluster, pod, (*_AGENT, "troubleshoot", "clustermesh"), links, doubtful))
+    return _Answer(links=_with_hints(cluster, pod, program, links, doubtful))
+
+
+def _proven(cluster: Cluster, pod: PodFacts, program: Sequence[str], links: Sequence[tuple[LinkFacts, str]]) -> tuple[LinkFacts, ...]:
+    """The links with what a new connection to each peer came to. A peer that the reader does not list is not tried."""
+    names = [name for link, name in links if link.known and _CLUSTER_NAME.fullmatch(name)]
+    hints, why = try_connections(cluster, pod.name, program, names) if names else ({}, "")
+    return tuple(_judged(link, hints.get(name), why) if name in names else link for link, name in links)
+
+
+def _judged(link: LinkFacts, hint: Hint | None, why: str) -> LinkFacts:
+    if hint is None:
+        return replace(link, proof="unknown", proof_note=why)
+    if hint.connected:
+        return replace(link, proof="proven")
+    if not hint.error:
+        return replace(link, proof="unknown", proof_note="the words in which troubleshoot speaks of it are not known")
+    still = f"{link.reader} still says ready; a new connection fails: " if link.ready else ""
+    return replace(link, proof="refuted", stage_hint=hint.stage, error=still + hint.error)
 
 
 def _unconnected(link: LinkFacts) -> bool:

@@ -4,21 +4,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from typing import Any
 
 from ..facts import NodeFacts
-from .objects import items, text, texts
+from .objects import items, mapping, text, texts
 
 
 def node_facts(nodes: Iterable[Any], cilium_nodes: Iterable[Any]) -> tuple[NodeFacts, ...]:
     """One entry per Node, sorted by name. A CiliumNode without a Node (external, or being removed) is left out."""
-    allocated = {text(c, "metadata", "name"): _allocated(c) for c in cilium_nodes}
-    found = [_node(n, allocated.get(text(n, "metadata", "name"), ())) for n in nodes]
+    by_name = {text(c, "metadata", "name"): c for c in cilium_nodes}
+    found = [_node(n, by_name.get(text(n, "metadata", "name"))) for n in nodes]
     return tuple(sorted(found, key=lambda n: n.name))
 
 
-def _node(node: Any, allocated: tuple[str, ...]) -> NodeFacts:
+def _node(node: Any, cilium_node: Any) -> NodeFacts:
     addresses = items(node, "status", "addresses")
     one = text(node, "spec", "podCIDR")
     return NodeFacts(
@@ -27,12 +28,34 @@ def _node(node: Any, allocated: tuple[str, ...]) -> NodeFacts:
         internal_ips=tuple(text(a, "address") for a in addresses if text(a, "type") == "InternalIP"),
         external_ips=tuple(text(a, "address") for a in addresses if text(a, "type") == "ExternalIP"),
         pod_cidrs=texts(node, "spec", "podCIDRs") or ((one,) if one else ()),
-        allocated_cidrs=allocated,
+        allocated_cidrs=_allocated(cilium_node),
+        mesh_ips=_addresses(cilium_node, "InternalIP"),
+        router_ips=_addresses(cilium_node, "CiliumInternalIP"),
+        os_image=text(node, "status", "nodeInfo", "osImage"),
     )
 
 
 def _allocated(cilium_node: Any) -> tuple[str, ...]:
-    """cluster-pool and kubernetes IPAM write ``podCIDRs``; multi-pool writes ``pools.allocated[].cidrs``."""
+    """cluster-pool and kubernetes IPAM write ``podCIDRs``, multi-pool writes ``pools.allocated[].cidrs``.
+
+    ENI, Azure and Alibaba Cloud list single addresses in ``pool``; neighbours are put together, since a node has dozens of them.
+    """
     pools = items(cilium_node, "spec", "ipam", "pools", "allocated")
     found = [*texts(cilium_node, "spec", "ipam", "podCIDRs"), *(cidr for pool in pools for cidr in texts(pool, "cidrs"))]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys([*found, *_together(mapping(cilium_node, "spec", "ipam", "pool"))]))
+
+
+def _together(addresses: Iterable[str]) -> Iterator[str]:
+    networks: dict[int, list[Any]] = {4: [], 6: []}
+    for address in addresses:
+        try:
+            network: IPv4Network | IPv6Network = ip_network(address)
+        except ValueError:
+            continue
+        networks[network.version].append(network)
+    for same in networks.values():
+        yield from map(str, collapse_addresses(same))
+
+
+def _addresses(cilium_node: Any, kind: str) -> tuple[str, ...]:
+    return tuple(text(a, "ip") for a in items(cilium_node, "spec", "addresses") if text(a, "type") == kind and text(a, "ip"))

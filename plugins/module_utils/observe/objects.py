@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -39,6 +40,15 @@ def texts(value: Any, *keys: str) -> tuple[str, ...]:
     """The strings of the list at ``value[key]…``."""
     found = mapping(value, *keys[:-1]).get(keys[-1])
     return tuple(item for item in found if isinstance(item, str)) if isinstance(found, list) else ()
+
+
+def time_of(value: str) -> datetime | None:
+    """A time of the API (RFC 3339), aware UTC; None when it is none."""
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return found.astimezone(UTC) if found.tzinfo else None
 
 
 def labels_of(value: Any) -> dict[str, str]:

@@ -10,9 +10,50 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from ..facts import WriterFacts
 from .objects import items, mapping, text
+
+_WRITTEN: Final = {
+    "clustermesh": "Secret cilium-clustermesh",
+    "kvstoremesh": "Secret cilium-kvstoremesh",
+    "users": "ConfigMap clustermesh-remote-users",
+    "apiserver": "Deployment clustermesh-apiserver",
+    "agent": "DaemonSet cilium",
+}
+"""Objects in which this collection writes next to others, by the name of their read: their entries are kept whole."""
+
+_READ: Final = {
+    "config": "ConfigMap cilium-config",
+    "service": "Service clustermesh-apiserver",
+    "server_cert": "Secret clustermesh-apiserver-server-cert",
+    "remote_cert": "Secret clustermesh-apiserver-remote-cert",
+}
+"""Objects of the installation whose writers tell when it was last upgraded."""
+
+
+def all_writers(found: Mapping[str, Any]) -> dict[str, tuple[WriterFacts, ...]]:
+    """``found``: the answers by the names of ``reads.other_reads``."""
+    return {
+        title: entries
+        for names, whole in ((_WRITTEN, True), (_READ, False))
+        for name, title in names.items()
+        if (entries := writers(found.get(name), whole=whole))
+    }
+
+
+def writers(value: Any, *, whole: bool = False) -> tuple[WriterFacts, ...]:
+    """Entries of managedFields. ``whole``: with the entries themselves; an edit has to send back those of subresources as well."""
+    return tuple(
+        WriterFacts(
+            manager=text(entry, "manager"),
+            operation=text(entry, "operation"),
+            time=text(entry, "time"),
+            entry=json.dumps(entry, separators=(",", ":")) if whole else "",
+        )
+        for entry in items(value, "metadata", "managedFields")
+    )
 
 
 def managers(value: Any) -> tuple[str, ...]:

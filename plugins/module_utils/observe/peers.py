@@ -5,21 +5,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from ..certificates import CertificateProblem, key_matches, parse
 from ..facts import CertificateFacts, PeerSecretFacts, SecretKeyFacts
-from ..libraries import optional
 from ..redact import digest
 from ..secrets import SecretStore
+from ..yaml_text import load_yaml
 from .objects import annotations_of, labels_of, secret_values, text
 from .ownership import managers, owners_of_fields
-
-if TYPE_CHECKING:
-    import yaml
-else:
-    yaml = optional("yaml")
 
 CERTIFICATE = ".etcd-client.crt"
 AUTHORITY = ".etcd-client-ca.crt"
@@ -82,8 +77,8 @@ def _config(content: bytes) -> str | None:
         return None
     try:
         config = content.decode()
-        parsed = yaml.safe_load(config)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        parsed = load_yaml(config)
+    except ValueError:
         return None
     if not isinstance(parsed, dict) or any(str(k).lower() in ("username", "password") for k in parsed):
         return None  # the etcd client's keys are read through encoding/json, which ignores case

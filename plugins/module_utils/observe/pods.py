@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..facts import PodFacts
-from .objects import items, labels_of, mapping, text
+from .objects import items, labels_of, mapping, text, time_of
 
 AGENT = "cilium"
 APISERVER = "clustermesh-apiserver"
@@ -28,6 +28,7 @@ def _pod(pod: Any) -> PodFacts:
         phase=text(pod, "status", "phase"),
         containers=tuple(text(c, "name") for c in items(pod, "spec", "containers")),
         waiting=_waiting(pod),
+        started=time_of(text(pod, "status", "startTime")),
     )
 
 

@@ -1,19 +1,31 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of one observation: 17, whatever the size of the mesh (lists of more than 500 objects take a request per page).
+"""The requests of one observation, the same number whatever the size of the mesh (lists of more than 500 objects: one per page).
 
-Only what is named is read; Secrets are never listed. RBAC wanted: ``get`` on namespaces kube-system, on the named configmaps, secrets,
-services, deployments and daemonsets of Cilium's namespace; ``list`` on nodes, ciliumnodes and that namespace's pods.
+    1 namespace · 1 /version · 2 ConfigMaps (cilium-config, clustermesh-remote-users) · 7 Secrets (cilium-ca, four of TLS, two of peers)
+    1 DaemonSet · 1 Deployment · 1 Service · 3 lists (nodes, ciliumnodes, pods) · 1 list of Cilium's Deployments           18 in all
+    1 ConfigMap with the leases of the mesh, when it is asked for                                                          19
+    1 more for each of: IPsec is on (its Secret), ipam is multi-pool (list of pools), tls.caBundle is on (its object)
+
+Only what is named is read; Secrets are never listed. RBAC wanted: ``get`` on Cilium's namespace, on the named configmaps, secrets,
+services, deployments and daemonsets of Cilium's namespace; ``list`` on nodes, ciliumnodes, and that namespace's pods and deployments.
+What a mesh can be made without is marked ``optional``: where RBAC forbids it, the facts say so (``ClusterFacts.unread``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ..kube import Cluster
+from . import bundle, ipsec
+from .config import config_data
+from .objects import text
 
 POD_LABELS: Final = "k8s-app in (cilium,clustermesh-apiserver)"  # labels of the charts' selectors; the cilium CLI uses the same
+
+PART_LABELS: Final = "app.kubernetes.io/part-of=cilium"  # of the operator, Hubble Relay and Hubble UI in the charts since 1.13
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,15 +35,16 @@ class Read:
     path: str
     many: bool = False
     label_selector: str = ""
+    optional: bool = False
 
     def run(self, cluster: Cluster) -> Any:
         """The object (None: absent), or the list of objects."""
         return cluster.list(self.path, label_selector=self.label_selector) if self.many else cluster.get(self.path)
 
 
-def first_read() -> Read:
-    """Asked alone, so that a cluster that cannot be reached costs one timeout. Its uid tells clusters apart."""
-    return Read(path="/api/v1/namespaces/kube-system")
+def first_read(namespace: str) -> Read:
+    """Asked alone, so that a cluster that cannot be reached costs one timeout. Its uid tells installations of Cilium apart."""
+    return Read(path=f"/api/v1/namespaces/{namespace}")
 
 
 def pods_read(namespace: str) -> Read:
@@ -39,18 +52,22 @@ def pods_read(namespace: str) -> Read:
     return Read(path=f"/api/v1/namespaces/{namespace}/pods", many=True, label_selector=POD_LABELS)
 
 
-def other_reads(namespace: str) -> dict[str, Read]:
-    """Everything else, by the name that ``assemble`` knows it by; one cluster's are asked at the same time."""
+def other_reads(namespace: str, registry: str = "") -> dict[str, Read]:
+    """Everything else, by the name that ``assemble`` knows it by; one cluster's are asked at the same time.
+
+    ``registry``: name of the ConfigMap with the leases; "" reads none.
+    """
     core = f"/api/v1/namespaces/{namespace}"
     apps = f"/apis/apps/v1/namespaces/{namespace}"
     return {
-        "version": Read(path="/version"),
+        "version": Read(path="/version", optional=True),
         "config": Read(path=f"{core}/configmaps/cilium-config"),
         "agent": Read(path=f"{apps}/daemonsets/cilium"),
         "apiserver": Read(path=f"{apps}/deployments/clustermesh-apiserver"),
         "service": Read(path=f"{core}/services/clustermesh-apiserver"),
         "users": Read(path=f"{core}/configmaps/clustermesh-remote-users"),
-        "ca": Read(path=f"{core}/secrets/cilium-ca"),
+        **({"registry": Read(path=f"{core}/configmaps/{registry}")} if registry else {}),
+        "ca": Read(path=f"{core}/secrets/cilium-ca", optional=True),
         "server_cert": Read(path=f"{core}/secrets/clustermesh-apiserver-server-cert"),
         "remote_cert": Read(path=f"{core}/secrets/clustermesh-apiserver-remote-cert"),
         "local_cert": Read(path=f"{core}/secrets/clustermesh-apiserver-local-cert"),
@@ -60,4 +77,25 @@ def other_reads(namespace: str) -> dict[str, Read]:
         "nodes": Read(path="/api/v1/nodes", many=True),
         "cilium_nodes": Read(path="/apis/cilium.io/v2/ciliumnodes", many=True),
         "pods": pods_read(namespace),
+        "parts": Read(path=f"{apps}/deployments", many=True, label_selector=PART_LABELS, optional=True),
     }
+
+
+def further_reads(namespace: str, found: Mapping[str, Any]) -> dict[str, Read]:
+    """What the answers to the others call for; asked after them. None of it in most clusters."""
+    core = f"/api/v1/namespaces/{namespace}"
+    config = config_data(found["config"]) or {}
+    reads: dict[str, Read] = {}
+    if ipsec.wanted(config):
+        reads["ipsec"] = Read(path=f"{core}/secrets/{ipsec.secret_name(found['agent'])}", optional=True)
+    if config.get("ipam") == "multi-pool":
+        reads["pod_pools"] = Read(path="/apis/cilium.io/v2alpha1/ciliumpodippools", many=True, optional=True)
+    ref = bundle.bundle_of(found)
+    if ref is not None:
+        reads["ca_bundle"] = Read(path=f"{core}/{'secrets' if ref.kind == 'Secret' else 'configmaps'}/{ref.name}", optional=True)
+    return reads
+
+
+def deployment_named(found: Mapping[str, Any], name: str) -> Any:
+    """One of Cilium's Deployments; None when it is not there, or not to be seen."""
+    return next((d for d in found.get("parts") or () if text(d, "metadata", "name") == name), None)

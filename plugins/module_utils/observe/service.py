@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..facts import ServiceFacts
-from .objects import annotations_of, items, labels_of, number, text
+from .objects import annotations_of, items, labels_of, mapping, number, text, texts
+from .ownership import owners_of_fields
 
 
 def service_facts(value: Any) -> ServiceFacts | None:
@@ -27,4 +28,11 @@ def service_facts(value: Any) -> ServiceFacts | None:
         ingress_hostnames=tuple(text(i, "hostname") for i in ingress if text(i, "hostname")),
         labels=labels_of(value),
         annotations=annotations_of(value),
+        selector={k: v for k, v in mapping(value, "spec", "selector").items() if isinstance(v, str)},
+        external_traffic_policy=text(value, "spec", "externalTrafficPolicy"),
+        session_affinity=text(value, "spec", "sessionAffinity") or "None",
+        uid=text(value, "metadata", "uid"),
+        cluster_ips=texts(value, "spec", "clusterIPs"),
+        ip_families=texts(value, "spec", "ipFamilies"),
+        annotation_managers=owners_of_fields(value, "metadata", "annotations"),
     )

@@ -10,6 +10,7 @@ pkg/kvstore/etcd_debug.go and cilium-dbg/cmd/troubleshoot_clustermesh.go; a phra
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +30,8 @@ _PHRASES: Final = (
     ("Cannot establish TCP connection", "dialling"),
     ("Cannot establish TLS connection", "tls"),
     ("TLS client authentication failed", "tls"),
+    ("Failed to establish connection", "dialling"),  # of the etcd client, when the steps before it went well
+    ("Failed to create etcd client", "dialling"),
     ("Failed to retrieve key from etcd", "authorisation"),
 )
 _ORDER: Final = ("", "secret_not_projected", "dialling", "tls", "authorisation")
@@ -36,21 +39,41 @@ _ORDER: Final = ("", "secret_not_projected", "dialling", "tls", "authorisation")
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """The step that failed (a stage's name in ``status``), and the reader's sentence about it. Both "" when nothing is proven."""
+    """The step that failed (a stage's name in ``status``), and the reader's sentence about it. Both "" when nothing is proven.
+
+    ``connected``: a new connection stood, and the peer's heartbeat could be read.
+    """
 
     stage: str = ""
     error: str = ""
+    connected: bool = False
 
 
-def parse_troubleshoot(output: str) -> dict[str, Hint]:
-    """By the peer's Cilium name. A peer that was reached in the meantime has an empty hint."""
+def parse_troubleshoot(output: str, *, ended: bool = True) -> dict[str, Hint]:
+    """By the peer's Cilium name. A peer that was reached in the meantime has an empty hint.
+
+    :param ended: False when time ran out before the command was through: what it says of its last peer may then be half of it.
+    """
     parts = _CLUSTER.split(output[: 1024 * 1024])
-    return {name: _hint(section) for name, section in zip(parts[1::2], parts[2::2], strict=True)}
+    found = {name: _hint(section) for name, section in zip(parts[1::2], parts[2::2], strict=True)}
+    if not ended and found and not found[parts[-2]].connected:
+        del found[parts[-2]]
+    return found
+
+
+def in_order(output: str, names: Iterable[str]) -> bool:
+    """Are the peers in the output those that were asked for, each once, in the program's order (sorted), with none left out?
+
+    The program repeats what a peer's server says of itself (the names of the CAs that it accepts) with line ends and all. A peer could so
+    write what looks like the section of another; it cannot take that other's own section away.
+    """
+    found = _CLUSTER.findall(output[: 1024 * 1024])
+    return found == sorted(names)[: len(found)]
 
 
 def _hint(section: str) -> Hint:
     if _CONNECTED in section:
-        return Hint()
+        return Hint(connected=True)
     hints = [Hint(stage=_stage(sentence), error=one_line(sentence)) for sentence in _FAILED.findall(section)]
     return max(hints, key=lambda hint: _ORDER.index(hint.stage), default=Hint())
 

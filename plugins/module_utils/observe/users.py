@@ -4,17 +4,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..facts import RemoteUsersFacts
-from ..libraries import optional
+from ..yaml_text import NotYaml, load_yaml
 from .objects import annotations_of, labels_of, mapping, text
 from .ownership import managers
-
-if TYPE_CHECKING:
-    import yaml
-else:
-    yaml = optional("yaml")
 
 LIMIT = 256 * 1024  # characters; 511 users have some 25,000
 
@@ -46,8 +41,8 @@ def parse_users(content: str) -> tuple[dict[str, str], str]:
     if len(content) > LIMIT:
         return {}, "users.yaml is too long"
     try:
-        document = yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError, RecursionError):
+        document = load_yaml(content)
+    except NotYaml:
         return {}, "users.yaml is not YAML"
     if document is None:
         return {}, ""

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""DaemonSet ``cilium`` and Deployment ``clustermesh-apiserver``."""
+"""DaemonSet ``cilium`` and the Deployments of Cilium."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from ..facts import HostAlias, WorkloadFacts
 from .objects import annotations_of, items, labels_of, mapping, number, text, texts
 from .ownership import owners_of_items
+from .volumes import owner_kinds, volumes_of
 
 
 def workload_facts(value: Any, kind: str) -> WorkloadFacts | None:
@@ -29,6 +30,12 @@ def workload_facts(value: Any, kind: str) -> WorkloadFacts | None:
         host_aliases=_host_aliases(value, pod),
         labels=labels_of(value),
         annotations=annotations_of(value),
+        uid=text(value, "metadata", "uid"),
+        resource_version=text(value, "metadata", "resourceVersion"),
+        pod_labels=labels_of(mapping(value, "spec", "template")),
+        pod_annotations=annotations_of(mapping(value, "spec", "template")),
+        volumes=volumes_of(value),
+        owner_kinds=owner_kinds(value),
         **_pod_counts(value, kind),
     )
 

@@ -127,6 +127,10 @@ def cluster_objects(authority: Made | None = None) -> dict[str, Any]:
             "status": {"observedGeneration": 1, "desiredNumberScheduled": 2, "numberReady": 2, "updatedNumberScheduled": 2},
         },
         f"{apps}/deployments/clustermesh-apiserver": deployment(),
+        f"{apps}/deployments": [
+            {"metadata": {"name": name, **HELM}, "spec": {"replicas": 1}, "status": {"readyReplicas": 1}}
+            for name in ("cilium-operator", "clustermesh-apiserver", "hubble-relay")
+        ],
         "/api/v1/nodes": [node("n2", "10.9.0.2"), node("n1", "10.9.0.1", podCIDRs=["10.244.0.0/24"])],
         "/apis/cilium.io/v2/ciliumnodes": [{"metadata": {"name": "n1"}, "spec": {"ipam": {"podCIDRs": ["10.0.0.0/24"]}}}],
     }

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.state import MARK, Roll, Stage, write_roll
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import all_codes, run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
     CaSecretFacts,
@@ -23,11 +24,16 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts impo
     HostAlias,
     NodeFacts,
     PodFacts,
+    ProbeResult,
     RemoteUsersFacts,
     ServiceFacts,
     TlsSecretFacts,
+    WriterFacts,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext, Finding, Scope, registered
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ownership import peers_annotation, write_peers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_elb import ELB_AUTOCREATE, ELB_ID
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.topology import Mode, Topology
 from tests.collection_path import CHECKOUT
 from tests.testing.facts_builders import (
     HELM_ANNOTATIONS,
@@ -38,14 +44,18 @@ from tests.testing.facts_builders import (
     certificate,
     cluster_facts,
     context_of,
+    failure,
     key_facts,
     mesh_of,
     peer_secret,
 )
+from tests.unit.engine.catalogue_dead_peers import DEAD_PEERS
+from tests.unit.engine.catalogue_leases import LEASES
+from tests.unit.engine.catalogue_verify import MORE, VERIFY
 
 T = TypeVar("T")
 
-C2 = cluster_facts("c2")
+C1, C2, C3 = (cluster_facts(f"c{n}") for n in (1, 2, 3))
 OLD, NEW = "1.18.11", "1.20.0"
 
 
@@ -55,6 +65,12 @@ def with_config(host: str = "c1", version: str = OLD, **keys: str | None) -> Clu
 
 def pair(c1: ClusterFacts, c2: ClusterFacts = C2) -> CheckContext:
     return context_of(c1, c2)
+
+
+def remembering(peer: str) -> ClusterFacts:
+    """c1, in which the mesh wrote this peer."""
+    annotations = {peers_annotation(mesh_of().binding): write_peers({peer: peer})}
+    return replace(C1, kvstoremesh=peer_secret("cilium-kvstoremesh", annotations=annotations))
 
 
 def both(**keys: str) -> CheckContext:
@@ -121,6 +137,36 @@ def other_service(facts: ClusterFacts, service: ServiceFacts | None, override: s
     return replace(facts, service=service, endpoint_override=override)
 
 
+def balancer(host: str, *, elb_id: str = "", **service: Any) -> ClusterFacts:
+    """A Service of type LoadBalancer, without an address unless one is given."""
+    return replace(cluster_facts(host), service=ServiceFacts(type="LoadBalancer", cluster_ip="10.96.1.10", **service), elb_id=elb_id)
+
+
+def uses(peer: str, ip: str) -> ClusterFacts:
+    """c1 of Cilium 1.18, which reaches a peer already."""
+    config = f"endpoints:\n- https://{peer}.mesh.cilium.io:2379\n"
+    alias_of_peer = HostAlias(ip=ip, hostnames=(f"{peer}.mesh.cilium.io",), managers=(OURS,))
+    entry = {peer: key_facts(config, managers=(OURS,), config=config)}
+    apiserver = apiserver_workload(OLD, users=False, aliases=[alias_of_peer])
+    return replace(cluster_facts("c1"), apiserver=apiserver, kvstoremesh=peer_secret("cilium-kvstoremesh", entry))
+
+
+def fingerprint_of(host: str) -> str:
+    found = cluster_facts(host).server_cert.certificate
+    assert found is not None
+    return found.fingerprint
+
+
+def probed(outcome: str, **values: Any) -> CheckContext:
+    result = ProbeResult(cluster="c1", address="192.0.2.1", port=2379, hostname="c1.mesh.cilium.io", outcome=outcome, **values)
+    return replace(pair(cluster_facts("c1")), probes=(result,))
+
+
+def renewed(context: CheckContext) -> CheckContext:
+    fresh = leaf("server_cert", not_before=NOW - timedelta(minutes=3))
+    return replace(context, facts={**context.facts, "c1": fresh})
+
+
 def without_ca_key(host: str) -> ClusterFacts:
     facts = cluster_facts(host)
     return replace(facts, ca=replace(facts.ca, has_key=False, key_matches=None))
@@ -140,6 +186,17 @@ def peer_key(*managers: str, secret: str = "kvstoremesh", key: str = "c2") -> Cl
     entry = {key: key_facts("endpoints: []", managers=managers)}
     overrides: dict[str, Any] = {secret: peer_secret(f"cilium-{secret}", entry)}
     return replace(cluster_facts("c1"), **overrides)
+
+
+def drifted(*managers: str, reverted_by: str = "") -> ClusterFacts:
+    """c1, into which this binding wrote the peer c2: gone since, without managers, else theirs with another value."""
+    entry = {"c2": key_facts("endpoints: []", managers=managers)} if managers else {}
+    noted = {f"peers.{OURS}": '{"c2": "c2"}'}
+    writers: tuple[WriterFacts, ...] = (WriterFacts(manager=OURS, operation="Apply", time="2026-09-01T11:00:00Z"),)
+    if reverted_by:
+        writers = (*writers, WriterFacts(manager=reverted_by, operation="Apply", time="2026-09-01T11:30:00Z"))
+    secret = peer_secret("cilium-kvstoremesh", entry, annotations=noted)
+    return replace(cluster_facts("c1"), kvstoremesh=secret, writers={"Secret cilium-kvstoremesh": writers})
 
 
 def unread_secret() -> ClusterFacts:
@@ -162,6 +219,7 @@ def with_binding(c1: ClusterFacts, **binding: Any) -> CheckContext:
 
 
 OURS = mesh_of("c1", "c2").binding.manager
+ELB, OTHER_ELB = "41fae315-2964-49c4-afde-bc6d358cd031", "c582b56c-2b4e-4c83-9d9e-29e12893c6f6"
 NOT_INSTALLED = replace(cluster_facts("c1"), config=None, agent=None, apiserver=None, service=None)
 MESH_OFF = cluster_facts(
     "c1", apiserver=None, service=None, server_cert=missing("server"), admin_cert=missing("admin"), remote_cert=missing("remote")
@@ -321,6 +379,13 @@ TRUST: Table = {
         ],
         [lambda: pair(replace(cluster_facts("c1"), ca=CaSecretFacts()))],
     ),
+    "CM-CA-07": (
+        [
+            lambda: pair(changed("ca", annotations={MARK: write_roll(Roll(stage=Stage.TRUST, owner="0" * 12, old="old", new="new"))})),
+            lambda: pair(changed("ca", annotations={MARK: "{"})),
+        ],
+        [lambda: pair(changed("ca", annotations={"someone.example/note": "x"}))],
+    ),
 }
 
 ENDPOINTS: Table = {
@@ -365,6 +430,88 @@ ENDPOINTS: Table = {
             lambda: pair(node_port("c1", 32379, kube_proxy="false"), node_port("c2", 32379, kube_proxy="false")),
             lambda: pair(node_port("c1", 32379), cluster_facts("c2", endpoint_override="192.0.2.9:32379")),
         ],
+    ),
+    "CM-EP-06": (
+        [
+            lambda: pair(cluster_facts("c1"), cluster_facts("c2", endpoint_override="[2001:db8::2]:2379")),
+            lambda: pair(with_config(enable_ipv4="false", enable_ipv6="true"), C2),
+            lambda: pair(cluster_facts("c1", kvstoremesh=False), cluster_facts("c2", endpoint_override="2001:db8::2")),
+        ],
+        [
+            lambda: pair(with_config(enable_ipv6="true"), cluster_facts("c2", endpoint_override="[2001:db8::2]:2379")),
+            lambda: pair(cluster_facts("c1"), balancer("c2", ingress_ips=("192.0.2.2", "2001:db8::2"))),
+            lambda: pair(with_config(enable_ipv4="false", enable_ipv6="true"), cluster_facts("c2", endpoint_override="c2.mesh.cilium.io")),
+        ],
+    ),
+    "CM-EP-07": (
+        [
+            lambda: pair(uses("c2", "192.0.2.2"), balancer("c2", ingress_hostnames=("lb.example.com",))),
+            lambda: pair(uses("c2", "192.0.2.2"), cluster_facts("c2", endpoint_override="lb.example.com:2379")),
+        ],
+        [
+            lambda: pair(uses("c2", "192.0.2.2"), C2),
+            lambda: replace(
+                pair(uses("c2", "192.0.2.2"), balancer("c2", ingress_hostnames=("lb.example.com",))),
+                resolved={"lb.example.com": ("192.0.2.9",)},
+            ),
+            lambda: pair(uses("c2", "192.0.2.2"), balancer("c2", elb_id=ELB)),
+        ],
+    ),
+    "CM-ELB-01": (
+        [
+            lambda: pair(balancer("c1", elb_id=ELB, annotations={ELB_ID: OTHER_ELB})),
+            lambda: pair(balancer("c1", elb_id=ELB, annotations={ELB_ID: OTHER_ELB}, annotation_managers={ELB_ID: ("cloud",)})),
+            lambda: pair(balancer("c1", elb_id=ELB, annotations={ELB_ID: OTHER_ELB}, annotation_managers={ELB_ID: (OURS, "cloud")})),
+            lambda: pair(balancer("c1", elb_id=ELB, annotations={ELB_AUTOCREATE: "{}"}, annotation_managers={ELB_AUTOCREATE: ("helm",)})),
+        ],
+        [
+            lambda: pair(balancer("c1", elb_id=ELB, annotations={ELB_ID: ELB}, annotation_managers={ELB_ID: ("helm",)})),
+            lambda: pair(balancer("c1", elb_id=ELB, annotations={ELB_ID: OTHER_ELB}, annotation_managers={ELB_ID: (OURS,)})),
+            lambda: pair(balancer("c1", annotations={ELB_ID: OTHER_ELB})),
+            lambda: pair(balancer("c1", elb_id=ELB)),
+        ],
+    ),
+    "CM-ELB-02": (
+        each(lambda kind: pair(cluster_facts("c1", service=kind, elb_id=ELB)), ("NodePort", "ClusterIP")),
+        [lambda: pair(balancer("c1", elb_id=ELB)), lambda: pair(cluster_facts("c1", service="NodePort"))],
+    ),
+    "CM-ELB-03": (
+        [lambda: pair(balancer("c1", elb_id=ELB)), lambda: pair(uses("c2", "192.0.2.2"), balancer("c2", elb_id=ELB))],
+        [
+            lambda: pair(balancer("c1")),
+            lambda: pair(balancer("c1", elb_id=ELB, ingress_ips=("192.0.2.1",))),
+            lambda: pair(replace(balancer("c1", elb_id=ELB), endpoint_override="192.0.2.1:2379")),
+        ],
+    ),
+}
+
+PROBES: Table = {
+    "CM-PROBE-01": (
+        [
+            lambda: probed("refuted", error="Hostname mismatch"),
+            lambda: probed("refuted", fingerprint=fingerprint_of("c2"), error="x\n\x1b[0m"),
+        ],
+        [
+            lambda: probed("proven", verified=True),
+            lambda: probed("unreachable"),
+            lambda: probed("refuted", verified=True, fingerprint="ff"),
+        ],
+    ),
+    "CM-PROBE-02": (
+        [
+            lambda: probed("refuted", verified=True, fingerprint="ff"),
+            lambda: probed("refuted", verified=True, fingerprint=fingerprint_of("c2")),
+            lambda: renewed(probed("refuted", verified=True, fingerprint=fingerprint_of("c2"))),
+        ],
+        [lambda: probed("refuted"), lambda: renewed(probed("refuted", verified=True, fingerprint="ff"))],
+    ),
+    "CM-PROBE-03": (
+        [lambda: probed("unreachable", error="the connection is refused")],
+        [lambda: probed("proven"), lambda: probed("refuted")],
+    ),
+    "CM-PROBE-04": (
+        [lambda: renewed(probed("refuted", verified=True, fingerprint="ff"))],
+        [lambda: probed("refuted", verified=True, fingerprint="ff"), lambda: renewed(probed("refuted"))],
     ),
 }
 
@@ -429,7 +576,7 @@ NETWORK: Table = {
     ),
     "CM-NET-03": (
         [lambda: pair(with_config(enable_ipv6="true")), lambda: pair(with_config(enable_ipv4="false"))],
-        [lambda: pair(with_config(enable_ipv4=None, enable_ipv6=None))],
+        [lambda: pair(with_config(enable_ipv4=None)), lambda: pair(with_config(enable_ipv6=None), with_config("c2", enable_ipv6="true"))],
     ),
     "CM-NET-04": (
         [lambda: pair(native("c1", "10.1.0.0/16"), native("c2", "10.0.0.0/8"))],
@@ -510,13 +657,22 @@ OWNERSHIP: Table = {
         ],
     ),
     "CM-OWN-04": ([lambda: pair(helm_secrets(keep=True))], [lambda: pair(helm_secrets(keep=False))]),
+    "CM-DRIFT-01": ([lambda: pair(drifted())], [lambda: pair(drifted(OURS)), lambda: pair(drifted(reverted_by="argocd-controller"))]),
+    "CM-DRIFT-02": (
+        [lambda: pair(drifted("kubectl-edit")), lambda: pair(drifted("kustomize-controller"))],
+        [lambda: pair(drifted(OURS)), lambda: pair(peer_key("kubectl-edit"))],
+    ),
+    "CM-DRIFT-03": (
+        [lambda: pair(drifted("argocd-controller", reverted_by="argocd-controller")), lambda: pair(drifted(reverted_by="helm-controller"))],
+        [lambda: pair(drifted("kubectl-edit")), lambda: pair(drifted())],
+    ),
     "CM-OWN-05": (
         [lambda: pair(tracked_by_argo())],
         [lambda: pair(peer_key("argocd-controller", key="c9"))],
     ),
 }
 
-CATALOGUE: Table = IDENTITY | INSTALLATION | CERTIFICATES | TRUST | ENDPOINTS | NETWORK | VERSIONS | OWNERSHIP
+CATALOGUE: Table = IDENTITY | INSTALLATION | CERTIFICATES | TRUST | ENDPOINTS | PROBES | NETWORK | VERSIONS | OWNERSHIP
 CATALOGUE |= {
     "CM-CFG-01": (
         [
@@ -540,11 +696,29 @@ CATALOGUE |= {
         ],
         [lambda: with_binding(cluster_facts("c1"), service_type="LoadBalancer", enable_kvstoremesh=True, hubble_enabled=False)],
     ),
-    "CM-CFG-03": (
-        [lambda: with_binding(cluster_facts("c1"), hubble_ui=True)],
-        [lambda: with_binding(cluster_facts("c1"), hubble_ui=False)],
+    "CM-TOPO-01": (
+        [lambda: context_of(C1, C2, mesh=mesh_of("c1", "c2", "c3", topology=Topology(mode=Mode.PAIRS, pairs=(("c2", "c3"),))))],
+        [lambda: pair(C1), lambda: context_of(C1, C2, mesh=mesh_of("c1", "c2", topology=Topology(mode=Mode.HUB_AND_SPOKE, hubs=("c1",))))],
+    ),
+    "CM-TOPO-02": (
+        [lambda: context_of(C1, mesh=mesh_of("c1", "c2"))],
+        [lambda: pair(C1), lambda: context_of(C1, failures=[failure("c2")])],
+    ),
+    "CM-TOPO-03": (
+        [
+            lambda: context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")),
+            lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), left_failures={"c2": failure("c2")}),
+        ],
+        [
+            lambda: pair(remembering("c2")),
+            lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), left={"c2": C2}),
+        ],
     ),
 }
+
+
+CATALOGUE |= VERIFY | DEAD_PEERS | LEASES
+CATALOGUE |= {code: (CATALOGUE[code][0] + more[0], CATALOGUE[code][1] + more[1]) for code, more in MORE.items()}
 
 
 def found(code: str, context: CheckContext) -> list[Finding]:
@@ -566,7 +740,7 @@ def test_a_check_speaks_when_it_must(code: str, case: Callable[[], CheckContext]
         assert finding.fix
         if registered()[code].scope is Scope.PAIR:
             assert {finding.cluster, finding.peer} == {"c1", "c2"}
-        elif code != "CM-CFG-03":
+        else:
             assert finding.cluster in ("c1", "c2")
         text = finding.summary + finding.evidence + finding.fix
         assert all(c.isprintable() or c == "\n" for c in text)

@@ -1,0 +1,177 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Do the clusters encrypt in the same way, and with the same keys?
+
+Sources: Cilium documentation, "WireGuard Transparent Encryption" (Cluster Mesh: no mixed mode), "IPsec Transparent Encryption" (key
+rotation in all clusters of a mesh), "Ztunnel Transparent Encryption" (not with Cluster Mesh).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..facts import ClusterFacts
+from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
+from .cidrs import allocated, holds_all, networks, pools
+from .wording import (
+    config_evidence,
+    enabled,
+    finding,
+    group_finding,
+    grouped,
+    helm,
+    kubectl,
+    lines,
+    listed,
+    members,
+    restart,
+    setting,
+    show,
+    value_groups,
+    where,
+)
+
+_KINDS = {"enable-ipsec": "ipsec", "enable-wireguard": "wireguard"}
+_STRICT = (  # key of 1.15 to 1.18, key since 1.19
+    ("enable-encryption-strict-mode", "enable-encryption-strict-mode-egress"),
+    ("enable-encryption-strict-mode-ingress",),
+)
+
+
+def _encryption(facts: ClusterFacts) -> str:
+    return " and ".join(kind for key, kind in _KINDS.items() if enabled(facts, key)) or "none"
+
+
+@check("CM-ENC-01", "Encryption differs", severity=Severity.BLOCKING, scope=Scope.TIED, acceptable=True, cure=Cure.RESTART)
+def encryption_agrees(context: CheckContext) -> Iterator[Finding]:
+    groups = grouped(members(context), _encryption)
+    if len(groups) < 2:
+        return
+    kind = next((k for k in _KINDS.values() if k in groups), "wireguard")
+    off = [context.facts[host] for value, hosts in groups.items() for host in hosts if value != kind]
+    yield group_finding(
+        "CM-ENC-01",
+        [host for group in groups.values() for host in group],
+        summary="The clusters do not encrypt pod traffic in the same way: traffic between them is dropped or goes unencrypted",
+        evidence=f"cilium-config, {value_groups(groups, 'encryption')}",
+        fix=lines(
+            "Set the same Helm values encryption.enabled and encryption.type in all clusters, for instance:",
+            *dict.fromkeys(helm(facts, "encryption.enabled=true", f"encryption.type={kind}") for facts in off),
+            "A cluster with IPsec also needs the key of the others in Secret cilium-ipsec-keys.",
+        ),
+    )
+
+
+@check("CM-ENC-02", "Node encryption may keep the first connection from coming up", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
+def node_encryption_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Cilium issues 31209 (open) and 29872."""
+    nodes = [key for key in ("encrypt-node", "enable-host-firewall") if enabled(facts, key)]
+    if facts.service is None or facts.service.type != "NodePort" or not enabled(facts, "enable-wireguard") or not nodes:
+        return
+    what = "encrypts between nodes" if "encrypt-node" in nodes else "has a host firewall"
+    yield finding(
+        "CM-ENC-02",
+        cluster=facts.host,
+        summary=f"{facts.host} {what} and is dialled by NodePort: the first connection can wait for a key that only the mesh brings",
+        evidence=f"{config_evidence(facts, 'enable-wireguard', *nodes)}; {where(facts, 'Service', 'clustermesh-apiserver')}: NodePort",
+        fix=helm(facts, "clustermesh.apiserver.service.type=LoadBalancer"),
+    )
+
+
+@check("CM-ENC-03", "IPsec keys differ", severity=Severity.BLOCKING, scope=Scope.TIED, acceptable=True)
+def ipsec_keys_agree(context: CheckContext) -> Iterator[Finding]:
+    """The keys of two nodes are derived from the one in this Secret. Compared by digest; agents use the last line."""
+    readable = [f for f in members(context) if f.ipsec is not None and f.ipsec.keys]
+    groups = grouped(readable, lambda f: list(f.ipsec.keys.items())[-1] if f.ipsec is not None else (0, ""))
+    if len(groups) < 2:
+        return
+    first = readable[0]
+    rows = "; ".join(f"key id {spi}, SHA-256 {digest[:12]}, in {listed(hosts)}" for (spi, digest), hosts in groups.items())
+    yield group_finding(
+        "CM-ENC-03",
+        [host for group in groups.values() for host in group],
+        summary="The clusters encrypt with different IPsec keys, so their nodes drop each other's packets",
+        evidence=f"the last line of Secret {first.namespace}/{first.ipsec.name if first.ipsec else ''}: {rows}",
+        fix=lines(
+            f"Give all clusters the key of one of them, with the same id, for instance that of {first.host}. The agents take a key with "
+            "a new id without a restart, so raise the id by one in all of them (after 15 comes 1):",
+            kubectl(first, "get", "secret", first.ipsec.name if first.ipsec else "", "--output=yaml"),
+            "Accept CM-ENC-03 only while a rotation of the key is under way.",
+        ),
+    )
+
+
+@check("CM-ENC-04", "IPsec keys are missing or cannot be read", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+def ipsec_keys_are_there(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    keys = facts.ipsec
+    if keys is None or (keys.present and not keys.problem):
+        return
+    yield finding(
+        "CM-ENC-04",
+        cluster=facts.host,
+        summary=f"IPsec is on in {facts.host}, and its keys {'cannot be read' if keys.present else 'are missing'}: agents that start "
+        "anew will not come up",
+        evidence=f"{where(facts, 'Secret', keys.name)}: {keys.problem or 'not found'}; {config_evidence(facts, 'enable-ipsec')}",
+        fix="Create the Secret with the key of the other clusters of the mesh: key keys, value "
+        "'ID+ rfc4106(gcm(aes)) KEY-IN-HEX 128' (Cilium documentation, IPsec Transparent Encryption).",
+    )
+
+
+@check("CM-ENC-05", "Ztunnel is on", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
+def ztunnel_is_off(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """The agents refuse to start with both (Cilium documentation, ztunnel, "Known Issues")."""
+    if not enabled(facts, "enable-ztunnel"):
+        return
+    yield finding(
+        "CM-ENC-05",
+        cluster=facts.host,
+        summary=f"Cluster {facts.host} encrypts with ztunnel, which Cilium does not support together with Cluster Mesh",
+        evidence=config_evidence(facts, "enable-ztunnel"),
+        fix=lines(helm(facts, "encryption.type=wireguard"), restart(facts)),
+    )
+
+
+@check("CM-ENC-06", "Node or strict encryption differs", severity=Severity.ADVISORY, scope=Scope.TIED, cure=Cure.RESTART)
+def encryption_details_agree(context: CheckContext) -> Iterator[Finding]:
+    """Each works when it differs (control-plane nodes opt out of node encryption by default), but says less than one may think."""
+    clusters = [f for f in members(context) if _encryption(f) != "none"]
+    rows = (
+        ("encrypt-node", "encryption.nodeEncryption", ("encrypt-node",), "traffic of nodes is encrypted in one direction only"),
+        (_STRICT[0][1], "encryption.strictMode", _STRICT[0], "pods of some clusters may still send unencrypted"),
+        (_STRICT[1][0], "encryption.strictMode.ingress", _STRICT[1], "pods of some clusters may still be reached unencrypted"),
+    )
+    for name, value, keys, meaning in rows:
+        groups = grouped(clusters, lambda f, keys=keys: str(any(enabled(f, key) for key in keys)).lower())  # type: ignore[misc]
+        if len(groups) > 1:
+            yield group_finding(
+                "CM-ENC-06",
+                [host for group in groups.values() for host in group],
+                summary=f"The clusters differ in {name}: {meaning}",
+                evidence=f"cilium-config, {value_groups(groups, name)}",
+                fix=f"Set the same Helm value {value} in all clusters.",
+            )
+
+
+@check("CM-ENC-07", "Strict encryption leaves out a peer's pods", severity=Severity.ADVISORY, scope=Scope.CLUSTER, cure=Cure.RESTART)
+def strict_range_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Strict mode drops unencrypted packets only within its range (Cilium documentation, WireGuard, "Egress traffic")."""
+    text = setting(facts, "encryption-strict-egress-cidr") or setting(facts, "encryption-strict-mode-cidr")
+    if not any(enabled(facts, key) for key in _STRICT[0]) or not text:
+        return
+    own = networks([text])
+    peers = [context.facts[host] for host in context.mesh.peers(facts.host) if host in context.facts]
+    outside = [
+        f"{c.network} of {peer.host}"
+        for peer in peers
+        for c in pools(peer) or allocated(peer)
+        if c.network.version == 4
+        if not holds_all(own, c.network)
+    ]
+    if outside:
+        yield finding(
+            "CM-ENC-07",
+            cluster=facts.host,
+            summary=f"Strict encryption of {facts.host} does not watch over traffic to {listed(outside, 3)}",
+            evidence=f"cilium-config: strict range {show(text)}; pods outside of it: {listed(outside)}",
+            fix=lines(helm(facts, "encryption.strictMode.egress.cidr=A_RANGE_THAT_HOLDS_THE_PODS_OF_ALL_CLUSTERS"), restart(facts)),
+        )

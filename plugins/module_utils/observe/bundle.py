@@ -1,0 +1,63 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The CA bundle of the Helm value tls.caBundle: where it is on, it stands in for the ``ca.crt`` of Cilium's own Secrets."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..ca_sources import AGENTS, KVSTOREMESH, SHOWN, CaSource, ca_source
+from ..certificates import CertificateProblem, describe, load_certificates
+from ..facts import TrustBundleFacts
+from .objects import mapping, secret_values
+from .volumes import volumes_of
+
+
+def bundle_of(found: Mapping[str, Any]) -> CaSource | None:
+    """The bundle that a pod template names in place of a Secret's own ca.crt; None where none does."""
+    return next((source for _other, source in _used(found)), None)
+
+
+def put_in_place(found: Mapping[str, Any], bundle: CaSource, value: Any) -> dict[str, Any]:
+    """The answers with the bundle as ca.crt of those Secrets for which it stands in, as the pods see them."""
+    content = _content(bundle, value)
+    secrets = {secret for secret, used in _used(found) if used == bundle and content}
+    return {name: _with_ca(answer, content) if name in secrets else answer for name, answer in found.items()}
+
+
+def bundle_facts(bundle: CaSource, value: Any) -> TrustBundleFacts:
+    """The bundle itself, or that there is none."""
+    content = _content(bundle, value)
+    problem = f"it has no key {bundle.key}" if value is not None and not content else ""
+    try:
+        certificates = tuple(describe(c) for c in load_certificates(content)) if content else ()
+    except CertificateProblem as error:
+        certificates, problem = (), f"{bundle.key} {error}"
+    return TrustBundleFacts(
+        kind=bundle.kind, name=bundle.name, key=bundle.key, present=value is not None, problem=problem, certificates=certificates
+    )
+
+
+def _used(found: Mapping[str, Any]) -> Iterator[tuple[str, CaSource]]:
+    """(answer whose ca.crt is replaced, bundle). Peers are dialled by kvstoremesh where there is one, else by the agents."""
+    volumes = {name: volumes_of(found.get(name)) for name in ("apiserver", "agent")}
+    dials = KVSTOREMESH if KVSTOREMESH[1] in volumes["apiserver"] else AGENTS
+    for secret, (workload, volume, path) in {**SHOWN, "remote_cert": dials}.items():
+        source = ca_source(volumes[workload], volume, path)
+        if source is not None and source.is_bundle:
+            yield secret, source
+
+
+def _content(bundle: CaSource, value: Any) -> bytes:
+    if bundle.kind == "Secret":
+        return secret_values(value).get(bundle.key, b"")
+    content = mapping(value, "data").get(bundle.key)
+    return content.encode() if isinstance(content, str) else b""
+
+
+def _with_ca(secret: Any, content: bytes) -> Any:
+    if secret is None:
+        return None
+    return {**secret, "data": {**mapping(secret, "data"), "ca.crt": base64.b64encode(content).decode()}}

@@ -1,0 +1,121 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Cases of the checks that compare what runs with the leases; part of test_checks_catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ownership import labels_of_new_object
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import (
+    Lease,
+    LeaseState,
+    Registry,
+    lease_of,
+    write_registry,
+)
+from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
+
+Case = Callable[[], CheckContext]
+
+C1, C2 = cluster_facts("c1"), cluster_facts("c2")
+BINDING = mesh_of("c1", "c2").binding
+OWN = (lease_of(C1), lease_of(C2))
+
+
+def kept(*leases: Lease, **overrides: Any) -> RegistryFacts:
+    """The ConfigMap with these leases."""
+    text = write_registry(Registry(mesh=BINDING.owner, leases=leases))
+    values: dict[str, Any] = {"present": True, "uid": "u", "resource_version": "3", "text": text, "managers": (BINDING.manager,)}
+    return RegistryFacts(**{**values, "labels": labels_of_new_object(BINDING), **overrides})
+
+
+def holding(*leases: Lease, c1: ClusterFacts = C1, c2: ClusterFacts = C2) -> CheckContext:
+    """Both members keep these leases."""
+    return context_of(*(replace(cluster, registry=kept(*leases)) for cluster in (c1, c2)), mesh=mesh_of("c1", "c2"))
+
+
+def copies(one: RegistryFacts, other: RegistryFacts) -> CheckContext:
+    """c1 keeps the one, c2 the other."""
+    return context_of(replace(C1, registry=one), replace(C2, registry=other), mesh=mesh_of("c1", "c2"))
+
+
+def ago(hours: int) -> str:
+    return (NOW - timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def gone(host: str = "c9", state: LeaseState = LeaseState.RELEASED, hours: int = 1, **values: Any) -> Lease:
+    """A lease of id 1 that ended some hours ago."""
+    return Lease(**{"host": host, "name": host, "id": 1, "uid": f"uid-of-{host}", "state": state, "since": ago(hours), **values})
+
+
+RENUMBERED = cluster_facts("c1", config={"cluster-id": "7"})
+RENAMED = cluster_facts("c1", config={"cluster-name": "other"})
+CLAIM = replace(OWN[0], state=LeaseState.CLAIMED)
+NEWER = '{"schema":2,"mesh":"m","leases":[]}'
+
+LEASES: dict[str, tuple[list[Case], list[Case]]] = {
+    "CM-LEASE-01": (
+        [lambda: holding(*OWN, c1=RENUMBERED), lambda: holding(*OWN, c1=RENAMED)],
+        [
+            lambda: holding(*OWN),
+            lambda: holding(OWN[1], replace(OWN[0], state=LeaseState.RELEASED, since=ago(99)), c1=RENUMBERED),
+            lambda: holding(*OWN, c1=replace(RENUMBERED, uid="another")),
+        ],
+    ),
+    "CM-LEASE-02": (
+        [lambda: holding(*OWN, c1=replace(C1, uid="another"))],
+        [lambda: holding(*OWN), lambda: holding(replace(OWN[0], uid=""), OWN[1])],
+    ),
+    "CM-LEASE-03": (
+        [
+            lambda: holding(OWN[1], gone(state=LeaseState.DEAD)),
+            lambda: holding(OWN[1], gone(state=LeaseState.CLAIMED)),
+            lambda: holding(*OWN, c1=cluster_facts("c1", config={"cluster-id": "2"})),
+            lambda: holding(*OWN, gone(state=LeaseState.CLAIMED, name="c1", id=9)),
+        ],
+        [
+            lambda: holding(*OWN),
+            lambda: holding(OWN[1], gone(state=LeaseState.ACTIVE, since="")),  # no member any more
+            lambda: holding(OWN[1], gone(state=LeaseState.DEAD, uid="uid-of-c1")),  # the same cluster under another inventory name
+        ],
+    ),
+    "CM-LEASE-04": (
+        [lambda: holding(OWN[1], gone()), lambda: holding(OWN[1], gone(hours=23))],
+        [
+            lambda: holding(OWN[1], gone(hours=25)),
+            lambda: holding(*OWN, gone()),
+            lambda: holding(OWN[1], gone(uid="uid-of-c1")),
+            lambda: holding(OWN[1], gone(since="")),
+        ],
+    ),
+    "CM-LEASE-05": (
+        [
+            lambda: copies(kept(*OWN), RegistryFacts()),
+            lambda: copies(kept(*OWN, text="{"), kept(*OWN)),
+            lambda: copies(kept(*OWN, text=""), kept(*OWN)),
+            lambda: copies(kept(*OWN), kept(OWN[0])),
+            lambda: copies(kept(text="not JSON"), RegistryFacts()),
+            lambda: copies(kept(*OWN, text=write_registry(Registry(mesh="another", leases=OWN))), kept(*OWN)),
+        ],
+        [
+            lambda: holding(*OWN),
+            lambda: copies(RegistryFacts(), RegistryFacts()),
+            lambda: copies(kept(OWN[0]), RegistryFacts()),  # c2 joins and was never given a copy
+        ],
+    ),
+    "CM-LEASE-06": (
+        [lambda: copies(kept(*OWN, labels={}), kept(*OWN)), lambda: copies(kept(text=NEWER), kept(*OWN))],
+        [lambda: holding(*OWN), lambda: copies(RegistryFacts(), kept(*OWN)), lambda: copies(kept(text="{"), kept(*OWN))],
+    ),
+    "CM-LEASE-15": (
+        [lambda: holding(CLAIM, OWN[1])],
+        [lambda: holding(*OWN), partial(holding, CLAIM, OWN[1], c1=cluster_facts("c1", config={"cluster-id": "0"}))],
+    ),
+}

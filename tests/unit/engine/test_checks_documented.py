@@ -1,0 +1,40 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""docs/verify.md says what the code does: the table of findings, the requests, the cures."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Cure, Severity, registered
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import further_reads, other_reads
+from tests.collection_path import CHECKOUT
+from tests.testing.code_table import DOCUMENT, documented, table
+
+
+def test_the_table_of_findings_is_current() -> None:
+    assert documented() == table(), "run: python -m tests.testing.code_table"
+
+
+def test_the_number_of_requests_is_the_documented_one() -> None:
+    requests = 1 + len(other_reads("kube-system"))
+    assert f"{requests} requests per cluster" in DOCUMENT.read_text(encoding="utf-8")
+    assert 1 + len(other_reads("kube-system", "leases")) == requests + 1 <= 20
+
+
+def test_a_usual_cluster_needs_no_further_request() -> None:
+    assert further_reads("kube-system", {"config": None, "agent": None, "apiserver": None}) == {}
+
+
+def test_every_optional_read_has_its_finding_and_its_right_documented() -> None:
+    rights = (CHECKOUT / "docs" / "rbac.md").read_text(encoding="utf-8")
+    found = {"config": {"data": {"enable-ipsec": "true", "ipam": "multi-pool"}}, "agent": None}
+    reads = other_reads("kube-system") | further_reads("kube-system", found)
+    named = {path.rpartition("/")[2] for path in (read.path for read in reads.values() if read.optional)} - {"version"}
+    assert named == {"cilium-ca", "deployments", "cilium-ipsec-keys", "ciliumpodippools"}
+    for name in (*named, "cilium-root-ca.crt"):
+        assert re.search(rf"\b{re.escape(name)}\b", rights), name
+
+
+def test_only_what_blocks_can_make_a_cluster_ineligible() -> None:
+    assert {c.severity for c in registered().values() if c.cure is Cure.REINSTALL} == {Severity.BLOCKING}

@@ -1,0 +1,79 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Which clusters could be meshed, and which could be meshed now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.eligibility import Eligibility, eligibility
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, NodeFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext, Finding, Severity
+from tests.testing.facts_builders import cluster_facts, context_of, failure
+
+C1, C2, C3 = (cluster_facts(f"c{n}") for n in (1, 2, 3))
+SOUND = Eligibility(eligible=True, ready=True)
+
+
+def judged(context: CheckContext) -> dict[str, Eligibility]:
+    return eligibility(run_checks(context), context.mesh.clusters)
+
+
+def at(host: str, ip: str) -> ClusterFacts:
+    return replace(cluster_facts(host), nodes=(NodeFacts(name="n", ready=True, internal_ips=(ip,), mesh_ips=(ip,)),))
+
+
+def test_healthy_clusters_are_eligible_and_ready() -> None:
+    assert judged(context_of(C1, C2, C3)) == {"c1": SOUND, "c2": SOUND, "c3": SOUND}
+
+
+def test_what_a_value_and_a_restart_cure_leaves_a_cluster_eligible() -> None:
+    unset = cluster_facts("c1", config={"cluster-id": "0"})
+    rows = judged(context_of(unset, C2))
+    assert (rows["c1"].eligible, rows["c1"].ready, rows["c1"].blocking) == (True, False, ("CM-ID-03",))
+    assert rows["c2"] == SOUND
+
+
+def test_what_takes_a_new_cluster_makes_it_not_eligible() -> None:
+    bare = replace(C1, config=None, agent=None, apiserver=None, service=None, agent_pods=(), apiserver_pods=())
+    rows = judged(context_of(bare, C2))
+    assert (rows["c1"].eligible, rows["c1"].ready) == (False, False) and rows["c2"].eligible
+
+
+def test_a_clash_of_several_clusters_counts_for_each_of_them_and_for_no_other() -> None:
+    rows = judged(context_of(at("c1", "172.16.9.9"), at("c2", "172.16.9.9"), at("c3", "172.16.9.9"), cluster_facts("c4")))
+    assert [rows[host].eligible for host in ("c1", "c2", "c3", "c4")] == [False, False, False, True]
+    assert rows["c3"].blocking == ("CM-NODE-01",) and rows["c4"] == SOUND
+
+
+def test_what_the_user_accepts_does_not_count() -> None:
+    pools = [cluster_facts(h, config={"cluster-pool-ipv4-cidr": "10.0.0.0/8"}) for h in ("c1", "c2")]
+    assert not judged(context_of(*pools))["c1"].ready
+    assert judged(context_of(*pools, accept=["CM-CIDR-02"])) == {"c1": SOUND, "c2": SOUND}
+
+
+def test_nothing_is_claimed_of_a_cluster_that_did_not_answer() -> None:
+    rows = judged(context_of(C1, failures=[failure("c2", "CM-API-03")]))
+    assert rows["c2"] == Eligibility(eligible=False, ready=False, blocking=("CM-API-03",)) and rows["c1"] == SOUND
+
+
+def test_remedies_are_counted_and_do_not_stop_anything() -> None:
+    weak = replace(
+        C1, apiserver=replace(C1.apiserver, ready=0) if C1.apiserver else None, nodes=tuple(replace(n, ready=False) for n in C1.nodes)
+    )
+    row = judged(context_of(weak, C2))["c1"]
+    assert (row.eligible, row.ready, row.remedies) == (True, True, 2)
+
+
+@pytest.mark.parametrize("host", ["c1", "c2"])
+def test_a_finding_without_a_cluster_counts_for_all(host: str) -> None:
+    finding = Finding(code="CM-INPUT-01", severity=Severity.BLOCKING, summary="x")
+    assert eligibility([finding], ["c1", "c2"])[host] == Eligibility(eligible=True, ready=False, blocking=("CM-INPUT-01",))
+
+
+def test_the_shape_of_the_document() -> None:
+    row = Eligibility(eligible=True, ready=False, blocking=("CM-ID-03",), remedies=2)
+    assert row.to_dict() == {"eligible": True, "ready": False, "blocking": ["CM-ID-03"], "remedies": 2}
