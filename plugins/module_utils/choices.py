@@ -7,14 +7,18 @@ Checks and planner ask the same questions, in a mesh of 255 clusters 65,000 pair
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 
-from .endpoints import Endpoint, EndpointProblem, endpoint_of
+from .endpoints import Endpoint, EndpointProblem, InUse, endpoint_of
 from .facts import ClusterFacts
+from .families import families_of, for_families
 from .model import Mesh
-from .trust import Trust, TrustProblem, choose_trust
+from .trust import Side, Trust, TrustProblem, trust_between
+
+_URL = re.compile(r"^- https://(?:\[([^\]\s]+)\]|([^\[\]:/\s]+)):([0-9]{1,5})$", re.MULTILINE)
 
 
 class Choices:
@@ -44,18 +48,41 @@ class Choices:
         self._node_addresses = node_addresses
         self._resolved = resolved or {}
         self._endpoints: dict[str, Endpoint | EndpointProblem] = {}
-        self._trust: dict[tuple[str, str], Trust | TrustProblem] = {}
+        self._families: dict[str, frozenset[int]] = {}
+        self._dialled: dict[tuple[str, frozenset[int]], Endpoint] = {}
+        self._sides: dict[str, Side] = {}
+        self._trust: dict[str, dict[str, Trust | TrustProblem]] = {}  # local -> peer
 
     def endpoint(self, peer: ClusterFacts) -> Endpoint | EndpointProblem:
-        """Where ``peer`` is dialled by all others, or why it cannot be."""
+        """Where ``peer`` can be dialled, with all its addresses, or why it cannot be."""
         found = self._endpoints.get(peer.host)
         if found is None:
             found = self._endpoints[peer.host] = endpoint_of(
                 peer,
                 node_addresses=self._node_addresses,
                 resolved=self._resolved,
-                in_use=lambda: self._in_use.get(peer.name, frozenset()),
+                in_use=lambda: self._in_use.get(peer.name, InUse()),
             )
+        return found
+
+    def families(self, local: ClusterFacts) -> frozenset[int]:
+        """IP versions that the readers of ``local`` can dial."""
+        found = self._families.get(local.host)
+        if found is None:
+            found = self._families[local.host] = families_of(local)
+        return found
+
+    def endpoint_for(self, local: ClusterFacts, peer: ClusterFacts) -> Endpoint | EndpointProblem:
+        """Where ``local`` dials ``peer``: the endpoint with the addresses of the families that the readers of ``local`` have."""
+        endpoint = self.endpoint(peer)
+        return self.dialled(local, peer, endpoint) if isinstance(endpoint, Endpoint) else endpoint
+
+    def dialled(self, local: ClusterFacts, peer: ClusterFacts, endpoint: Endpoint) -> Endpoint:
+        """The same, of the endpoint that ``endpoint`` gave."""
+        key = (peer.host, self.families(local))
+        found = self._dialled.get(key)
+        if found is None:
+            found = self._dialled[key] = for_families(endpoint, key[1])
         return found
 
     def trust(self, local: ClusterFacts, peer: ClusterFacts) -> Trust | TrustProblem:
@@ -63,20 +90,31 @@ class Choices:
 
         :raises InvalidInput: there is no such trust mode.
         """
-        pair = (local.host, peer.host)
-        found = self._trust.get(pair)
+        known = self._trust.setdefault(local.host, {})
+        found = known.get(peer.host)
         if found is None:
-            found = self._trust[pair] = choose_trust(local, peer, now=self._now, forced=self._forced)
+            found = known[peer.host] = trust_between(self._side(local), self._side(peer), self._forced)
         return found
 
+    def _side(self, cluster: ClusterFacts) -> Side:
+        if cluster.host not in self._sides:
+            self._sides[cluster.host] = Side(cluster, self._now)
+        return self._sides[cluster.host]
+
     @cached_property
-    def _in_use(self) -> Mapping[str, frozenset[str]]:
-        """Cluster name -> the addresses that our own entries give it now, in whichever member."""
-        found: dict[str, set[str]] = {}
+    def _in_use(self) -> Mapping[str, InUse]:
+        """Cluster name -> what our own entries say of it now, in whichever member."""
+        ips: dict[str, set[str]] = {}
+        urls: dict[str, tuple[str, int]] = {}
         for host in self._mesh.clusters:
-            for name, ip in _own_entries(self._facts[host], self._mesh.binding.manager) if host in self._facts else ():
-                found.setdefault(name, set()).add(ip)
-        return {name: frozenset(ips) for name, ips in found.items()}
+            if host in self._facts:
+                for name, ip in _own_entries(self._facts[host], self._mesh.binding.manager):
+                    ips.setdefault(name, set()).add(ip)
+                urls.update(_own_urls(self._facts[host], self._mesh.binding.manager))
+        return {
+            name: InUse(hostname=hostname, port=port, ips=tuple(sorted(ips.get(name, ()))))
+            for name, (hostname, port) in (dict.fromkeys(ips, ("", 0)) | urls).items()
+        }
 
 
 def _own_entries(local: ClusterFacts, manager: str) -> Iterator[tuple[str, str]]:
@@ -90,3 +128,12 @@ def _own_entries(local: ClusterFacts, manager: str) -> Iterator[tuple[str, str]]
             if key.config and manager in key.managers:
                 aliases = key.config.partition("\n  ips:\n")[2]
                 yield from ((name, line.strip(' -"')) for line in aliases.splitlines() if line.startswith("    - "))
+
+
+def _own_urls(local: ClusterFacts, manager: str) -> Iterator[tuple[str, tuple[str, int]]]:
+    """(cluster name of a peer, (host, port)) of the configurations with which ``local`` dials its peers themselves."""
+    remote = local.kvstoremesh if local.runs_kvstoremesh else local.clustermesh
+    for name, key in remote.keys.items():
+        url = _URL.search(key.config) if key.config and manager in key.managers else None
+        if url:
+            yield name, (url[1] or url[2], int(url[3]))

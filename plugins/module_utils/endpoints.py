@@ -4,7 +4,8 @@
 
 Agents and kvstoremesh verify the server certificate against the name they dial, and etcd's client configuration has no override
 for that name. The chart's certificate covers ``*.mesh.cilium.io`` and no addresses, so an address is dialled as
-``<cluster>.mesh.cilium.io`` with an alias; a DNS name is dialled as it is, and only when the certificate covers it.
+``<cluster>.mesh.cilium.io`` with an alias; a DNS name is dialled as it is, and only when the certificate covers it. An address stands in
+the URL itself only where the certificate names the address and no mesh name.
 Sources: Cilium chart, templates/clustermesh-config/_helpers.tpl and templates/clustermesh-apiserver/tls-helm/server-secret.yaml.
 """
 
@@ -13,13 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from ipaddress import ip_address
 
-from .facts import ClusterFacts, NodeFacts, ServiceFacts
+from .facts import CertificateFacts, ClusterFacts, NodeFacts, ServiceFacts
 
 MESH_DOMAIN = "mesh.cilium.io"  # default of the chart's clustermesh.config.domain
-NODES_PER_ENDPOINT = 3  # one node may go without cutting the link, and the list of aliases stays short
+NODES_PER_ENDPOINT = 3  # two nodes may go without cutting the link, and the list of aliases stays short
+ENOUGH_NODES = 2  # one may go without cutting the link: a further node is not worth the restart that another address costs before 1.20
 DEFAULT_PORT = 2379
 
 _DNS_NAME = re.compile(r"(?=.{1,253}$)[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*\.?")
@@ -32,19 +34,30 @@ class Endpoint:
     hostname: str
     port: int
     ips: tuple[str, ...] = ()
+    kept: str = ""  # why this is what is in use already and not what was found now; "" otherwise
 
-    @property
+    @cached_property
     def url(self) -> str:
         return f"https://{_bracketed(self.hostname)}:{self.port}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointProblem:
-    """Why a cluster has no usable endpoint, and what to do."""
+    """Why a cluster has no usable endpoint, and what to do. ``pending``: it will have one by itself, and the others need not wait."""
 
     summary: str
     evidence: str = ""
     fix: str = ""
+    pending: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class InUse:
+    """What our own entries in the members say of one peer now: the name and port of the URL, and its aliases' addresses."""
+
+    hostname: str = ""
+    port: int = 0
+    ips: tuple[str, ...] = ()
 
 
 def endpoint_of(
@@ -52,17 +65,17 @@ def endpoint_of(
     *,
     node_addresses: str = "InternalIP",
     resolved: Mapping[str, Sequence[str]] | None = None,
-    in_use: Callable[[], Iterable[str]] = tuple,
+    in_use: Callable[[], InUse] = InUse,
 ) -> Endpoint | EndpointProblem:
-    """The endpoint of ``peer``, the same for every cluster that dials it.
+    """The endpoint of ``peer`` with all its addresses; which of them a cluster can dial, ``families`` says.
 
     :param node_addresses: ``InternalIP`` or ``ExternalIP``, for Services of type NodePort.
     :param resolved: addresses of DNS names that the server certificate does not cover, looked up by the caller.
-    :param in_use: the addresses that are configured for this peer now; nodes that still serve are kept, because before Cilium 1.20 every
-        change of an address restarts a workload.
+    :param in_use: what is configured for this peer now. Nodes that still serve are kept, because before Cilium 1.20 every change of an
+        address restarts a workload; and what is in use stays while nothing else is known, because withdrawing it would end the link.
     """
     if peer.endpoint_override:
-        return _override(peer, resolved or {})
+        return _override(peer, resolved or {}, in_use)
     service = peer.service
     if service is None:
         return EndpointProblem(
@@ -71,11 +84,11 @@ def endpoint_of(
             fix="set the Helm value clustermesh.useAPIServer=true",
         )
     if service.type == "LoadBalancer":
-        return _load_balancer(peer, service, resolved or {})
+        return _load_balancer(peer, service, resolved or {}, in_use)
     if service.type == "NodePort":
         return _node_port(peer, service, node_addresses, in_use)
     if service.type == "ClusterIP" and is_ip(service.cluster_ip):
-        return Endpoint(hostname=mesh_hostname(peer), port=service.port, ips=(canonical_ip(service.cluster_ip),))
+        return _addressed(peer, service.port, sorted_ips((service.cluster_ip, *service.cluster_ips)))
     return EndpointProblem(
         summary=f"Service clustermesh-apiserver of type {service.type} has no address that another cluster could dial",
         evidence=f"spec.type={service.type} spec.clusterIP={service.cluster_ip or '(none)'}",
@@ -104,6 +117,13 @@ def covers(dns_names: Iterable[str], hostname: str) -> bool:
     return bool(label) and any(name.lower().rstrip(".") in patterns for name in dns_names)
 
 
+def certifies(certificate: CertificateFacts, host: str) -> bool:
+    """Does the certificate verify for a name or an address? An address has to stand among its IP addresses (RFC 6125, 1.7.2)."""
+    if is_ip(host):
+        return canonical_ip(host) in {canonical_ip(ip) for ip in certificate.ip_addresses if is_ip(ip)}
+    return covers(certificate.dns_names, host)
+
+
 @lru_cache(maxsize=4096)  # a mesh of 255 clusters asks 200,000 times about some 1,000 addresses
 def is_ip(text: str) -> bool:
     try:
@@ -111,6 +131,12 @@ def is_ip(text: str) -> bool:
     except ValueError:
         return False
     return "%" not in text  # a zone means nothing in another cluster
+
+
+@lru_cache(maxsize=4096)
+def version_of(text: str) -> int:
+    """4 or 6."""
+    return ip_address(text).version
 
 
 @lru_cache(maxsize=4096)
@@ -139,7 +165,7 @@ def is_dns_name(text: str) -> bool:
     return _DNS_NAME.fullmatch(text) is not None and not text.rstrip(".").rpartition(".")[2].isdecimal()
 
 
-def _override(peer: ClusterFacts, resolved: Mapping[str, Sequence[str]]) -> Endpoint | EndpointProblem:
+def _override(peer: ClusterFacts, resolved: Mapping[str, Sequence[str]], in_use: Callable[[], InUse]) -> Endpoint | EndpointProblem:
     parts = split_host_port(peer.endpoint_override)
     if parts is None:
         return EndpointProblem(
@@ -149,84 +175,130 @@ def _override(peer: ClusterFacts, resolved: Mapping[str, Sequence[str]]) -> Endp
         )
     host, port = parts
     if is_ip(host):
-        return Endpoint(hostname=mesh_hostname(peer), port=port, ips=(host,))
-    return _named(peer, host, port, resolved, "cilium_mesh_endpoint_override")
+        return _addressed(peer, port, (host,))
+    return _named(peer, (host,), port, resolved, in_use, "cilium_mesh_endpoint_override")
 
 
-def _load_balancer(peer: ClusterFacts, service: ServiceFacts, resolved: Mapping[str, Sequence[str]]) -> Endpoint | EndpointProblem:
-    ips = _sorted_ips(service.ingress_ips)
+def _addressed(peer: ClusterFacts, port: int, ips: tuple[str, ...], *, kept: str = "") -> Endpoint:
+    """Addresses under the mesh name, or one of them as it is where only that would verify."""
+    hostname = mesh_hostname(peer)
+    certificate = peer.server_cert.certificate
+    if certificate is not None and not covers(certificate.dns_names, hostname):
+        literal = next((ip for ip in ips if certifies(certificate, ip)), "")
+        if literal:
+            return Endpoint(hostname=literal, port=port, kept=kept)
+    return Endpoint(hostname=hostname, port=port, ips=ips, kept=kept)
+
+
+def _load_balancer(
+    peer: ClusterFacts, service: ServiceFacts, resolved: Mapping[str, Sequence[str]], in_use: Callable[[], InUse]
+) -> Endpoint | EndpointProblem:
+    ips = sorted_ips(service.ingress_ips)
     if ips:
-        return Endpoint(hostname=mesh_hostname(peer), port=service.port, ips=ips)
-    problem: EndpointProblem | None = None
-    for hostname in service.ingress_hostnames:
-        found = _named(peer, hostname, service.port, resolved, "status.loadBalancer.ingress")
-        if isinstance(found, Endpoint):
-            return found
-        problem = problem or found
-    return problem or EndpointProblem(
+        return _addressed(peer, service.port, ips)
+    if service.ingress_hostnames:
+        return _named(peer, service.ingress_hostnames, service.port, resolved, in_use, "status.loadBalancer.ingress")
+    if peer.elb_id:
+        used = in_use()
+        if used.port and (used.ips or used.hostname != mesh_hostname(peer)):
+            why = f"load balancer {peer.elb_id} has no address at the moment"
+            return Endpoint(hostname=used.hostname, port=used.port, ips=sorted_ips(used.ips), kept=why)
+    return EndpointProblem(
         summary="Service clustermesh-apiserver of type LoadBalancer has no address yet",
         evidence="status.loadBalancer.ingress is empty",
         fix="wait for the load balancer, look at the Service's events, or set cilium_mesh_endpoint_override",
+        pending=bool(peer.elb_id),
     )
 
 
-def _named(peer: ClusterFacts, hostname: str, port: int, resolved: Mapping[str, Sequence[str]], source: str) -> Endpoint | EndpointProblem:
-    """A DNS name is dialled when the certificate covers it; else only its addresses help, under the mesh name."""
+def _named(
+    peer: ClusterFacts,
+    names: Sequence[str],
+    port: int,
+    resolved: Mapping[str, Sequence[str]],
+    in_use: Callable[[], InUse],
+    source: str,
+) -> Endpoint | EndpointProblem:
+    """A DNS name is dialled when the certificate covers it; else only the addresses help, under the mesh name.
+
+    They are looked up in every run. A name that is not found now leaves what is in use as it is: a resolver that is away for a moment
+    must not take a link down.
+    """
     certificate = peer.server_cert.certificate
-    if is_dns_name(hostname) and certificate is not None and covers(certificate.dns_names, hostname):
-        return Endpoint(hostname=hostname, port=port)
-    ips = _sorted_ips(resolved.get(hostname, ()))
+    if certificate is not None:
+        covered = next((name for name in names if is_dns_name(name) and covers(certificate.dns_names, name)), "")
+        if covered:
+            return Endpoint(hostname=covered, port=port)
+    ips = sorted_ips(ip for name in names for ip in resolved.get(name, ()))
     if ips:
-        return Endpoint(hostname=mesh_hostname(peer), port=port, ips=ips)
+        return _addressed(peer, port, ips)
+    shown = " and ".join(repr(name) for name in names)
+    used = sorted_ips(in_use().ips)
+    if used:
+        return _addressed(peer, port, used, kept=f"{shown} is not found in DNS from here")
     return EndpointProblem(
-        summary=f"the server certificate does not cover the name {hostname!r}, and no address of it is known",
+        summary=f"the server certificate does not cover the name {shown}, and no address of it is known",
         evidence=f"{source}; names in the certificate: {', '.join(certificate.dns_names) if certificate else 'no certificate'}",
-        fix=f"add {hostname!r} to the Helm value clustermesh.apiserver.tls.server.extraDnsNames, "
+        fix=f"add {shown} to the Helm value clustermesh.apiserver.tls.server.extraDnsNames, "
         "or set cilium_mesh_endpoint_override to IP:PORT",
     )
 
 
-def _node_port(
-    peer: ClusterFacts, service: ServiceFacts, node_addresses: str, in_use: Callable[[], Iterable[str]]
-) -> Endpoint | EndpointProblem:
+def _node_port(peer: ClusterFacts, service: ServiceFacts, node_addresses: str, in_use: Callable[[], InUse]) -> Endpoint | EndpointProblem:
     if service.node_port is None:
         return EndpointProblem(
             summary="Service clustermesh-apiserver of type NodePort has no node port",
             evidence="spec.ports[0].nodePort is unset",
             fix="set the Helm value clustermesh.apiserver.service.nodePort",
         )
-    ips = choose_node_ips(peer.nodes, node_addresses, tuple(in_use()))
+    families = _families(service)
+    ips = choose_node_ips(peer.nodes, node_addresses, in_use().ips, families)
     if not ips:
+        kinds = " or ".join(f"IPv{family}" for family in families)
         return EndpointProblem(
-            summary=f"no Ready node has an {node_addresses}, so the NodePort cannot be dialled",
-            evidence=f"{len(peer.nodes)} nodes, {sum(n.ready for n in peer.nodes)} Ready",
+            summary=f"no Ready node has an {node_addresses} ({kinds}), so the NodePort cannot be dialled",
+            evidence=f"{len(peer.nodes)} nodes, {sum(n.ready for n in peer.nodes)} Ready; spec.ipFamilies="
+            + (",".join(service.ip_families) or "(unset)"),
             fix="bring a node to Ready, choose the other kind of node address, or set cilium_mesh_endpoint_override",
         )
-    return Endpoint(hostname=mesh_hostname(peer), port=service.node_port, ips=ips)
+    return _addressed(peer, service.node_port, ips)
 
 
-def choose_node_ips(nodes: Sequence[NodeFacts], node_addresses: str, in_use: Sequence[str] = ()) -> tuple[str, ...]:
-    """Up to three node addresses: those in use as long as they serve, else Ready nodes by name.
+def _families(service: ServiceFacts) -> tuple[int, ...]:
+    """IP versions in which a node port answers: those of the Service (Kubernetes API, ServiceSpec.ipFamilies)."""
+    named = tuple(version for version, name in ((4, "IPv4"), (6, "IPv6")) if name in service.ip_families)
+    if named:
+        return named
+    return (ip_address(service.cluster_ip).version,) if is_ip(service.cluster_ip) else (4, 6)
 
-    What is in use stays when every address still is a node's and a Ready one is among them: a node that is away for a moment must not
+
+def choose_node_ips(
+    nodes: Sequence[NodeFacts], node_addresses: str, in_use: Sequence[str] = (), families: Sequence[int] = (4, 6)
+) -> tuple[str, ...]:
+    """Up to three node addresses of each family: those in use as long as they serve, else Ready nodes by name."""
+    return sorted_ips(ip for family in families for ip in _of_family(nodes, node_addresses, in_use, family))
+
+
+def _of_family(nodes: Sequence[NodeFacts], node_addresses: str, in_use: Sequence[str], family: int) -> tuple[str, ...]:
+    """What is in use stays when every address still is a node's and a Ready one is among them: a node that is away for a moment must not
     restart the clients.
     """
     ready: list[str] = []
     known: set[str] = set()
     for node in sorted(nodes, key=lambda n: n.name):
         addresses = node.external_ips if node_addresses == "ExternalIP" else node.internal_ips
-        usable = [canonical_ip(a) for a in addresses if is_ip(a)][:1]
+        usable = [canonical_ip(a) for a in addresses if is_ip(a) and version_of(a) == family][:1]
         known.update(usable)
         ready.extend(a for a in usable if node.ready and a not in ready)
-    current = {canonical_ip(a) for a in in_use if is_ip(a)}
-    full = len(current) >= min(NODES_PER_ENDPOINT, len(ready))
-    if current and full and len(current) <= NODES_PER_ENDPOINT and current <= known and not current.isdisjoint(ready):
-        return _sorted_ips(current)
+    current = {canonical_ip(a) for a in in_use if is_ip(a) and version_of(a) == family}
+    enough = len(current) >= min(ENOUGH_NODES, len(ready))
+    if current and enough and len(current) <= NODES_PER_ENDPOINT and current <= known and not current.isdisjoint(ready):
+        return sorted_ips(current)
     stable_first = sorted(ready, key=lambda a: a not in current)  # sorted is stable: by name within each half
-    return _sorted_ips(stable_first[:NODES_PER_ENDPOINT])
+    return tuple(stable_first[:NODES_PER_ENDPOINT])
 
 
-def _sorted_ips(ips: Iterable[str]) -> tuple[str, ...]:
+def sorted_ips(ips: Iterable[str]) -> tuple[str, ...]:
     """Without repetition, IPv4 first: load balancers report their addresses in no particular order."""
     unique = {ip_address(ip) for ip in ips if is_ip(ip)}
     return tuple(str(ip) for ip in sorted(unique, key=lambda ip: (ip.version, int(ip))))

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.endpoints import (
     Endpoint,
     EndpointProblem,
+    InUse,
+    certifies,
     choose_node_ips,
     covers,
     endpoint_of,
@@ -126,6 +128,12 @@ def test_a_node_that_is_away_for_a_moment_or_a_new_one_does_not_change_the_addre
     assert choose_node_ips(nodes, "InternalIP", used) == used
 
 
+def test_a_node_that_comes_back_is_no_reason_to_write_while_two_are_in_use() -> None:
+    nodes = [_node(f"n{i}", f"172.16.0.{i}") for i in range(1, 4)]
+    assert choose_node_ips(nodes, "InternalIP", ("172.16.0.1", "172.16.0.3")) == ("172.16.0.1", "172.16.0.3")
+    assert len(choose_node_ips(nodes, "InternalIP", ("172.16.0.1",))) == 3
+
+
 def test_a_node_that_is_gone_is_replaced_and_the_others_stay() -> None:
     nodes = [_node(f"n{i}", f"172.16.0.{i}") for i in (1, 3, 4, 5)]
     assert choose_node_ips(nodes, "InternalIP", ("172.16.0.2", "172.16.0.4", "172.16.0.5")) == ("172.16.0.1", "172.16.0.4", "172.16.0.5")
@@ -138,6 +146,82 @@ def test_choosing_again_among_the_same_nodes_changes_nothing(seen: list[tuple[in
     assert len(chosen) <= 3
     assert bool(chosen) == any(ready for _, ready in seen)
     assert choose_node_ips(nodes, "InternalIP", chosen) == chosen
+
+
+def test_several_answers_are_all_used_and_their_order_means_nothing() -> None:
+    facts = _balancer(ingress_hostnames=("a.example.com", "b.example.com"))
+    answers = {"a.example.com": ("192.0.2.30", "192.0.2.4"), "b.example.com": ("2001:db8::4", "192.0.2.4")}
+    turned = {name: ips[::-1] for name, ips in reversed(answers.items())}
+    found = endpoint_of(facts, resolved=answers)
+    assert found == Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.4", "192.0.2.30", "2001:db8::4"))
+    assert endpoint_of(_balancer(ingress_hostnames=("b.example.com", "a.example.com")), resolved=turned) == found
+
+
+def test_of_several_names_the_one_that_the_certificate_covers_is_dialled() -> None:
+    facts = _names(_balancer(ingress_hostnames=("a.example.com", "b.example.com")), "*.mesh.cilium.io", "b.example.com")
+    assert endpoint_of(facts, resolved={"a.example.com": ("192.0.2.9",)}) == Endpoint(hostname="b.example.com", port=2379)
+
+
+@pytest.mark.parametrize("override", ["", "lb.example.com:2379"])
+def test_a_name_that_is_not_found_any_more_leaves_the_addresses_in_use(override: str) -> None:
+    facts = replace(_balancer(ingress_hostnames=("lb.example.com",)), endpoint_override=override)
+    found = endpoint_of(facts, in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9", "192.0.2.8")))
+    assert isinstance(found, Endpoint)
+    assert (found.hostname, found.ips) == ("c2.mesh.cilium.io", ("192.0.2.8", "192.0.2.9"))
+    assert "lb.example.com" in found.kept
+    assert isinstance(endpoint_of(facts, in_use=lambda: InUse(hostname="lb.example.com", port=2379)), EndpointProblem)
+
+
+def test_a_reserved_load_balancer_that_loses_its_address_leaves_what_is_in_use() -> None:
+    facts = replace(_balancer(), elb_id="41fae315-2964-49c4-afde-bc6d358cd031")
+    waiting = endpoint_of(facts)
+    assert isinstance(waiting, EndpointProblem) and waiting.pending
+    kept = endpoint_of(facts, in_use=lambda: InUse(hostname="lb.example.com", port=2380))
+    assert isinstance(kept, Endpoint) and kept.url == "https://lb.example.com:2380" and kept.kept
+    assert isinstance(endpoint_of(facts, in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379)), EndpointProblem)
+    nobody = endpoint_of(_balancer(), in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)))
+    assert isinstance(nobody, EndpointProblem) and not nobody.pending
+
+
+def test_an_address_that_only_the_certificate_names_is_dialled_as_it_is() -> None:
+    facts = _balancer(ingress_ips=("192.0.2.3", "2001:db8::3"))
+    assert facts.server_cert.certificate is not None
+    certificate = replace(facts.server_cert.certificate, dns_names=("mesh.example.com",), ip_addresses=("2001:DB8:0::3",))
+    found = endpoint_of(replace(facts, server_cert=replace(facts.server_cert, certificate=certificate)))
+    assert found == Endpoint(hostname="2001:db8::3", port=2379)
+    assert found.url == "https://[2001:db8::3]:2379"
+    assert certifies(certificate, "2001:db8::3") and not certifies(certificate, "192.0.2.3") and certifies(certificate, "mesh.example.com")
+
+
+def test_a_cluster_ip_of_both_families_gives_both() -> None:
+    service = ServiceFacts(type="ClusterIP", cluster_ip="10.96.2.10", cluster_ips=("10.96.2.10", "fd00::2:10"))
+    found = endpoint_of(replace(cluster_facts("c2"), service=service))
+    assert isinstance(found, Endpoint) and found.ips == ("10.96.2.10", "fd00::2:10")
+
+
+@pytest.mark.parametrize(
+    ("families", "expected"),
+    [
+        (("IPv4", "IPv6"), ("172.16.0.1", "172.16.0.2", "fd00::1")),
+        (("IPv6",), ("fd00::1",)),
+        (("IPv4",), ("172.16.0.1", "172.16.0.2")),
+        ((), ("172.16.0.1", "172.16.0.2")),
+    ],
+)
+def test_a_node_port_is_dialled_in_the_families_of_its_service(families: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    nodes = (
+        NodeFacts(name="n1", ready=True, internal_ips=("172.16.0.1", "fd00::1", "fd00::9")),
+        NodeFacts(name="n2", ready=True, internal_ips=("172.16.0.2",)),
+    )
+    service = ServiceFacts(type="NodePort", cluster_ip="10.96.2.10", node_port=32002, ip_families=families)
+    found = endpoint_of(replace(cluster_facts("c2"), nodes=nodes, service=service))
+    assert isinstance(found, Endpoint) and found.ips == expected
+
+
+def test_each_family_keeps_its_own_addresses_in_use() -> None:
+    nodes = [NodeFacts(name=f"n{i}", ready=i != 2, internal_ips=(f"172.16.0.{i}", f"fd00::{i}")) for i in range(1, 6)]
+    used = ("172.16.0.2", "172.16.0.3", "172.16.0.4", "fd00::9", "fd00::4")
+    assert choose_node_ips(nodes, "InternalIP", used) == ("172.16.0.2", "172.16.0.3", "172.16.0.4", "fd00::1", "fd00::3", "fd00::4")
 
 
 @pytest.mark.parametrize(
