@@ -1,0 +1,120 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Names and ids on lease: kept by every member, restored by any, never handed out twice, never changed under a running mesh."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import registry_name
+from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.integration.test_rights import grant
+
+REGISTRY = registry_name(Binding(name="edge-mesh-eu", cluster_refs=()))
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+
+
+def leases(lab: MeshLab, cluster: str) -> dict[str, dict[str, Any]]:
+    """The copy that a member keeps, by inventory name; {} without one."""
+    item = lab.api(cluster).get(f"{CONFIG_MAPS}/{REGISTRY}")
+    rows = json.loads(item["data"]["leases.json"])["leases"] if item else []
+    return {row["host"]: row for row in rows if row["state"] in ("active", "claimed")}
+
+
+def config(lab: MeshLab, cluster: str) -> dict[str, str]:
+    item = lab.api(cluster).get(f"{CONFIG_MAPS}/cilium-config")
+    assert item is not None
+    return {key: item["data"].get(key, "") for key in ("cluster-name", "cluster-id")}
+
+
+def set_config(lab: MeshLab, cluster: str, **values: str) -> None:
+    data = {key.replace("_", "-"): value for key, value in values.items()}
+    lab.api(cluster).patch(f"{CONFIG_MAPS}/cilium-config", {"data": data})
+
+
+def codes(run: Any) -> set[str]:
+    return {finding["code"] for finding in run.result["findings"]}
+
+
+def test_members_keep_the_leases_of_all_and_restore_each_other(shared_lab: Callable[..., MeshLab]) -> None:
+    lab = shared_lab(clusters=3, cilium="1.19")
+    untouched = lab.snapshot()
+    assert lab.play("connect").rc == 0
+    kept = [leases(lab, cluster) for cluster in lab.names]
+    assert kept[0] == kept[1] == kept[2]
+    assert {host: (row["name"], row["id"]) for host, row in kept[0].items()} == {f"c{n}": (f"c{n}", n) for n in (1, 2, 3)}
+    assert all(row["uid"] and len(row["ca"]) == 64 and row["podCidrs"] for row in kept[0].values())
+    before = lab.snapshot(volatile=True)
+    assert lab.play("connect").result["changed"] is False
+    assert lab.snapshot(volatile=True) == before
+
+    lab.api("c2").delete(f"{CONFIG_MAPS}/{REGISTRY}")
+    assert "CM-LEASE-05" in codes(lab.play("verify"))
+    repaired = lab.play("connect")
+    assert repaired.rc == 0 and [step["cluster"] for step in repaired.result["plan"]["steps"]] == ["c2"]
+    assert leases(lab, "c2") == kept[0]
+
+    set_config(lab, "c3", cluster_id="9")
+    before = lab.snapshot(volatile=True)
+    for playbook in ("connect", "identity"):
+        refused = lab.play(playbook)
+        assert refused.rc != 0 and "CM-LEASE-01" in codes(refused), refused.output
+    assert lab.snapshot(volatile=True) == before
+    set_config(lab, "c3", cluster_id="3")
+
+    assert lab.play("disconnect", mesh_connect_clusters=["c3"]).rc == 0
+    assert set(leases(lab, "c1")) == {"c1", "c2"} and leases(lab, "c3") == {}
+    assert lab.play("disconnect").rc == 0
+    assert lab.snapshot() == untouched
+
+
+def test_new_clusters_get_free_ids_also_from_two_controllers_at_once_and_a_meshed_one_is_refused(
+    start_lab: Callable[..., MeshLab], tmp_path: Path
+) -> None:
+    """c1 and c2 are a mesh that c9 has just left; c3 and c4 were never meshed. The documented rights are enough to assign."""
+    names = ("c1", "c2", "c3", "c4", "c9")
+    lab = start_lab(
+        names=names, clusters=5, cilium="1.19", cilium_names=("c1", "c2", "default", "default", "c9"), cluster_ids=(1, 2, 0, 0, 3)
+    )
+    hosts = grant(lab, tmp_path)
+    assert lab.play("connect", mesh=lab.mesh("c1", "c2", "c9")).rc == 0
+    assert lab.play("disconnect", mesh=lab.mesh("c1", "c2", "c9"), mesh_connect_clusters=["c9"]).rc == 0
+
+    meshed = lab.snapshot(volatile=True)
+    refused = lab.play("identity", mesh=lab.mesh("c1", "c2"), cluster_identity_policy="assign", cluster_identity_names={"c2": {"id": 8}})
+    assert refused.rc != 0 and "CM-LEASE-09" in codes(refused), refused.output
+    (finding,) = [f for f in refused.result["findings"] if f["code"] == "CM-LEASE-09"]
+    assert "disconnect" in finding["fix"] and "cluster.id=8" in finding["fix"] and "rollout restart" in finding["fix"]
+    foretold = lab.play("identity", mesh=lab.mesh("c1", "c2", "c3"), cluster_identity_policy="assign", arguments=("--check", "--diff"))
+    assert foretold.rc == 0 and foretold.result["changed"] is True and "CM-LEASE-10" in codes(foretold)
+    assert lab.snapshot(volatile=True) == meshed
+
+    def assign(cluster: str) -> Any:
+        return lab.play("identity", mesh=lab.mesh("c1", "c2", cluster), hosts=hosts, cluster_identity_policy="assign")
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(assign, ("c3", "c4")))
+    for run in runs:
+        assert run.rc == 0, run.output
+    given = {cluster: config(lab, cluster) for cluster in ("c3", "c4")}
+    assert {cluster: found["cluster-name"] for cluster, found in given.items()} == {"c3": "c3", "c4": "c4"}
+    ids = sorted(int(found["cluster-id"]) for found in given.values())
+    assert len(set(ids)) == 2 and not set(ids) & {0, 1, 2, 3}, f"{ids}: 3 rests in quarantine"
+    assert ids[0] == 4
+    on_record = leases(lab, "c1")
+    assert {cluster: on_record[cluster]["id"] for cluster in given} == {c: int(found["cluster-id"]) for c, found in given.items()}
+    assert {on_record[cluster]["state"] for cluster in given} == {"active"}
+
+    everybody = lab.mesh("c1", "c2", "c3", "c4")
+    connected = lab.play("connect", mesh=everybody)
+    assert connected.rc == 0 and connected.result["status"]["binding"]["phase"] == "Connected", connected.output
+    assert set(lab.kvstoremesh_status("c3")) == {"c1", "c2", "c4"}
+    before = lab.snapshot(volatile=True)
+    again = lab.play("identity", mesh=everybody, hosts=hosts, cluster_identity_policy="assign")
+    assert again.rc == 0 and again.result["changed"] is False, again.output
+    assert lab.snapshot(volatile=True) == before
