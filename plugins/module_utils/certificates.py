@@ -51,6 +51,14 @@ def load_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
         raise CertificateProblem("is not a PEM certificate") from None
 
 
+def load_der(data: bytes) -> x509.Certificate:
+    """One certificate in DER, as a TLS server shows it. Raises CertificateProblem."""
+    try:
+        return x509.load_der_x509_certificate(data)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise CertificateProblem("is not a certificate") from None
+
+
 def load_key(pem: bytes, *, validate: bool = True) -> PrivateKeyTypes:
     """An unencrypted private key (PKCS#1, PKCS#8 or SEC 1).
 
@@ -114,9 +122,9 @@ def chains_to(leaf: x509.Certificate, intermediates: Sequence[x509.Certificate],
     path = [leaf]
     while len(path) <= CHAIN_LIMIT:
         last = path[-1]
-        if any(last == root or _issued(root, last) for root in roots):
+        if any(last == root or issued(root, last) for root in roots):
             return True
-        step = next((c for c in intermediates if c not in path and _is_ca(c) and _issued(c, last)), None)
+        step = next((c for c in intermediates if c not in path and _is_ca(c) and issued(c, last)), None)
         if step is None:
             return False
         path.append(step)
@@ -190,13 +198,13 @@ def _client_certificate(
         .add_extension(usage, critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(_authority_key_id(authority), critical=False)
+        .add_extension(authority_key_id(authority), critical=False)
     )
     edwards = isinstance(signer, (ed25519.Ed25519PrivateKey, ed448.Ed448PrivateKey))
     return builder.sign(signer, None if edwards else hashes.SHA256())
 
 
-def _authority_key_id(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+def authority_key_id(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     """The CA's own subject key id where it has one, else the hash of its key."""
     own = _find(authority.extensions, x509.SubjectKeyIdentifier)
     if own is not None:
@@ -233,7 +241,8 @@ def _is_ca(certificate: x509.Certificate) -> bool:
     return bool(basic and basic.ca)
 
 
-def _issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+def issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+    """Is the certificate's signature the issuer's?"""
     try:
         certificate.verify_directly_issued_by(issuer)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):

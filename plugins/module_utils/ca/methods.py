@@ -1,0 +1,127 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""How a cluster's certificates are issued, and so by whom they can be issued again. Reads only.
+
+Cilium's chart, values clustermesh.apiserver.tls.auto.method: ``helm`` (Helm signs at every upgrade, from the CA that stands in cilium-ca),
+``cronJob`` (certgen, as Job and CronJob), ``certmanager`` (Certificate objects of the Secrets' names); or the user brings the Secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from ..facts import ClusterFacts, TlsSecretFacts
+from ..kube import Cluster
+from ..observe.objects import items, mapping, text
+from .cron import next_run
+
+CRON_JOB: Final = "clustermesh-apiserver-generate-certs"  # name of certgen's CronJob in every chart
+CA_SECRET: Final = "cilium-ca"
+
+
+class Method(StrEnum):
+    CERTGEN = "certgen"
+    HELM = "helm"
+    CERT_MANAGER = "cert-manager"
+    PROVIDED = "provided"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManagedCertificate:
+    """A Certificate of cert-manager that makes one of the leaves."""
+
+    name: str
+    secret: str
+    resource_version: str = ""
+    issuer_kind: str = "Issuer"
+    issuer_name: str = ""
+    issuer_secret: str = ""  # Secret with the CA of an Issuer of type CA in the same namespace; "" for any other
+    renewal_time: str = ""  # RFC 3339, as cert-manager says it
+    issuing: bool = False  # condition Issuing
+    conditions: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Issuing:
+    """Who issues the leaves of one cluster. ``job_template`` is that of certgen's CronJob, as it stands there."""
+
+    method: Method
+    cron_uid: str = ""
+    schedule: str = ""
+    suspended: bool = False
+    job_template: Mapping[str, Any] = field(default_factory=dict)
+    certificates: tuple[ManagedCertificate, ...] = ()
+
+    def next_renewal(self, now: datetime) -> str:
+        """RFC 3339, "" where nothing renews by itself or it cannot be told. ``now`` is aware."""
+        if self.method is Method.CERTGEN and not self.suspended:
+            when = next_run(self.schedule, now)
+            return when.strftime("%Y-%m-%dT%H:%M:%SZ") if when else ""
+        times = sorted(certificate.renewal_time for certificate in self.certificates if certificate.renewal_time)
+        return times[0] if self.method is Method.CERT_MANAGER and times else ""
+
+
+def leaves_of(facts: ClusterFacts) -> tuple[TlsSecretFacts, ...]:
+    """The TLS Secrets that are there, in the order in which they are written: what clients trust and show before what the server shows."""
+    every = (facts.admin_cert, facts.local_cert, facts.remote_cert, facts.server_cert)
+    return tuple(secret for secret in every if secret.present)
+
+
+def read_issuing(cluster: Cluster, facts: ClusterFacts) -> Issuing:
+    """Two requests, and one per issuer of cert-manager. Raises ClusterError."""
+    batch = f"/apis/batch/v1/namespaces/{facts.namespace}/cronjobs/{CRON_JOB}"
+    manager = f"/apis/cert-manager.io/v1/namespaces/{facts.namespace}"
+    return issuing_of(facts, cluster.get(batch), _certificates(cluster, facts, manager))
+
+
+def issuing_of(facts: ClusterFacts, cron_job: Any, certificates: tuple[ManagedCertificate, ...]) -> Issuing:
+    """cert-manager's marks count first: its Secrets often carry Helm's labels too."""
+    leaves = leaves_of(facts)
+    if certificates or any(leaf.owner == "cert-manager" for leaf in leaves):
+        return Issuing(method=Method.CERT_MANAGER, certificates=certificates)
+    if cron_job is not None:
+        return Issuing(
+            method=Method.CERTGEN,
+            cron_uid=text(cron_job, "metadata", "uid"),
+            schedule=text(cron_job, "spec", "schedule"),
+            suspended=mapping(cron_job, "spec").get("suspend") is True,
+            job_template=mapping(cron_job, "spec", "jobTemplate"),
+        )
+    if leaves and all(leaf.owner == "Helm" for leaf in leaves):
+        return Issuing(method=Method.HELM)
+    return Issuing(method=Method.PROVIDED)
+
+
+def _certificates(cluster: Cluster, facts: ClusterFacts, root: str) -> tuple[ManagedCertificate, ...]:
+    names = {leaf.name for leaf in leaves_of(facts)}
+    found = [c for c in cluster.list(f"{root}/certificates") if text(c, "spec", "secretName") in names]
+    issuers: dict[str, str] = {}
+    for certificate in found:
+        name = text(certificate, "spec", "issuerRef", "name")
+        if _issuer_kind(certificate) == "Issuer" and name and name not in issuers:
+            issuers[name] = text(cluster.get(f"{root}/issuers/{name}"), "spec", "ca", "secretName")
+    return tuple(_certificate(c, issuers) for c in sorted(found, key=lambda c: text(c, "metadata", "name")))
+
+
+def _certificate(value: Any, issuers: Mapping[str, str]) -> ManagedCertificate:
+    conditions = tuple(items(value, "status", "conditions"))
+    kind, issuer = _issuer_kind(value), text(value, "spec", "issuerRef", "name")
+    return ManagedCertificate(
+        name=text(value, "metadata", "name"),
+        secret=text(value, "spec", "secretName"),
+        resource_version=text(value, "metadata", "resourceVersion"),
+        issuer_kind=kind,
+        issuer_name=issuer,
+        issuer_secret=issuers.get(issuer, "") if kind == "Issuer" else "",
+        renewal_time=text(value, "status", "renewalTime"),
+        issuing=any(text(c, "type") == "Issuing" and text(c, "status") == "True" for c in conditions),
+        conditions=conditions,
+    )
+
+
+def _issuer_kind(certificate: Any) -> str:
+    return text(certificate, "spec", "issuerRef", "kind") or "Issuer"

@@ -1,0 +1,85 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Only what keeps certificates good, out of the plan that connects the mesh; pure.
+
+That is, for each peer: a minted certificate that is near its end, a copied one that the peer has renewed, and another CA of the peer; with
+the comment that makes the readers connect anew. Addresses and peers that come or go are left to ``connect``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ..facts import ClusterFacts, PeerSecretFacts
+from ..ownership import own_keys
+from ..peers import keys_of
+from ..steps import ApplySecret, FromSecret, Literal, Minted, Plan, Recipe, Step, WriteUsers
+
+COMMENT = "# trust-sha256: "
+
+
+def only_renewals(plan: Plan, facts: Mapping[str, ClusterFacts]) -> Plan:
+    """The plan with those writes alone."""
+    kept = [
+        found for step in plan.steps if isinstance(step.action, ApplySecret) for found in _renewal(step, facts[step.cluster], plan.manager)
+    ]
+    # A certificate for another user needs that user first; users that others need do no harm, and go with the next connect.
+    users = [step for step in plan.steps if isinstance(step.action, WriteUsers)] if any(map(_mints, kept)) else []
+    steps = tuple(step for step in plan.steps if step in users) + tuple(kept)
+    return replace(plan, steps=tuple(sorted(steps, key=lambda step: step.wave)))
+
+
+def _mints(step: Step) -> bool:
+    return isinstance(step.action, ApplySecret) and any(isinstance(recipe, Minted) for recipe in step.action.data.values())
+
+
+def _renewal(step: Step, facts: ClusterFacts, manager: str) -> Iterator[Step]:
+    action = step.action
+    if not isinstance(action, ApplySecret):
+        return
+    secret = facts.kvstoremesh if action.name == facts.kvstoremesh.name else facts.clustermesh
+    names = [key for key in action.data if key in secret.keys and secret.keys[key].config is not None]
+    due = [name for name in names if _due(name, action.data, secret)]
+    if not due:
+        return
+    chosen = {key for name in due for key in keys_of(name)}
+    data: dict[str, Recipe] = {key: FromSecret(facts.host, secret.name, key) for key in sorted(own_keys(secret, manager))}
+    for name in due:  # files that are used no more go with the others of that peer
+        data = {key: recipe for key, recipe in data.items() if key not in keys_of(name)}
+    data.update({key: recipe for key, recipe in action.data.items() if key in chosen})
+    for name in due:
+        data[name] = _with_comment_only(name, action.data[name], secret)
+    there = replace(
+        action,
+        data=data,
+        labels={key: secret.labels[key] for key in action.labels if key in secret.labels},
+        annotations={key: secret.annotations[key] for key in action.annotations if key in secret.annotations},
+    )
+    yield replace(step, why=f"renew what {facts.host} shows to, or trusts of, {', '.join(due)}", action=there)
+
+
+def _due(name: str, data: Mapping[str, Recipe], secret: PeerSecretFacts) -> bool:
+    keys = [key for key in keys_of(name) if key in data]
+    if any(isinstance(data[key], Minted) for key in keys):
+        return True
+    text = data[name]
+    return isinstance(text, Literal) and _comment(text.text) != _comment(secret.keys[name].config or "")
+
+
+def _with_comment_only(name: str, wanted: Recipe, secret: PeerSecretFacts) -> Recipe:
+    """The configuration that is there with the new comment, unless other files are used from now on."""
+    now = secret.keys[name].config or ""
+    if not isinstance(wanted, Literal) or _files(wanted.text) != _files(now):
+        return wanted
+    comment = _comment(wanted.text)
+    body = "".join(line for line in now.splitlines(keepends=True) if not line.startswith(COMMENT))
+    return Literal(body + (f"{comment}\n" if comment else ""))
+
+
+def _comment(config: str) -> str:
+    return next((line for line in config.splitlines() if line.startswith(COMMENT)), "")
+
+
+def _files(config: str) -> list[str]:
+    return [line for line in config.splitlines() if line.startswith(("trusted-ca-file:", "key-file:", "cert-file:"))]

@@ -1,0 +1,125 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What each link's trust depends on and when it ends, as data; pure. Fingerprints and dates only, no PEM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from ..choices import Choices
+from ..facts import CertificateFacts, ClusterFacts, PeerSecretFacts
+from ..model import Mesh
+from ..peers import certificate_key
+from ..trust import Trust, TrustMode, anchor
+from .methods import Issuing, Method
+from .state import roll_of
+
+HOW: Final = {
+    Method.CERTGEN: "certgen's CronJob issues the certificates again at its time",
+    Method.HELM: "Helm signs at every upgrade, and nobody does in between",
+    Method.CERT_MANAGER: "cert-manager renews them",
+    Method.PROVIDED: "whoever brought the certificates renews them",
+}
+
+
+def trust_report(
+    mesh: Mesh,
+    facts: Mapping[str, ClusterFacts],
+    choices: Choices,
+    issuing: Mapping[str, Issuing],
+    *,
+    now: datetime,
+    renew_before_days: int,
+) -> dict[str, Any]:
+    """``{clusters: [...], pairs: [...]}``; see docs/trust.md. ``now`` is aware."""
+    hosts = [host for host in mesh.clusters if host in facts]
+    links = [(facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts]
+    return {
+        "clusters": [_cluster(facts[host], issuing.get(host), now) for host in hosts],
+        "pairs": [_pair(local, peer, choices.trust(local, peer), now, renew_before_days) for local, peer in links],
+    }
+
+
+def _cluster(facts: ClusterFacts, issuing: Issuing | None, now: datetime) -> dict[str, Any]:
+    ca = anchor(facts.server_cert)
+    roll = roll_of(facts.ca)
+    leaves = [leaf.certificate for leaf in (facts.server_cert, facts.remote_cert, facts.admin_cert, facts.local_cert) if leaf.certificate]
+    return {
+        "cluster": facts.host,
+        "ca": _certificate(ca),
+        "canIssue": facts.ca.has_key and facts.ca.key_matches is True,
+        "method": issuing.method.value if issuing else "",
+        "how": HOW[issuing.method] if issuing else "",
+        "schedule": issuing.schedule if issuing else "",
+        "nextRenewal": issuing.next_renewal(now) if issuing else "",
+        "expires": _time(min((leaf.not_after for leaf in leaves), default=None)),
+        "roll": roll.stage.value if roll else "",
+    }
+
+
+def _pair(local: ClusterFacts, peer: ClusterFacts, trust: Any, now: datetime, renew_before_days: int) -> dict[str, Any]:
+    secret = local.kvstoremesh if local.runs_kvstoremesh else local.clustermesh
+    mode = trust.mode if isinstance(trust, Trust) else None
+    shown = _shown(local, peer, secret, mode)
+    server_ca, client_ca = anchor(peer.server_cert), _client_ca(local, peer, mode)
+    parts = {
+        "client": shown,
+        "server": peer.server_cert.certificate,
+        "serverCa": server_ca,
+        "clientCa": client_ca,
+    }
+    ends = {name: certificate.not_after for name, certificate in parts.items() if certificate is not None}
+    first = min(ends, key=lambda name: ends[name], default="")
+    renew = shown.not_after - timedelta(days=renew_before_days) if shown and mode is TrustMode.MINTED else None
+    return {
+        "cluster": local.host,
+        "peer": peer.host,
+        "mode": mode.value if mode else "",
+        "reason": trust.reason if isinstance(trust, Trust) else trust.evidence,
+        "user": trust.common_name if isinstance(trust, Trust) else "",
+        "connected": secret.keys.get(peer.name) is not None,
+        "issuer": peer.host if mode is TrustMode.MINTED else local.host if mode is TrustMode.SAME_CA else peer.host if mode else "",
+        "certificates": {name: _certificate(certificate) for name, certificate in parts.items()},
+        "expires": _time(ends.get(first)),
+        "expiresFirst": first,
+        "renewFrom": _time(renew),
+        "due": bool(renew and renew <= now),
+    }
+
+
+def _shown(local: ClusterFacts, peer: ClusterFacts, secret: PeerSecretFacts, mode: TrustMode | None) -> CertificateFacts | None:
+    """The certificate that ``local`` shows the peer now; None while nothing is written."""
+    if mode is TrustMode.SAME_CA:
+        return local.remote_cert.certificate
+    key = secret.keys.get(certificate_key(peer.name))
+    return key.certificate if key else None
+
+
+def _client_ca(local: ClusterFacts, peer: ClusterFacts, mode: TrustMode | None) -> CertificateFacts | None:
+    if mode is TrustMode.SAME_CA:
+        return anchor(local.remote_cert)
+    if mode is TrustMode.MINTED:
+        return peer.ca.certificates[0] if peer.ca.certificates else None
+    return anchor(peer.remote_cert) if mode else None
+
+
+def _certificate(certificate: CertificateFacts | None) -> dict[str, str] | None:
+    if certificate is None:
+        return None
+    return {
+        "commonName": certificate.common_name,
+        "issuer": certificate.issuer,
+        "fingerprint": certificate.fingerprint,
+        "expires": _time(certificate.not_after),
+    }
+
+
+def _time(when: datetime | None) -> str:
+    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if when else ""
+
+
+def due_pairs(report: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
+    """Pairs whose minted certificate is to be renewed now."""
+    return [pair for pair in report["pairs"] if pair["due"]]

@@ -1,0 +1,196 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mesh_ca
+version_added: 0.1.0
+short_description: Report and renew the trust of a mesh, and give clusters another CA without a dropped link
+description:
+  - With O(state=reported) it says for each link whom it trusts, by what, and until when. Nothing is written.
+  - With O(state=renewed) it renews what is near its end or was changed by the peer, and writes nothing else. Readers connect anew without a
+    restart.
+  - With O(state=rolled) each named cluster gets a new CA, in stages. Everybody trusts both CAs before anybody shows a certificate of the
+    new one, and the old one is dropped last. Every stage is proven on every member before the next begins.
+  - With O(state=shared) the same is done with the CA of one member, so that all have the same.
+  - A roll keeps where it is as an annotation of Secret C(cilium-ca). It may be killed at any point, from any controller; the same task goes
+    on. It holds, and the task fails, when a member does not answer or something is not proven in time; every link goes on meanwhile.
+  - A roll writes Secrets that belong to Helm, certgen or cert-manager, each only in the version that was read. It restarts Deployment
+    C(clustermesh-apiserver) twice, pod by pod.
+author:
+  - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+extends_documentation_fragment:
+  - edge_portal.cilium_mesh._attributes
+  - edge_portal.cilium_mesh._attributes.action_group
+  - edge_portal.cilium_mesh._mesh
+  - edge_portal.cilium_mesh._mesh.judgement
+  - edge_portal.cilium_mesh._mesh.report
+options:
+  state:
+    description:
+      - What is to be.
+    type: str
+    choices: [reported, renewed, rolled, shared]
+    default: reported
+  clusters:
+    description:
+      - With O(state=rolled), the members that get a new CA. Empty means all. Members that share a CA now, and are rolled together, share
+        the new one.
+      - A roll that has left its first stage goes on with the members that it began with.
+    type: list
+    elements: str
+    default: []
+  source:
+    description:
+      - With O(state=shared), the member whose CA the others take.
+    type: str
+    default: ""
+  confirm:
+    description:
+      - With O(state=shared), the name of the mesh. The CA's private key is copied into every member, and each of them can then speak for
+        each.
+    type: str
+    default: ""
+  stage:
+    description:
+      - The stage that a roll stops after. Run it again with a later one to go on.
+      - V(prepare) stores the next CA, V(trust) makes everybody trust both, V(clients) issues the certificates that are shown to servers,
+        V(leaves) those that servers show, V(drop) takes the old CA away.
+    type: str
+    choices: [prepare, trust, clients, leaves, drop]
+    default: drop
+  ca_days:
+    description:
+      - Days that a new CA is valid.
+    type: int
+    default: 1095
+  certificate_days:
+    description:
+      - Days that minted client certificates are valid.
+    type: int
+    default: 365
+  renew_before_days:
+    description:
+      - Minted certificates with fewer days left are issued anew.
+    type: int
+    default: 30
+  parallel:
+    description:
+      - How many clusters are spoken to at a time.
+    type: int
+    default: 10
+  wait_timeout:
+    description:
+      - Seconds after which a stage that is not proven holds the roll. A changed Secret takes up to two minutes to reach the pods.
+    type: int
+    default: 300
+attributes:
+  diff_mode:
+    support: full
+    details:
+      - Keys never appear, and new certificates as where they come from.
+  idempotent:
+    support: partial
+    details:
+      - Each finished run with O(state=rolled) is followed by another roll when it is run again. All other states change nothing then.
+seealso:
+  - module: edge_portal.cilium_mesh.mesh_connect
+"""
+
+EXAMPLES = r"""
+- name: Whom does each link trust, and until when?
+  edge_portal.cilium_mesh.mesh_ca:
+    mesh: "{{ cilium_mesh }}"
+  register: ca
+  run_once: true
+
+- name: No link ends within 30 days
+  ansible.builtin.assert:
+    that: ca.trust.pairs | selectattr("due") | list | length == 0
+  run_once: true
+
+- name: Renew what is near its end
+  edge_portal.cilium_mesh.mesh_ca:
+    mesh: "{{ cilium_mesh }}"
+    state: renewed
+  run_once: true
+
+- name: A new CA for one cluster
+  edge_portal.cilium_mesh.mesh_ca:
+    mesh: "{{ cilium_mesh }}"
+    state: rolled
+    clusters: [cluster-ber-2]
+  run_once: true
+
+- name: One CA for all
+  edge_portal.cilium_mesh.mesh_ca:
+    mesh: "{{ cilium_mesh }}"
+    state: shared
+    source: cluster-ffm-1
+    confirm: edge-mesh-eu
+  run_once: true
+"""
+
+RETURN = r"""
+trust:
+  description: What each link depends on, as it is after the task.
+  returned: always
+  type: dict
+  contains:
+    clusters:
+      description: A row per member, with its CA, who issues its certificates, when the first of them ends and when they are renewed next.
+      type: list
+      elements: dict
+    pairs:
+      description:
+        - A row per ordered pair, with the trust mode, the user, the certificates, which of them ends first, and when ours is renewed.
+      type: list
+      elements: dict
+roll:
+  description: Where a roll is.
+  returned: with O(state=rolled) and O(state=shared)
+  type: dict
+  contains:
+    stage:
+      description: The stage that it is in, empty when it is over.
+      type: str
+    clusters:
+      description: Members whose CA is rolled.
+      type: list
+      elements: str
+    stages:
+      description: All stages, each with C(stage), C(what) and C(state), which is V(done), V(now) or V(later).
+      type: list
+      elements: dict
+    waits:
+      description: What is not proven yet, each with C(cluster) and C(text).
+      type: list
+      elements: dict
+    held:
+      description: Whether it holds.
+      type: bool
+plan:
+  description: What was written, or in check mode would be next. As of M(edge_portal.cilium_mesh.mesh_connect).
+  returned: with every state but V(reported)
+  type: dict
+findings:
+  description: What speaks against it, or holds it. As of M(edge_portal.cilium_mesh.mesh_verify).
+  returned: always
+  type: list
+  elements: dict
+mesh:
+  description: Inventory names of the clusters that were looked at.
+  returned: always
+  type: list
+  elements: str
+requests:
+  description: Number of API requests made to each cluster, by inventory name.
+  returned: always
+  type: dict
+requeue_seconds:
+  description: After how many seconds it makes sense to look again.
+  returned: always
+  type: int
+"""
