@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+from .topology import Topology
 
 MANAGER_DOMAIN = "cilium-mesh.edge-portal.eu"
 
@@ -17,6 +20,7 @@ class Binding:
 
     name: str
     cluster_refs: tuple[str, ...]  # inventory names
+    topology: Topology = field(default_factory=Topology)
     service_type: str | None = None  # LoadBalancer | NodePort | None: as it runs
     enable_kvstoremesh: bool | None = None
     hubble_enabled: bool | None = None
@@ -51,10 +55,32 @@ class Mesh:
         return frozenset(self.clusters)  # linked() is asked for every ordered pair of up to 511 clusters
 
     def linked(self, local: str, peer: str) -> bool:
-        """Does ``local`` connect to ``peer``? Full mesh."""
-        return local != peer and local in self._members and peer in self._members
+        """Does ``local`` connect to ``peer``, and so ``peer`` to ``local``? Only members do."""
+        return local in self._members and peer in self._members and self.binding.topology.linked(local, peer)
 
-    @property
+    def peers(self, local: str) -> tuple[str, ...]:
+        """Whom ``local`` connects to, in the order of the members."""
+        return self.binding.topology.peers(local, self.clusters) if local in self._members else ()
+
+    @cached_property
     def links(self) -> tuple[tuple[str, str], ...]:
         """Ordered pairs (local, peer)."""
-        return tuple((a, b) for a in self.clusters for b in self.clusters if self.linked(a, b))
+        return tuple((local, peer) for local in self.clusters for peer in self.peers(local))
+
+    def among(self, hosts: Iterable[str]) -> Mesh:
+        """The part of the mesh that lies within ``hosts``: the same binding, and so the same owner, with these members and their links."""
+        kept = frozenset(hosts)
+        if kept >= self._members:
+            return self
+        refs = tuple(host for host in self.clusters if host in kept)
+        return Mesh(binding=replace(self.binding, cluster_refs=refs, topology=self.binding.topology.among(refs)))
+
+    @cached_property
+    def seen_together(self) -> tuple[Mesh, ...]:
+        """Parts of the mesh in which every two clusters are linked or have a peer in common: names, ids, addresses have to differ there."""
+        return tuple(self.among(group) for group in self.binding.topology.seen_together(self.clusters))
+
+    @cached_property
+    def tied_together(self) -> tuple[Mesh, ...]:
+        """Parts of the mesh that links tie together, directly or over others: there, whatever both ends of a link share has to be equal."""
+        return tuple(self.among(group) for group in self.binding.topology.tied_together(self.clusters))

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from .errors import InvalidInput
 from .model import Binding, Mesh
+from .topology import Mode, Topology
 
 DEFAULT_NAME: Final = "cilium-mesh"
 SERVICE_TYPES: Final = ("LoadBalancer", "NodePort")
@@ -40,12 +41,15 @@ def parse(raw: Any, inventory: Sequence[str], *, workspace: str = "", namespace:
     top = problems.mapping("", raw, ("binding", *LATER), optional=True)
     for key in LATER:
         _refuse_later(problems, key, top.get(key))
-    binding = problems.mapping("binding", top.get("binding"), ("name", "clusterRefs", "meshConfig"), optional=True)
+    binding = problems.mapping("binding", top.get("binding"), ("name", "clusterRefs", "topology", "meshConfig"), optional=True)
     name = _binding_name(problems, binding.get("name"))
     refs = _cluster_refs(problems, binding, hosts)
+    topology = _topology(problems, binding.get("topology"), refs)
     config = _mesh_config(problems, binding.get("meshConfig"))
     problems.raise_any()
-    return Mesh(binding=Binding(name=name, cluster_refs=refs, workspace=str(workspace), namespace=str(namespace), **config))
+    return Mesh(
+        binding=Binding(name=name, cluster_refs=refs, topology=topology, workspace=str(workspace), namespace=str(namespace), **config)
+    )
 
 
 @dataclass
@@ -86,7 +90,7 @@ class _Problems:
 
 
 def _refuse_later(problems: _Problems, key: str, value: Any) -> None:
-    if value is None or (isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and not value):
+    if _empty(value):
         return
     problems.add(key, "this release does not handle it yet; remove it, or leave the list empty")
 
@@ -138,6 +142,90 @@ def _cluster_ref(problems: _Problems, path: str, item: Any) -> tuple[str, str] |
         return None
     name = problems.typed(f"{path}.name", entry["name"], str, "a text")
     return None if name is None else (f"{path}.name", str(name))
+
+
+def _topology(problems: _Problems, value: Any, members: tuple[str, ...]) -> Topology:
+    path = "binding.topology"
+    given = problems.mapping(path, value, ("mode", "hubs", "pairs"), optional=True)
+    name = problems.typed(f"{path}.mode", given.get("mode"), str, "a text")
+    if name is not None and name not in tuple(Mode):
+        problems.add(f"{path}.mode", f"{_shown(name)} is not known; {_suggest(name, tuple(Mode), 'use one of')}")
+        return Topology()
+    mode = Mode(str(name)) if name is not None else Mode.FULL_MESH
+    for key, wanted in (("hubs", Mode.HUB_AND_SPOKE), ("pairs", Mode.PAIRS)):
+        if mode is wanted and _empty(given.get(key)):
+            problems.add(f"{path}.{key}", f"is missing; mode {mode} needs it")
+        elif mode is not wanted and given.get(key) is not None:
+            problems.add(f"{path}.{key}", f"belongs to mode {wanted}, and the mode is {mode}; remove it, or change the mode")
+    hubs = _hubs(problems, f"{path}.hubs", given.get("hubs"), members) if mode is Mode.HUB_AND_SPOKE else ()
+    pairs = _pairs(problems, f"{path}.pairs", given.get("pairs"), members) if mode is Mode.PAIRS else ()
+    return Topology(mode=mode, hubs=hubs, pairs=pairs)
+
+
+def _hubs(problems: _Problems, path: str, value: Any, members: tuple[str, ...]) -> tuple[str, ...]:
+    found: dict[str, str] = {}
+    for where, item in _items(problems, path, value, "names of members"):
+        hub = _member(problems, where, item, members)
+        if hub in found:
+            problems.add(where, f"{_shown(hub)} is named twice; the first is {found[hub]}")
+        elif hub:
+            found[hub] = where
+    return tuple(found)
+
+
+def _pairs(problems: _Problems, path: str, value: Any, members: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    found: dict[frozenset[str], str] = {}
+    pairs: list[tuple[str, str]] = []
+    for where, item in _items(problems, path, value, "pairs [ONE, OTHER]"):
+        if not _is_list(item) or len(item) != 2:
+            problems.add(where, f"must be a pair [ONE, OTHER], not {_kind(item)}{_length(item)}")
+            continue
+        one, other = (_member(problems, f"{where}[{place}]", name, members) for place, name in enumerate(item))
+        if not one or not other:
+            continue
+        if one == other:
+            problems.add(where, f"{_shown(one)} cannot be linked with itself")
+        elif frozenset((one, other)) in found:
+            problems.add(where, f"{_shown(one)} and {_shown(other)} are a pair already; the first is {found[frozenset((one, other))]}")
+        else:
+            found[frozenset((one, other))] = where
+            pairs.append((one, other))
+    return tuple(pairs)
+
+
+def _items(problems: _Problems, path: str, value: Any, what: str) -> list[tuple[str, Any]]:
+    if value is None:
+        return []
+    if not _is_list(value):
+        problems.add(path, f"must be a list of {what}, not {_kind(value)}")
+        return []
+    return [(f"{path}[{place}]", item) for place, item in enumerate(value)]
+
+
+def _member(problems: _Problems, path: str, value: Any, members: tuple[str, ...]) -> str:
+    """The name of a member; "" with a problem told."""
+    if value is None:
+        problems.add(path, "must be a text, not nothing")
+        return ""
+    name = problems.typed(path, value, str, "a text")
+    if name is None:
+        return ""
+    if name not in members:
+        problems.add(path, f"{_shown(name)} is no member of the mesh; {_suggest(name, members, 'its members are')}")
+        return ""
+    return str(name)
+
+
+def _length(value: Any) -> str:
+    return f" of {len(value)}" if _is_list(value) else ""
+
+
+def _empty(value: Any) -> bool:
+    return value is None or (_is_list(value) and not value)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def _mesh_config(problems: _Problems, value: Any) -> dict[str, Any]:

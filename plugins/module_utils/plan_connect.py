@@ -2,32 +2,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan that makes the links of a mesh exist: observed facts in, steps out. Pure.
 
-Waves: users first, so that nobody dials before he may log in; then per cluster the host aliases and the Secrets, so that the pods that
-the aliases restart find the Secrets at their start; last the host aliases that only go, so that no name vanishes while it is dialled.
+Waves: the registry of leases; then users, so that nobody dials before he may log in; then per cluster the host aliases and the Secrets, so
+that the pods that the aliases restart find the Secrets at their start; last the host aliases that only go, so that no name vanishes while
+it is dialled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from .choices import Choices
+from .collector import collector_paused
 from .endpoints import Endpoint, EndpointProblem
 from .facts import ClusterFacts
 from .findings import Finding, Severity
 from .model import Mesh
-from .ownership import remembered_peers
+from .ownership import remembered_by_members
 from .peer_keys import Link
 from .peers import valid_cluster_name
 from .plan_aliases import alias_problems, alias_step, desired_aliases, only_removes
-from .plan_secrets import changes, desired_secrets, foreign_keys, secret_step
+from .plan_elb import elb_steps, endpoint_finding
+from .plan_registry import CONNECT_WAVE, after_connect, leased_names, registry_step
+from .plan_repair import repair_step
+from .plan_secrets import PeerChanges, desired_secrets, foreign_keys, secret_step
+from .plan_tombstones import why_of
 from .plan_users import desired_users, own_users, users_problems, users_step
+from .plan_withdraw import withdrawal
 from .relied_on import relied_on
 from .steps import LinkPlan, Plan, PlanOptions, Step
+from .tombstones import returns
 from .trust import Trust, user_for_name
 
 WAVE_USERS, WAVE_LINKS, WAVE_LEFTOVERS = 1, 2, 3
+WAVE_FAREWELL = 5  # in clusters that left: Secrets with the links, host aliases and users in the two waves after them
 NAMED_IN_WHY = 5  # peers whose reason is spelled out in a step; all reasons stand in Plan.links
 
 
@@ -41,31 +51,61 @@ class Decisions:
     problems: list[Finding] = field(default_factory=list)
 
 
+@collector_paused()
 def plan_connect(
-    mesh: Mesh, facts: Mapping[str, ClusterFacts], options: PlanOptions, now: datetime, *, choices: Choices | None = None
+    mesh: Mesh,
+    facts: Mapping[str, ClusterFacts],
+    options: PlanOptions,
+    now: datetime,
+    *,
+    choices: Choices | None = None,
+    left: Mapping[str, ClusterFacts] | None = None,
 ) -> Plan:
-    """What has to be written so that every member reaches every peer that it is linked to.
+    """What has to be written so that every member reaches every peer that it is linked to, and nobody else by way of this binding.
 
     Members without facts are left as they are: what was written for them before stays. Facts of clusters outside the mesh are ignored.
+    Links that the mesh no longer asks for go: to clusters that are no members any more, and those that the topology no longer has.
     :param now: aware, UTC; decides which certificates are valid and due.
     :param choices: made of the same mesh, facts, options and time, where the caller has them already.
+    :param left: clusters that are no members any more and answered: what was written in them is withdrawn.
     :raises InvalidInput: an option is none.
     """
     made = _decide(mesh, facts, choices or _choices(mesh, facts, options, now))
-    kept = _unobserved(mesh, made.members)
-    steps: list[Step] = []
+    # The leases too: somebody may have taken the annotations away, and who does not answer loses nothing by that.
+    remembered = leased_names(mesh, made.members) | remembered_by_members(mesh, made.members)
+    leases, why = after_connect(mesh, facts, left), why_of(returns(mesh, facts))
+    steps = [step for cluster in made.members.values() if (step := registry_step(mesh, cluster, leases, wave=CONNECT_WAVE, why=why))]
+    steps.extend(elb_steps(mesh.binding, made.members.values()))
     problems = list(made.problems)
     for host, cluster in made.members.items():
+        kept = _kept(mesh, host, made, remembered)
         for found in (_users(mesh, cluster, made, kept), _links(mesh, cluster, made.outgoing[host], kept, options, now)):
             steps.extend(item for item in found if isinstance(item, Step))
             problems.extend(item for item in found if isinstance(item, Finding))
+    going = _going(mesh, facts, left or {})
+    for cluster in going.values():
+        steps.extend(_farewell(mesh, cluster))
+        problems.extend(users_problems(cluster, frozenset(), mesh.binding))
     return Plan(
         manager=mesh.binding.manager,
         steps=tuple(sorted(steps, key=lambda step: step.wave)),  # stable: by cluster within a wave, in order within a cluster
         problems=tuple(problems),
         links=tuple(_link_plan(link) for links in made.outgoing.values() for link in links),
-        relied_on={host: relied_on(cluster) for host, cluster in made.members.items()},
+        relied_on={host: relied_on(cluster) for host, cluster in {**made.members, **going}.items()},
     )
+
+
+def _going(mesh: Mesh, facts: Mapping[str, ClusterFacts], left: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:
+    """Those who left, without any that is a member under another inventory name: what is written there is in use."""
+    members = {facts[host].uid for host in mesh.clusters if host in facts}
+    return {host: cluster for host, cluster in left.items() if host not in mesh.clusters and cluster.uid not in members}
+
+
+def _farewell(mesh: Mesh, cluster: ClusterFacts) -> list[Step]:
+    """Everything of ours in a cluster that left: Secrets together with those of its former peers, and last its copy of the registry."""
+    steps = withdrawal(mesh, cluster, kept={}, gone=(), wave=WAVE_LINKS)
+    step = registry_step(mesh, cluster, None, wave=WAVE_FAREWELL)
+    return [*steps, step] if step else steps
 
 
 def _choices(mesh: Mesh, facts: Mapping[str, ClusterFacts], options: PlanOptions, now: datetime) -> Choices:
@@ -79,19 +119,18 @@ def _decide(mesh: Mesh, facts: Mapping[str, ClusterFacts], choices: Choices) -> 
     for host, peer in named.items():
         endpoint = choices.endpoint(peer)
         if isinstance(endpoint, EndpointProblem):
-            problems.append(
-                _blocking("CM-EP-02", host, summary=f"{host}: {endpoint.summary}", evidence=endpoint.evidence, fix=endpoint.fix)
-            )
+            problems.append(endpoint_finding(host, endpoint))
         else:
             endpoints[host] = endpoint
     for host, local in named.items():
-        for peer_host, endpoint in endpoints.items():
-            if not mesh.linked(host, peer_host):
+        for peer_host in mesh.peers(host):
+            dialled = endpoints.get(peer_host)
+            if dialled is None:
                 continue
             peer = named[peer_host]
             trust = choices.trust(local, peer)
             if isinstance(trust, Trust):
-                link = Link(local=local, peer=peer, endpoint=endpoint, trust=trust)
+                link = Link(local=local, peer=peer, endpoint=choices.dialled(local, peer, dialled), trust=trust)
                 made.outgoing[host].append(link)
                 made.incoming[peer_host].append(link)
             else:
@@ -107,9 +146,9 @@ def _usable(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[dict[str, Cl
         by_name.setdefault(cluster.name, []).append(host)
     problems = []
     for name, hosts in by_name.items():
-        if valid_cluster_name(name) and len(hosts) == 1:
-            continue
         for host in hosts:
+            if valid_cluster_name(name) and not _seen_with_another(mesh, host, hosts):
+                continue
             code, why = ("CM-ID-04", "is another cluster's too") if valid_cluster_name(name) else ("CM-ID-02", "is not valid")
             problems.append(
                 _blocking(
@@ -124,14 +163,22 @@ def _usable(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[dict[str, Cl
     return {host: cluster for host, cluster in members.items() if host not in refused}, problems
 
 
-def _unobserved(mesh: Mesh, members: Mapping[str, ClusterFacts]) -> dict[str, str]:
-    """Inventory name -> cluster name of members without usable facts, as far as any other member remembers them."""
-    remembered: dict[str, str] = {}
-    absent = [host for host in mesh.clusters if host not in members]
-    if absent:
-        for cluster in members.values():
-            remembered.update(remembered_peers(mesh.binding, cluster))
-    return {host: remembered[host] for host in absent if valid_cluster_name(remembered.get(host, ""))}
+def _seen_with_another(mesh: Mesh, host: str, hosts: Collection[str]) -> bool:
+    """Is one of the other hosts linked with this one, or with one of its peers? Then one cluster would hold both under one key."""
+    if len(hosts) < 2:
+        return False
+    peers = mesh.peers(host)
+    return any(other != host and (mesh.linked(host, other) or any(mesh.linked(peer, other) for peer in peers)) for other in hosts)
+
+
+def _kept(mesh: Mesh, host: str, made: Decisions, remembered: Mapping[str, str]) -> dict[str, str]:
+    """Inventory name -> cluster name of peers that no link could be planned to, as far as any member remembers them.
+
+    They did not answer or, with their address still on its way, cannot be dialled just now; what was written for them stays.
+    """
+    planned = {link.peer.host for link in made.outgoing[host]}
+    waiting = [peer for peer in mesh.peers(host) if peer not in planned]
+    return {peer: remembered[peer] for peer in waiting if valid_cluster_name(remembered.get(peer, ""))}
 
 
 def _users(mesh: Mesh, cluster: ClusterFacts, made: Decisions, kept: Mapping[str, str]) -> list[Step | Finding]:
@@ -158,15 +205,16 @@ def _links(
         found.append(alias_step(cluster, aliases, manager=manager, wave=wave, why="the peers' names resolve to their addresses"))
     by_host = {link.peer.host: link for link in links}
     for secret in desired_secrets(cluster, links, kept, manager, options, now):
-        found.extend(foreign_keys(cluster, secret, manager))
-        change = changes(secret, manager)
-        through = cluster.runs_kvstoremesh and secret.facts is cluster.clustermesh
-        why = _why([by_host[host] for host in change.written if host in by_host], change.withdrawn, through)
+        found.extend(p for p in foreign_keys(cluster, secret, manager) if not (options.repair and p.code == "CM-DRIFT-02"))
+        if options.repair:
+            found.append(repair_step(cluster, secret.facts, secret.data, secret.peers, manager, wave=WAVE_LINKS))
+        why = partial(_why, by_host, cluster.runs_kvstoremesh and secret.facts is cluster.clustermesh)
         found.append(secret_step(cluster, secret, mesh.binding, wave=WAVE_LINKS, why=why))
     return [item for item in found if item is not None]
 
 
-def _why(written: list[Link], withdrawn: tuple[str, ...], through_kvstoremesh: bool) -> str:
+def _why(links: Mapping[str, Link], through_kvstoremesh: bool, change: PeerChanges) -> str:
+    written, withdrawn = [links[host] for host in change.written if host in links], change.withdrawn
     parts = []
     if through_kvstoremesh and written:
         parts.append(f"agents read {_listed([link.peer.host for link in written])} from their own kvstoremesh")

@@ -8,6 +8,7 @@ Pure: it knows Ansible's names but imports nothing of Ansible. Strings lose Ansi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,9 +23,11 @@ KUBECONFIG: Final = "cilium_mesh_kubeconfig"
 CONTEXT: Final = "cilium_mesh_context"
 NAMESPACE: Final = "cilium_mesh_namespace"
 ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
+ELB_ID: Final = "cilium_mesh_elb_id"
 DEFAULT_NAMESPACE: Final = "kube-system"
 
 _NAMES_SHOWN: Final = 10
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +50,12 @@ def play_of(task_vars: Mapping[str, Any]) -> Play:
     )
 
 
-def mesh_of(play: Play, raw: Any) -> Mesh:
-    """The mesh that ``cilium_mesh`` describes. Every member takes part in the play, or it is refused: half a mesh is never changed.
+def mesh_of(play: Play, raw: Any, *, limited: bool = False) -> Mesh:
+    """The mesh that ``cilium_mesh`` describes.
 
-    :raises InvalidInput: the variable is wrong, or a member is not in the play.
+    :param limited: --limit, or the hosts pattern of the play, may leave out members: whoever asks contacts only those that are ``asked``.
+        Without it every member takes part, or it is refused: half of what is one change is never made.
+    :raises InvalidInput: the variable is wrong, or a member that is needed is not in the play.
     """
     require_hosts(play)
     raw = plain(raw)
@@ -62,14 +67,30 @@ def mesh_of(play: Play, raw: Any) -> Mesh:
             )
         return parse(raw, play.hosts)
     mesh = parse(raw, play.inventory)
-    cut = [name for name in mesh.clusters if name not in play.hosts]
-    if cut:
-        why = f'--limit "{play.limit}"' if play.limit else "the hosts pattern of the play"
+    cut = left_out(play, mesh)
+    if len(cut) == len(mesh.clusters):
+        raise InvalidInput(f"{_what_cuts(play)} leaves out every member of the mesh.", remedy="Let it name at least one of them.")
+    if cut and not limited:
+        why = _what_cuts(play)
         raise InvalidInput(
             f"{why} leaves out {_listed(cut)}, which cilium_mesh.binding.clusterRefs names; a mesh is looked at and changed as a whole.",
-            remedy="Run with every member. To take a cluster out of the mesh, run disconnect with mesh_connect_clusters.",
+            remedy="Run with every member.",
         )
     return mesh
+
+
+def asked(play: Play, mesh: Mesh) -> tuple[str, ...]:
+    """Members that take part in the play. The others are not contacted."""
+    return tuple(name for name in mesh.clusters if name in play.hosts)
+
+
+def left_out(play: Play, mesh: Mesh) -> tuple[str, ...]:
+    """Members that --limit, or the hosts pattern of the play, leaves out."""
+    return tuple(name for name in mesh.clusters if name not in play.hosts)
+
+
+def _what_cuts(play: Play) -> str:
+    return f'--limit "{play.limit}"' if play.limit else "the hosts pattern of the play"
 
 
 def lone_clusters(play: Play, raw: Any) -> Mesh:
@@ -153,7 +174,16 @@ def _access(host: str, variables: _HostVariables) -> ClusterAccess:
         context=variables.text(CONTEXT, "") or None,
         namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
         endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
+        elb_id=_elb_id(host, variables),
     )
+
+
+def _elb_id(host: str, variables: _HostVariables) -> str:
+    """It becomes an annotation that a cloud provider acts on, so nothing but a UUID is let through."""
+    value = variables.text(ELB_ID, "")
+    if value and not _UUID.fullmatch(value):
+        raise InvalidInput(f"{host}: {ELB_ID} must be the id of a load balancer, such as 41fae315-2964-49c4-afde-bc6d358cd031")
+    return value.lower()
 
 
 def _kubeconfig(host: str, variables: _HostVariables) -> str | Mapping[str, Any]:

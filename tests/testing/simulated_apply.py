@@ -10,24 +10,32 @@ fields that it changes away from everybody else.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import api_body
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
     CertificateFacts,
     ClusterFacts,
     HostAlias,
     PeerSecretFacts,
+    RegistryFacts,
     RemoteUsersFacts,
     SecretKeyFacts,
+    ServiceFacts,
     TlsSecretFacts,
     WorkloadFacts,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import KEY, registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import (
+    OWNER_LABEL,
+    ApiWrite,
     ApplyHostAliases,
     ApplySecret,
     DeleteObject,
@@ -43,6 +51,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps impo
 from .facts_builders import digest
 
 Path = tuple[str, str]
+BY_PATCH = "\0Update"  # to the API server who applies and who patches are two managers, also under one name
+KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "services": "Service", "deployments": "Deployment", "daemonsets": "DaemonSet"}
+REGISTRIES = "cilium-mesh-"  # how the names of the ConfigMaps with leases begin; the rest is the owner of a binding
 
 
 @dataclass
@@ -71,6 +82,7 @@ class Simulated:
 
     def update(self, manager: str, changes: Mapping[Path, Any]) -> None:
         """A patch; a value of None removes the field."""
+        manager += BY_PATCH
         for path, value in changes.items():
             if value is None:
                 self.values.pop(path, None)
@@ -84,7 +96,10 @@ class Simulated:
         return {key: value for (part, key), value in self.values.items() if part == name}
 
     def managers(self) -> tuple[str, ...]:
-        return tuple(sorted(set().union(*self.owners.values())))
+        return _names(set().union(*self.owners.values()))
+
+    def managers_of(self, path: Path) -> tuple[str, ...]:
+        return _names(self.owners.get(path, ()))
 
 
 class SimulatedClusters:
@@ -109,6 +124,16 @@ class SimulatedClusters:
             made = self._new(host, "ConfigMap", "clustermesh-remote-users")
             _set(made, ("data", "users.yaml"), cluster.users.text, cluster.users.managers)
             _load_metadata(made, cluster.users)
+        if cluster.registry.present:
+            made = self._new(host, "ConfigMap", f"{REGISTRIES}{cluster.registry.labels.get(OWNER_LABEL, '')}")
+            _set(made, ("data", KEY), cluster.registry.text, cluster.registry.managers)
+            for key, value in cluster.registry.labels.items():
+                _set(made, ("labels", key), value, cluster.registry.managers)
+        if cluster.service is not None:
+            made = self._new(host, "Service", "clustermesh-apiserver")
+            made.uid = cluster.service.uid or made.uid
+            for key, value in cluster.service.annotations.items():
+                _set(made, ("annotations", key), value, cluster.service.annotation_managers.get(key, ()))
         for workload in (cluster.apiserver, cluster.agent):
             if workload is not None:
                 made = self._new(host, workload.kind, workload.name)
@@ -120,12 +145,29 @@ class SimulatedClusters:
         self._objects[(host, kind, name)] = made
         return made
 
-    def run(self, plan: Plan, *, only: Iterable[str] | None = None) -> None:
-        """Apply the plan in its order; with ``only``: as if every other cluster had failed."""
+    def run(self, plan: Plan, *, only: Iterable[str] | None = None, steps: Mapping[str, int] | None = None) -> None:
+        """Apply the plan in its order.
+
+        :param only: as if every other cluster had failed.
+        :param steps: cluster -> after how many of its steps it fails.
+        """
         chosen = None if only is None else set(only)
+        done: Counter[str] = Counter()
         for step in plan.steps:
-            if chosen is None or step.cluster in chosen:
+            if (chosen is None or step.cluster in chosen) and done[step.cluster] < (steps or {}).get(step.cluster, len(plan.steps)):
                 self._step(plan.manager, step)
+                done[step.cluster] += 1
+
+    def change(self, host: str, change: Callable[[ClusterFacts], ClusterFacts]) -> None:
+        """Change what no plan writes: certificates, addresses, configuration."""
+        self._fixed[host] = change(self._fixed[host])
+
+    def edit(self, host: str, kind: str, name: str, manager: str, changes: Mapping[Path, Any]) -> bool:
+        """Somebody else's patch of an object; False when there is no such object."""
+        made = self._objects.get((host, kind, name))
+        if made is not None:
+            made.update(manager, changes)
+        return made is not None
 
     def _step(self, manager: str, step: Step) -> None:
         action = step.action
@@ -138,8 +180,33 @@ class SimulatedClusters:
             self._objects[(step.cluster, action.kind, action.name)].apply(manager, wanted)
         elif isinstance(action, WriteUsers):
             self._write_users(manager, step, action)
+        elif isinstance(action, ApiWrite):
+            self._api_write(manager, step.cluster, action)
         else:
             self._delete(step.cluster, action)
+
+    def _api_write(self, manager: str, host: str, action: ApiWrite) -> None:
+        body = api_body(action, {}, self._now)
+        metadata = body.get("metadata") or {}
+        parts = action.path.split("/")
+        place = (host, KINDS[parts[-1]], metadata["name"]) if action.method == "create" else (host, KINDS[parts[-2]], parts[-1])
+        made = self._objects.get(place)
+        for key, value in (("uid", made.uid if made else ""), ("resourceVersion", str(made.version) if made else "")):
+            if metadata.get(key, value) != value:
+                raise WriteConflict(f"{place} has another {key}")
+        if (action.method == "create") == (made is not None) and action.method != "apply":
+            raise WriteConflict(f"{action.method} of {place}")
+        serial = next(self._serial)
+        fields: dict[Path, Any] = {(part, k): v for part in ("labels", "annotations") for k, v in (metadata.get(part) or {}).items()}
+        fields.update({("data", k): v for k, v in (body.get("data") or {}).items()})
+        fields.update({("data", k): self._value(recipe, serial) for k, recipe in action.secret_data.items()})
+        fields.update({("body", k): v for k, v in body.items() if k not in ("apiVersion", "kind", "metadata", "data")})
+        if action.method == "delete":
+            del self._objects[place]
+        elif action.method == "merge":
+            self._objects[place].update(manager, fields)
+        else:
+            (made or self._new(*place)).apply(manager if action.method == "apply" else manager + BY_PATCH, fields)
 
     def _write_users(self, manager: str, step: Step, action: WriteUsers) -> None:
         place = (step.cluster, "ConfigMap", action.name)
@@ -171,6 +238,7 @@ class SimulatedClusters:
             return SecretKeyFacts(digest=digest(recipe.text), config=recipe.text)
         if isinstance(recipe, Minted):
             return self._minted(recipe, serial)
+        assert isinstance(recipe, FromSecret), f"not played here: {recipe}"
         return self._copied(recipe)
 
     def _copied(self, recipe: FromSecret) -> SecretKeyFacts:
@@ -203,16 +271,18 @@ class SimulatedClusters:
         )
         return SecretKeyFacts(digest=made, certificate=certificate, certificate_key_matches=True)
 
-    def facts(self) -> dict[str, ClusterFacts]:
-        """What an observation would find now."""
-        return {host: self._facts_of(host, cluster) for host, cluster in self._fixed.items()}
+    def facts(self, mesh: Mesh | None = None) -> dict[str, ClusterFacts]:
+        """What an observation would find now. ``mesh`` tells whose registry is read; without it, the first there is."""
+        return {host: self._facts_of(host, cluster, mesh) for host, cluster in self._fixed.items()}
 
-    def _facts_of(self, host: str, cluster: ClusterFacts) -> ClusterFacts:
+    def _facts_of(self, host: str, cluster: ClusterFacts, mesh: Mesh | None) -> ClusterFacts:
         return replace(
             cluster,
             clustermesh=self._peer_secret(host, cluster.clustermesh.name),
             kvstoremesh=self._peer_secret(host, cluster.kvstoremesh.name),
             users=self._users(host),
+            registry=self._registry_facts(host, mesh),
+            service=self._service(host, cluster.service),
             apiserver=self._workload(host, cluster.apiserver),
             agent=self._workload(host, cluster.agent),
         )
@@ -221,7 +291,7 @@ class SimulatedClusters:
         made = self._objects.get((host, "Secret", name))
         if made is None:
             return PeerSecretFacts(name=name)
-        keys = {k: replace(v, managers=tuple(sorted(made.owners.get(("data", k), ())))) for k, v in sorted(made.section("data").items())}
+        keys = {k: replace(v, managers=made.managers_of(("data", k))) for k, v in sorted(made.section("data").items())}
         return PeerSecretFacts(name=name, keys=keys, **_metadata(made))
 
     def _users(self, host: str) -> RemoteUsersFacts:
@@ -232,15 +302,36 @@ class SimulatedClusters:
         users, problem = parse_users(text)
         return RemoteUsersFacts(users=users, problem=problem, text=text, **_metadata(made))
 
+    def _registry_facts(self, host: str, mesh: Mesh | None) -> RegistryFacts:
+        names = sorted(name for at, kind, name in self._objects if at == host and kind == "ConfigMap" and name.startswith(REGISTRIES))
+        wanted = registry_name(mesh.binding) if mesh else next(iter(names), "")
+        made = self._objects.get((host, "ConfigMap", wanted))
+        if made is None:
+            return RegistryFacts()
+        known = _metadata(made)
+        del known["annotations"]
+        return RegistryFacts(text=made.values.get(("data", KEY), ""), **known)
+
+    def _service(self, host: str, service: ServiceFacts | None) -> ServiceFacts | None:
+        if service is None:
+            return None
+        made = self._objects[(host, "Service", "clustermesh-apiserver")]
+        managers = {key: made.managers_of((part, key)) for part, key in made.values if part == "annotations"}
+        return replace(service, annotations=made.section("annotations"), annotation_managers=managers)
+
     def _workload(self, host: str, workload: WorkloadFacts | None) -> WorkloadFacts | None:
         if workload is None:
             return None
         made = self._objects[(host, workload.kind, workload.name)]
         aliases = tuple(
-            HostAlias(ip=ip, hostnames=names, managers=tuple(sorted(made.owners.get(("alias", ip), ()))))
+            HostAlias(ip=ip, hostnames=names, managers=made.managers_of(("alias", ip)))
             for ip, names in sorted(made.section("alias").items())
         )
         return replace(workload, host_aliases=aliases)
+
+
+def _names(managers: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({manager.removesuffix(BY_PATCH) for manager in managers}))
 
 
 def _set(made: Simulated, path: Path, value: Any, managers: Iterable[str]) -> None:

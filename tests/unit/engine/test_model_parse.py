@@ -50,6 +50,16 @@ def test_the_spec_of_a_custom_resource_is_taken_as_it_is() -> None:
     assert (binding.workspace, binding.namespace) == ("root:a", "default")
 
 
+def test_a_topology_is_read_as_it_is_written() -> None:
+    hubs = parse({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": ["c2"]}}}, HOSTS)
+    assert hubs.links == (("c1", "c2"), ("c2", "c1"), ("c2", "c3"), ("c3", "c2"))
+    pairs = parse({"binding": {"topology": {"mode": "Pairs", "pairs": [[Tagged("c3"), "c1"]]}}}, HOSTS)
+    assert pairs.links == (("c1", "c3"), ("c3", "c1"))
+    assert {type(name) for pair in pairs.binding.topology.pairs for name in pair} == {str}
+    for same in (None, {}, {"mode": None}, {"mode": "FullMesh"}):
+        assert parse({"binding": {"topology": same}}, HOSTS) == parse({"binding": {}}, HOSTS)
+
+
 def test_tagged_strings_become_plain_ones() -> None:
     raw = {
         Tagged("binding"): {
@@ -115,6 +125,42 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
             "binding.meshConfig.enableKvStoreMesh: must be true or false, not a text",
         ),
         ({"binding": {"meshConfig": {"hubble": {"ui": 1}}}}, "binding.meshConfig.hubble.ui: must be true or false, not a number"),
+        ({"binding": {"topology": "ring"}}, "binding.topology: must be a mapping with the keys mode, hubs, pairs, not a text"),
+        ({"binding": {"topology": {"mode": "fullmesh"}}}, 'binding.topology.mode: "fullmesh" is not known; did you mean FullMesh?'),
+        ({"binding": {"topology": {"mode": "Ring"}}}, "use one of FullMesh, HubAndSpoke, Pairs"),
+        ({"binding": {"topology": {"mode": 1}}}, "binding.topology.mode: must be a text, not a number"),
+        ({"binding": {"topology": {"hub": ["c1"]}}}, "binding.topology.hub: unknown key; did you mean hubs?"),
+        ({"binding": {"topology": {"hubs": ["c1"]}}}, "binding.topology.hubs: belongs to mode HubAndSpoke, and the mode is FullMesh"),
+        (
+            {"binding": {"topology": {"mode": "Pairs", "hubs": ["c1"]}}},
+            "binding.topology.hubs: belongs to mode HubAndSpoke, and the mode is",
+        ),
+        ({"binding": {"topology": {"mode": "HubAndSpoke"}}}, "binding.topology.hubs: is missing; mode HubAndSpoke needs it"),
+        ({"binding": {"topology": {"mode": "Pairs", "pairs": []}}}, "binding.topology.pairs: is missing; mode Pairs needs it"),
+        ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": "c1"}}}, "binding.topology.hubs: must be a list of names of members"),
+        ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": ["c9"]}}}, 'binding.topology.hubs[0]: "c9" is no member of the mesh'),
+        (
+            {"binding": {"clusterRefs": ["c1", "c2"], "topology": {"mode": "HubAndSpoke", "hubs": ["c3"]}}},
+            'binding.topology.hubs[0]: "c3" is no member of the mesh; its members are c1, c2',
+        ),
+        ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": ["c1", "c1"]}}}, 'hubs[1]: "c1" is named twice; the first is binding'),
+        ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": [None]}}}, "binding.topology.hubs[0]: must be a text, not nothing"),
+        ({"binding": {"topology": {"mode": "Pairs", "pairs": "c1"}}}, "binding.topology.pairs: must be a list of pairs [ONE, OTHER]"),
+        ({"binding": {"topology": {"mode": "Pairs", "pairs": [["c1"]]}}}, "pairs[0]: must be a pair [ONE, OTHER], not a list of 1"),
+        (
+            {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c2", "c3"]]}}},
+            "pairs[0]: must be a pair [ONE, OTHER], not a list of 3",
+        ),
+        ({"binding": {"topology": {"mode": "Pairs", "pairs": ["c1,c2"]}}}, "pairs[0]: must be a pair [ONE, OTHER], not a text"),
+        ({"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c1"]]}}}, 'pairs[0]: "c1" cannot be linked with itself'),
+        (
+            {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "C2"]]}}},
+            'pairs[0][1]: "C2" is no member of the mesh; did you mean c2?',
+        ),
+        (
+            {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c2"], ["c2", "c1"]]}}},
+            'pairs[1]: "c2" and "c1" are a pair already; the first is binding.topology.pairs[0]',
+        ),
         ({"globalServices": [{"name": "x"}]}, "globalServices: this release does not handle it yet"),
         ({"connectivityIntents": {"a": 1}}, "connectivityIntents: this release does not handle it yet"),
         ({"exposedServices": "x"}, "exposedServices: this release does not handle it yet"),
@@ -149,7 +195,11 @@ json_like = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["binding", "name", "clusterRefs", "meshConfig", "hubble", "x"]), inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["binding", "name", "clusterRefs", "topology", "mode", "hubs", "pairs", "meshConfig", "hubble", "x"]),
+            inner,
+            max_size=4,
+        )
     ),
     max_leaves=12,
 )

@@ -77,8 +77,9 @@ def _with_foreign_aliases(draw: st.DrawFn, cluster: ClusterFacts, number: int) -
 
 
 @st.composite
-def _meshes(draw: st.DrawFn) -> dict[str, ClusterFacts]:
-    return {f"c{n}": draw(_cluster(n)) for n in range(1, draw(st.integers(2, 5)) + 1)}
+def any_meshes(draw: st.DrawFn, largest: int = 5) -> dict[str, ClusterFacts]:
+    """Two to ``largest`` clusters that can be meshed, each of its own making, with things of others in what we write to."""
+    return {f"c{n}": draw(_cluster(n)) for n in range(1, draw(st.integers(2, largest)) + 1)}
 
 
 def _comparable(facts: Mapping[str, ClusterFacts]) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _started(facts: Mapping[str, ClusterFacts]) -> tuple[SimulatedClusters, dict
 
 
 @settings(max_examples=150)
-@given(_meshes())
+@given(any_meshes())
 def test_connecting_a_second_time_changes_nothing(facts: dict[str, ClusterFacts]) -> None:
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
@@ -115,7 +116,7 @@ def test_connecting_a_second_time_changes_nothing(facts: dict[str, ClusterFacts]
 
 
 @settings(max_examples=150)
-@given(_meshes())
+@given(any_meshes())
 def test_disconnecting_gives_the_clusters_back_as_they_were(facts: dict[str, ClusterFacts]) -> None:
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
@@ -126,7 +127,7 @@ def test_disconnecting_gives_the_clusters_back_as_they_were(facts: dict[str, Clu
 
 
 @settings(max_examples=100)
-@given(_meshes(), st.data())
+@given(any_meshes(), st.data())
 def test_a_run_that_reached_only_some_clusters_is_completed_by_the_next(facts: dict[str, ClusterFacts], data: st.DataObject) -> None:
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
@@ -137,7 +138,7 @@ def test_a_run_that_reached_only_some_clusters_is_completed_by_the_next(facts: d
 
 
 @settings(max_examples=100)
-@given(_meshes(), st.data())
+@given(any_meshes(), st.data())
 def test_a_dead_cluster_leaves_and_the_others_keep_their_links(facts: dict[str, ClusterFacts], data: st.DataObject) -> None:
     clusters, start = _started(facts)
     leaving = data.draw(st.sampled_from(sorted(facts)))
@@ -155,7 +156,7 @@ def test_a_dead_cluster_leaves_and_the_others_keep_their_links(facts: dict[str, 
 
 
 @settings(max_examples=75)
-@given(_meshes(), st.data())
+@given(any_meshes(), st.data())
 def test_a_member_that_does_not_answer_keeps_what_was_written_for_it(facts: dict[str, ClusterFacts], data: st.DataObject) -> None:
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
@@ -167,7 +168,7 @@ def test_a_member_that_does_not_answer_keeps_what_was_written_for_it(facts: dict
 
 
 @settings(max_examples=75)
-@given(_meshes())
+@given(any_meshes())
 def test_two_meshes_that_share_a_cluster_do_not_touch_each_other(facts: dict[str, ClusterFacts]) -> None:
     third = cluster_facts("c9", version="1.18.11", endpoint_override="198.51.100.99:2379")
     clusters, start = _started({**facts, "c9": third})

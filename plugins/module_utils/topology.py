@@ -1,0 +1,87 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Which members of a mesh are linked with which: everybody with everybody, spokes with hubs, or the pairs that are named.
+
+A link of two clusters always goes both ways: services, identities and health of a Cilium Cluster Mesh mean nothing one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+
+class Mode(StrEnum):
+    """The value of ``binding.topology.mode``."""
+
+    FULL_MESH = "FullMesh"
+    HUB_AND_SPOKE = "HubAndSpoke"  # hubs are linked with everybody, also with each other
+    PAIRS = "Pairs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """``binding.topology``, in inventory names. It speaks of members only: whoever asks knows that both clusters are."""
+
+    mode: Mode = Mode.FULL_MESH
+    hubs: tuple[str, ...] = ()  # of HubAndSpoke
+    pairs: tuple[tuple[str, str], ...] = ()  # of Pairs; the order within a pair means nothing
+
+    @cached_property
+    def _hubs(self) -> frozenset[str]:
+        return frozenset(self.hubs)
+
+    @cached_property
+    def _pairs(self) -> frozenset[tuple[str, str]]:
+        return frozenset(pair for a, b in self.pairs for pair in ((a, b), (b, a)))
+
+    def linked(self, one: str, other: str) -> bool:
+        """Are the two linked? O(1): it is asked for every ordered pair of up to 511 clusters."""
+        if self.mode is Mode.FULL_MESH:
+            return one != other
+        if self.mode is Mode.HUB_AND_SPOKE:
+            return one != other and (one in self._hubs or other in self._hubs)
+        return (one, other) in self._pairs
+
+    def peers(self, local: str, members: Sequence[str]) -> tuple[str, ...]:
+        """Those of ``members`` that ``local`` is linked with, in their order."""
+        return tuple(peer for peer in members if self.linked(local, peer))
+
+    def among(self, members: Iterable[str]) -> Topology:
+        """What is left of it when only ``members`` are."""
+        kept = frozenset(members)
+        pairs = tuple(pair for pair in self.pairs if kept.issuperset(pair))
+        return Topology(mode=self.mode, hubs=tuple(hub for hub in self.hubs if hub in kept), pairs=pairs)
+
+    def seen_together(self, members: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Groups in which every two are linked or have a peer in common; any two of which that holds are in one of them.
+
+        A cluster keeps names, ids and addresses of all its peers in one place, so that these have to differ from each other too, not
+        only from its own (Cilium: identities carry the id of their cluster, the ipcache is one map).
+        """
+        if self.mode is Mode.FULL_MESH:
+            return (tuple(members),)
+        rank = {member: place for place, member in enumerate(members)}
+        groups = {frozenset((member, *self.peers(member, members))) for member in members}
+        largest = [sorted(group, key=rank.__getitem__) for group in groups if not any(group < other for other in groups)]
+        return tuple(tuple(group) for group in sorted(largest, key=lambda group: [rank[member] for member in group]))
+
+    def tied_together(self, members: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Groups that links tie together, directly or over others. What has to be equal along every link has to be so in such a group."""
+        if self.mode is Mode.FULL_MESH:
+            return (tuple(members),)
+        return tuple(self._ties(members))
+
+    def _ties(self, members: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        left = dict.fromkeys(members)
+        while left:
+            found, open_ends = set[str](), [next(iter(left))]
+            while open_ends:
+                member = open_ends.pop()
+                if member not in found:
+                    found.add(member)
+                    open_ends += self.peers(member, members)
+            yield tuple(member for member in members if member in found)
+            left = {member: None for member in left if member not in found}
