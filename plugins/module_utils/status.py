@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What readers say -> the stage of every link -> the status of the binding. Pure: the time is passed in.
 
-A link is one direction: ``cluster`` reads ``peer``. It is ready only when everybody who was asked says so and everybody who had to be asked
-could be: not knowing is never ready.
+A link is one direction: ``cluster`` reads ``peer``. It is ready only when everybody who was asked says so, everybody who had to be asked
+could be, and no new connection to the peer failed (proof.py): not knowing is never ready.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -18,6 +18,7 @@ from typing import Any, Final
 from .facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
 from .findings import Finding
 from .model import Mesh
+from .proof import ControllerProof, LinkProof, Verdict, age_seconds, is_stale, link_proof, proof_columns
 
 
 class Stage(StrEnum):
@@ -72,13 +73,18 @@ def link_stage(link: LinkFacts) -> Stage:
         return Stage.UNKNOWN  # was not asked
     if not link.known:
         return Stage.SECRET_NOT_PROJECTED
+    if link.proof == Verdict.REFUTED and (link.ready or link.connected):
+        return Stage(link.stage_hint) if link.stage_hint in _STAGES_OF_HINTS else Stage.DIALLING
     if link.ready and all(link.synced.values()) and (link.source == "metrics" or _configured(link)):
         return Stage.READY
     if link.ready or link.connected:
         return _first(_REACHED, link)
-    if link.stage_hint in {stage.value for stage in Stage} - {Stage.READY.value}:
+    if link.stage_hint in _STAGES_OF_HINTS:
         return Stage(link.stage_hint)
     return _first(_NOT_REACHED, link)
+
+
+_STAGES_OF_HINTS: Final = frozenset(stage.value for stage in Stage) - {Stage.READY.value}
 
 
 def _first(rules: Iterable[_Rule], link: LinkFacts) -> Stage:
@@ -87,7 +93,10 @@ def _first(rules: Iterable[_Rule], link: LinkFacts) -> Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkState:
-    """All readers of one link together. ``reader`` and ``error`` are those of the reader that is furthest behind."""
+    """All readers of one link together. ``reader`` and ``error`` are those of the reader that is furthest behind.
+
+    ``reader`` is "controller" where all readers are content and the peer refuses the link's own credentials from here.
+    """
 
     cluster: str  # inventory name
     peer: str  # inventory name
@@ -97,6 +106,8 @@ class LinkState:
     nodes_ready: int = 0  # agents that say ready
     nodes_asked: int = 0  # agents that were asked; in large clusters a sample
     nodes_total: int = 0  # agents that should run
+    proof: LinkProof = field(default_factory=LinkProof)
+    broke: bool = False  # a reader still says ready, while its new connection failed: the link stood a moment ago
     seconds: float = 0.0  # set by waiting: when the link entered its stage, in seconds after the wait began
 
     @property
@@ -124,11 +135,13 @@ def link_states(
     *,
     facts: Mapping[str, ClusterFacts] | None = None,
     failures: Mapping[str, ObserveFailure] | None = None,
+    proofs: Mapping[tuple[str, str], ControllerProof] | None = None,
 ) -> tuple[LinkState, ...]:
     """The state of every link of the mesh, in its order.
 
     :param facts: tells which clusters must have a kvstoremesh that answers; without it, one is missed only where a reader had a problem.
     :param failures: clusters that were not observed, for the error of their links.
+    :param proofs: what the controller found out, by (cluster, peer).
     """
     by_link: dict[tuple[str, str], list[LinkFacts]] = {}
     for reader in readers.values():
@@ -139,11 +152,19 @@ def link_states(
         asked = readers.get(cluster)
         silent = (failures or {}).get(cluster) or (failures or {}).get(peer)
         if asked is None or (cluster, peer) not in by_link:
-            states.append(_unread(cluster, peer, asked, silent))
+            state = _unread(cluster, peer, asked, silent)
         else:
             known = (facts or {}).get(cluster)
-            states.append(_combined(by_link[cluster, peer], asked, known.runs_kvstoremesh if known else bool(asked.problems)))
+            state = _combined(by_link[cluster, peer], asked, known.runs_kvstoremesh if known else bool(asked.problems))
+        states.append(_with_proof(state, by_link.get((cluster, peer), ()), (proofs or {}).get((cluster, peer))))
     return tuple(states)
+
+
+def _with_proof(state: LinkState, links: Sequence[LinkFacts], controller: ControllerProof | None) -> LinkState:
+    proof = link_proof(links, controller)
+    if state.ready and proof.verdict is Verdict.REFUTED:  # the readers' own refutations have made their stage already
+        return replace(state, stage=Stage.AUTHORISATION, reader=proof.by, error=proof.note, proof=proof)
+    return replace(state, proof=proof)
 
 
 def _unread(cluster: str, peer: str, reader: ReaderFacts | None, failure: ObserveFailure | None) -> LinkState:
@@ -175,6 +196,7 @@ def _combined(links: Sequence[LinkFacts], reader: ReaderFacts, kvstoremesh: bool
         nodes_ready=len({link.pod for link in agents if link_stage(link) is Stage.READY}),
         nodes_asked=reader.agents_asked,
         nodes_total=reader.agents_total,
+        broke=any(link.ready and link.proof == Verdict.REFUTED for link in links),
     )
 
 
@@ -199,26 +221,32 @@ def build_status(
     findings: Sequence[Finding] = (),
     previous: Mapping[str, Any] | None = None,
     written: bool = False,
+    proofs: Mapping[tuple[str, str], ControllerProof] | None = None,
 ) -> dict[str, Any]:
     """``status`` of a ClusterMeshBinding, and ``links``.
 
     :param now: aware; becomes lastSyncTime.
     :param generation: metadata.generation that this status is about.
     :param findings: blocking ones make the phase Error as long as no link is ready.
-    :param previous: the status before: keeps lastTransitionTime, and tells a mesh that broke (Degraded) from a new one (Connecting).
+    :param previous: the status before: keeps lastTransitionTime and the last proof of a link, and tells a mesh that broke (Degraded) from a
+        new one (Connecting).
     :param written: the links were written after ``facts`` were observed.
+    :param proofs: see ``link_states``. A peer whose heartbeat is older than three minutes makes the phase Degraded.
     :returns: phase, meshStatus, links, conditions, lastSyncTime, and observedGeneration when a generation is given. Times are RFC 3339.
     """
-    links = link_states(mesh, readers, facts=facts, failures=failures)
+    links = link_states(mesh, readers, facts=facts, failures=failures, proofs=proofs)
     configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
     was = str((previous or {}).get("phase", ""))
     phase = _phase(links, facts, failures, findings, configured=configured, was=was)
+    stale = _stale(links, now)
+    phase = "Degraded" if phase == "Connected" and stale else phase
+    rows = {(row.get("cluster"), row.get("peer")): row for row in (previous or {}).get("links") or ()}
     status: dict[str, Any] = {
         "phase": phase,
         "lastSyncTime": _rfc3339(now),
         "meshStatus": [_cluster_row(host, facts.get(host), readers.get(host), links) for host in mesh.clusters],
-        "links": [link.to_dict() for link in links],
-        "conditions": _conditions(phase, mesh, links, failures, findings, previous, now),
+        "links": [{**link.to_dict(), **proof_columns(link.proof, now=now, previous=rows.get((link.cluster, link.peer)))} for link in links],
+        "conditions": _conditions(phase, mesh, links, failures, findings, previous, now, stale),
     }
     return status if generation is None else {**status, "observedGeneration": generation}
 
@@ -243,7 +271,7 @@ def _phase(
         (ready > 0, "Degraded"),
         (any(finding.blocks for finding in findings), "Error"),
         (bool(failures) and not facts, "Error"),
-        (was in ("Connected", "Degraded"), "Degraded"),
+        (was in ("Connected", "Degraded") or any(link.broke for link in links), "Degraded"),
         (bool(failures), "Degraded" if configured else "Error"),
         (configured, "Connecting"),
         (True, "Pending"),
@@ -281,9 +309,10 @@ def _conditions(
     findings: Iterable[Finding],
     previous: Mapping[str, Any] | None,
     now: datetime,
+    stale: Mapping[str, int],
 ) -> list[dict[str, str]]:
     """MeshConnected, Ready and Degraded. Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady,
-    ClustersUnreachable, PrerequisiteNotMet."""
+    ClustersUnreachable, PrerequisiteNotMet, HeartbeatStale."""
     blocking = sorted({finding.code for finding in findings if finding.blocks})
     if phase == "Connected":
         established = f"Mesh established between {len(mesh.clusters)} clusters"
@@ -295,17 +324,33 @@ def _conditions(
         reason, message = "ClustersUnreachable", "; ".join(f"{f.host}: {f.message}" for f in list(failures.values())[:_NAMED])
     elif phase == "Pending":
         reason, message = "NotYetConnected", "No link is configured yet"
+    elif stale and all(link.ready for link in links):
+        reason, message = "HeartbeatStale", _silent(stale)
     else:
         reason, message = "LinksNotReady", _behind(links)
     degraded = phase == "Degraded"
     return [
-        _condition("MeshConnected", False, reason, message, previous, now),
+        _condition("MeshConnected", reason == "HeartbeatStale", reason, message, previous, now),
         _condition("Ready", False, reason, message, previous, now),
         _condition("Degraded", degraded, reason, message, previous, now),
     ]
 
 
 _NAMED: Final = 4
+
+
+def _stale(links: Sequence[LinkState], now: datetime) -> dict[str, int]:
+    """Peer -> age of its heartbeat in seconds, of those that no longer write one."""
+    return {x.peer: age_seconds(x.proof.heartbeat, now) or 0 for x in links if is_stale(x.proof.heartbeat, now)}
+
+
+def _silent(stale: Mapping[str, int]) -> str:
+    named = ", ".join(f"{peer} ({age} s)" for peer, age in list(stale.items())[:_NAMED])
+    more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
+    return (
+        f"Every link is ready, but the last heartbeat is old: {named}{more}. The peer's clustermesh-apiserver writes one every 60 s: "
+        "it is stuck, or the clocks differ"
+    )
 
 
 def _behind(links: Sequence[LinkState]) -> str:

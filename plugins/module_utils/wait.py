@@ -37,6 +37,8 @@ def wait_for_links(
     sleep: Callable[[float], None],
     facts: Mapping[str, ClusterFacts] | None = None,
     progress: Callable[[LinkState], None] | None = None,
+    prove: Callable[[], Mapping[str, ReaderFacts]] | None = None,
+    settled: bool = False,
 ) -> WaitResult:
     """Read until all links are ready or ``timeout`` seconds have passed; at least once, and once more when the time is up. It ends earlier
     when what is left cannot be asked about for lack of rights.
@@ -45,24 +47,38 @@ def wait_for_links(
     :param clock: seconds, monotonic.
     :param facts: see ``status.link_states``.
     :param progress: told of each link when its stage changes, the first time included.
+    :param prove: as ``read``, and has new connections opened. Asked when all links call themselves ready, as the wait ends well only when
+        it finds them so too; and when the time is up.
+    :param settled: nothing was written, so the links most likely stand: the first reading proves at once, instead of a second one after it.
     """
     start, pause = clock(), FIRST_PAUSE
     readers: Mapping[str, ReaderFacts] = {}
     states: tuple[LinkState, ...] = ()
+    at_once = settled or timeout <= 0
     while True:
-        trouble = ""
-        try:
-            readers = read()
-        except ClusterError as error:
-            readers, trouble = {}, error.message
+        proving, at_once = prove is not None and at_once, False
+        readers, found, trouble = _asked(prove if prove is not None and proving else read, mesh, facts)
+        if prove is not None and not proving and found and (clock() - start >= timeout or all(state.ready for state in found)):
+            readers, found, trouble = _asked(prove, mesh, facts)
         elapsed = clock() - start
-        states = _since(link_states(mesh, readers, facts=facts), states, elapsed, trouble)
+        states = _since(found, states, elapsed, trouble)
         _tell(progress, states, elapsed)
         ready = bool(states) and all(state.ready for state in states)
         if ready or elapsed >= timeout or _in_vain(states, readers):
             return WaitResult(readers=readers, ready=ready, elapsed=elapsed, last=states)
         sleep(min(pause, timeout - elapsed))
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _asked(
+    ask: Callable[[], Mapping[str, ReaderFacts]], mesh: Mesh, facts: Mapping[str, ClusterFacts] | None
+) -> tuple[Mapping[str, ReaderFacts], tuple[LinkState, ...], str]:
+    """(the readers, the links, why nobody could be asked or "")."""
+    try:
+        readers = ask()
+    except ClusterError as error:
+        return {}, link_states(mesh, {}, facts=facts), error.message
+    return readers, link_states(mesh, readers, facts=facts), ""
 
 
 def _in_vain(states: tuple[LinkState, ...], readers: Mapping[str, ReaderFacts]) -> bool:

@@ -172,6 +172,9 @@ def test_the_status_of_a_connected_mesh_is_that_of_the_custom_resource() -> None
         "nodesReady": 2,
         "nodesAsked": 2,
         "nodesTotal": 2,
+        "proof": "unknown",
+        "proofNote": "",
+        "lastProof": None,
     }
     assert "observedGeneration" not in build_status(MESH, FACTS, {}, READERS, now=NOW)
 

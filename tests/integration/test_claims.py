@@ -1,0 +1,68 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A member that tells its peers more than its record allows is named, one that does not is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
+from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.lab.played import ETCDCTL
+from tests.testing.playbooks import PlaybookRun
+
+
+def claim_findings(run: PlaybookRun) -> dict[str, str]:
+    """Code -> evidence of the findings about claims, which have to be about c2."""
+    found = [row for row in run.result["findings"] if row["code"].startswith("CM-CLAIM-")]
+    assert {row["cluster"] for row in found} <= {"c2"}, found
+    return {row["code"]: row["evidence"] for row in found}
+
+
+def etcdctl(lab: MeshLab, cluster: str, *commands: tuple[str, ...]) -> None:
+    """Commands to a cluster's mesh etcd as its administrator."""
+    access = ClusterAccess(host=cluster, kubeconfig=str(lab.lab.clusters[cluster].kubeconfig), context=None)
+    pods = lab.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver")
+    with open_cluster(access) as client:
+        for command in commands:
+            answer = client.exec(pods[-1]["metadata"]["name"], "apiserver", [*ETCDCTL, *command])
+            assert answer.exit_code == 0, answer.stderr
+
+
+def node(name: str, cluster: str, number: int, address: str) -> str:
+    return json.dumps({"Name": name, "Cluster": cluster, "ClusterID": number, "IPAddresses": [{"Type": "InternalIP", "IP": address}]})
+
+
+def test_a_member_that_claims_too_much_is_named(start_lab: Callable[..., MeshLab]) -> None:
+    lab = start_lab(cilium="1.20")
+    assert lab.play("connect").rc == 0
+    clean = lab.play("verify", cilium_verify_claims=True)
+    assert clean.rc == 0, clean.output
+    assert claim_findings(clean) == {}
+    of_c1 = lab.api("c1").list("/api/v1/nodes")[0]["status"]["addresses"]
+    c1_address = next(row["address"] for row in of_c1 if row["type"] == "InternalIP")
+
+    etcdctl(
+        lab,
+        "c2",
+        ("put", "cilium/state/nodes/v1/c1/stolen", node("stolen", "c1", 1, c1_address)),
+        ("put", "cilium/state/nodes/v1/c2/broken\x1b[2J", "[" * 5000),
+        ("put", f"cilium/state/identities/v1/id/{(1 << 16) + 7}", "k8s:io.cilium.k8s.policy.cluster=c1;k8s:app=victim;"),
+        ("put", "cilium/state/ip/v1/default/10.1.0.77", json.dumps({"IP": "10.1.0.77", "HostIP": c1_address, "ID": (2 << 16) + 1})),
+        ("put", "cilium/state/ip/v1/default/8.8.8.8", json.dumps({"IP": "8.8.8.8", "ID": 2})),
+        ("put", "cilium/cluster-config/c2", json.dumps({"id": 9, "capabilities": {"maxConnectedClusters": 511}})),
+    )
+    hostile = lab.play("verify", cilium_verify_claims=True)
+    assert hostile.rc != 0
+    assert "\x1b[2J" not in hostile.output and "Traceback" not in hostile.output
+    found = claim_findings(hostile)
+    assert set(found) == {"CM-CLAIM-01", "CM-CLAIM-02", "CM-CLAIM-03", "CM-CLAIM-04", "CM-CLAIM-05", "CM-CLAIM-06"}, found
+    assert '"9"' in found["CM-CLAIM-01"]
+    assert '"c1/stolen"' in found["CM-CLAIM-02"]
+    assert '"10.1.0.77"' in found["CM-CLAIM-03"] and c1_address in found["CM-CLAIM-03"]
+    assert '"8.8.8.8"' in found["CM-CLAIM-04"]
+    assert "65543" in found["CM-CLAIM-05"]
+
+    unasked = lab.play("verify")
+    assert claim_findings(unasked) == {}

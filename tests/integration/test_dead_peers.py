@@ -1,0 +1,143 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A peer that falls silent is noticed at once, one that died can be taken out without it, and comes back only as the one it was."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
+from tests.integration import credentials
+from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.testing.playbooks import PlaybookRun
+
+CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+
+
+def link(run: PlaybookRun, cluster: str, peer: str) -> dict[str, Any]:
+    rows = run.result["status"]["binding"]["links"]
+    found: dict[str, Any] = next(row for row in rows if (row["cluster"], row["peer"]) == (cluster, peer))
+    return found
+
+
+def leases(lab: MeshLab, cluster: str) -> dict[str, str]:
+    """Inventory name -> state, as the member's copy of the leases has it."""
+    found = [item for item in lab.api(cluster).list(CONFIG_MAPS) if "leases.json" in (item.get("data") or {})]
+    assert len(found) == 1, f"{cluster} has {len(found)} registries"
+    return {lease["host"]: lease["state"] for lease in json.loads(found[0]["data"]["leases.json"])["leases"]}
+
+
+def new_connection(lab: MeshLab, cluster: str, peer: str) -> str:
+    """What Cilium's own troubleshoot says when the kvstoremesh of ``cluster`` dials ``peer`` anew."""
+    access = ClusterAccess(host=cluster, kubeconfig=str(lab.lab.clusters[cluster].kubeconfig), context=None)
+    pods = lab.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver")
+    command = ["/usr/bin/clustermesh-apiserver", "kvstoremesh-dbg", "troubleshoot", "--timeout=3s", peer]
+    with open_cluster(access) as client:
+        return client.exec(pods[-1]["metadata"]["name"], "kvstoremesh", command).stdout
+
+
+def test_a_silent_partition_is_noticed_by_the_next_status(start_lab: Callable[..., MeshLab]) -> None:
+    lab = start_lab(cilium="1.20")
+    connected = lab.play("connect")
+    assert connected.rc == 0, connected.output
+    assert link(connected, "c1", "c2")["proof"] == "proven"
+    assert link(connected, "c1", "c2")["lastProof"]["by"] == "kvstoremesh"
+    assert 0 <= link(connected, "c1", "c2")["lastProof"]["heartbeatAgeSeconds"] <= 90
+
+    lab.lab.freeze("c1", "c2", one_way=True)
+    assert lab.kvstoremesh_status("c1")["c2"]["ready"], "kvstoremesh has noticed it, so that this test proves nothing"
+    frozen = lab.play("status")
+    assert frozen.rc != 0
+    assert frozen.result["status"]["binding"]["phase"] == "Degraded"
+    broken = link(frozen, "c1", "c2")  # its error is worded so only where kvstoremesh said ready to this very status
+    assert (broken["proof"], broken["ready"], broken["stage"]) == ("refuted", False, "dialling")
+    assert broken["error"].startswith("kvstoremesh still says ready; a new connection fails:")
+    assert (link(frozen, "c2", "c1")["proof"], link(frozen, "c2", "c1")["ready"]) == ("proven", True)
+    lab.lab.heal("c1", "c2", one_way=True)
+
+    lab.lab.cut("controller", "c2")
+    from_there = connected_again(lab)
+    seen = link(from_there, "c1", "c2")
+    assert (seen["proof"], seen["lastProof"]["by"], seen["lastProof"]["heartbeatAgeSeconds"]) == ("proven", "kvstoremesh", None)
+    assert "controller" in seen["proofNote"] and "refused" in seen["proofNote"]
+    assert link(from_there, "c2", "c1")["lastProof"]["heartbeatAgeSeconds"] <= 90
+    assert "heartbeat" in from_there.output
+
+
+def test_a_dead_cluster_is_taken_out_without_it_and_proves_itself_when_it_returns(
+    start_lab: Callable[..., MeshLab], tmp_path: Path
+) -> None:
+    lab = start_lab(cilium="1.20", clusters=3)
+    assert lab.play("connect").rc == 0
+    lab.lab.kill("c3")
+    without = credentials.unreachable(lab, "c3", tmp_path / "kubeconfig")
+
+    def take_out() -> None:
+        run = lab.play("disconnect", hosts=without, mesh_connect_clusters=["c3"])
+        assert run.rc == 0, run.output
+        for member in ("c1", "c2"):
+            assert "c3" not in lab.secret(member, "cilium-kvstoremesh") and "c3" not in lab.secret(member, "cilium-clustermesh")
+            assert leases(lab, member)["c3"] == "dead"
+            assert {user["name"] for user in lab.users(member)}.isdisjoint({"remote-c3"})
+
+    take_out()
+    two = lab.play("status", mesh=lab.mesh("c1", "c2"))
+    assert (two.rc, link(two, "c1", "c2")["proof"]) == (0, "proven"), two.output
+
+    lab.lab.restart("c3")
+    wait_for_pod(lab, "c3")
+    assert "c1" in lab.secret("c3", "cilium-kvstoremesh"), "it still holds what it was given"
+    refused = new_connection(lab, "c3", "c1")
+    assert "successfully established\n" not in refused.split("Etcd client:")[-1] and "❌" in refused.split("Etcd client:")[-1], refused
+
+    back = lab.play("connect", mesh_connect_wait=False)
+    assert back.rc == 0, back.output
+    assert "c3 is taken back" in back.output
+    assert {member: leases(lab, member)["c3"] for member in lab.names} == dict.fromkeys(lab.names, "active")
+    assert all("c3" in lab.secret(member, "cilium-kvstoremesh") for member in ("c1", "c2"))
+
+    take_out()
+    credentials.replace_ca(lab, "c3")
+    stranger(lab, "c3", {"cluster-pool-ipv4-cidr": "10.3.0.0/16 10.77.0.0/16"})
+    before = lab.snapshot(volatile=True)
+    imposter = lab.play("connect", mesh_connect_wait=False)
+    assert imposter.rc != 0
+    assert "CM-TOMB-01" in imposter.finding_codes()
+    evidence = next(f["evidence"] for f in imposter.result["findings"] if f["code"] == "CM-TOMB-01")
+    assert "the CA behind its server certificate" in evidence and "10.77.0.0/16" in evidence
+    assert lab.snapshot(volatile=True) == before, "something was written"
+
+    vouched = lab.play("connect", mesh_connect_wait=False, mesh_connect_take_back=["c3"])
+    assert vouched.rc == 0, vouched.output
+    assert "by your word" in vouched.output
+    assert {member: leases(lab, member)["c3"] for member in lab.names} == dict.fromkeys(lab.names, "active")
+
+
+def connected_again(lab: MeshLab) -> PlaybookRun:
+    """The first status that says Connected. Where kvstoremesh did notice, it takes up to 16 s to connect again."""
+    end = time.monotonic() + 90
+    while True:
+        run = lab.play("status")
+        if run.rc == 0:
+            return run
+        assert time.monotonic() < end, run.output
+
+
+def stranger(lab: MeshLab, cluster: str, config: Mapping[str, str]) -> None:
+    lab.api(cluster).patch(f"{CONFIG_MAPS}/cilium-config", {"data": dict(config)})
+
+
+def wait_for_pod(lab: MeshLab, cluster: str) -> None:
+    """Until the mesh pod of a cluster is ready again."""
+    end = time.monotonic() + 60
+    while True:
+        pods = lab.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver")
+        conditions = [c for pod in pods for c in pod["status"].get("conditions") or [] if c["type"] == "Ready"]
+        if conditions and all(c["status"] == "True" for c in conditions):
+            return
+        assert time.monotonic() < end, f"the mesh pod of {cluster} is not ready: {conditions}"
+        time.sleep(0.5)
