@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping
 
 from .facts import ClusterFacts, PeerSecretFacts
-from .model import MANAGER_DOMAIN, Binding
+from .model import MANAGER_DOMAIN, Binding, Mesh
 from .steps import MANAGED_BY_LABEL, OWNER_LABEL, PEERS_ANNOTATION, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL
 
 
@@ -47,20 +47,36 @@ def write_peers(peers: Mapping[str, str]) -> str:
     return json.dumps(dict(peers), sort_keys=True, separators=(",", ":"))
 
 
-def remembered_peers(binding: Binding, cluster: ClusterFacts) -> dict[str, str]:
-    """Inventory name -> cluster name of the peers that this binding wrote into ``cluster``.
+def written_peers(secret: PeerSecretFacts, owner: str) -> dict[str, str]:
+    """Inventory name -> cluster name of the peers that the binding with this owner hash wrote into the Secret.
 
     An annotation that somebody spoiled counts as none.
     """
+    try:
+        data = json.loads(secret.annotations.get(f"{PEERS_ANNOTATION}/{owner}", "{}"))
+    except ValueError:
+        return {}
+    return {k: v for k, v in data.items() if isinstance(v, str)} if isinstance(data, dict) else {}
+
+
+def remembered_peers(binding: Binding, cluster: ClusterFacts) -> dict[str, str]:
+    """Inventory name -> cluster name of the peers that this binding wrote into ``cluster``."""
+    return written_peers(cluster.kvstoremesh, binding.owner) | written_peers(cluster.clustermesh, binding.owner)
+
+
+def remembered_by_members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, str]:
+    """Inventory name -> cluster name of everybody that any member which answered holds links to."""
     found: dict[str, str] = {}
-    for secret in (cluster.kvstoremesh, cluster.clustermesh):
-        try:
-            data = json.loads(secret.annotations.get(peers_annotation(binding), "{}"))
-        except ValueError:
-            continue
-        if isinstance(data, dict):
-            found.update({k: v for k, v in data.items() if isinstance(v, str)})
+    for host in mesh.clusters:
+        if host in facts:
+            found.update(remembered_peers(mesh.binding, facts[host]))
     return found
+
+
+def former_members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, str]:
+    """Inventory name -> cluster name of those that members hold links to and that the mesh no longer names."""
+    members = frozenset(mesh.clusters)
+    return {host: name for host, name in remembered_by_members(mesh, facts).items() if host not in members}
 
 
 def own_keys(secret: PeerSecretFacts, manager: str) -> frozenset[str]:

@@ -11,6 +11,7 @@ import yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.diff import diff_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import CaSecretFacts, ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect, plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, Plan, Step
 from tests.testing.facts_builders import NOW, cluster_facts, key_facts, mesh_of, peer_secret
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -77,3 +78,36 @@ def test_a_cluster_that_joins_changes_only_its_own_lines() -> None:
     before, after = yaml.safe_load(entry["before"])["data"], yaml.safe_load(entry["after"])["data"]
     assert {key: after[key] for key in before} == before
     assert {key.partition(".")[0] for key in set(after) - set(before)} == {"c3"}
+
+
+def _call(path: str, body: dict[str, object], method: str = "merge") -> dict[str, str]:
+    """The diff of one API call, on c1 of a connected mesh."""
+    facts = _clusters()
+    simulated = SimulatedClusters(facts, NOW)
+    simulated.run(plan_connect(mesh_of(*facts), simulated.facts(), PlanOptions(), NOW))
+    action = ApiWrite(method=method, path=path, body=body)
+    step = Step(wave=1, cluster="c1", verb="patch", object="x", why="x", action=action)
+    (entry,) = diff_plan(Plan(manager="m", steps=(step,)), simulated.facts())
+    return entry
+
+
+def test_a_call_shows_what_stood_in_the_places_it_speaks_of() -> None:
+    metadata = {"uid": "u", "resourceVersion": "1", "labels": {"app.kubernetes.io/managed-by": None}, "annotations": {"new": "x"}}
+    entry = _call("/api/v1/namespaces/kube-system/secrets/cilium-kvstoremesh", {"metadata": metadata})
+    assert yaml.safe_load(entry["before"]) == {"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}}}
+    assert yaml.safe_load(entry["after"]) == {"metadata": {"annotations": {"new": "x"}}}
+
+
+def test_a_call_never_shows_a_value_of_a_secret() -> None:
+    entry = _call("/api/v1/namespaces/kube-system/secrets/cilium-kvstoremesh", {}, method="delete")
+    data = yaml.safe_load(entry["before"])["data"]
+    assert data["c2.etcd-client.key"].startswith("sha256:") and entry["after"] == ""
+    tls = _call("/api/v1/namespaces/kube-system/secrets/clustermesh-apiserver-server-cert", {}, method="delete")
+    assert all(value.startswith("sha256:") for value in yaml.safe_load(tls["before"])["data"].values())
+
+
+def test_an_object_that_the_facts_do_not_hold_is_shown_as_it_will_be() -> None:
+    entry = _call("/apis/batch/v1/namespaces/kube-system/jobs", {"kind": "Job", "metadata": {"name": "j"}}, method="create")
+    assert entry["before"] == "" and yaml.safe_load(entry["after"])["metadata"] == {"name": "j"}
+    unknown = _call("/apis/batch/v1/namespaces/kube-system/jobs/j", {"spec": {"suspend": True}})
+    assert entry["before"] == "" and yaml.safe_load(unknown["after"]) == {"spec": {"suspend": True}}

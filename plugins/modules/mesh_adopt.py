@@ -1,0 +1,119 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mesh_adopt
+version_added: 0.1.0
+short_description: Take over a mesh that Helm or the cilium CLI made, or give it back
+description:
+  - Makes the keys of the peers in Secrets C(cilium-clustermesh) and C(cilium-kvstoremesh), and their users, this mesh's, as they are. Who
+    owns what changes, in C(metadata.managedFields); no value does, so no link drops.
+  - Where a tool still renders these objects, they are only prepared, so that they outlive its manifest. The finding C(CM-OWN-06) then has
+    the value to set, and the task succeeds. Run it again when that is done.
+  - With O(state=handed_back) everything goes back. The keys stay, owned by whom they were taken from, the marks of the tool come back, and
+    the finding C(CM-OWN-11) has the peers as Helm values.
+  - Values that M(edge_portal.cilium_mesh.mesh_connect) would write in another way are changed by its next run, with a plan, not by this.
+author:
+  - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+extends_documentation_fragment:
+  - edge_portal.cilium_mesh._attributes
+  - edge_portal.cilium_mesh._attributes.action_group
+  - edge_portal.cilium_mesh._mesh
+  - edge_portal.cilium_mesh._mesh.report
+options:
+  state:
+    description:
+      - V(adopted) takes the mesh over, V(handed_back) gives it back.
+    type: str
+    choices: [adopted, handed_back]
+    default: adopted
+  handed_over:
+    description:
+      - The tools that made the mesh do not render the objects of the peers any more (C(clustermesh.config.enabled=false) is rolled out).
+      - Needed where the objects cannot show it. They do where the chart gave the peers' addresses as host aliases, which then went.
+        Where such aliases are still there, they outweigh this option and the finding C(CM-OWN-07) blocks.
+    type: bool
+    default: false
+  parallel:
+    description:
+      - How many clusters are spoken to at a time.
+    type: int
+    default: 10
+attributes:
+  diff_mode:
+    support: full
+    details:
+      - Values of Secrets appear as digests. Of C(managedFields) the owners whose fields change are shown.
+  idempotent:
+    support: full
+    details:
+      - A changed result means that the plan had steps.
+seealso:
+  - module: edge_portal.cilium_mesh.mesh_connect
+"""
+
+EXAMPLES = r"""
+- name: Prepare a mesh that Helm made, and see which value has to be set
+  edge_portal.cilium_mesh.mesh_adopt:
+    mesh: "{{ cilium_mesh }}"
+  run_once: true
+
+- name: Take it over, when clustermesh.config.enabled=false is rolled out everywhere
+  edge_portal.cilium_mesh.mesh_adopt:
+    mesh: "{{ cilium_mesh }}"
+    handed_over: true
+  run_once: true
+
+- name: Give it back
+  edge_portal.cilium_mesh.mesh_adopt:
+    mesh: "{{ cilium_mesh }}"
+    state: handed_back
+  run_once: true
+"""
+
+RETURN = r"""
+stages:
+  description: How far each cluster was when the run began, by inventory name. V(held) means that a tool owns the objects, V(free) that they
+    are taken over in this run, V(done) that there is nothing left to take over. Empty with O(state=handed_back).
+  returned: always
+  type: dict
+  sample:
+    cluster-ffm-1: held
+plan:
+  description: What was decided, step by step.
+  returned: always
+  type: dict
+  contains:
+    hash:
+      description: SHA-256 over the steps and everything observed that they rely on.
+      type: str
+    steps:
+      description: The writes in their order, each with C(wave), C(cluster), C(verb), C(object), C(why), C(disruption) and C(undo).
+      type: list
+      elements: dict
+status:
+  description: The links as they were measured after the last write, in the shape of the status of a ClusterMeshBinding.
+  returned: when it was measured
+  type: dict
+findings:
+  description: What has to be done by hand, and what is in the way, the blocking ones first, as of M(edge_portal.cilium_mesh.mesh_connect).
+  returned: always
+  type: list
+  elements: dict
+mesh:
+  description: Inventory names of the clusters that were looked at.
+  returned: always
+  type: list
+  elements: str
+requests:
+  description: Number of API requests made to each cluster, by inventory name.
+  returned: always
+  type: dict
+requeue_seconds:
+  description: After how many seconds it makes sense to look again.
+  returned: always
+  type: int
+"""
