@@ -11,10 +11,11 @@ class ModuleDocFragment:
 options:
   mesh:
     description:
-      - The mesh, in the shape of the variable C(cilium_mesh). Its key C(binding) holds C(name), C(clusterRefs) and C(meshConfig), as in the
-        custom resource ClusterMeshBinding.
-      - Each entry of C(clusterRefs) names a host of the inventory, and each of these takes part in the play.
-      - Without C(clusterRefs) every host of the play is a member.
+      - The mesh, in the shape of the variable C(cilium_mesh). Its key C(binding) holds C(name), C(clusterRefs), C(topology) and
+        C(meshConfig), as in the custom resource ClusterMeshBinding.
+      - Each entry of C(clusterRefs) names a host of the inventory. Without C(clusterRefs) every host of the play is a member.
+      - C(topology) says which members are linked. C(mode) is V(FullMesh) (default), V(HubAndSpoke) with the list C(hubs), or V(Pairs) with
+        the list C(pairs) of pairs of names.
     type: dict
 requirements:
   - cryptography >= 42.0.0 on the controller
@@ -24,7 +25,7 @@ requirements:
   - websocket-client >= 1.6.0 on the controller
 notes:
   - Every host of the play is a cluster. It is reached by its variables C(cilium_mesh_kubeconfig) (a path, or the kubeconfig as a mapping),
-    C(cilium_mesh_context), C(cilium_mesh_namespace) (default V(kube-system)) and C(cilium_mesh_endpoint_override).
+    C(cilium_mesh_context), C(cilium_mesh_namespace) (default V(kube-system)), C(cilium_mesh_endpoint_override) and C(cilium_mesh_elb_id).
   - No result, message or warning holds a value of a Secret or of a kubeconfig.
 seealso:
   - plugin: edge_portal.cilium_mesh.clusters
@@ -64,4 +65,79 @@ options:
       - Print findings, plan and status as tables while the task runs.
     type: bool
     default: true
+"""
+
+    BREADTH = r"""
+options:
+  max_failures:
+    description:
+      - How many members may fail. Failing is not to answer, or to refuse a write.
+      - Without it, members that the mesh already holds and that are down do not stop the run. What was written for them stays, their links
+        are degraded, and the others are connected. A member that was never connected and does not answer stops it; nothing is written.
+      - With a number, so many members of either kind may be silent. With more, nothing is written. When more than that have failed while
+        the plan is carried out, no further wave of it is begun. A run with a failed write fails.
+      - When disconnecting, members that do not answer never stop the run.
+    type: int
+  parallel:
+    description:
+      - How many clusters are spoken to at a time.
+    type: int
+    default: 10
+"""
+
+    PLANNING = r"""
+options:
+  clusters:
+    description:
+      - When disconnecting, the members that leave. The others stay connected to each other. Empty means all.
+    type: list
+    elements: str
+    default: []
+  certificate_days:
+    description:
+      - Days that minted client certificates are valid.
+    type: int
+    default: 365
+  renew_before_days:
+    description:
+      - Minted certificates with fewer days left are issued anew.
+    type: int
+    default: 30
+  take_back:
+    description:
+      - Members that were taken out without their answer, and are back as another cluster, by name, id, CA or pod networks (finding
+        C(CM-TOMB-01)). Name them to take them back all the same.
+    type: list
+    elements: str
+    default: []
+  repair:
+    description:
+      - Take back keys that this mesh wrote and that somebody else changed since. Exactly these keys; without it the finding C(CM-DRIFT-02)
+        blocks. Keys that somebody else wrote from the start are never touched.
+    type: bool
+    default: false
+"""
+
+    WAITING = r"""
+options:
+  wait:
+    description:
+      - Wait until every link is ready, and fail when it is not. Without waiting RV(status) is not measured.
+    type: bool
+    default: true
+  wait_timeout:
+    description:
+      - Seconds to wait. A changed Secret takes up to two minutes to reach the pods.
+    type: int
+    default: 300
+  proof:
+    description:
+      - Who proves a link by a new connection and a read of the peer's heartbeat, instead of believing kvstoremesh, which notices a silent
+        peer only after 100 seconds.
+      - V(auto) are those who use the link and, where it can reach the peer, the controller.
+      - V(readers) are those who use the link; the controller connects to no mesh endpoint.
+      - V(none) proves nothing.
+    type: str
+    choices: [auto, readers, none]
+    default: auto
 """

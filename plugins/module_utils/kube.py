@@ -22,6 +22,7 @@ from .errors import ServerRefused, Unreachable
 from .kube_credentials import Credentials, load_credentials
 from .kube_errors import Request, Server, from_answer, from_transport
 from .kube_stream import ExecResult, run_exec, run_forward
+from .kube_tls import Handshake, client_context, run_handshake
 from .libraries import optional, require
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class ClusterAccess:
     context: str | None
     namespace: str = "kube-system"  # where Cilium runs
     endpoint_override: str = ""  # "HOST:PORT" of the mesh endpoint
+    elb_id: str = ""  # id of the load balancer that the platform reserved for the mesh endpoint
 
     def __repr__(self) -> str:
         return f"<ClusterAccess of {self.host}>"  # a parsed kubeconfig holds keys
@@ -139,17 +141,27 @@ class Cluster:
         data = self._request("GET", path, timeout=limit, retries=urllib3.Retry(total=False))[1]
         return data.decode("utf-8", "replace")
 
-    def exec(self, pod: str, container: str, command: Sequence[str], *, timeout: float = 10.0) -> ExecResult:
-        """Run a command in a pod of ``namespace`` and wait for its end. Unreachable when it has not ended after ``timeout`` seconds."""
+    def exec(self, pod: str, container: str, command: Sequence[str], *, timeout: float = 10.0, partial: bool = False) -> ExecResult:
+        """Run a command in a pod of ``namespace`` and wait for its end. Unreachable when it has not ended after ``timeout`` seconds;
+        with ``partial`` what it said until then, with exit code -1.
+        """
         path = self._pod(pod) + "/exec"
         self._counted(Request.of("GET", path))
-        return run_exec(self._credentials, self._server, path, container, command, connect=self._timeouts.connect, timeout=timeout)
+        connect = self._timeouts.connect
+        return run_exec(self._credentials, self._server, path, container, command, connect=connect, timeout=timeout, partial=partial)
 
     def forward_get(self, pod: str, port: int, path: str, *, timeout: float = 10.0) -> str:
         """Body of ``GET http://localhost:port/path`` inside a pod of ``namespace``, through a port-forward. ServerRefused outside 2xx."""
         where = self._pod(pod) + "/portforward"
         self._counted(Request.of("GET", where))
         return run_forward(self._credentials, self._server, where, port, path, connect=self._timeouts.connect, timeout=timeout)
+
+    def forward_handshake(self, pod: str, port: int, certificate: bytes, key: bytes, *, timeout: float = 10.0) -> Handshake:
+        """A TLS handshake with a port inside a pod of ``namespace``, showing a client certificate (PEM): see ``kube_tls``."""
+        where = self._pod(pod) + "/portforward"
+        self._counted(Request.of("GET", where))
+        with client_context(certificate, key) as context:
+            return run_handshake(self._credentials, self._server, where, port, context, connect=self._timeouts.connect, timeout=timeout)
 
     def _pod(self, pod: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{pod}"

@@ -49,22 +49,39 @@ class ExecResult:
 
 
 def run_exec(
-    credentials: Credentials, server: Server, path: str, container: str, command: Sequence[str], *, connect: float, timeout: float
+    credentials: Credentials,
+    server: Server,
+    path: str,
+    container: str,
+    command: Sequence[str],
+    *,
+    connect: float,
+    timeout: float,
+    partial: bool = False,
 ) -> ExecResult:
-    """Run ``command`` and wait for its end, at most ``timeout`` seconds with the handshake. ``path`` is the pod's ``…/exec``."""
+    """Run ``command`` and wait for its end, at most ``timeout`` seconds with the handshake. ``path`` is the pod's ``…/exec``.
+
+    :param partial: when time runs out, what was said so far, with exit code -1, instead of Unreachable.
+    """
     request = Request.of("GET", path)
     query = urlencode([("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", c) for c in command)])
     deadline = time.monotonic() + timeout
     outputs: dict[int, bytearray] = {1: bytearray(), 2: bytearray(), 3: bytearray()}
+    late = False
     with _connected(credentials, server, request, f"{path}?{query}", EXEC_PROTOCOLS, connect, timeout) as stream:
-        for channel, data in _frames(stream, server, request, deadline, timeout):
-            outputs.get(channel, bytearray()).extend(data)
-            if channel == 3 or sum(map(len, outputs.values())) > OUTPUT_LIMIT:
-                break
+        try:
+            for channel, data in _frames(stream, server, request, deadline, timeout):
+                outputs.get(channel, bytearray()).extend(data)
+                if channel == 3 or sum(map(len, outputs.values())) > OUTPUT_LIMIT:
+                    break
+        except Unreachable:
+            late = partial
+            if not partial:
+                raise
     return ExecResult(
         stdout=outputs[1].decode("utf-8", "replace"),
         stderr=outputs[2].decode("utf-8", "replace"),
-        exit_code=_exit_code(server, request, bytes(outputs[3])),
+        exit_code=-1 if late else _exit_code(server, request, bytes(outputs[3])),
     )
 
 

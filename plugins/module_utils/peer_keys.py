@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
+from .ca.state import BOTH, roll_of
 from .endpoints import Endpoint
 from .facts import CertificateFacts, ClusterFacts, PeerSecretFacts, SecretKeyFacts, TlsSecretFacts
-from .peers import LOCAL_PORT, ca_key, certificate_key, local_config, peer_config, private_key
+from .peers import LOCAL_PORT, ca_key, config_text, keys_of, local_config
 from .steps import FromSecret, Literal, Minted, PlanOptions, Recipe
 from .trust import Trust, TrustMode
 from .versions import CiliumVersion, apiserver_version, cilium_version
@@ -26,8 +28,7 @@ class Wanted(NamedTuple):
     digest: str | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Link:
+class Link(NamedTuple):
     """One ordered pair with what was decided for it."""
 
     local: ClusterFacts
@@ -36,32 +37,50 @@ class Link:
     trust: Trust
 
 
-def keys_for_peer(link: Link, secret: PeerSecretFacts, manager: str, options: PlanOptions, now: datetime) -> dict[str, Wanted]:
-    """The keys with which the readers of ``secret`` reach the peer itself: its YAML and, unless the CA is shared, three files."""
-    name, peer, trust = link.peer.name, link.peer, link.trust
-    text = peer_config(name, link.endpoint, version=reader_version(link.local), mode=trust.mode, trust_digest=trust.digest)
+def keys_for_peer(
+    link: Link, secret: PeerSecretFacts, manager: str, options: PlanOptions, now: datetime, *, aliases: bool
+) -> dict[str, Wanted]:
+    """The keys with which the readers of ``secret`` reach the peer itself: its YAML and, unless the CA is shared, three files.
+
+    :param aliases: does the reader want the peer's addresses in the YAML (``versions.aliases_in_config`` of ``reader_version``)?
+    """
+    peer, trust = link.peer, link.trust
+    name, ca, certificate, key = keys_of(peer.name)
+    text = config_text(name, link.endpoint, aliases=aliases, mode=trust.mode, trust_digest=trust.digest)
     keys = {name: literal(text)}
     if trust.mode is TrustMode.SAME_CA:
         return keys
-    pair = (certificate_key(name), private_key(name))
-    keys[ca_key(name)] = _from_tls_secret(peer, peer.server_cert, "ca.crt")
+    keys[ca] = literal(trust.ca) if trust.ca else _from_tls_secret(peer, peer.server_cert, "ca.crt")
     if trust.mode is TrustMode.COPIED:
-        keys[pair[0]] = _from_tls_secret(peer, peer.remote_cert, "tls.crt")
-        keys[pair[1]] = _from_tls_secret(peer, peer.remote_cert, "tls.key")
+        keys[certificate] = _from_tls_secret(peer, peer.remote_cert, "tls.crt")
+        keys[key] = _from_tls_secret(peer, peer.remote_cert, "tls.key")
     elif _still_good(link, secret, manager, options, now):
-        keys.update({key: as_it_is(link.local, secret, key) for key in pair})
+        keys[certificate] = as_it_is(link.local, secret, certificate)
+        keys[key] = as_it_is(link.local, secret, key)
     else:
-        for key, part in zip(pair, ("certificate", "key"), strict=True):
-            keys[key] = Wanted(Minted(peer.host, trust.common_name, options.certificate_days, part), None)
+        keys[certificate] = Wanted(Minted(peer.host, trust.common_name, options.certificate_days, "certificate"), None)
+        keys[key] = Wanted(Minted(peer.host, trust.common_name, options.certificate_days, "key"), None)
     return keys
 
 
-def agents_key(local: ClusterFacts) -> Wanted:
-    """The YAML with which the agents of ``local`` reach their own kvstoremesh."""
+def agents_keys(local: ClusterFacts, names: Iterable[str]) -> dict[str, Wanted]:
+    """The YAML with which the agents of ``local`` reach their own kvstoremesh, for each peer by its cluster name.
+
+    In a CA roll, with what they trust it by beside it: one Secret reaches a pod as a whole, two would not arrive together.
+    """
     port = local.service.port if local.service else LOCAL_PORT
+    version, roll = cilium_version(local), roll_of(local.ca)
+    trusted = literal(roll.trusted) if roll is not None and roll.trusted else None
     # The comment carries their own etcd's CA: a change of it must make the agents connect anew.
-    own_ca = local.server_cert.digests.get("ca.crt", "")
-    return literal(local_config(local.namespace, version=cilium_version(local), port=port, trust_digest=own_ca))
+    own_ca = (trusted.digest if trusted else None) or local.server_cert.digests.get("ca.crt", "")
+    if roll is None or roll.stage not in BOTH or trusted is None:
+        return dict.fromkeys(names, literal(local_config(local.namespace, version=version, port=port, trust_digest=own_ca)))
+    keys: dict[str, Wanted] = {}
+    for name in names:
+        file = ca_key(name)
+        keys[name] = literal(local_config(local.namespace, version=version, port=port, trust_digest=own_ca, ca_file=file))
+        keys[file] = trusted
+    return keys
 
 
 def is_taken(observed: SecretKeyFacts | None, wanted: Wanted | None, manager: str) -> bool:
@@ -87,16 +106,22 @@ def reader_version(local: ClusterFacts) -> CiliumVersion | None:
 
 
 def _from_tls_secret(peer: ClusterFacts, secret: TlsSecretFacts, key: str) -> Wanted:
-    return Wanted(FromSecret(peer.host, secret.name, key), secret.digests.get(key, ""))
+    return _standing(peer.host, secret.name, key, secret.digests.get(key, ""))
+
+
+@lru_cache(maxsize=4096)
+def _standing(host: str, secret: str, key: str, digest: str) -> Wanted:
+    """One value for all that dial the peer."""
+    return Wanted(FromSecret(host, secret, key), digest)
 
 
 def _still_good(link: Link, secret: PeerSecretFacts, manager: str, options: PlanOptions, now: datetime) -> bool:
     """May the minted certificate that is there stay? Ours, for the right user, from the CA that would sign now, and not near its end."""
-    name = link.peer.name
-    crt, key, text = (secret.keys.get(k) for k in (certificate_key(name), private_key(name), name))
-    certificate = crt.certificate if crt else None
-    if crt is None or key is None or certificate is None or crt.certificate_key_matches is not True:
+    config_key, _ca, certificate_key, private_key = keys_of(link.peer.name)
+    crt, key, text = secret.keys.get(certificate_key), secret.keys.get(private_key), secret.keys.get(config_key)
+    if crt is None or key is None or crt.certificate is None or crt.certificate_key_matches is not True:
         return False
+    certificate = crt.certificate
     if manager not in crt.managers or manager not in key.managers:
         return False
     if certificate.common_name != link.trust.common_name or not certificate.client_auth or certificate.not_before > now:

@@ -43,8 +43,9 @@ def private_key(name: str) -> str:
     return f"{name}.etcd-client.key"
 
 
+@lru_cache(maxsize=1024)
 def keys_of(name: str) -> tuple[str, str, str, str]:
-    """Every key that may stand for a peer."""
+    """Every key that may stand for a peer: its configuration, CA, certificate and private key."""
     return name, ca_key(name), certificate_key(name), private_key(name)
 
 
@@ -57,40 +58,49 @@ def peer_config(name: str, endpoint: Endpoint, *, version: CiliumVersion | None,
         comment makes a change of the CA a change of the text (Cilium pkg/clustermesh/common/config.go).
     :raises InvalidInput: an argument that would not survive as YAML or as a file name.
     """
-    return _with_comment(_peer_text(name, endpoint, version, mode), trust_digest)
+    return config_text(name, endpoint, aliases=aliases_in_config(version), mode=mode, trust_digest=trust_digest)
+
+
+def config_text(name: str, endpoint: Endpoint, *, aliases: bool, mode: TrustMode, trust_digest: str = "") -> str:
+    """The same, for whoever knows already whether the reader wants the addresses in it."""
+    prefix = "common-" if mode is TrustMode.SAME_CA else f"{name}."
+    text = _peer_text(name, endpoint.hostname, endpoint.port, endpoint.ips, aliases, prefix)
+    return _with_comment(text, trust_digest)
 
 
 @lru_cache(maxsize=1024)
-def _peer_text(name: str, endpoint: Endpoint, version: CiliumVersion | None, mode: TrustMode) -> str:
+def _peer_text(name: str, hostname: str, port: int, ips: tuple[str, ...], aliases: bool, prefix: str) -> str:
     """Without the comment, the text is the same for nearly every cluster that dials the peer."""
     _require(valid_cluster_name(name), f"{name!r} is not a cluster name.")
-    _require(is_dns_name(endpoint.hostname) or is_ip(endpoint.hostname), f"{endpoint.hostname!r} is not a host name.")
-    _require(all(is_ip(ip) for ip in endpoint.ips), f"{endpoint.ips!r} are not all IP addresses.")
-    _require(0 < endpoint.port < 65536, f"{endpoint.port!r} is not a port.")
-    prefix = "common-" if mode is TrustMode.SAME_CA else f"{name}."
-    lines = _client(endpoint.url, prefix)
-    if endpoint.ips and aliases_in_config(version):
-        lines += ["cilium-host-aliases:", f"- hostname: {endpoint.hostname}", "  ips:"]
-        lines += [f'    - "{ip}"' if ":" in ip else f"    - {ip}" for ip in endpoint.ips]
+    _require(is_dns_name(hostname) or is_ip(hostname), f"{hostname!r} is not a host name.")
+    _require(all(is_ip(ip) for ip in ips), f"{ips!r} are not all IP addresses.")
+    _require(0 < port < 65536, f"{port!r} is not a port.")
+    lines = _client(Endpoint(hostname=hostname, port=port).url, prefix)
+    if ips and aliases:
+        lines += ["cilium-host-aliases:", f"- hostname: {hostname}", "  ips:"]
+        lines += [f'    - "{ip}"' if ":" in ip else f"    - {ip}" for ip in ips]
     return _text(lines)
 
 
-def local_config(namespace: str, *, version: CiliumVersion | None, port: int = LOCAL_PORT, trust_digest: str = "") -> str:
+def local_config(
+    namespace: str, *, version: CiliumVersion | None, port: int = LOCAL_PORT, trust_digest: str = "", ca_file: str = ""
+) -> str:
     """The YAML with which agents reach their own kvstoremesh; the same for every peer.
 
     :param namespace: where Cilium runs.
     :param version: Cilium of this cluster: from 1.17 the files are local-etcd-client*.
     :param trust_digest: as in ``peer_config``, of the CA that this cluster's own etcd has.
+    :param ca_file: key of the same Secret with another CA than that of the files (in a CA roll); "": the files' own.
     """
-    lines = _client(f"https://clustermesh-apiserver.{namespace}.svc:{port}", agent_file_prefix(version))
+    lines = _client(f"https://clustermesh-apiserver.{namespace}.svc:{port}", agent_file_prefix(version), ca_file)
     return _with_comment(_text(lines), trust_digest)
 
 
-def _client(url: str, prefix: str) -> list[str]:
+def _client(url: str, prefix: str, ca_file: str = "") -> list[str]:
     return [
         "endpoints:",
         f"- {url}",
-        f"trusted-ca-file: {DIRECTORY}/{prefix}etcd-client-ca.crt",
+        f"trusted-ca-file: {DIRECTORY}/{ca_file or f'{prefix}etcd-client-ca.crt'}",
         f"key-file: {DIRECTORY}/{prefix}etcd-client.key",
         f"cert-file: {DIRECTORY}/{prefix}etcd-client.crt",
     ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from .columns import count
 from .endpoints import canonical_ip, is_ip
 from .facts import ClusterFacts, HostAlias, WorkloadFacts
 from .findings import Finding, Severity
@@ -73,14 +74,16 @@ def alias_step(local: ClusterFacts, desired: DesiredAliases, *, manager: str, wa
     if own == dict(desired.entries):
         return None
     adds = bool(set(desired.entries.items()) - set(own.items()))
+    restarts = f"rolling restart of {workload.kind} {workload.name} ({count(workload.desired, 'pod')})"
     return Step(
         wave=wave,
         cluster=local.host,
         verb="apply",
         object=f"{workload.kind} {local.namespace}/{workload.name}",
         why=why + ("" if adds else " (only entries that go)"),
-        disruption=f"rolling restart of {workload.kind} {workload.name} (host aliases are part of the pod template before Cilium 1.20)",
-        undo="playbook edge_portal.cilium_mesh.disconnect takes exactly these entries out again, with another rolling restart",
+        disruption=f"{restarts}: host aliases are part of the pod template before Cilium 1.20",
+        undo=f"playbook edge_portal.cilium_mesh.{'disconnect takes exactly' if adds else 'connect writes'} these entries "
+        f"{'out again' if adds else 'again'}, with another rolling restart",
         action=ApplyHostAliases(namespace=local.namespace, kind=workload.kind, name=workload.name, aliases=dict(desired.entries)),
     )
 

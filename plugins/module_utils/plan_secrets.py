@@ -4,18 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from .adopt import carried
+from .drift import changed_finding, was_ours
 from .facts import ClusterFacts, PeerSecretFacts
 from .findings import Finding, Severity
 from .model import Binding
 from .ownership import labels_to_apply, made_by_bindings, own_keys, peers_annotation, write_peers
-from .peer_keys import Link, Wanted, agents_key, as_it_is, is_taken, keys_for_peer
+from .peer_keys import Link, Wanted, agents_keys, as_it_is, is_taken, keys_for_peer, reader_version
 from .peers import keys_of
 from .steps import ApplySecret, DeleteObject, PlanOptions, Step
+from .versions import aliases_in_config
 
 UNDO_CONNECTION = "playbook edge_portal.cilium_mesh.disconnect takes exactly these keys out again"
 UNDO_WITHDRAWAL = "playbook edge_portal.cilium_mesh.connect writes the keys again"
@@ -48,12 +51,12 @@ def desired_secrets(
     kvstoremesh, agents = DesiredSecret(facts=local.kvstoremesh), DesiredSecret(facts=local.clustermesh)
     # Without kvstoremesh the agents dial the peers themselves, and nobody reads cilium-kvstoremesh.
     remote = kvstoremesh if local.runs_kvstoremesh else agents
+    aliases = aliases_in_config(reader_version(local))
     for link in links:
-        remote.data.update(keys_for_peer(link, remote.facts, manager, options, now))
+        remote.data.update(keys_for_peer(link, remote.facts, manager, options, now, aliases=aliases))
         remote.peers[link.peer.host] = link.peer.name
     if local.runs_kvstoremesh:
-        through_kvstoremesh = agents_key(local)
-        agents.data.update(dict.fromkeys(kvstoremesh.peers.values(), through_kvstoremesh))
+        agents.data.update(agents_keys(local, kvstoremesh.peers.values()))
         agents.peers.update(kvstoremesh.peers)
     for secret in (kvstoremesh, agents):
         _keep(local, secret, kept, manager)
@@ -72,9 +75,17 @@ def kept_secrets(local: ClusterFacts, kept: Mapping[str, str], manager: str) -> 
 
 
 def foreign_keys(local: ClusterFacts, desired: DesiredSecret, manager: str) -> Iterator[Finding]:
-    """Peers of which we would write a key that somebody else holds with another value: server-side apply would refuse it."""
-    for host, name in desired.peers.items():
-        taken = [key for key in keys_of(name) if is_taken(desired.facts.keys.get(key), desired.data.get(key), manager)]
+    """Peers of which we would write a key that somebody else holds with another value: server-side apply would refuse it.
+
+    Keys that were this binding's and were changed since are told apart: those it may take back (plan_repair.py).
+    """
+    not_ours = {key for key, facts in desired.facts.keys.items() if is_taken(facts, desired.data.get(key), manager)}
+    for host, name in desired.peers.items() if not_ours else ():
+        held = [key for key in keys_of(name) if key in not_ours]
+        changed = [key for key in held if was_ours(desired.facts, key, host, manager)]
+        if changed:
+            yield changed_finding(local, desired.facts, host, changed)
+        taken = [key for key in held if key not in changed]
         if not taken:
             continue
         others = sorted({m for key in taken for m in desired.facts.keys[key].managers} - {manager})
@@ -85,21 +96,27 @@ def foreign_keys(local: ClusterFacts, desired: DesiredSecret, manager: str) -> I
             peer=host,
             summary=f"Secret {desired.facts.name} of {local.host} holds keys for the peer {name} that somebody else wrote",
             evidence=f"Secret {local.namespace}/{desired.facts.name}: {', '.join(taken)}; field managers: {', '.join(others) or 'unknown'}",
-            fix="take the peer out with the tool that wrote it (Helm: clustermesh.config.clusters), or delete the keys",
+            fix="take the keys over (playbook edge_portal.cilium_mesh.adopt), or take the peer out with the tool that wrote it (Helm: "
+            "clustermesh.config.clusters)",
         )
 
 
-def secret_step(local: ClusterFacts, desired: DesiredSecret, binding: Binding, *, wave: int, why: str, disruption: str = "") -> Step | None:
-    """The write that makes what is ours in the Secret equal to ``desired``; None when it is so already."""
+def secret_step(
+    local: ClusterFacts, desired: DesiredSecret, binding: Binding, *, wave: int, why: Callable[[PeerChanges], str], disruption: str = ""
+) -> Step | None:
+    """The write that makes what is ours in the Secret equal to ``desired``; None when it is so already.
+
+    :param why: says the reason in words; asked only when there is something to write.
+    """
     secret = desired.facts
     if not desired.data:
-        return _withdrawal(local, secret, binding, wave=wave, why=why, disruption=disruption)
+        return _withdrawal(local, desired, binding, wave=wave, why=why, disruption=disruption)
     action = ApplySecret(
         namespace=local.namespace,
         name=secret.name,
         data={key: wanted.recipe for key, wanted in desired.data.items()},
         labels=labels_to_apply(binding, secret),
-        annotations={peers_annotation(binding): write_peers(desired.peers)},
+        annotations={peers_annotation(binding): write_peers(desired.peers), **carried(binding, secret)},
     )
     own = own_keys(secret, binding.manager)
     if (
@@ -109,9 +126,16 @@ def secret_step(local: ClusterFacts, desired: DesiredSecret, binding: Binding, *
         and action.annotations.items() <= secret.annotations.items()
     ):
         return None
-    where = f"Secret {local.namespace}/{secret.name}"
+    change = changes(desired, binding.manager)
     return Step(
-        wave=wave, cluster=local.host, verb="apply", object=where, why=why, disruption=disruption, undo=UNDO_CONNECTION, action=action
+        wave=wave,
+        cluster=local.host,
+        verb="apply",
+        object=f"Secret {local.namespace}/{secret.name}",
+        why=why(change),
+        disruption=disruption,
+        undo=UNDO_WITHDRAWAL if change.withdrawn and not change.written else UNDO_CONNECTION,
+        action=action,
     )
 
 
@@ -119,6 +143,8 @@ def changes(desired: DesiredSecret, manager: str) -> PeerChanges:
     """Which peers a write of ``desired`` adds or rewrites, and which it withdraws."""
     secret = desired.facts
     own = own_keys(secret, manager)
+    if not own:
+        return PeerChanges(written=tuple(desired.peers), withdrawn=())
     names = set(desired.peers.values())
     return PeerChanges(
         written=tuple(host for host, name in desired.peers.items() if _differs(name, desired, own)),
@@ -135,10 +161,13 @@ def _differs(name: str, desired: DesiredSecret, own: frozenset[str]) -> bool:
     return False
 
 
-def _withdrawal(local: ClusterFacts, secret: PeerSecretFacts, binding: Binding, *, wave: int, why: str, disruption: str) -> Step | None:
+def _withdrawal(
+    local: ClusterFacts, desired: DesiredSecret, binding: Binding, *, wave: int, why: Callable[[PeerChanges], str], disruption: str
+) -> Step | None:
+    secret = desired.facts
     own = own_keys(secret, binding.manager)
-    where = f"Secret {local.namespace}/{secret.name}"
-    step = partial(Step, wave=wave, cluster=local.host, object=where, why=why, disruption=disruption, undo=UNDO_WITHDRAWAL)
+    where, reason = f"Secret {local.namespace}/{secret.name}", why(changes(desired, binding.manager))
+    step = partial(Step, wave=wave, cluster=local.host, object=where, why=reason, disruption=disruption, undo=UNDO_WITHDRAWAL)
     if own == set(secret.keys) and made_by_bindings(secret.managers, secret.labels):
         gone = DeleteObject(
             namespace=local.namespace, kind="Secret", name=secret.name, uid=secret.uid, resource_version=secret.resource_version

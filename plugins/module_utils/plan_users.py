@@ -30,9 +30,8 @@ def desired_users(cluster: ClusterFacts, incoming: Iterable[Link]) -> frozenset[
     """
     if not cluster.users_enabled:
         return frozenset()
-    users = set()
-    for link in incoming:
-        users.update({user_for(link.local), link.trust.common_name} - {PLAIN_USER})
+    links = list(incoming)
+    users = {user_for(link.local) for link in links} | {link.trust.common_name for link in links} - {PLAIN_USER}
     if users and cluster.runs_kvstoremesh and holds("remote_users_list_self", cilium_version(cluster)):
         users.add(user_for(cluster))  # its agents show the remote certificate to their own kvstoremesh
     return frozenset(users)

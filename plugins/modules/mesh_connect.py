@@ -15,6 +15,9 @@ description:
     the host aliases of one workload, by server-side apply under a field manager of its own. Keys, users and aliases of others stay.
   - With O(state=absent) it takes away exactly what it wrote, in the clusters that answer. A cluster that does not answer is a finding and
     does not keep the others from leaving it. The task then succeeds with phase V(Degraded).
+  - Links that the mesh no longer asks for are withdrawn, in the members and in clusters that left it and take part in the play.
+  - Members that C(--limit) leaves out are not contacted. O(state=present) then brings those inside up to date and leaves their links to
+    the others as they are. O(state=absent) ends the links that cross the border of the limit, on the inside.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:
@@ -25,6 +28,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.judgement
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.breadth
 options:
   state:
     description:
@@ -35,7 +39,8 @@ options:
     default: present
   clusters:
     description:
-      - With O(state=absent), the members that leave. The others stay connected to each other. Empty means all.
+      - With O(state=absent), the members that leave. The others stay connected to each other. Empty means all, or with C(--limit) those
+        that it leaves out.
       - Take them out of C(clusterRefs) afterwards, or the next O(state=present) brings them back.
     type: list
     elements: str
@@ -60,6 +65,29 @@ options:
       - Minted certificates with fewer days left are issued anew.
     type: int
     default: 30
+  repair:
+    description:
+      - Take back keys that this mesh wrote and that somebody else changed since. Exactly these keys; without it the finding C(CM-DRIFT-02)
+        blocks. Keys that somebody else wrote from the start are never touched.
+    type: bool
+    default: false
+  take_back:
+    description:
+      - Members that were taken out without their answer, and are back as another cluster, by name, id, CA or pod networks (finding
+        C(CM-TOMB-01)). Name them to take them back all the same.
+    type: list
+    elements: str
+    default: []
+  proof:
+    description:
+      - Who proves a link by a new connection and a read of the peer's heartbeat, instead of believing kvstoremesh, which notices a silent
+        peer only after 100 seconds.
+      - V(auto) are those who use the link and, where it can reach the peer, the controller.
+      - V(readers) are those who use the link; the controller connects to no mesh endpoint.
+      - V(none) proves nothing.
+    type: str
+    choices: [auto, readers, none]
+    default: auto
 attributes:
   diff_mode:
     support: full
@@ -93,6 +121,21 @@ EXAMPLES = r"""
     mesh: "{{ cilium_mesh }}"
     state: absent
     clusters: [cluster-ber-2]
+  run_once: true
+
+- name: Two spokes around a hub, although one member may be down
+  edge_portal.cilium_mesh.mesh_connect:
+    mesh:
+      binding:
+        name: edge-mesh-eu
+        clusterRefs:
+          - name: cluster-ffm-1
+          - name: cluster-ber-2
+          - name: cluster-muc-3
+        topology:
+          mode: HubAndSpoke
+          hubs: [cluster-ffm-1]
+    max_failures: 1
   run_once: true
 
 - name: Take the mesh apart

@@ -10,6 +10,9 @@ version_added: 0.1.0
 short_description: Measure whether the clusters of a mesh are connected
 description:
   - Asks kvstoremesh and the agents of every cluster what they say of their peers. That Secrets exist proves nothing and is not looked at.
+  - Then has every link proven by a new connection, as kvstoremesh notices a peer that fell silent only after 100 seconds.
+requirements:
+  - grpcio and protobuf >= 4.22 on the controller, for the age of the peers' heartbeats; without them it stays unknown
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:
@@ -24,6 +27,16 @@ options:
     type: str
     choices: [Connected, any]
     default: any
+  proof:
+    description:
+      - Who proves a link by a new connection and a read of the peer's heartbeat, instead of believing kvstoremesh, which notices a silent
+        peer only after 100 seconds.
+      - V(auto) are those who use the link and, where it can reach the peer, the controller.
+      - V(readers) are those who use the link; the controller connects to no mesh endpoint.
+      - V(none) proves nothing.
+    type: str
+    choices: [auto, readers, none]
+    default: auto
 """
 
 EXAMPLES = r"""
@@ -53,7 +66,7 @@ status:
       type: list
       elements: dict
     links:
-      description: A row per ordered pair, with the stage that the link is in and the last error.
+      description: A row per ordered pair, with the stage that the link is in, the last error, and the last proof.
       type: list
       elements: dict
     conditions:

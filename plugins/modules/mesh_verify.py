@@ -10,6 +10,8 @@ version_added: 0.1.0
 short_description: Verify that clusters are fit for Cilium Cluster Mesh
 description:
   - Observes every cluster and runs every check on each cluster, each pair and the mesh as a whole. Nothing is written.
+  - Opens a TLS connection from the controller to every address of every mesh endpoint, and verifies what answers there as the peers will.
+    What cannot be reached from the controller is no more than an advice.
   - Fails when a finding blocks, unless O(fail_on=never).
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
@@ -29,12 +31,41 @@ options:
     type: str
     choices: [connect, disconnect, cluster]
     default: connect
+  claims:
+    description:
+      - With O(purpose=connect), read what each cluster tells its peers (nodes, addresses, identities) out of its mesh etcd, with the
+        credentials of the links that exist, and compare it with what the cluster is. At most 5000 keys of each kind are read.
+      - The controller has to reach the mesh endpoints, and needs the Python packages C(grpcio) and C(protobuf).
+    type: bool
+    default: false
   fail_on:
     description:
       - Whether the task fails when a finding blocks.
     type: str
     choices: [blocking, never]
     default: blocking
+  probe:
+    description:
+      - Whether to prove each mesh endpoint by a TLS handshake from the controller. No client certificate is shown, and nothing is sent.
+      - Not done with O(purpose=disconnect).
+    type: bool
+    default: true
+  probe_timeout:
+    description:
+      - Seconds for the connection to an address, and as many for the handshake. Up to 60.
+    type: float
+    default: 3.0
+  junit:
+    description:
+      - Path of a file for a JUnit report, with a suite per cluster, one for the pairs and one for the mesh, and a case per check. Only
+        findings that block are failures.
+      - A relative path starts in the folder in which Ansible was started. The folder of the file has to exist. A file that is there is
+        replaced in one step, in check mode too, and also when the run ends by an error.
+    type: path
+  json:
+    description:
+      - Path of a file for the findings, RV(eligibility) and RV(probes) as JSON. As for O(junit).
+    type: path
 """
 
 EXAMPLES = r"""
@@ -49,6 +80,14 @@ EXAMPLES = r"""
     fail_on: never
     report: false
   register: verified
+  run_once: true
+
+- name: Tell a CI system, and judge by the report alone
+  edge_portal.cilium_mesh.mesh_verify:
+    mesh: "{{ cilium_mesh }}"
+    fail_on: never
+    junit: reports/mesh.xml
+    json: reports/mesh.json
   run_once: true
 
 - name: Nothing but certificates needs attention
@@ -92,6 +131,45 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+eligibility:
+  description: By inventory name, what the findings say of each cluster.
+  returned: when clusters were observed
+  type: dict
+  sample:
+    cluster-ffm-1: {eligible: true, ready: false, blocking: [CM-EP-02], remedies: 0}
+probes:
+  description: One TLS handshake per address of a mesh endpoint.
+  returned: when clusters were observed
+  type: list
+  elements: dict
+  contains:
+    cluster:
+      description: Inventory name of the cluster that should answer.
+      type: str
+    address:
+      description: The address, or the DNS name where no address of it is known.
+      type: str
+    port:
+      description: The port.
+      type: int
+    hostname:
+      description: The name that peers dial, which the certificate has to cover.
+      type: str
+    outcome:
+      description: One of V(proven), V(refuted) and V(unreachable). The last means that nothing is known.
+      type: str
+    verified:
+      description: Whether the certificate chains to the cluster's CA, is valid, and covers RV(probes[].hostname).
+      type: bool
+    fingerprint:
+      description: SHA-256 of the certificate that was shown, empty when none was seen.
+      type: str
+    error:
+      description: Why the endpoint is not proven, in one line.
+      type: str
+    milliseconds:
+      description: How long it took.
+      type: int
 mesh:
   description: Inventory names of the clusters that were looked at.
   returned: always

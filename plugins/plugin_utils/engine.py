@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any, Final
 
+from ..module_utils.absence import tolerated
 from ..module_utils.checks import run_checks
 from ..module_utils.endpoints import is_dns_name, split_host_port
 from ..module_utils.errors import ClusterError, InvalidInput
-from ..module_utils.facts import ClusterFacts, ReaderFacts
+from ..module_utils.facts import ClusterFacts, ObserveFailure, ReaderFacts
 from ..module_utils.findings import CheckContext, Finding, ordered, registered
 from ..module_utils.model import Mesh
 from ..module_utils.observe import Observation
@@ -41,6 +42,20 @@ def accepted_codes(codes: Iterable[str]) -> frozenset[str]:
     return frozenset(wanted)
 
 
+def vouched_for(mesh: Mesh, hosts: Iterable[str]) -> frozenset[str]:
+    """The option ``take_back``, checked.
+
+    :raises InvalidInput: it names no member.
+    """
+    named = {str(host) for host in hosts}
+    strangers = sorted(named - set(mesh.clusters))
+    if strangers:
+        raise InvalidInput(
+            f"take_back names {', '.join(strangers)}, no member of the mesh.", remedy=f"Its members are {', '.join(mesh.clusters)}."
+        )
+    return frozenset(named)
+
+
 def context_of(observation: Observation, mesh: Mesh, params: Mapping[str, Any], now: datetime) -> CheckContext:
     """What the checks may know. Planning uses the same names and choices."""
     return CheckContext(
@@ -52,6 +67,12 @@ def context_of(observation: Observation, mesh: Mesh, params: Mapping[str, Any], 
         trust=params["trust"],
         node_addresses=params["node_addresses"],
         resolved=resolve(observation.facts.values()),
+        repair=bool(params.get("repair", False)),
+        take_back=vouched_for(mesh, params.get("take_back") or ()),
+        tolerated=tolerated(mesh, observation.facts, observation.failures, params.get("max_failures")),
+        max_failures=params.get("max_failures"),
+        left=observation.former.facts if observation.former else {},
+        left_failures=observation.former.failures if observation.former else {},
     )
 
 
@@ -71,8 +92,9 @@ def judge_and_plan(
         trust=context.trust,
         node_addresses=context.node_addresses,
         resolved=context.resolved,
+        repair=context.repair,
     )
-    plan = plan_connect(context.mesh, context.facts, options, context.now, choices=context.choices)
+    plan = plan_connect(context.mesh, context.facts, options, context.now, choices=context.choices, left=context.left)
     known = {(f.code, f.cluster, f.peer) for f in findings}
     findings = ordered((*findings, *(p for p in plan.problems if (p.code, p.cluster, p.peer) not in known)))
     return findings, None if plan.blocked else plan
@@ -86,29 +108,38 @@ def resolve(clusters: Iterable[ClusterFacts]) -> dict[str, tuple[str, ...]]:
     return {name: addresses for name, addresses in found.items() if addresses}
 
 
-def read_all(observation: Observation, mesh: Mesh) -> dict[str, ReaderFacts]:
+def read_all(observation: Observation, mesh: Mesh, *, prove: bool = False) -> dict[str, ReaderFacts]:
     """What the readers of every cluster that answers say of its peers, by inventory name.
 
     A peer that does not answer here may well answer there: its name is then the one that was written for it.
+    :param prove: see ``observe.health.read_links``.
     """
     facts = observation.facts
 
     def read(host: str) -> ReaderFacts:
         names = remembered_peers(mesh.binding, facts[host]) | {peer: cluster.name for peer, cluster in facts.items()}
-        peers = {peer: names[peer] for local, peer in mesh.links if local == host and names.get(peer)}
+        peers = {peer: names[peer] for peer in mesh.peers(host) if names.get(peer)}
         try:
-            return read_links(observation.clusters[host], facts[host], peers)
+            return read_links(observation.clusters[host], facts[host], peers, prove=prove)
         except ClusterError as error:
             return ReaderFacts(cluster=host, problems=(error.message,))
 
     hosts = [host for host in mesh.clusters if host in facts]
-    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+    with ThreadPoolExecutor(max_workers=observation.parallel) as pool:
         return dict(zip(hosts, pool.map(read, hosts), strict=True))
+
+
+def not_seen(observation: Observation, mesh: Mesh) -> dict[str, ObserveFailure]:
+    """Members of which nothing is known now, each with the reason: those that failed, and those that were not asked."""
+    failed = {host: failure for host, failure in observation.failures.items() if host in mesh.clusters}
+    why = "not asked: --limit, or the hosts pattern of the play, leaves it out"
+    quiet = (host for host in mesh.clusters if host not in observation.facts and host not in failed)
+    return {**failed, **{host: ObserveFailure(host=host, code="CM-TOPO-02", message=why) for host in quiet}}
 
 
 def requests(observation: Observation) -> dict[str, int]:
     """API requests made so far, by inventory name."""
-    return {host: sum(cluster.requests.values()) for host, cluster in observation.clusters.items()}
+    return {host: sum(cluster.requests.values()) for host, cluster in observation.whole.clusters.items()}
 
 
 def _names(facts: ClusterFacts) -> list[str]:

@@ -8,9 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..module_utils.columns import count
 from ..module_utils.errors import MeshError
 from ..module_utils.facts import ObserveFailure
 from ..module_utils.findings import Finding, Severity
+
+__all__ = [
+    "NOT_MEASURED",
+    "REQUEUE_SECONDS",
+    "WRITTEN_NOT_MEASURED",
+    "Outcome",
+    "after_disconnect",
+    "count",
+    "failure_findings",
+    "finding_of",
+    "refusal",
+]
 
 REQUEUE_SECONDS: Final[Mapping[str, int]] = {"Connected": 300, "Connecting": 15, "Pending": 30, "Degraded": 60, "Error": 60}
 """When to look again, by phase. 300 s is the mesh check interval of the kcp provider that this collection takes over from."""
@@ -79,14 +92,9 @@ def after_disconnect(silent: Sequence[str]) -> dict[str, Any] | None:
 
 
 def refusal(findings: Iterable[Finding], consequence: str) -> str:
-    """``2 blocking findings (CM-CIDR-01, CM-NAME-02); nothing was written anywhere.`` or "" when nothing blocks."""
+    """``2 blocking findings (CM-CIDR-01, CM-ID-05); nothing was written anywhere.`` or "" when nothing blocks."""
     blocking = [finding for finding in findings if finding.blocks]
     if not blocking:
         return ""
     codes = ", ".join(sorted({finding.code for finding in blocking}))
     return f"{count(len(blocking), 'blocking finding')} ({codes}); {consequence}"
-
-
-def count(number: int, noun: str) -> str:
-    """``1 link``, ``2 links``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -7,17 +7,23 @@ Pure: data in, lines out. What clusters and tenants wrote is cut to one printabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..module_utils.columns import cell as _cell
+from ..module_utils.columns import row as _row
+from ..module_utils.columns import table as _table
+from ..module_utils.columns import text as _text
+from ..module_utils.columns import widths as _widths
 from ..module_utils.findings import Finding
+from ..module_utils.plan_report import LINKS_SHOWN, plan_rows
+from ..module_utils.plan_report import Row as PlanRow
 from ..module_utils.redact import one_line
-from .outcome import count
 
-COLUMN_LIMIT: Final = 60
-TEXT_LIMIT: Final = 600
 WHOLE_LIMIT: Final = 8000  # four times what a check lets its evidence have; only against what nobody made for reading
 LINKS_NAMED: Final = 3
+STEPS_SHOWN: Final = 60  # a full mesh of 50 clusters is made by some 200; the plan as data, and the playbook plan, have them all
+CODES_NAMED: Final = 5
 ERROR_LIMIT: Final = 120
 
 
@@ -49,25 +55,50 @@ def findings_lines(findings: Sequence[Finding]) -> list[Line]:
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[Line]:
-    """The links that were decided, then the steps in order. ``plan`` is ``Plan.to_dict()``."""
-    steps = plan["steps"]
-    if not steps:
-        return [Line("Plan: nothing to do")]
-    lines = [Line(f"Plan: {count(len(steps), 'step')}, hash {plan['hash'][:12]}")]
-    for link in plan.get("links", ()):
-        pair = f"{_cell(link['cluster'])} -> {_cell(link['peer'])}"
-        lines.append(Line(f"  link {pair}  {_text(link['endpoint'])}  trust {_text(link['trust'])}"))
-    rows = [(f"wave {step['wave']}", step["cluster"], step["verb"], step["object"]) for step in steps]
-    widths = _widths(rows)
-    lines += [Line(f"  {_row(row, widths)}  {_text(step['why'])}".rstrip(), "yellow") for step, row in zip(steps, rows, strict=True)]
-    return lines + [Line(f"  disruption: {_text(text)}") for text in dict.fromkeys(step["disruption"] for step in steps) if text]
+    """The plan, as plan_report.py words it; of many steps, those alike in several clusters share a line. ``plan`` is ``Plan.to_dict()``."""
+    rows = plan_rows(plan)
+    first = next((place for place, row in enumerate(rows) if row.step), 0)
+    if len(plan["steps"]) > STEPS_SHOWN:
+        rows = [*rows[:first], *(PlanRow(text, True) for text in _alike(plan["steps"])), *(row for row in rows[first:] if not row.step)]
+    return [Line(row.text, "yellow" if row.step else "") for row in rows]
+
+
+def _alike(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    clusters: dict[tuple[str, str, str], list[str]] = {}
+    for step in steps:
+        clusters.setdefault((f"wave {step['wave']}", step["verb"], step["object"]), []).append(_cell(step["cluster"]))
+    return [f"  {line}" for line in _table([(*what, f"in {_some(hosts)}") for what, hosts in clusters.items()])]
+
+
+def _some(hosts: Sequence[str]) -> str:
+    more = len(hosts) - LINKS_NAMED
+    return ", ".join(hosts[:LINKS_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:
+    """A line per cluster: could it be meshed, and is it as it should be? ``rows``: inventory name -> ``Eligibility.to_dict()``."""
+    lines = []
+    width = max((len(_cell(host)) for host in rows), default=0)
+    for host, row in rows.items():
+        eligible, ready = bool(row.get("eligible")), bool(row.get("ready"))
+        text = f"{'eligible' if eligible else 'not eligible'}, {'ready' if ready else 'not ready'}"
+        codes = [_cell(code) for code in row.get("blocking", ())]
+        more = f", and {len(codes) - CODES_NAMED} more" if len(codes) > CODES_NAMED else ""
+        why = f" ({', '.join(codes[:CODES_NAMED])}{more})" if codes else ""
+        lines.append(Line(f"  {_cell(host).ljust(width)}  {text}{why}", "green" if ready else "yellow" if eligible else "red"))
+    return [Line("Clusters:"), *lines] if lines else []
 
 
 def status_lines(name: str, status: Mapping[str, Any]) -> list[Line]:
-    """A row per cluster, a row per link, and last the verdict (see ``verdict``). ``status`` is ``status.binding`` of the result."""
+    """A row per cluster, a row per link, and last the verdict (see ``verdict``). ``status`` is ``status.binding`` of the result.
+
+    Of more than ``LINKS_SHOWN`` links only those are shown that are not ready, and of these not more; the clusters then say how many are.
+    """
     lines: list[Line] = []
+    every = status.get("links", ())
+    many = len(every) > LINKS_SHOWN
     clusters = [
-        ("cluster", "cilium name", "id", "nodes ready", "connected"),
+        ("cluster", "cilium name", "id", "nodes ready", "connected", *(("links ready",) if many else ())),
         *(
             (
                 row["clusterName"],
@@ -75,20 +106,29 @@ def status_lines(name: str, status: Mapping[str, Any]) -> list[Line]:
                 str(row.get("clusterId") if row.get("clusterId") is not None else "-"),
                 f"{row.get('readyNodes', 0)}/{row.get('totalNodes', 0)}",
                 "yes" if row.get("connected") else "no",
+                *((_links_ready(row["clusterName"], every),) if many else ()),
             )
             for row in status.get("meshStatus", ())
         ),
     ]
     lines += [Line(f"  {text}") for text in _table(clusters)]
-    links = status.get("links", ())
+    late = [link for link in every if not link["ready"]]
+    links = late[:LINKS_SHOWN] if many else every
     if links:
-        texts = _table([("link", "stage", "agents ready", "furthest behind"), *(_link_row(link) for link in links)])
+        texts = _table([("link", "stage", "agents ready", "last proof", "furthest behind"), *(_link_row(link) for link in links)])
         lines.append(Line(f"  {texts[0]}"))
         for link, text in zip(links, texts[1:], strict=True):
             lines.append(Line(f"  {text}", "green" if link["ready"] else "yellow"))
             lines += [] if link["ready"] else _labelled("error", link["error"])
+    if many and len(late) > len(links):
+        lines.append(Line(f"  and {len(late) - len(links)} more links that are not ready", "yellow"))
     lines.append(Line(verdict(name, status), _PHASES.get(str(status.get("phase")), "")))
     return lines
+
+
+def _links_ready(cluster: str, links: Sequence[Mapping[str, Any]]) -> str:
+    own = [link for link in links if link["cluster"] == cluster]
+    return f"{sum(bool(link['ready']) for link in own)}/{len(own)}"
 
 
 def verdict(name: str, status: Mapping[str, Any]) -> str:
@@ -120,7 +160,18 @@ def _named(link: Mapping[str, Any]) -> str:
 
 def _link_row(link: Mapping[str, Any]) -> tuple[str, ...]:
     reader = "" if link["ready"] else link["reader"] or "nobody answers"
-    return (f"{link['cluster']} -> {link['peer']}", link["stage"], f"{link['nodesReady']}/{link['nodesTotal']}", reader)
+    return (f"{link['cluster']} -> {link['peer']}", link["stage"], f"{link['nodesReady']}/{link['nodesTotal']}", _last_proof(link), reader)
+
+
+def _last_proof(link: Mapping[str, Any]) -> str:
+    """``now, heartbeat 12 s old``, ``refuted``, ``unknown, last 2026-09-01T12:00:00Z``; "-" when none was asked for."""
+    last, verdict = link.get("lastProof"), link.get("proof", "")
+    if verdict == "proven":
+        age = (last or {}).get("heartbeatAgeSeconds")
+        return "now" if age is None else f"now, heartbeat {age} s old"
+    if not last and verdict != "refuted" and not link.get("proofNote"):
+        return "-"
+    return str(verdict) + (f", last {last.get('time')}" if last else "")
 
 
 def _severity(finding: Finding) -> str:
@@ -136,25 +187,3 @@ def _labelled(label: str, value: str) -> list[Line]:
     texts = [one_line(part, WHOLE_LIMIT) for part in value.splitlines() if part.strip()]
     heads = [f"{label}:", *[" " * (len(label) + 1)] * len(texts)]
     return [Line(f"      {head} {text}") for head, text in zip(heads, texts, strict=False)]
-
-
-def _table(rows: Iterable[Sequence[str]]) -> list[str]:
-    kept = list(rows)
-    widths = _widths(kept)
-    return [_row(row, widths).rstrip() for row in kept]
-
-
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(len(_cell(cell)) for cell in column) for column in zip(*rows, strict=True)]
-
-
-def _row(row: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(_cell(cell).ljust(width) for cell, width in zip(row, widths, strict=True))
-
-
-def _cell(value: str) -> str:
-    return one_line(str(value), COLUMN_LIMIT)
-
-
-def _text(value: str) -> str:
-    return one_line(str(value), TEXT_LIMIT)

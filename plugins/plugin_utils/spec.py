@@ -12,6 +12,8 @@ MESH: Final[Spec] = {"mesh": {"type": "dict"}}
 
 REPORT: Final[Spec] = {"report": {"type": "bool", "default": True}}
 
+BREADTH: Final[Spec] = {"parallel": {"type": "int", "default": 10}, "max_failures": {"type": "int"}}
+
 JUDGEMENT: Final[Spec] = {
     "accept": {"type": "list", "elements": "str", "default": []},
     "trust": {"type": "str", "choices": ["auto", "same_ca", "minted", "copied"], "default": "auto"},

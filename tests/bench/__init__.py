@@ -1,3 +1,3 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``make bench``: what connect costs, next to an empty play. Prints figures and never fails because of one."""
+"""``make bench``: what planning and connecting cost. Prints figures and targets, and never fails because of one."""

@@ -1,85 +1,20 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.bench``: an empty play, connect without waiting, and a second connect, in turns on one lab of two clusters.
-
-Each run is an ``ansible-playbook`` process of its own; CPU time and memory are those of all its processes (wait4).
-"""
+"""``python -m tests.bench``: what planning costs, what connect costs for 2 to 50 clusters, and what it costs next to an empty play."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench.table import as_data, as_text, rows
-from tests.demo.play import Desk, Run
-from tests.lab.lab import Lab
-from tests.lab.options import LabOptions
+from tests.bench import clusters, planning, playbooks
+from tests.bench.table import Target, targets_text
 from tests.lab.tools import ToolUnavailable, ensure
-from tests.testing.playbooks import run_playbook
 
-EMPTY, FIRST, SECOND, WAITING = "empty play", "connect, without waiting", "second connect, without waiting", "second connect, as by default"
-TARGETS = {FIRST: 3.0, SECOND: 2.5, WAITING: 2.5}
-REQUESTS = 25
-CILIUM = "1.20"
-NO_WAIT = ("connect", "-e", '{"mesh_connect_wait": false}')
-COMMANDS = {EMPTY: ("empty.json",), FIRST: NO_WAIT, SECOND: NO_WAIT, WAITING: ("connect",)}
-
-
-def measure(desk: Desk, rounds: int) -> dict[str, list[Run]]:
-    """All kinds of runs in turns, so that a change of the machine's mood meets all of them. One round before them is not counted.
-
-    A mesh is connected and waited for once, before the second connects: kvstoremesh remembers a peer for minutes after it was taken away.
-    """
-    desk.write("empty.json", [{"hosts": "all", "gather_facts": False, "tasks": []}])
-    measured: dict[str, list[Run]] = {title: [] for title in COMMANDS}
-
-    def take(number: int, *titles: str) -> None:
-        for title in titles:
-            one = run(desk, *COMMANDS[title])
-            if number > 0:
-                measured[title].append(one)
-
-    run(desk, "connect")
-    for number in range(rounds + 1):
-        say(f"second connects, round {number} of {rounds}" + (" (not counted)" if number == 0 else ""))
-        take(number, EMPTY, SECOND, WAITING)
-    for number in range(rounds + 1):
-        say(f"first connects, round {number} of {rounds}" + (" (not counted)" if number == 0 else ""))
-        run(desk, "disconnect")
-        take(number, EMPTY, FIRST)
-    run(desk, "disconnect")
-    return measured
-
-
-def run(desk: Desk, playbook: str, *arguments: str) -> Run:
-    """One run that has to succeed; a figure of a failed run would mean nothing."""
-    one = desk.run(playbook, *arguments, quiet=True)
-    if one.status != 0:
-        desk.run(playbook, *arguments)  # once more, to be seen
-        raise SystemExit(f"{playbook} ended with status {one.status}; its output is above.")
-    return one
-
-
-def count_requests(desk: Desk, variables: dict[str, Any]) -> dict[str, dict[str, int]]:
-    """API requests per cluster, as the action itself counts them, of a first and of a second connect without waiting."""
-    found = {}
-    for title in (FIRST, SECOND):
-        inventory = str(desk.path / "inventory.json")
-        played = run_playbook("connect", inventory=inventory, variables={**variables, "mesh_connect_wait": False})
-        found[title] = _requests(played.events)
-    return found
-
-
-def _requests(events: Sequence[str]) -> dict[str, int]:
-    for event in map(json.loads, events):
-        requests = (event.get("event_data", {}).get("res") or {}).get("requests")
-        if event.get("event") == "runner_on_ok" and requests:
-            return {str(name): int(number) for name, number in requests.items()}
-    raise SystemExit("No result of connect counts API requests.")
+PARTS = ("planning", "clusters", "playbooks")
 
 
 def say(line: str) -> None:
@@ -88,25 +23,39 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=5, help="counted runs of each kind (default 5)")
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part, or these when given several times (default: all)")
+    parser.add_argument("--rounds", type=int, default=5, help="counted runs of each kind of the part playbooks (default 5)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
     options = parser.parse_args()
+    parts = options.only or PARTS
+    figures: dict[str, Any] = {}
+    promised: list[Target] = []
+    if "planning" in parts:
+        figures["planning"] = planning.measure(say)
+        promised += planning.targets(figures["planning"])
+        print(planning.as_text(figures["planning"]), "", sep="\n")
+    if set(parts) != {"planning"}:
+        _servers()
+    if "clusters" in parts:
+        figures["clusters"] = clusters.measure(say)
+        promised += clusters.targets(figures["clusters"])
+        print(clusters.as_text(figures["clusters"]), "", sep="\n")
+    if "playbooks" in parts:
+        text, figures["playbooks"] = playbooks.measure(options.rounds, say)
+        print(text, "", sep="\n")
+    if promised:
+        print(targets_text(promised))
+    if options.json:
+        figures["targets"] = [{**vars(target), "met": target.met} for target in promised]
+        options.json.write_text(json.dumps(figures, indent=2), encoding="utf-8")
+
+
+def _servers() -> None:
     try:
         ensure(progress=say)
     except ToolUnavailable as error:
         raise SystemExit(f"The lab's servers cannot be had: {error}") from None
-    say(f"starting a lab of two clusters, Cilium {CILIUM}")
-    with Lab(LabOptions(name="bench", clusters=2, cilium=CILIUM)) as lab:
-        binding = {"name": "bench", "clusterRefs": [{"name": name} for name in lab.clusters]}
-        variables = {"cilium_mesh": {"binding": binding}}
-        with Desk({name: cluster.kubeconfig for name, cluster in lab.clusters.items()}, variables) as desk:
-            measured = measure(desk, max(1, options.rounds))
-            requests = count_requests(desk, variables)
-    table = rows(measured, TARGETS)
-    print(as_text(table, requests, REQUESTS))
-    if options.json:
-        options.json.write_text(json.dumps(as_data(table, requests, REQUESTS), indent=2), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -69,3 +69,32 @@ def as_data(table: Sequence[Row], requests: Mapping[str, Mapping[str, int]], lim
 
 def _met(met: bool) -> str:
     return "met" if met else "MISSED"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure and what it is to be at most."""
+
+    title: str
+    value: float
+    limit: float
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.limit
+
+
+def targets_text(targets: Sequence[Target]) -> str:
+    """A line per target; told, never enforced."""
+    return columns([("target", "measured", "at most", ""), *((t.title, f"{t.value:.4g}", f"{t.limit:g}", _met(t.met)) for t in targets)])
+
+
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as aligned text: the first column to the left, numbers to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+
+    def line(row: Sequence[str]) -> str:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(line(row) for row in rows)

@@ -1,0 +1,135 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A plan for people and programs: text for a terminal, JSON for the next run, Markdown for a pull request. Pure.
+
+All three are made of the plan as data, the shape of ``Plan.to_dict``, so that they can be made of a stored plan too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from .columns import cell, count, row, table, text, widths
+from .redact import one_line
+
+LINKS_SHOWN: Final = 20  # of a full mesh of 50 clusters there are 2,450
+SHORT_HASH: Final = 12  # digits of the hash that stand for it
+CLUSTERS_NAMED: Final = 10
+MARKDOWN_LIMIT: Final = 2000
+
+
+class Row(NamedTuple):
+    """One line of the text; ``step``: it speaks of a write."""
+
+    text: str
+    step: bool = False
+
+
+def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
+    """The links that were decided, the steps in order, what they disturb and how each is undone."""
+    steps = plan["steps"]
+    short = plan["hash"][:SHORT_HASH]
+    if not steps:
+        return [Row("Plan: nothing to do" + (f", hash {short}" if short else ""))]
+    lines = [Row(f"Plan: {count(len(steps), 'step')}, hash {short}")]
+    lines += [Row(f"  {line}") for line in _links(plan.get("links", ()))]
+    columns = [(f"wave {step['wave']}", step["cluster"], step["verb"], step["object"]) for step in steps]
+    found = widths(columns)
+    lines += [Row(f"  {row(cells, found)}  {text(step['why'])}".rstrip(), True) for step, cells in zip(steps, columns, strict=True)]
+    lines += [Row(f"  disruption: {what} ({where})") for what, where in _by_text(steps, "disruption")]
+    return lines + [Row(f"  undo: {what} ({where})") for what, where in _by_text(steps, "undo")]
+
+
+def plan_text(plan: Mapping[str, Any]) -> str:
+    """What a terminal shows, as the text of a file."""
+    return "".join(f"{line.text}\n" for line in plan_rows(plan))
+
+
+def plan_json(plan: Mapping[str, Any]) -> str:
+    """The whole plan, as ``mesh_apply`` takes it. Equal plans are equal texts."""
+    return json.dumps(plan, indent=2, sort_keys=True, ensure_ascii=True) + "\n"
+
+
+def plan_markdown(plan: Mapping[str, Any], *, title: str = "Cluster mesh plan") -> str:
+    """A table of steps with what they disturb, for a pull request. Nothing that a cluster wrote can become markup."""
+    steps = plan["steps"]
+    head = [f"## {_escaped(title)}", ""]
+    if not steps:
+        return "\n".join([*head, f"Nothing to do. Hash `{_code(plan['hash'])}`", ""])
+    disrupted = _by_text(steps, "disruption")
+    parts = [
+        *head,
+        f"{count(len(steps), 'step')} in {count(len({step['wave'] for step in steps}), 'wave')}, "
+        f"{count(len({step['cluster'] for step in steps}), 'cluster')}. Hash `{_code(plan['hash'])}`",
+        "",
+        "| wave | cluster | does | object | why |",
+        "| --- | --- | --- | --- | --- |",
+        *(_table_row(step["wave"], step["cluster"], step["verb"], step["object"], step["why"]) for step in steps),
+        "",
+        "**Disruption**",
+        "",
+        *([f"- {_escaped(what)} ({_escaped(where)})" for what, where in disrupted] or ["- none"]),
+        "",
+        "**Undo**",
+        "",
+        *([f"- {_escaped(what)} ({_escaped(where)})" for what, where in _by_text(steps, "undo")] or ["- none"]),
+        "",
+        *_markdown_links(plan.get("links", ())),
+    ]
+    return "\n".join(parts)
+
+
+def _links(links: Sequence[Mapping[str, Any]]) -> list[str]:
+    shown = [(f"link {link['cluster']} -> {link['peer']}", link["endpoint"], f"trust {link['trust']}") for link in links[:LINKS_SHOWN]]
+    more = len(links) - len(shown)
+    return [*table(shown), *([f"and {count(more, 'more link')}"] if more else [])] if shown else []
+
+
+def _by_text(steps: Iterable[Mapping[str, Any]], key: str) -> list[tuple[str, str]]:
+    """Each text once, with the clusters that it is about."""
+    clusters: dict[str, dict[str, None]] = {}
+    for step in steps:
+        if step[key]:
+            clusters.setdefault(step[key], {})[step["cluster"]] = None
+    return [(text(what), _listed(list(hosts))) for what, hosts in clusters.items()]
+
+
+def _listed(hosts: Sequence[str]) -> str:
+    more = len(hosts) - CLUSTERS_NAMED
+    return ", ".join(cell(host) for host in hosts[:CLUSTERS_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _markdown_links(links: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not links:
+        return []
+    more = len(links) - LINKS_SHOWN
+    return [
+        "<details>",
+        f"<summary>{count(len(links), 'link')}</summary>",
+        "",
+        "| cluster | peer | endpoint | trust |",
+        "| --- | --- | --- | --- |",
+        *(_table_row(link["cluster"], link["peer"], link["endpoint"], link["trust"]) for link in links[:LINKS_SHOWN]),
+        "",
+        *([f"and {count(more, 'more link')}", ""] if more > 0 else []),
+        "</details>",
+        "",
+    ]
+
+
+def _table_row(*cells: object) -> str:
+    return "| " + " | ".join(_escaped(str(value)) for value in cells) + " |"
+
+
+_MARKUP: Final = str.maketrans({char: f"\\{char}" for char in "\\`*_{}[]()#+!|~@"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
+
+
+def _escaped(value: str) -> str:
+    """One line in which nothing is markup, a mention or a link (GitHub turns a bare ``https://`` or ``www.`` into one)."""
+    return one_line(value, MARKDOWN_LIMIT).translate(_MARKUP).replace("://", ":&#47;&#47;").replace("www.", "www&#46;")
+
+
+def _code(value: str) -> str:
+    return "".join(c for c in str(value) if c.isalnum())

@@ -1,0 +1,169 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mesh_plan
+version_added: 0.1.0
+short_description: Plan to connect or disconnect clusters, without writing to any
+description:
+  - Observes the clusters, verifies them, and decides every write that M(edge_portal.cilium_mesh.mesh_connect) would make, in its order.
+  - Each step says why, what it disturbs and how it is undone. The hash over all of it stands for the plan;
+    M(edge_portal.cilium_mesh.mesh_apply) carries out the plan with that hash and no other.
+  - Nothing is written to any cluster. The task fails when a finding blocks, not when there is something to do.
+author:
+  - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+extends_documentation_fragment:
+  - edge_portal.cilium_mesh._attributes
+  - edge_portal.cilium_mesh._attributes.action_group
+  - edge_portal.cilium_mesh._mesh
+  - edge_portal.cilium_mesh._mesh.judgement
+  - edge_portal.cilium_mesh._mesh.planning
+  - edge_portal.cilium_mesh._mesh.breadth
+  - edge_portal.cilium_mesh._mesh.report
+options:
+  purpose:
+    description:
+      - Whether to plan what makes the clusters one mesh, or what takes that away again.
+    type: str
+    choices: [connect, disconnect]
+    default: connect
+  plan_text:
+    description:
+      - File on the controller that gets the plan as text, as it is printed. Not written in check mode.
+      - The file is replaced as a whole. Its folder has to exist.
+    type: str
+    default: ""
+  plan_json:
+    description:
+      - As O(plan_text), with the whole plan as JSON, for O(edge_portal.cilium_mesh.mesh_apply#module:plan).
+    type: str
+    default: ""
+  plan_markdown:
+    description:
+      - As O(plan_text), with the plan as Markdown, for a pull request.
+    type: str
+    default: ""
+attributes:
+  diff_mode:
+    support: full
+    details:
+      - Values of Secrets appear as digests, and new ones as where they come from.
+  idempotent:
+    support: full
+    details:
+      - The task is never changed. Files that O(plan_text), O(plan_json) and O(plan_markdown) name do not count.
+seealso:
+  - module: edge_portal.cilium_mesh.mesh_apply
+  - module: edge_portal.cilium_mesh.mesh_connect
+  - plugin: edge_portal.cilium_mesh.plan_markdown
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Plan the mesh, and keep the plan for a pull request
+  edge_portal.cilium_mesh.mesh_plan:
+    mesh: "{{ cilium_mesh }}"
+    plan_json: "{{ playbook_dir }}/plan.json"
+    plan_markdown: "{{ playbook_dir }}/plan.md"
+  register: planned
+  run_once: true
+
+- name: Show by which hash the plan can be applied
+  ansible.builtin.debug:
+    var: planned.plan.hash
+  run_once: true
+
+- name: What would it take to take one cluster out?
+  edge_portal.cilium_mesh.mesh_plan:
+    mesh: "{{ cilium_mesh }}"
+    purpose: disconnect
+    clusters: [cluster-ber-2]
+  run_once: true
+"""
+
+RETURN = r"""
+plan:
+  description: What was decided, step by step.
+  returned: when nothing blocks
+  type: dict
+  contains:
+    hash:
+      description: SHA-256 over the steps, the options and everything observed that they rely on.
+      type: str
+    steps:
+      description: >-
+        The writes in their order, each with C(wave), C(cluster), C(verb), C(object), C(why), C(disruption), C(undo), and C(digest), a
+        SHA-256 over all of it and over what is written.
+      type: list
+      elements: dict
+    links:
+      description: Endpoint and trust that were chosen for each ordered pair, with the reason.
+      type: list
+      elements: dict
+    problems:
+      description: Findings of the planning.
+      type: list
+      elements: dict
+    options:
+      description: The options that the plan was made with.
+      type: dict
+    reliedOn:
+      description: >-
+        For each cluster, digests of what the plan relies on, by section. A plan that is made later tells by them what has changed.
+      type: dict
+files:
+  description: The files that were asked for, as they were named.
+  returned: when nothing blocks
+  type: list
+  elements: str
+findings:
+  description: What speaks against the mesh, the blocking ones first.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    code:
+      description: Stable code of the finding, and the name of its page in docs/runbooks.
+      type: str
+      sample: CM-CIDR-01
+    severity:
+      description: One of V(blocking), V(remediable) and V(advisory).
+      type: str
+    accepted:
+      description: Whether the code was listed in O(accept).
+      type: bool
+    cluster:
+      description: Inventory name of the cluster, empty for the mesh as a whole.
+      type: str
+    peer:
+      description: Inventory name of the other cluster, where the finding is about a pair.
+      type: str
+    summary:
+      description: The finding in one sentence.
+      type: str
+    evidence:
+      description: What was read, and where.
+      type: str
+    fix:
+      description: What to do.
+      type: str
+    anchor:
+      description: The runbook page.
+      type: str
+mesh:
+  description: Inventory names of the clusters that were looked at.
+  returned: always
+  type: list
+  elements: str
+requests:
+  description: Number of API requests made to each cluster, by inventory name.
+  returned: always
+  type: dict
+requeue_seconds:
+  description: After how many seconds it makes sense to look again.
+  returned: always
+  type: int
+"""

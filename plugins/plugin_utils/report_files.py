@@ -1,0 +1,59 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Files that a run leaves for other tools: whole or as before, never half."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+
+from ..module_utils.errors import InvalidInput
+
+
+def check_places(places: Mapping[str, str]) -> dict[str, str]:
+    """Option -> absolute path, of those that are set. Called first, so that a run is not begun whose result cannot be kept.
+
+    :param places: option -> path as the user wrote it; relative ones start where Ansible was started.
+    :raises InvalidInput: naming the option: its folder does not exist or cannot be written, or a folder stands at the path.
+    """
+    found = {option: os.path.abspath(path) for option, path in places.items() if path}
+    for option, path in found.items():
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            raise InvalidInput(f"{option}: there is no folder {folder}.", remedy="Make it first; folders are not made on the way.")
+        if os.path.isdir(path):
+            raise InvalidInput(f"{option}: {path} is a folder.", remedy="Name a file in it.")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise InvalidInput(f"{option}: the folder {folder} cannot be written.", remedy="Change its mode, or name another one.")
+    if len(set(found.values())) < len(found):
+        raise InvalidInput(f"{' and '.join(found)} name the same file.", remedy="Give each a file of its own.")
+    return found
+
+
+def write_whole(option: str, path: str, content: bytes) -> None:
+    """Replace ``path`` by ``content`` in one step; who reads it meanwhile reads the old or the new. The mode is as the umask has it.
+
+    :raises InvalidInput: the file cannot be written; what was there stays.
+    """
+    scratch = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except OSError as error:
+        raise InvalidInput(
+            f"{option}: {path} cannot be written: {error.strerror}.", remedy="Make room there, or name another file."
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)  # gone already where all went well
+
+
+def forget(path: str) -> None:
+    """A result of an earlier run must not be taken for this one's."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
