@@ -69,6 +69,7 @@ class MeshLab:
         hosts: Mapping[str, Mapping[str, Any]] | None = None,
         arguments: Sequence[str] = (),
         verbosity: int = 0,
+        environment: Mapping[str, str] | None = None,
         **variables: Any,
     ) -> PlaybookRun:
         """Run a playbook of the collection over all clusters of the lab."""
@@ -78,6 +79,7 @@ class MeshLab:
             variables={"cilium_mesh": mesh or self.mesh(), **variables},
             arguments=arguments,
             verbosity=verbosity,
+            environment=environment,
         )
 
     def snapshot(self, *, volatile: bool = False) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
 def test_the_documented_rights_are_enough_for_everything(lab: MeshLab, tmp_path: Path) -> None:
     hosts = grant(lab, tmp_path)
     before = lab.snapshot()
-    for playbook in ("verify", "connect", "status", "disconnect"):
+    for playbook in ("verify", "connect", "identity", "status", "disconnect"):
         run = lab.play(playbook, hosts=hosts)
         assert run.rc == 0, run.output
     assert lab.snapshot() == before

@@ -29,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts impo
     SecretKeyFacts,
     ServiceFacts,
     TlsSecretFacts,
+    VolumeSource,
     WorkloadFacts,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext
@@ -160,6 +161,36 @@ def agent_workload(version: str, *, nodes: int = 2, aliases: Sequence[HostAlias]
         "host_aliases": tuple(aliases),
         "labels": HELM_LABELS,
         "annotations": HELM_ANNOTATIONS,
+        "pod_labels": {"k8s-app": "cilium"},
+        "volumes": {"clustermesh-secrets": peer_volume("cilium-clustermesh", local=True)},
+    }
+    return WorkloadFacts(**{**values, **overrides})
+
+
+def peer_volume(secret: str, *, local: bool = False) -> tuple[VolumeSource, ...]:
+    """What the charts' volumes of agents, operator and kvstoremesh show: the Secret of peers whole, and the certificates."""
+    shown = {"common": "remote", **({"local": "local"} if local else {})}
+    files = (("ca.crt", "-ca.crt"), ("tls.crt", ".crt"), ("tls.key", ".key"))
+    certificates = tuple(
+        VolumeSource(
+            kind="Secret", name=f"clustermesh-apiserver-{name}-cert", items={f"{prefix}-etcd-client{end}": key for key, end in files}
+        )
+        for prefix, name in shown.items()
+    )
+    return (VolumeSource(kind="Secret", name=secret), *certificates)
+
+
+def operator_workload(version: str, **overrides: Any) -> WorkloadFacts:
+    """Deployment cilium-operator, without a part in the mesh."""
+    values: dict[str, Any] = {
+        "kind": "Deployment",
+        "name": "cilium-operator",
+        "desired": 1,
+        "ready": 1,
+        "updated": 1,
+        "containers": {"cilium-operator": f"quay.io/cilium/operator-generic:v{version}"},
+        "labels": HELM_LABELS,
+        "annotations": HELM_ANNOTATIONS,
     }
     return WorkloadFacts(**{**values, **overrides})
 
@@ -183,6 +214,8 @@ def apiserver_workload(
         "host_aliases": tuple(aliases),
         "labels": HELM_LABELS,
         "annotations": HELM_ANNOTATIONS,
+        "pod_labels": {"k8s-app": "clustermesh-apiserver"},
+        "volumes": {"kvstoremesh-secrets": peer_volume("cilium-kvstoremesh")} if kvstoremesh else {},
     }
     return WorkloadFacts(**{**values, **overrides})
 
@@ -262,6 +295,7 @@ def cluster_facts(
             signer=signer,
         ),
         "users": RemoteUsersFacts(present=True, resource_version="5", text="users:\n") if users else RemoteUsersFacts(),
+        "operator": operator_workload(version),
     }
     if minor >= 16:
         values["local_cert"] = tls_secret("clustermesh-apiserver-local-cert", f"local-{data.get('cluster-name', '')}", signer=signer)

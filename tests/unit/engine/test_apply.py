@@ -30,6 +30,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings i
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan, PlanOptions, plan_connect, plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import SecretStore
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
@@ -109,9 +110,10 @@ def test_every_step_is_one_call_and_waves_do_not_mix() -> None:
     world = _world()
     result = world.apply()
     assert result.changed and not result.failures and not result.skipped
-    assert len(world.log) == len(result.applied) == 6
-    assert {verb for _, verb, _, _ in world.log[:2]} == {"patch"}  # users, of both clusters, before anything else
-    assert {verb for _, verb, _, _ in world.log[2:]} == {"apply"}
+    assert len(world.log) == len(result.applied) == 8
+    assert {path.rpartition("/")[2][:12] for _, _, path, _ in world.log[:2]} == {"cilium-mesh-"}  # leases, before anything else
+    assert {verb for _, verb, _, _ in world.log[2:4]} == {"patch"}  # users, of both clusters
+    assert {verb for _, verb, _, _ in (*world.log[:2], *world.log[4:])} == {"apply"}
 
 
 def test_the_minted_certificate_is_for_the_planned_user_from_the_peers_ca_with_its_own_key() -> None:
@@ -215,8 +217,21 @@ def test_a_cluster_that_refuses_is_reported_and_left_and_the_other_is_finished()
     result = world.apply()
     assert isinstance(result.failures["c1"], WriteConflict) and set(result.failures) == {"c1"}
     assert [s.object.rpartition("/")[2] for s in result.skipped] == ["cilium-kvstoremesh", "cilium-clustermesh"]
-    assert [s.cluster for s in result.applied] == ["c1", "c2", "c2", "c2", "c2"]
-    assert [path.rpartition("/")[2] for host, _, path, _ in world.log if host == "c1"] == ["clustermesh-remote-users"]
+    assert [s.cluster for s in result.applied] == ["c1", "c2", "c1", "c2", "c2", "c2", "c2"]
+    written = [path.rpartition("/")[2] for host, _, path, _ in world.log if host == "c1"]
+    assert written == [registry_name(mesh_of().binding), "clustermesh-remote-users"]
+
+
+@pytest.mark.parametrize(("allowed", "goes_on"), [(None, True), (1, True), (0, False)])
+def test_with_more_failures_than_allowed_no_further_wave_is_begun(allowed: int | None, goes_on: bool) -> None:
+    world = _world(*(cluster_facts(f"c{n}", version="1.20.0") for n in (1, 2, 3)))
+    world.recorded["c2"].refuse = lambda path: path.endswith("clustermesh-remote-users")  # wave 1; the Secrets are wave 2
+    plan = world.plan()
+    result = apply_plan(plan, world.observation, now=NOW, max_failures=allowed)
+    assert (set(result.failures), result.stopped) == ({"c2"}, not goes_on)
+    assert {host for host, _, path, _ in world.log if path.startswith(SECRETS)} == ({"c1", "c3"} if goes_on else set())
+    (refused,) = [step for step in plan.steps if step.cluster == "c2" and step.object.endswith("clustermesh-remote-users")]
+    assert {id(step) for step in (*result.applied, *result.skipped, refused)} == {id(step) for step in plan.steps}
 
 
 def test_clusters_of_a_wave_are_written_side_by_side() -> None:
@@ -235,7 +250,8 @@ def test_disconnecting_sends_objects_without_data_and_deletes_only_what_was_read
     world.facts = simulated.facts()
     world.apply(plan_disconnect(mesh_of(*world.facts), world.facts, None, NOW))
     deleted = [(path, body) for host, verb, path, body in world.log if (host, verb) == ("c1", "delete")]
-    assert [path for path, _ in deleted] == [f"{SECRETS}/cilium-clustermesh", f"{SECRETS}/cilium-kvstoremesh"]
+    registry = f"/api/v1/namespaces/kube-system/configmaps/{registry_name(mesh_of().binding)}"
+    assert [path for path, _ in deleted] == [f"{SECRETS}/cilium-clustermesh", f"{SECRETS}/cilium-kvstoremesh", registry]
     assert all(body["uid"] and body["resourceVersion"] for _, body in deleted)
     (users,) = [body for host, verb, _, body in world.log if (host, verb) == ("c1", "patch")]
     assert users["data"] == {"users.yaml": "users:\n"}

@@ -65,7 +65,7 @@ class PlayedCluster:
         self.said.append("metrics " + path.rsplit("/", 3)[1])
         return cast(str, self._answer("metrics"))
 
-    def exec(self, pod: str, container: str, command: Sequence[str], *, timeout: float = 10.0) -> ExecResult:
+    def exec(self, pod: str, container: str, command: Sequence[str], *, timeout: float = 10.0, partial: bool = False) -> ExecResult:
         self.said.append(f"exec {pod}/{container} {' '.join(command)}")
         key = "troubleshoot" if "troubleshoot" in command else "mesh" if container == "kvstoremesh" else "agent"
         found = self._answer(key)

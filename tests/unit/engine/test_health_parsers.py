@@ -200,7 +200,10 @@ def test_of_several_endpoints_the_one_that_came_furthest_counts() -> None:
 
 def test_each_peer_has_its_own_section() -> None:
     output = section("❌ Configuration not found") + '\nCluster "c3":\n' + f"{CONFIG}\n   ✅ Etcd connection successfully established\n"
-    assert parse_troubleshoot(output) == {"c2": Hint(stage="secret_not_projected", error="Configuration not found"), "c3": Hint()}
+    assert parse_troubleshoot(output) == {
+        "c2": Hint(stage="secret_not_projected", error="Configuration not found"),
+        "c3": Hint(connected=True),
+    }
 
 
 @given(st.text())

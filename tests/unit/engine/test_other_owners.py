@@ -40,6 +40,12 @@ def owned_by(facts: ClusterFacts, key: str, managers: tuple[str, ...], *, other_
     return replace(facts, **{field: replace(secret, keys={**secret.keys, key: entry})})
 
 
+def never_ours(facts: ClusterFacts) -> ClusterFacts:
+    """c1 without the note that this binding wrote the peer there."""
+    return replace(facts, kvstoremesh=replace(facts.kvstoremesh, annotations={}))
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["noted", "not-noted"])
 @pytest.mark.parametrize(
     ("ca", "key"), [("shared", "c2"), ("", "c2"), ("", "c2.etcd-client-ca.crt"), ("", "c2.etcd-client.crt"), ("", "c2.etcd-client.key")]
 )
@@ -47,9 +53,14 @@ def owned_by(facts: ClusterFacts, key: str, managers: tuple[str, ...], *, other_
 @pytest.mark.parametrize("kvstoremesh", [True, False])
 @pytest.mark.parametrize("managers", [(OURS,), (OURS, "helm"), ("helm",), ()], ids=["ours", "shared", "foreign", "unknown"])
 @pytest.mark.parametrize("other_value", [True, False], ids=["other-value", "same-value"])
-def test_checks_and_planner_agree(ca: str, version: str, kvstoremesh: bool, managers: tuple[str, ...], other_value: bool, key: str) -> None:
+def test_checks_and_planner_agree(
+    ca: str, version: str, kvstoremesh: bool, managers: tuple[str, ...], other_value: bool, key: str, noted: bool
+) -> None:
     facts = connected(ca, version, kvstoremesh)
     facts["c1"] = owned_by(facts["c1"], key, managers, other_value=other_value)
+    if not noted:
+        field = "kvstoremesh" if kvstoremesh else "clustermesh"
+        facts["c1"] = replace(facts["c1"], **{field: replace(getattr(facts["c1"], field), annotations={})})
     checked = [(f.code, f.cluster, f.peer) for f in run_checks(context_of(*facts.values(), mesh=MESH))]
     assert checked == [(f.code, f.cluster, f.peer) for f in plan_of(facts).problems]
 
@@ -67,6 +78,19 @@ def test_a_value_that_is_there_already_is_owned_together_and_stays_when_we_leave
 def test_a_configuration_of_somebody_else_for_our_peer_stops_the_connect() -> None:
     facts = connected("shared", "1.20.0", True)
     facts["c1"] = owned_by(facts["c1"], "c2", ("helm",), other_value=True)
+    facts["c1"] = never_ours(facts["c1"])
     (finding,) = run_checks(context_of(*facts.values(), mesh=MESH))
     assert finding.blocks and (finding.code, finding.cluster, finding.peer) == ("CM-OWN-02", "c1", "c2")
     assert "helm" in finding.evidence and "cilium-kvstoremesh keys c2;" in finding.evidence
+
+
+def test_a_key_that_was_ours_and_that_somebody_changed_is_taken_back_on_the_users_word_only() -> None:
+    facts = connected("shared", "1.20.0", True)
+    facts["c1"] = owned_by(facts["c1"], "c2", ("kubectl-edit",), other_value=True)
+    (finding,) = run_checks(context_of(*facts.values(), mesh=MESH))
+    assert finding.blocks and (finding.code, finding.cluster, finding.peer) == ("CM-DRIFT-02", "c1", "c2")
+    assert "kubectl-edit" in finding.evidence and "repair" in finding.fix
+    allowed = replace(context_of(*facts.values(), mesh=MESH), repair=True)
+    assert [f.blocks for f in run_checks(allowed) if f.code == "CM-DRIFT-02"] == [False]
+    plan = plan_connect(MESH, facts, PlanOptions(repair=True), NOW)
+    assert not plan.problems and [step.cluster for step in plan.steps] == ["c1"]

@@ -56,10 +56,13 @@ def _connected(*clusters: ClusterFacts) -> SimulatedClusters:
     return simulated
 
 
-def test_users_come_first_then_aliases_then_secrets() -> None:
+def test_leases_come_first_then_users_then_aliases_then_secrets() -> None:
     plan = _plan(cluster_facts("c1", version="1.19.5"), cluster_facts("c2", version="1.19.5"))
+    registry = f"cilium-mesh-{mesh_of().binding.owner}"
     order = [(s.wave, s.cluster, s.object.rpartition("/")[2]) for s in plan.steps]
     assert order == [
+        (0, "c1", registry),
+        (0, "c2", registry),
         (1, "c1", "clustermesh-remote-users"),
         (1, "c2", "clustermesh-remote-users"),
         (2, "c1", "clustermesh-apiserver"),
@@ -69,7 +72,7 @@ def test_users_come_first_then_aliases_then_secrets() -> None:
         (2, "c2", "cilium-kvstoremesh"),
         (2, "c2", "cilium-clustermesh"),
     ]
-    assert [len(wave) for wave in plan.waves] == [2, 6]
+    assert [len(wave) for wave in plan.waves] == [2, 2, 6]
 
 
 def test_every_secret_is_written_once_however_many_peers_there_are() -> None:
@@ -120,7 +123,7 @@ def test_the_plan_says_for_every_pair_how_it_is_trusted_and_why() -> None:
 def test_a_step_shows_what_it_does_what_it_disturbs_and_how_to_undo_it() -> None:
     plan = _plan(cluster_facts("c1", version="1.18.11"), cluster_facts("c2", version="1.18.11"))
     data = plan.to_dict()
-    assert set(data["steps"][0]) == {"wave", "cluster", "verb", "object", "why", "disruption", "undo"}
+    assert set(data["steps"][0]) >= {"wave", "cluster", "verb", "object", "why", "disruption", "undo"}
     restart = _step(plan, "c1", "/clustermesh-apiserver")
     assert restart.disruption.startswith("rolling restart of Deployment clustermesh-apiserver")
     assert "disconnect" in _step(plan, "c1", "cilium-kvstoremesh").undo
@@ -290,8 +293,9 @@ def test_disconnecting_goes_the_other_way_round_and_says_what_ends() -> None:
         "cilium-kvstoremesh",
         "clustermesh-apiserver",
         "clustermesh-remote-users",
+        f"cilium-mesh-{mesh_of().binding.owner}",
     ]
-    assert [s.verb for s in plan.steps if s.cluster == "c1"] == ["delete", "delete", "apply", "patch"]
+    assert [s.verb for s in plan.steps if s.cluster == "c1"] == ["delete", "delete", "apply", "patch", "delete"]
     assert "3 minutes" in plan.steps[0].disruption
 
 

@@ -142,3 +142,23 @@ def test_other_errors_are_not_swallowed() -> None:
 
     with pytest.raises(InvalidInput):
         wait(read, Time())
+
+
+@pytest.mark.parametrize(
+    ("settled", "timeout", "asked"), [(True, 30.0, ["prove"]), (False, 30.0, ["read", "prove"]), (False, 0.0, ["prove"])]
+)
+def test_where_nothing_was_written_one_reading_is_the_proof(settled: bool, timeout: float, asked: list[str]) -> None:
+    time = Time()
+    done: list[str] = []
+
+    def answer(what: str) -> Callable[[], Mapping[str, ReaderFacts]]:
+        def read() -> Mapping[str, ReaderFacts]:
+            done.append(what)
+            return READY
+
+        return read
+
+    result = wait_for_links(
+        answer("read"), MESH, timeout=timeout, clock=time.clock, sleep=time.sleep, prove=answer("prove"), settled=settled
+    )
+    assert result.ready and done == asked

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.bench.table import as_data, as_text, rows
+from tests.bench.child import measured
+from tests.bench.table import Target, as_data, as_text, rows, targets_text
 from tests.demo.play import Desk, Run
 from tests.demo.verdict import judge
 
@@ -65,3 +66,19 @@ def test_what_a_playbook_publishes_arrives_with_its_cost() -> None:
     assert good.cpu > 0 and 0 < good.wall < 60 and good.peak > 10_000_000
     assert (bad.status, bad.mesh_result) == (2, None)
     assert not folder.exists()
+
+
+def test_a_target_is_told_as_met_or_missed() -> None:
+    text = targets_text([Target("requests", 23, 30), Target("seconds", 2.5, 2)])
+    assert [line.split()[-1] for line in text.splitlines()[1:]] == ["met", "MISSED"]
+    assert [Target("a", 2, 2).met, Target("a", 2.01, 2).met] == [True, False]
+
+
+def test_planning_is_measured_in_a_process_of_its_own() -> None:
+    row = measured("planning_run", "plan", "3")
+    assert (row["clusters"], row["links"]) == (3, 6)
+    assert row["steps"] >= 6
+    assert row["peak"] > 10_000_000
+    assert set(row["seconds"]) == {"plan", "hash", "data"}
+    assert measured("planning_run", "again", "3")["steps"] == 0
+    assert measured("planning_run", "checks", "3")["findings"] == 0

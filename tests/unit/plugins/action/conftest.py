@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import import_module
 from types import SimpleNamespace
@@ -26,6 +26,7 @@ from tests.testing.facts_builders import cluster_facts, not_ready, reader_facts
 from tests.testing.simulated_apply import SimulatedClusters
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
+ACTIONS = ("connect", "verify", "status", "facts", "plan", "apply")
 
 
 @dataclass
@@ -39,15 +40,20 @@ class World:
     defect: Exception | None = None  # raised by the engine while it writes
     output: list[str] = field(default_factory=list)
     writes: int = 0
+    contacted: set[str] = field(default_factory=set)  # clusters that were asked for anything
+    dialled: int = 0  # how often the controller was to read heartbeats
 
-    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10) -> Observation:
+    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "") -> Observation:
         names = [access.host for access in accesses]
+        self.contacted.update(names)
         facts = {host: cluster for host, cluster in self.clusters.facts().items() if host in names and host not in self.failures}
         opened: Any = {host: SimpleNamespace(requests=Counter({"get secrets": 7, "list nodes": 1}), close=lambda: None) for host in facts}
         failed = {host: failure for host, failure in self.failures.items() if host in names}
-        return Observation(facts=facts, failures=failed, clusters=opened)
+        return Observation(facts=facts, failures=dict(failed), clusters=opened)
 
-    def apply_plan(self, plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10) -> ApplyResult:
+    def apply_plan(
+        self, plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10, max_failures: int | None = None
+    ) -> ApplyResult:
         self.clusters.run(plan, only=set(observation.facts) - set(self.refusing))
         applied = tuple(step for step in plan.steps if step.cluster not in self.refusing)
         self.writes += len(applied)
@@ -63,6 +69,15 @@ class World:
             links = reader.links if self.ready else tuple(not_ready(link) for link in reader.links)
             found[host] = ReaderFacts(cluster=host, links=links, agents_total=2, agents_asked=2)
         return found
+
+    def prove_all(self, observation: Observation, mesh: Mesh) -> dict[str, ReaderFacts]:
+        readers = self.read_all(observation, mesh).items()
+        verdict = "proven" if self.ready else "refuted"
+        return {host: replace(reader, links=tuple(replace(x, proof=verdict) for x in reader.links)) for host, reader in readers}
+
+    def controller_proofs(self, observation: Observation, mesh: Mesh, mode: str, *, written: bool = False) -> dict[Any, Any]:
+        self.dialled += mode == "auto"
+        return {}
 
     def run(self, action: str, *, check: bool = False, diff: bool = False, limit: str = "", hosts: Iterable[str] = (), **args: Any) -> Any:
         """The result of one task."""
@@ -86,10 +101,10 @@ def make_world(monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(*facts: ClusterFacts) -> World:
         every = facts or (cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0"))
         world = World(clusters=SimulatedClusters({f.host: f for f in every}, datetime.now(UTC)))
-        for name in ("mesh_connect", "mesh_verify", "mesh_status", "mesh_facts"):
-            module = import_module(f"{PLUGINS}.action.{name}")
-            monkeypatch.setattr(module, "observe", world.observe)
-            for part in ("apply_plan", "read_all"):
+        places = (*(f"action.mesh_{name}" for name in ACTIONS), "plugin_utils.execution", "plugin_utils.participants")
+        for name in places:
+            module = import_module(f"{PLUGINS}.{name}")
+            for part in ("observe", "apply_plan", "read_all", "prove_all", "controller_proofs"):
                 if hasattr(module, part):
                     monkeypatch.setattr(module, part, getattr(world, part))
         display = SimpleNamespace(display=lambda text, color=None: world.output.append(text))

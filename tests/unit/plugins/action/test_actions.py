@@ -167,14 +167,6 @@ def test_options_that_cannot_be_meant_are_refused_before_anything_is_written(mak
     assert world.writes == 0
 
 
-def test_a_limit_that_cuts_a_member_is_refused_by_every_action_that_looks_at_the_mesh(make_world: Any) -> None:
-    world: World = make_world()
-    for action in ("mesh_connect", "mesh_verify", "mesh_status"):
-        result = world.run(action, mesh=BOTH, limit="c1", hosts=["c1"])
-        assert result["failed"] is True
-        assert "c2" in result["msg"]
-
-
 def test_a_defect_is_reported_without_its_text_and_without_hiding_the_change(make_world: Any) -> None:
     world: World = make_world()
     world.defect = RuntimeError("-----BEGIN PRIVATE KEY----- canary")

@@ -13,7 +13,8 @@ import pytest
 
 from tests.testing.playbooks import PlaybookRun, run_playbook
 
-PLAYBOOKS = ("verify", "connect", "disconnect", "status")
+PLAYBOOKS = ("verify", "connect", "disconnect", "status", "plan", "apply")
+VARIABLES = {"cilium_mesh_plan_hash": "0" * 12}  # that only apply wants
 BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
 CANARY = "canary-9c1e"
 
@@ -95,9 +96,27 @@ def test_a_kubeconfig_that_does_not_parse_is_named_and_not_quoted(kubeconfig: st
     failed(run, "CM-API-02", str(broken), "c2")
 
 
-def test_a_limit_that_cuts_a_member_is_refused(kubeconfig: str) -> None:
-    run = run_playbook("disconnect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH}, arguments=["--limit", "c1"])
-    failed(run, "CM-INPUT-01", '--limit "c1" leaves out c2')
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_a_member_that_a_limit_leaves_out_is_not_asked_for_anything(playbook: str, kubeconfig: str) -> None:
+    """Not even for its variables: the credentials of a site that is lost may be lost with it."""
+    hosts = inventory(kubeconfig, c2={})
+    run = run_playbook(playbook, inventory=hosts, variables={**VARIABLES, "cilium_mesh": BOTH}, arguments=["--limit", "c1"])
+    failed(run, "CM-API-01", "c1")
+    assert "cilium_mesh_kubeconfig" not in run.output
+
+
+def test_a_limit_without_cluster_refs_is_refused(kubeconfig: str) -> None:
+    mesh = {"binding": {"name": "edge-mesh-eu"}}
+    run = run_playbook("disconnect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh}, arguments=["--limit", "!c2"])
+    failed(run, "CM-INPUT-01", "clusterRefs does not name them")
+
+
+def test_a_limit_that_leaves_out_others_than_those_that_leave_is_refused(kubeconfig: str) -> None:
+    three = {"binding": {"name": "edge-mesh-eu", "clusterRefs": ["c1", "c2", "c3"]}}
+    hosts = inventory(kubeconfig, c3={"cilium_mesh_kubeconfig": kubeconfig})
+    variables = {"cilium_mesh": three, "mesh_connect_clusters": ["c2"]}
+    run = run_playbook("disconnect", inventory=hosts, variables=variables, arguments=["--limit", "!c3"])
+    failed(run, "CM-INPUT-01", "leaves out c3, which would keep links to the clusters that leave")
 
 
 @pytest.mark.parametrize("playbook", ["connect", "disconnect", "status"])
@@ -108,7 +127,7 @@ def test_an_unreachable_cluster_is_named_and_no_credential_is_shown(playbook: st
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_an_empty_inventory_does_not_end_in_success(playbook: str) -> None:
-    run = run_playbook(playbook, inventory={"all": {"hosts": {}}}, variables={"cilium_mesh": BOTH})
+    run = run_playbook(playbook, inventory={"all": {"hosts": {}}}, variables={**VARIABLES, "cilium_mesh": BOTH})
     failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
 
 
@@ -119,7 +138,8 @@ def test_a_pattern_that_matches_no_host_does_not_end_in_success(kubeconfig: str)
 
 def test_a_pattern_chooses_the_clusters(kubeconfig: str) -> None:
     run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "c1"})
-    failed(run, "CM-INPUT-01", "the hosts pattern of the play leaves out c2")
+    failed(run, "CM-API-01", "c1")
+    assert "c2" not in [finding["cluster"] for finding in run.result["findings"] if finding["code"] == "CM-API-01"]
 
 
 def test_a_wrong_variable_of_a_role_still_leaves_a_result(kubeconfig: str) -> None:

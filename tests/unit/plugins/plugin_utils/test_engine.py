@@ -32,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Mapping[str, str]]:
     """By cluster: the peers that its readers were asked about."""
     seen: dict[str, Mapping[str, str]] = {}
 
-    def read_links(cluster: Any, facts: ClusterFacts, peers: Mapping[str, str]) -> ReaderFacts:
+    def read_links(cluster: Any, facts: ClusterFacts, peers: Mapping[str, str], *, prove: bool = False) -> ReaderFacts:
         seen[facts.host] = peers
         return ReaderFacts(cluster=facts.host)
 
@@ -54,7 +54,7 @@ def test_a_peer_that_does_not_answer_here_is_still_asked_about_where_it_was_conn
 
 
 def test_a_cluster_that_fails_while_it_is_read_is_a_problem_and_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_links(*_: Any) -> ReaderFacts:
+    def read_links(*_: Any, **__: Any) -> ReaderFacts:
         raise Unreachable("no answer", cluster="c1")
 
     monkeypatch.setattr(engine, "read_links", read_links)

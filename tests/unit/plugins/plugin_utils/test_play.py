@@ -13,6 +13,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors imp
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import (
     Play,
     accesses,
+    asked,
+    left_out,
     lone_clusters,
     mesh_of,
     plain,
@@ -58,6 +60,18 @@ def test_a_limit_that_cuts_a_member_is_refused_and_names_it() -> None:
 def test_a_hosts_pattern_that_cuts_a_member_is_refused_too() -> None:
     with pytest.raises(InvalidInput, match=r"hosts pattern of the play leaves out c2"):
         mesh_of(play("c1", inventory=("c1", "c2")), BOTH)
+
+
+def test_a_limit_may_leave_out_members_where_they_are_not_needed_and_these_are_not_asked() -> None:
+    cut = play("c1", "c3", inventory=("c1", "c2", "c3"), limit="!c2")
+    mesh = mesh_of(cut, BOTH, limited=True)
+    assert mesh.clusters == ("c1", "c2")
+    assert (asked(cut, mesh), left_out(cut, mesh)) == (("c1",), ("c2",))
+
+
+def test_a_limit_that_leaves_out_every_member_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="leaves out every member"):
+        mesh_of(play("c3", inventory=("c1", "c2", "c3"), limit="c3"), BOTH, limited=True)
 
 
 def test_a_limit_without_cluster_refs_is_refused_because_members_cannot_be_told() -> None:
@@ -155,3 +169,16 @@ def test_tagged_values_become_plain_ones() -> None:
 def test_the_play_is_read_off_the_task_variables() -> None:
     found = play_of({"ansible_play_hosts_all": ["c1"], "groups": {"all": ["c1", "c2"]}, "ansible_limit": "c1", "hostvars": {"c1": {}}})
     assert found == Play(hosts=("c1",), inventory=("c1", "c2"), limit="c1", hostvars={"c1": {}})
+
+
+def test_the_id_of_a_load_balancer_is_a_uuid_in_one_spelling() -> None:
+    host = {"cilium_mesh_kubeconfig": "/k", "cilium_mesh_elb_id": "41FAE315-2964-49C4-AFDE-BC6D358CD031"}
+    assert accesses(play("c1", c1=host), ["c1"])[0].elb_id == "41fae315-2964-49c4-afde-bc6d358cd031"
+    assert accesses(play("c1", c1={"cilium_mesh_kubeconfig": "/k"}), ["c1"])[0].elb_id == ""
+
+
+@pytest.mark.parametrize("value", ["my-elb", "41fae315-2964-49c4-afde-bc6d358cd03", "41fae315-2964-49c4-afde-bc6d358cd031\n", "{{ x }}", 7])
+def test_the_id_of_a_load_balancer_that_is_none_names_host_and_variable(value: object) -> None:
+    host = {"cilium_mesh_kubeconfig": "/k", "cilium_mesh_elb_id": value}
+    with pytest.raises(InvalidInput, match="c1: cilium_mesh_elb_id must be"):
+        accesses(play("c1", c1=host), ["c1"])

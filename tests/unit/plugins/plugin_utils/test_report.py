@@ -104,6 +104,30 @@ def test_a_link_that_is_not_ready_shows_its_stage_and_the_last_error() -> None:
     assert "c1 -> c2: dialling (dial tcp 192.0.2.2:2379: connection refused)" in behind(status)
 
 
+def test_of_many_links_only_those_behind_are_shown_and_the_clusters_count_the_rest() -> None:
+    hosts = [f"c{n}" for n in range(1, 51)]
+    readers = {host: reader_facts(host, [peer for peer in hosts if peer != host]) for host in hosts}
+    late = tuple(not_ready(link) if link.peer == "c9" else link for link in readers["c7"].links)
+    readers["c7"] = reader_facts("c7", [], links=late)
+    status = build_status(mesh_of(*hosts), {host: cluster_facts(host) for host in hosts}, {}, readers, now=NOW)
+    lines = texts(status_lines("edge-mesh-eu", status))
+    assert len(lines) < 60
+    assert [line.split()[-1] for line in lines if line.startswith(("  c7  ", "  c8  "))] == ["48/49", "49/49"]
+    assert len([line for line in lines if " -> " in line]) == 1 and any("c7 -> c9" in line for line in lines)
+    assert lines[-1] == "edge-mesh-eu: Degraded (49/50 clusters, 2449/2450 links ready)"
+    nothing = texts(status_lines("edge-mesh-eu", build_status(mesh_of(*hosts), {}, {}, {}, now=NOW)))
+    assert nothing[-2] == "  and 2430 more links that are not ready"
+
+
+def test_of_many_steps_those_alike_share_a_line() -> None:
+    facts = {f"c{n}": cluster_facts(f"c{n}") for n in range(1, 51)}
+    plan = plan_connect(mesh_of(*facts), facts, PlanOptions(), NOW).to_dict()
+    lines = texts(plan_lines(plan))
+    assert len(plan["steps"]) > 100 and len(lines) < 60
+    (agents,) = [line for line in lines if line.endswith("in c1, c2, c3 and 47 more") and "Secret kube-system/cilium-clustermesh" in line]
+    assert agents.startswith("  wave 2  apply")
+
+
 def test_a_disconnect_names_the_clusters_it_could_not_reach() -> None:
     assert disconnected_line("edge", ("c1", "c2"), ()).text == "edge: disconnected (2/2 clusters)"
     assert disconnected_line("edge", ("c1", "c2"), ("c2",)).text == "edge: disconnected (1/2 clusters); not reached, and left as it was: c2"

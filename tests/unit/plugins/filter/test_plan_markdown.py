@@ -1,0 +1,30 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Filter plan_markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.filter.plan_markdown import FilterModule
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_report import plan_markdown
+from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+
+filter_plan = FilterModule().filters()["plan_markdown"]
+
+
+def test_a_plan_and_a_mesh_result_render_the_same_steps() -> None:
+    plan = plan_connect(mesh_of("c1", "c2"), {h: cluster_facts(h) for h in ("c1", "c2")}, PlanOptions(), NOW).to_dict()
+    assert filter_plan(plan, title="Berlin") == plan_markdown(plan, title="Berlin")
+    short = {"plan": {"hash": plan["hash"], "steps": plan["steps"]}}  # what mesh_result holds
+    assert plan["hash"] in filter_plan(short)
+
+
+@pytest.mark.parametrize("value", [None, "text", {}, {"hash": "x"}, {"hash": "x", "steps": [{"wave": 1}]}])
+def test_what_is_no_plan_is_refused(value: Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="not a plan"):
+        filter_plan(value)

@@ -1,0 +1,70 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Files that a run leaves are whole or as before, and a place that cannot be written is refused before anything is asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.report_files import check_places, forget, write_whole
+
+
+def test_places_are_made_absolute_and_unset_ones_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert check_places({"junit": "found.xml", "json": ""}) == {"junit": str(tmp_path / "found.xml")}
+
+
+@pytest.mark.parametrize(("path", "why"), [("missing/found.xml", "there is no folder"), (".", "is a folder")])
+def test_a_place_that_cannot_be_is_refused_and_the_option_named(tmp_path: Path, path: str, why: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"^junit: .*{why}") as refused:
+        check_places({"junit": str(tmp_path / path)})
+    assert refused.value.remedy
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(InvalidInput, match=r"json: the folder .* cannot be written"):
+        check_places({"json": str(tmp_path / "found.json")})
+
+
+def test_two_options_do_not_share_a_file(tmp_path: Path) -> None:
+    place = str(tmp_path / "found")
+    with pytest.raises(InvalidInput, match="junit and json name the same file"):
+        check_places({"junit": place, "json": place})
+
+
+def test_a_file_is_replaced_whole_and_nothing_else_is_left(tmp_path: Path) -> None:
+    place = tmp_path / "found.json"
+    place.write_bytes(b"earlier")
+    write_whole("json", str(place), b"now")
+    assert place.read_bytes() == b"now"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["found.json"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert place.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "found.json"
+    place.write_bytes(b"earlier")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InvalidInput, match=r"json: .* cannot be written: No space left on device"):
+        write_whole("json", str(place), b"now")
+    assert place.read_bytes() == b"earlier"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["found.json"]
+
+
+def test_forgetting_a_file_that_is_not_there_is_fine(tmp_path: Path) -> None:
+    place = tmp_path / "found.json"
+    forget(str(place))
+    place.write_bytes(b"earlier")
+    forget(str(place))
+    assert not place.exists()
