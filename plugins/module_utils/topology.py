@@ -77,7 +77,7 @@ class Topology:
     def _ties(self, members: Sequence[str]) -> Iterator[tuple[str, ...]]:
         left = dict.fromkeys(members)
         while left:
-            found, open_ends = set[str](), [next(iter(left))]
+            found, open_ends = set[str](), [*left][:1]
             while open_ends:
                 member = open_ends.pop()
                 if member not in found:
