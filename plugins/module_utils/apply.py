@@ -1,18 +1,24 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A plan into API calls: wave after wave, clusters side by side, the steps of one cluster in order."""
+"""A plan into API calls: wave after wave, clusters side by side, the steps of one cluster in order.
+
+Items (``Step.item``) do not depend on each other: steps of one item in one cluster keep their order, those of several items are written
+side by side, and one that is refused stops its own item in that cluster and nothing else.
+"""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
-from .errors import ClusterError, InvalidInput, Unreachable
+from .errors import ClusterError, CredentialsInvalid, InvalidInput, Unreachable
 from .kube import Cluster
+from .lanes import Lane, LaneKey, waves_of, workers_of
 from .materialise import materialise
 from .observe import Observation
 from .secrets import Sealed
@@ -27,20 +33,54 @@ class ApplyResult:
     """What came of a plan."""
 
     applied: tuple[Step, ...]
-    failures: Mapping[str, ClusterError]  # by inventory name: the first error of a cluster
+    failures: Mapping[str, ClusterError]  # by inventory name: the error after which nothing more was tried in that cluster
     skipped: tuple[Step, ...]  # not tried: a step before it failed in the same cluster, or too many clusters had failed
     stopped: bool = False  # more clusters failed than were allowed, and waves were left
+    items: Mapping[str, Mapping[str, ClusterError]] = field(default_factory=dict)  # item -> inventory name -> why it is not done there
 
     @property
     def changed(self) -> bool:
         return bool(self.applied)
 
 
+ENDING: Final = (Unreachable, CredentialsInvalid)
+"""Errors after which a cluster is asked for nothing more, whatever the step was for."""
+
+
 @dataclass
-class _Outcome:
-    applied: list[Step]
-    failed: Step | None = None
-    error: ClusterError | None = None
+class _Course:
+    """How far the writing has come. Shared by threads: each lane is one thread's alone, and a set or a dict takes one entry at a time."""
+
+    plan: Plan
+    clusters: Mapping[str, Cluster]
+    now: datetime
+    applied: set[int] = field(default_factory=set)  # ids of steps
+    failed: dict[int, ClusterError] = field(default_factory=dict)  # by the id of a step
+    broken: dict[LaneKey, ClusterError] = field(default_factory=dict)
+    ended: dict[str, ClusterError] = field(default_factory=dict)  # by inventory name: nothing more is tried there
+
+    def work(self, queue: deque[Lane]) -> None:
+        """Lanes of one cluster, until there are none left."""
+        while queue:
+            try:
+                lane = queue.popleft()
+            except IndexError:  # another worker took the last one
+                return
+            self.run(lane)
+
+    def run(self, lane: Lane) -> None:
+        cluster = lane.key.cluster
+        for step, values in lane.work:
+            if cluster in self.ended or lane.key in self.broken:
+                return
+            try:
+                _write(self.plan.manager, self.clusters[cluster], step, values, self.now)
+            except ClusterError as error:
+                self.failed[id(step)] = self.broken[lane.key] = error
+                if not step.item or isinstance(error, ENDING):
+                    self.ended.setdefault(cluster, error)
+            else:
+                self.applied.add(id(step))
 
 
 def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10, max_failures: int | None = None) -> ApplyResult:
@@ -48,7 +88,7 @@ def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel:
 
     :param observation: the one that the plan was made from, with its connections open.
     :param now: aware, UTC; the start of certificates that are minted.
-    :param parallel: clusters at a time.
+    :param parallel: writes at a time; in one cluster more than one only of different items.
     :param max_failures: when more clusters than that have failed, no further wave is begun. None: the others always go on.
     :raises InvalidInput: the plan has a blocking problem; nothing was written.
     :raises ClusterError: a value or a connection that the plan relies on is missing; nothing was written.
@@ -60,51 +100,39 @@ def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel:
         if step.cluster not in observation.clusters:
             raise Unreachable("There is no connection to the cluster.", remedy="Observe it, then plan again.", cluster=step.cluster)
     values = materialise(steps, observation.secrets, now)
-    work = [(step, values.get(position, {})) for position, step in enumerate(steps)]
-    outcomes: dict[str, _Outcome] = {step.cluster: _Outcome([]) for step in steps}
+    waves = waves_of(steps, values)
+    course = _Course(plan, observation.clusters, now)
     stopped = False
-    with ThreadPoolExecutor(max(1, min(parallel, len(outcomes) or 1))) as pool:
-        for wave in sorted({step.wave for step in steps}):
-            stopped = max_failures is not None and sum(outcome.error is not None for outcome in outcomes.values()) > max_failures
+    at_once = max((len(workers_of(wave, parallel)) for wave in waves.values()), default=1)
+    with ThreadPoolExecutor(max(1, min(parallel, at_once))) as pool:
+        for wave in waves.values():
+            stopped = max_failures is not None and len(course.ended) > max_failures
             if stopped:
                 break
-            pending = [
-                pool.submit(
-                    _run,
-                    plan.manager,
-                    observation.clusters[host],
-                    outcome,
-                    [w for w in work if w[0].wave == wave and w[0].cluster == host],
-                    now,
-                )
-                for host, outcome in outcomes.items()
-            ]
-            for future in pending:
+            for future in [pool.submit(course.work, queue) for queue in workers_of(wave, parallel)]:
                 future.result()
-    return _result(steps, outcomes, stopped)
+    return _result(steps, course, stopped)
 
 
-def _run(manager: str, cluster: Cluster, outcome: _Outcome, work: list[tuple[Step, Mapping[str, Sealed]]], now: datetime) -> None:
-    for step, values in work:
-        if outcome.error is not None:
-            return
-        try:
-            _write(manager, cluster, step, values, now)
-        except ClusterError as error:
-            outcome.failed, outcome.error = step, error
-        else:
-            outcome.applied.append(step)
+def _result(steps: Iterable[Step], course: _Course, stopped: bool) -> ApplyResult:
+    applied, skipped = [], []
+    items: dict[str, dict[str, ClusterError]] = {}
+    for step in steps:
+        if id(step) in course.applied:
+            applied.append(step)
+            continue
+        if id(step) not in course.failed:
+            skipped.append(step)
+        if step.item:
+            key = LaneKey(step.cluster, step.item)
+            error = course.failed.get(id(step)) or course.broken.get(key) or course.ended.get(step.cluster)
+            items.setdefault(step.item, {}).setdefault(step.cluster, error or _not_tried(step.cluster))
+    return ApplyResult(applied=tuple(applied), failures=dict(course.ended), skipped=tuple(skipped), stopped=stopped, items=items)
 
 
-def _result(steps: list[Step], outcomes: Mapping[str, _Outcome], stopped: bool) -> ApplyResult:
-    applied = {id(step) for outcome in outcomes.values() for step in outcome.applied}
-    failed = {id(outcome.failed) for outcome in outcomes.values()}
-    return ApplyResult(
-        applied=tuple(step for step in steps if id(step) in applied),
-        failures={host: outcome.error for host, outcome in outcomes.items() if outcome.error is not None},
-        skipped=tuple(step for step in steps if id(step) not in applied | failed),
-        stopped=stopped,
-    )
+def _not_tried(cluster: str) -> ClusterError:
+    why = "Not tried: more clusters had failed than max_failures allows."
+    return ClusterError(why, remedy="Run again when they answer.", cluster=cluster)
 
 
 def _write(manager: str, cluster: Cluster, step: Step, values: Mapping[str, Sealed], now: datetime) -> None:

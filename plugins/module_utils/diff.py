@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .facts import ClusterFacts, PeerSecretFacts, WorkloadFacts
+from .items.facts import TrafficFacts
 from .libraries import optional
-from .observed_object import merged, observed_object, part_of, readable, short, shown_key
+from .observed_object import merged, observed_object, part_of, readable, short, shown_key, traffic_object
 from .ownership import own_keys
 from .steps import (
     ApiWrite,
@@ -42,13 +43,13 @@ class Sides(NamedTuple):
     after: Any
 
 
-def diff_plan(plan: Plan, facts: Mapping[str, ClusterFacts]) -> list[dict[str, str]]:
+def diff_plan(plan: Plan, facts: Mapping[str, ClusterFacts], traffic: Mapping[str, TrafficFacts] | None = None) -> list[dict[str, str]]:
     """One entry ``{before, after, before_header, after_header}`` per step, in the plan's order.
 
-    Headers are ``cluster/namespace/kind/name``.
+    Headers are ``cluster/namespace/kind/name``. ``traffic``: what items are about, by inventory name.
     Only what belongs to the plan's field manager is shown, save for users.yaml, which is one text and is shown whole.
     """
-    return [_entry(step, _sides(step, facts, plan.manager)) for step in plan.steps]
+    return [_entry(step, _sides(step, facts, plan.manager, traffic or {})) for step in plan.steps]
 
 
 def _entry(step: Step, sides: Sides) -> dict[str, str]:
@@ -61,10 +62,13 @@ def _entry(step: Step, sides: Sides) -> dict[str, str]:
     return {"before": _text(sides.before), "after": _text(sides.after), "before_header": header, "after_header": header}
 
 
-def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str) -> Sides:
+def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str, traffic: Mapping[str, TrafficFacts]) -> Sides:
     cluster, action = facts[step.cluster], step.action
     if isinstance(action, ApiWrite):
-        return _sides_of_call(action, cluster, {key: _planned(recipe, facts) for key, recipe in sorted(action.secret_data.items())})
+        if step.item and step.cluster in traffic:
+            return _sides_of_item(action, traffic_object(traffic[step.cluster], action.path))
+        there = observed_object(cluster, action.path)
+        return _sides_of_call(action, there, {key: _planned(recipe, facts) for key, recipe in sorted(action.secret_data.items())})
     if isinstance(action, ApplySecret):
         secret = _secret(cluster, action.name)
         after = {key: _planned(recipe, facts) for key, recipe in sorted(action.data.items())}
@@ -79,9 +83,8 @@ def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str) -> Sides
     return Sides(before if gone.kind == "ConfigMap" else _own_data(_secret(cluster, gone.name), manager), None)
 
 
-def _sides_of_call(action: ApiWrite, cluster: ClusterFacts, planned: Mapping[str, str]) -> Sides:
+def _sides_of_call(action: ApiWrite, there: dict[str, Any] | None, planned: Mapping[str, str]) -> Sides:
     """Before: what the facts hold in the places that the call speaks of."""
-    there = observed_object(cluster, action.path)
     if action.method == "delete":
         return Sides(readable(there), None)
     body = {**action.body, "data": {**(action.body.get("data") or {}), **planned}} if planned else dict(action.body)
@@ -91,6 +94,16 @@ def _sides_of_call(action: ApiWrite, cluster: ClusterFacts, planned: Mapping[str
     before = part_of(there, shape)
     after = merged(before, shape)
     return Sides(readable(before, after), readable(after, before))
+
+
+def _sides_of_item(action: ApiWrite, there: dict[str, Any] | None) -> Sides:
+    """A policy is ours as a whole, without defaults in what we write (schemas of cilium.io/v2): a rule that is no longer sent shows."""
+    if there is None or action.method != "apply" or not action.path.startswith("/apis/cilium.io/"):
+        return _sides_of_call(action, there, {})
+    shape = {key: value for key, value in action.body.items() if key not in ("apiVersion", "kind")}
+    whole: dict[str, Any] = {key: there[key] for key in ("spec", "specs") if key in there}
+    before = {**part_of(there, shape), **whole}
+    return Sides(readable(before), readable(shape))
 
 
 def _secret(cluster: ClusterFacts, name: str) -> PeerSecretFacts:

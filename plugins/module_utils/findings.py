@@ -8,11 +8,11 @@ The registry holds every check once, under a stable code such as ``CM-CIDR-01``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from .choices import Choices
 from .claims import PeerClaims
@@ -46,9 +46,13 @@ class Cure(StrEnum):
     REINSTALL = "reinstall"  # a cluster, its nodes or its pods have to be made or numbered anew
 
 
+_TOLD: Final = ("code", "severity", "cluster", "peer", "summary", "evidence", "fix", "accepted")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One row of the report. Shape of ``to_dict``: the contract ``{code, severity, cluster, peer, summary, evidence, fix, anchor}``."""
+    """One row of the report. Shape of ``to_dict``: the contract ``{code, severity, cluster, peer, summary, evidence, fix, anchor}``,
+    and ``item`` where it is about one."""
 
     code: str
     severity: Severity
@@ -58,6 +62,7 @@ class Finding:
     evidence: str = ""  # what was read, and where; never a value out of a Secret
     fix: str = ""  # a command or a Helm value
     accepted: bool = False  # the user listed the code in ``accept``; it no longer blocks
+    item: str = ""  # the item that it is about (items/kinds.py), e.g. "globalServices/nginx"; it then concerns that item alone
     others: tuple[str, ...] = ()  # further clusters that it is about, where there are more than ``cluster`` and ``peer``
 
     @property
@@ -70,8 +75,9 @@ class Finding:
         return self.severity is Severity.BLOCKING and not self.accepted
 
     def to_dict(self) -> dict[str, Any]:
-        values = {key: value for key, value in asdict(self).items() if key != "others"}
-        return {**values, "severity": self.severity.value, "anchor": self.anchor}
+        values = {key: getattr(self, key) for key in _TOLD}  # not asdict(): it copies deeply, and there may be thousands
+        about = {"item": self.item} if self.item else {}
+        return {**values, **about, "severity": self.severity.value, "anchor": self.anchor}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +165,7 @@ def _call(entry: Check, context: CheckContext) -> Iterator[Finding]:
 def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The blocking ones first, then by severity, code, cluster and peer."""
     order = list(Severity)
-    return tuple(sorted(findings, key=lambda f: (not f.blocks, order.index(f.severity), f.code, f.cluster, f.peer)))
+    return tuple(sorted(findings, key=lambda f: (not f.blocks, order.index(f.severity), f.code, f.item, f.cluster, f.peer)))
 
 
 def run(context: CheckContext, checks: Iterable[Check] | None = None) -> tuple[Finding, ...]:

@@ -37,6 +37,8 @@ Objects = list[Object]
 
 PAGE: Final = 500  # objects per page of a list; what kubectl uses
 RETRY_AFTER: Final = 5.0  # seconds
+ANY: Final = "application/json, */*"
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 ANSWER_LIMIT: Final = 64 * 1024 * 1024  # bytes; the largest etcd object is 1.5 MiB, a page of nodes some 10 MiB
 
 
@@ -101,18 +103,27 @@ class Cluster:
         """One object; None when there is none (404), or no such resource."""
         return self._json("GET", path, accept_absent=True)
 
-    def list(self, path: str, *, label_selector: str = "") -> Objects:
-        """All objects of a collection, page by page; [] when there is no such resource (404: its CRD is not installed)."""
-        query = {"limit": str(PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
+    def list(self, path: str, *, label_selector: str = "", metadata_only: bool = False, most: int = 0) -> Objects:
+        """All objects of a collection, page by page; [] when there is no such resource (404: its CRD is not installed).
+
+        ``metadata_only``: neither spec nor status, which of a pod are nine tenths (Kubernetes API concepts, "metadata-only fetches").
+        ``most``: no more than the first so many (0: all); one request when they are at most PAGE.
+        """
+        return self.list_if_served(path, label_selector=label_selector, metadata_only=metadata_only, most=most) or []
+
+    def list_if_served(self, path: str, *, label_selector: str = "", metadata_only: bool = False, most: int = 0) -> Objects | None:
+        """As ``list``; None when there is no such resource (404), also when it goes away between two pages. For whoever must not take that
+        for an empty collection."""
+        query = {"limit": str(min(most, PAGE) if most else PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
         found: Objects = []
         while True:
-            body = self._json("GET", path, query=query, accept_absent=True)
+            body = self._json("GET", path, query=query, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)
             if body is None:
-                return []
+                return None
             found += body.get("items") or []
             token = (body.get("metadata") or {}).get("continue")
-            if not token:
-                return found
+            if not token or 0 < most <= len(found):
+                return found[:most] if most else found
             query["continue"] = token
 
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
@@ -180,10 +191,11 @@ class Cluster:
         body: Mapping[str, Any] | None = None,
         media: str = "application/json",
         accept_absent: bool = False,
+        wanted: str = ANY,
     ) -> Object | None:
         """The decoded object; None for 404 where that is accepted (its body is plain text when the resource itself is not served)."""
         target = f"{path}?{urlencode(query)}" if query else path
-        status, data = self._request(method, target, body=body, media=media, accept=(404,) if accept_absent else ())
+        status, data = self._request(method, target, body=body, media=media, accept=(404,) if accept_absent else (), wanted=wanted)
         if status == 404:
             return None
         decoded = _decoded(data)
@@ -207,9 +219,10 @@ class Cluster:
         timeout: urllib3.Timeout | None = None,
         retries: urllib3.Retry | None = None,
         accept: tuple[int, ...] = (),
+        wanted: str = ANY,
     ) -> tuple[int, bytes]:
         request = self._counted(Request.of(method, path))
-        headers = {"accept": "application/json, */*", "content-type": media, **self._credentials.headers()}
+        headers = {"accept": wanted, "content-type": media, **self._credentials.headers()}
         kwargs: dict[str, Any] = {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
         content = None if body is None else json.dumps(body).encode()
         try:

@@ -34,6 +34,8 @@ _PATH = re.compile(
 )
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 _MANAGER = re.compile(r'conflict with "([^"]*)"')
+_UNDECLARED = re.compile(r" (\.[A-Za-z0-9_.\[\]-]{1,120}): field not declared in schema")
+"""How a server-side apply of a field that the server does not know is refused (structured-merge-diff). The path is from our own request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,12 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
         )
     if status == 409 and request.verb != "get":
         return _conflict(server, request, details)
+    if details.undeclared:
+        return ServerRefused(
+            f"The API server does not know the field {details.undeclared}; it refused to {request} ({status}).",
+            remedy="The definition of that kind is older than what it is written for. Let it be upgraded too (Cilium: by its operator).",
+            cluster=server.cluster,
+        )
     reason = f" ({details.reason})" if details.reason else ""
     fields = f"; fields: {', '.join(details.fields)}" if details.fields else ""
     return ServerRefused(f"The API server answered {status}{reason} to {request}{fields}.", cluster=server.cluster)
@@ -212,6 +220,9 @@ class _Status:
         status = body if isinstance(body, Mapping) and body.get("kind") == "Status" else {}
         reason = status.get("reason")
         self.reason = reason if isinstance(reason, str) and re.fullmatch(r"[A-Za-z]{1,40}", reason) else ""
+        message = status.get("message")
+        undeclared = _UNDECLARED.search(message) if isinstance(message, str) else None
+        self.undeclared = undeclared[1] if undeclared else ""
         details = status.get("details")
         causes = details.get("causes") if isinstance(details, Mapping) else None
         causes = [c for c in causes if isinstance(c, Mapping)] if isinstance(causes, list) else []

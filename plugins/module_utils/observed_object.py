@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .facts import ClusterFacts, PeerSecretFacts, SecretKeyFacts
+from .items.facts import TrafficFacts
 from .managed_fields import entries_of, summary
 
 SHOWN_DIGITS: Final = 12
@@ -30,6 +31,16 @@ def observed_object(cluster: ClusterFacts, path: str) -> dict[str, Any] | None:
         return found
     entries = entries_of(cluster.writers.get(f"{kind} {name}", ()))
     return {**found, "metadata": {**found["metadata"], **({"managedFields": entries} if entries else {})}}
+
+
+def traffic_object(traffic: TrafficFacts, path: str) -> dict[str, Any] | None:
+    """``{metadata, spec, specs}`` of what an item is about at the API path; None where it is not there."""
+    found = traffic.by_path.get(path)
+    if found is None:
+        return None
+    rules = {"specs": [dict(rule) for rule in found.specs]} if found.specs else {}
+    spec = {"spec": dict(found.spec)} if found.spec else {}
+    return {"metadata": {"labels": dict(found.labels), "annotations": dict(found.annotations)}, **spec, **rules}
 
 
 def shown_key(key: SecretKeyFacts) -> str:

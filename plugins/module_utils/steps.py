@@ -154,6 +154,7 @@ class Step:
     why: str
     disruption: str = ""  # "" or what stops for a moment
     undo: str = ""
+    item: str = ""  # the item that it is for (items/kinds.py), "" for the mesh itself
     action: Action
 
     @cached_property
@@ -166,7 +167,8 @@ class Step:
 
     def _said(self) -> dict[str, Any]:
         keys = ("wave", "cluster", "verb", "object", "why", "disruption", "undo")
-        return {key: getattr(self, key) for key in keys}
+        said = {key: getattr(self, key) for key in keys}
+        return {**said, "item": self.item} if self.item else said
 
 
 class LinkPlan(NamedTuple):

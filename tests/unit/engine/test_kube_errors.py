@@ -11,7 +11,7 @@ import pytest
 import urllib3
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, CredentialsInvalid, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_errors import Request, Server, from_transport
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_errors import Request, Server, from_answer, from_transport
 
 NOW = datetime.now(UTC)
 HUNG_UP = ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2427)")
@@ -76,3 +76,11 @@ def test_a_chain_of_causes_that_goes_round_ends() -> None:
 )
 def test_a_request_is_told_in_the_words_of_rbac(method: str, path: str, words: str) -> None:
     assert str(Request.of(method, path)) == words
+
+
+def test_a_field_that_the_server_does_not_know_is_named_and_nothing_else_of_its_words() -> None:
+    request = Request.of("PATCH", "/apis/cilium.io/v2/namespaces/production/ciliumnetworkpolicies/x?fieldManager=m")
+    message = "failed to create typed patch object (canary): .spec.ingress[0].toPorts[0].ports[0].endPort: field not declared in schema"
+    found = from_answer(Server(cluster="c1", address="10.0.0.1:6443"), request, 500, {"kind": "Status", "message": message})
+    assert "does not know the field .spec.ingress[0].toPorts[0].ports[0].endPort; it refused to patch" in found.message
+    assert "canary" not in str(found)

@@ -161,9 +161,7 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
             {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c2"], ["c2", "c1"]]}}},
             'pairs[1]: "c2" and "c1" are a pair already; the first is binding.topology.pairs[0]',
         ),
-        ({"globalServices": [{"name": "x"}]}, "globalServices: this release does not handle it yet"),
-        ({"connectivityIntents": {"a": 1}}, "connectivityIntents: this release does not handle it yet"),
-        ({"exposedServices": "x"}, "exposedServices: this release does not handle it yet"),
+        ({"globalService": []}, "globalService: unknown key; did you mean globalServices?"),
     ],
 )
 def test_a_mistake_is_named_with_its_path(raw: Any, told: str) -> None:
@@ -171,10 +169,15 @@ def test_a_mistake_is_named_with_its_path(raw: Any, told: str) -> None:
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    message = refused({"bindin": 1, "globalServices": [1], "binding": {"clusterRefs": ["c9"], "meshConfig": {"x": 1}}})
-    for path in ("bindin:", "globalServices:", "binding.clusterRefs[0]:", "binding.clusterRefs:", "binding.meshConfig.x:"):
+    message = refused({"bindin": 1, "binding": {"clusterRefs": ["c9"], "meshConfig": {"x": 1}}})
+    for path in ("bindin:", "binding.clusterRefs[0]:", "binding.clusterRefs:", "binding.meshConfig.x:"):
         assert path in message
-    assert message.startswith("cilium_mesh has 5 problems")
+    assert message.startswith("cilium_mesh has 4 problems")
+
+
+def test_lists_of_items_are_judged_by_who_carries_them_out() -> None:
+    lists = {"globalServices": [1], "connectivityIntents": {"a": 1}, "exposedServices": "x"}
+    assert parse(lists, ["c1", "c2"]) == parse(None, ["c1", "c2"])
 
 
 @pytest.mark.parametrize(

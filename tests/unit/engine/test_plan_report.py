@@ -98,3 +98,8 @@ def test_the_hash_covers_options_and_is_the_same_in_any_order_of_a_section() -> 
 def test_a_bare_host_of_the_web_is_no_link_in_markdown() -> None:
     text = plan_markdown({"hash": "ab" * 32, "steps": []}, title="see www.example.com and https://example.com")
     assert "www." not in text and "://" not in text
+
+
+def test_the_hash_of_links_and_items_stays_whole_in_markdown() -> None:
+    digest = f"{'ab' * 32}.{'cd' * 32}"
+    assert f"`{digest}`" in plan_markdown({"hash": digest, "steps": []})

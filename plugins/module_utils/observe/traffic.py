@@ -1,0 +1,273 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters -> ``items.facts.TrafficFacts``. Lists only: how many depends on the kinds that are asked for, never on the number of items.
+
+    1 /apis (what is served) · 1 list of namespaces                                                      always
+    1 list each of services, endpointslices                                                              global services, exposures
+    1 list each of CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy                                   intents, exposures
+    1 list each of NetworkPolicy, pods (metadata alone)                                                  intents
+    1 list each of ServiceExport, ServiceImport where MCS-API is served                                  global services
+    1 list each of GatewayClass, Gateway, HTTPRoute where they are served                                exposures
+
+RBAC wanted: ``list`` on these, in all namespaces. What planning can do without is marked ``optional`` and becomes ``TrafficFacts.unread``.
+
+What is not there is taken away elsewhere, so half an answer must never look like an empty one: a cluster whose lists cannot be read whole
+counts as one that does not answer. A kind that goes away while it is read (its CRD is replaced, say) becomes ``unread`` too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import ClusterError, Forbidden, ServerRefused
+from ..facts import ObserveFailure, Unread
+from ..items.facts import Endpoint, ObjectFacts, PodMeta, SliceFacts, TrafficFacts
+from ..items.kinds import ItemKind
+from ..kube import Cluster
+from .objects import annotations_of, items, labels_of, mapping, number, text
+
+REQUESTS_AT_ONCE: Final = 4
+
+MCS_GROUP: Final = "multicluster.x-k8s.io"
+GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
+
+ALWAYS: Final = frozenset({"discovery.k8s.io/v1", "networking.k8s.io/v1"})
+"""Built into every API server. One that does not name them answers for somebody else, or is about to start: CRDs come even later."""
+
+_SERVICES: Final = frozenset({ItemKind.GLOBAL_SERVICE, ItemKind.EXPOSURE})
+_POLICIES: Final = frozenset({ItemKind.INTENT, ItemKind.EXPOSURE})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _List:
+    """One list in all namespaces. ``group`` "" is the core; ``version`` "" is whichever is served (then none is no error)."""
+
+    kind: str
+    resource: str
+    group: str = ""
+    version: str = ""
+    kinds: frozenset[ItemKind] = frozenset(ItemKind)
+    metadata_only: bool = False
+    optional: bool = False
+
+    def collection(self, served: Collection[str]) -> str:
+        """The API path; "" when the cluster does not serve it."""
+        if not self.group:
+            return f"/api/v1/{self.resource}"
+        versions = sorted(entry.partition("/")[2] for entry in served if entry.partition("/")[0] == self.group)
+        version = self.version or (versions[0] if versions else "")
+        return f"/apis/{self.group}/{version}/{self.resource}" if version in versions else ""
+
+
+LISTS: Final[Mapping[str, _List]] = {
+    "namespaces": _List(kind="Namespace", resource="namespaces"),
+    "services": _List(kind="Service", resource="services", kinds=_SERVICES),
+    "endpointslices": _List(kind="EndpointSlice", resource="endpointslices", group="discovery.k8s.io", version="v1", kinds=_SERVICES),
+    "ciliumnetworkpolicies": _List(
+        kind="CiliumNetworkPolicy", resource="ciliumnetworkpolicies", group="cilium.io", version="v2", kinds=_POLICIES
+    ),
+    "ciliumclusterwidenetworkpolicies": _List(
+        kind="CiliumClusterwideNetworkPolicy", resource="ciliumclusterwidenetworkpolicies", group="cilium.io", version="v2", kinds=_POLICIES
+    ),
+    "networkpolicies": _List(
+        kind="NetworkPolicy",
+        resource="networkpolicies",
+        group="networking.k8s.io",
+        version="v1",
+        kinds=frozenset({ItemKind.INTENT}),
+        optional=True,
+    ),
+    "pods": _List(kind="Pod", resource="pods", kinds=frozenset({ItemKind.INTENT}), metadata_only=True, optional=True),
+    "serviceexports": _List(
+        kind="ServiceExport", resource="serviceexports", group=MCS_GROUP, kinds=frozenset({ItemKind.GLOBAL_SERVICE}), optional=True
+    ),
+    "serviceimports": _List(
+        kind="ServiceImport", resource="serviceimports", group=MCS_GROUP, kinds=frozenset({ItemKind.GLOBAL_SERVICE}), optional=True
+    ),
+    "gateways": _List(
+        kind="Gateway", resource="gateways", group=GATEWAY_GROUP, version="v1", kinds=frozenset({ItemKind.EXPOSURE}), optional=True
+    ),
+    "gatewayclasses": _List(
+        kind="GatewayClass",
+        resource="gatewayclasses",
+        group=GATEWAY_GROUP,
+        version="v1",
+        kinds=frozenset({ItemKind.EXPOSURE}),
+        optional=True,
+    ),
+    "httproutes": _List(
+        kind="HTTPRoute", resource="httproutes", group=GATEWAY_GROUP, version="v1", kinds=frozenset({ItemKind.EXPOSURE}), optional=True
+    ),
+}
+
+
+def read_traffic(cluster: Cluster, kinds: Collection[ItemKind]) -> TrafficFacts:
+    """Everything that planning items of ``kinds`` needs to know of one cluster.
+
+    :raises ClusterError: it does not answer, or RBAC forbids a list that planning cannot do without; all of those in one message.
+    """
+    served = _served(cluster)
+    wanted = {name: path for name, entry in LISTS.items() if entry.kinds & frozenset(kinds) and (path := entry.collection(served))}
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        pending = {
+            name: pool.submit(cluster.list_if_served, path, metadata_only=LISTS[name].metadata_only) for name, path in wanted.items()
+        }
+        answers: dict[str, Any] = {}
+        errors: dict[str, ClusterError] = {}
+        for name, future in pending.items():
+            try:
+                answers[name] = future.result()
+            except ClusterError as error:
+                errors[name] = error
+    hard = {name: error for name, error in errors.items() if not (isinstance(error, Forbidden) and LISTS[name].optional)}
+    if hard:
+        raise _one_error(cluster.host, hard)
+    unread = tuple(Unread(what=name, message=error.message, remedy=error.remedy) for name, error in errors.items())
+    gone = tuple(_not_served(cluster.host, wanted[name], name) for name, answer in answers.items() if answer is None)
+    if not answers["namespaces"]:
+        raise ServerRefused("The API server shows no namespace at all, and every cluster has some.", remedy=_WHOLE, cluster=cluster.host)
+    return assemble(cluster.host, served, answers, (*unread, *gone))
+
+
+def read_all_traffic(
+    clusters: Mapping[str, Cluster], kinds: Collection[ItemKind], *, parallel: int = 10
+) -> tuple[dict[str, TrafficFacts], dict[str, ObserveFailure]]:
+    """Side by side; what was observed and what could not be, by inventory name."""
+    found: dict[str, TrafficFacts] = {}
+    failures: dict[str, ObserveFailure] = {}
+    with ThreadPoolExecutor(max(1, min(parallel, len(clusters) or 1))) as pool:
+        pending = {host: pool.submit(read_traffic, cluster, kinds) for host, cluster in clusters.items()}
+        for host, future in pending.items():
+            try:
+                found[host] = future.result()
+            except ClusterError as error:
+                failures[host] = ObserveFailure(host=host, code=error.code, message=error.message, remedy=error.remedy)
+    return found, failures
+
+
+def assemble(host: str, served: Iterable[str], answers: Mapping[str, Any], unread: tuple[Unread, ...] = ()) -> TrafficFacts:
+    """Pure: the decoded lists, by the names of ``LISTS``, as facts."""
+
+    def objects(name: str) -> tuple[ObjectFacts, ...]:
+        entry = LISTS[name]
+        base = entry.collection(tuple(served_now))
+        return tuple(object_facts(entry.kind, entry.resource, base, value) for value in answers.get(name) or ())
+
+    served_now = frozenset(served)
+    policies = ("ciliumnetworkpolicies", "ciliumclusterwidenetworkpolicies", "networkpolicies")
+    return TrafficFacts(
+        host=host,
+        served=served_now,
+        namespaces={entry.name: entry for entry in objects("namespaces")},
+        services={entry.key: entry for entry in objects("services")},
+        slices=tuple(_slice(value) for value in answers.get("endpointslices") or ()),
+        pods=tuple(_pod(value) for value in answers.get("pods") or ()),
+        policies=tuple(entry for name in policies for entry in objects(name)),
+        exports={entry.key: entry for entry in objects("serviceexports")},
+        imports={entry.key: entry for entry in objects("serviceimports")},
+        gateways={entry.key: entry for entry in objects("gateways")},
+        gateway_classes={entry.name: entry for entry in objects("gatewayclasses")},
+        routes=objects("httproutes"),
+        unread=unread,
+    )
+
+
+def object_facts(kind: str, resource: str, collection: str, value: Any) -> ObjectFacts:
+    """One object of a list. ``collection``: the path that lists ``resource`` in all namespaces."""
+    namespace, name = text(value, "metadata", "namespace"), text(value, "metadata", "name")
+    root = collection[: -len(resource)]
+    path = f"{root}namespaces/{namespace}/{resource}/{name}" if namespace else f"{collection}/{name}"
+    owner: Mapping[str, Any] = next((o for o in items(value, "metadata", "ownerReferences") if o.get("controller") is True), {})
+    return ObjectFacts(
+        kind=kind,
+        path=path,
+        namespace=namespace,
+        name=name,
+        uid=text(value, "metadata", "uid"),
+        resource_version=text(value, "metadata", "resourceVersion"),
+        created=text(value, "metadata", "creationTimestamp"),
+        changed=_changed(value),
+        labels=labels_of(value),
+        annotations=annotations_of(value),
+        owner_kind=text(owner, "kind"),
+        spec=mapping(value, "spec"),
+        specs=tuple(items(value, "specs")),
+        status=mapping(value, "status"),
+    )
+
+
+def _changed(value: Any) -> str:
+    """The newest entry of managedFields; those about the status, which agents and controllers write, are a subresource's."""
+    entries = [e for e in items(value, "metadata", "managedFields") if not text(e, "subresource")]
+    return max((text(e, "time") for e in entries), default="")
+
+
+def _slice(value: Any) -> SliceFacts:
+    labels = labels_of(value)
+    return SliceFacts(
+        namespace=text(value, "metadata", "namespace"),
+        name=text(value, "metadata", "name"),
+        service=labels.get("kubernetes.io/service-name", ""),
+        managed_by=labels.get("endpointslice.kubernetes.io/managed-by", ""),
+        source_cluster=labels.get("multicluster.kubernetes.io/source-cluster", ""),
+        ports=tuple((text(p, "name"), text(p, "protocol") or "TCP", number(p, "port")) for p in items(value, "ports")),
+        endpoints=tuple(_endpoint(address, e) for e in items(value, "endpoints") for address in e.get("addresses") or () if address),
+    )
+
+
+def _endpoint(address: str, value: Mapping[str, Any]) -> Endpoint:
+    """Unset conditions mean ready (EndpointSlice API: "nil should be interpreted as true")."""
+    conditions = mapping(value, "conditions")
+    ready = conditions.get("ready") is not False
+    return Endpoint(
+        address=str(address),
+        ready=ready,
+        serving=ready if conditions.get("serving") is None else conditions.get("serving") is True,
+        terminating=conditions.get("terminating") is True,
+        node=text(value, "nodeName"),
+        pod=text(value, "targetRef", "name") if text(value, "targetRef", "kind") == "Pod" else "",
+    )
+
+
+def _pod(value: Any) -> PodMeta:
+    owner: Mapping[str, Any] = next((o for o in items(value, "metadata", "ownerReferences") if o.get("controller") is True), {})
+    return PodMeta(
+        namespace=text(value, "metadata", "namespace"),
+        name=text(value, "metadata", "name"),
+        labels=labels_of(value),
+        owner=f"{text(owner, 'kind')} {text(owner, 'name')}" if owner else "",
+    )
+
+
+_WHOLE: Final = "Run again; if it stays, see whether a proxy before the API server answers in its place, or shows a part of it."
+
+
+def _served(cluster: Cluster) -> frozenset[str]:
+    answer = cluster.get("/apis") or {}
+    found = frozenset(text(version, "groupVersion") for group in items(answer, "groups") for version in items(group, "versions"))
+    if not found >= ALWAYS:
+        raise ServerRefused("The API server does not tell all of its API groups (/apis).", remedy=_WHOLE, cluster=cluster.host)
+    return found
+
+
+def _not_served(host: str, path: str, name: str) -> Unread:
+    """404 for a kind that /apis announced. What a CRD defines may come and go; what is built in may not.
+
+    :raises ServerRefused: it is built in.
+    """
+    group = LISTS[name].group
+    if not group or f"{group}/{LISTS[name].version}" in ALWAYS:
+        raise ServerRefused(f"The API server answered 404 to list {name}, which every cluster has.", remedy=_WHOLE, cluster=host)
+    return Unread(what=name, message=f"The cluster does not serve {name} ({path}).", remedy="Install the CRD, or run again in a minute.")
+
+
+def _one_error(host: str, errors: Mapping[str, ClusterError]) -> ClusterError:
+    """All that RBAC forbids in one message, so that the role is extended once; else the first of another kind."""
+    other = next((error for error in errors.values() if not isinstance(error, Forbidden)), None)
+    if other is not None:
+        return other
+    remedies = " ".join(dict.fromkeys(error.remedy for error in errors.values()))
+    return Forbidden(" ".join(error.message for error in errors.values()), remedy=remedies, cluster=host)

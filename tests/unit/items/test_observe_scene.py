@@ -1,0 +1,130 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What planning items may know: of members that answer, of silent ones, and of those to which no link works."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ObserveFailure, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items import observe_scene as module
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.observe_scene import (
+    dead_members,
+    links_of,
+    names_of,
+    observe_again,
+    observe_scene,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ownership import labels_of_new_object
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import Lease, Registry
+from tests.testing.facts_builders import NOW, cluster_facts, failure
+from tests.testing.traffic_builders import traffic
+
+MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2", "c3")))
+Link = tuple[str, str]
+
+
+def row(cluster: str, peer: str, *, ready: bool = False, stage: str = "dialling", **more: Any) -> dict[str, Any]:
+    return {"cluster": cluster, "peer": peer, "ready": ready, "stage": "ready" if ready else stage, "error": "", **more}
+
+
+def facts(*hosts: str) -> dict[str, Any]:
+    return {host: cluster_facts(host, version="1.20.0") for host in hosts}
+
+
+def dead(*rows: dict[str, Any]) -> frozenset[str]:
+    return dead_members(links_of({"links": list(rows)}), {"c3": failure("c3")}, facts("c1", "c2"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_dead"),
+    [
+        ([], False),  # nobody could tell
+        ([row("c1", "c3"), row("c2", "c3", stage="tls")], True),
+        ([row("c1", "c3"), row("c2", "c3", ready=True)], False),
+        ([row("c1", "c3"), row("c2", "c3", stage="unknown")], False),
+        ([row("c1", "c3"), row("c2", "c3", stage="unknown", proof="refuted")], True),
+        ([row("c3", "c1"), row("c3", "c2")], False),  # what a silent one says of others is not heard
+        ([row("c1", "c2")], False),  # c2 answers: a broken link to it does not make it dead
+        ([row("c1", "c3")], True),  # in a topology where only c1 is linked with it
+    ],
+)
+def test_dead_is_a_silent_member_to_which_no_link_works(rows: list[dict[str, Any]], is_dead: bool) -> None:
+    assert dead(*rows) == (frozenset({"c3"}) if is_dead else frozenset())
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["links", "cluster", "peer", "phase"]), inner, max_size=3),
+)
+
+
+@given(st.none() | st.dictionaries(st.sampled_from(["links", "phase", "x"]), json_like))
+def test_a_status_from_outside_may_have_any_shape(status: Any) -> None:
+    assert all(isinstance(entry, Mapping) for entry in links_of(status).values())
+
+
+def registry_of(*leases: Lease) -> RegistryFacts:
+    text = Registry(mesh=MESH.binding.owner, leases=leases).text
+    return RegistryFacts(present=True, text=text, labels=labels_of_new_object(MESH.binding))
+
+
+def test_a_silent_members_name_is_what_the_registry_or_its_peers_hold_and_an_unknown_one_has_none() -> None:
+    known = facts("c1")
+    assert names_of(MESH, known) == {"c1": "c1"}
+    leases = registry_of(Lease(host="c2", name="cilium-two", id=2))
+    assert names_of(MESH, {"c1": replace(known["c1"], registry=leases)}) == {"c1": "c1", "c2": "cilium-two"}
+
+
+class Played:
+    """Traffic that changes with every reading."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.readings: list[tuple[str, ...]] = []
+        self.broken: dict[str, ObserveFailure] = {}
+        monkeypatch.setattr(module, "read_all_traffic", self.read)
+
+    def read(
+        self, clusters: Mapping[str, Cluster], kinds: Collection[ItemKind], *, parallel: int = 10
+    ) -> tuple[dict[str, TrafficFacts], dict[str, ObserveFailure]]:
+        self.readings.append(tuple(clusters))
+        served = [f"reading/{len(self.readings)}"]
+        return {host: traffic(host, served=served) for host in clusters if host not in self.broken}, self.broken
+
+
+def observed(*hosts: str, failures: Mapping[str, ObserveFailure] | None = None) -> Observation:
+    clusters = cast("dict[str, Cluster]", dict.fromkeys(hosts))
+    return Observation(facts=facts(*hosts), clusters=clusters, failures=dict(failures or {}))
+
+
+def test_a_scene_names_who_is_silent_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    Played(monkeypatch).broken = {"c2": failure("c2")}
+    status = {"phase": "Degraded", "links": [row("c1", "c2", error="refused"), row("c2", "c1", ready=True)]}
+    scene = observe_scene(observed("c1", "c2"), MESH, [ItemKind.INTENT], now=NOW, binding_status=status)
+    assert (scene.phase, scene.hosts, scene.silent) == ("Degraded", ("c1",), ("c2", "c3"))
+    assert {host: entry.code for host, entry in scene.failures.items()} == {"c2": failure("c2").code, "c3": "CM-TOPO-02"}
+    assert scene.link_errors == {("c1", "c2"): "dialling: refused"}
+    assert scene.dead == frozenset()
+
+
+def test_what_was_not_written_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch)
+    observation = observed("c1", "c2", "c3")
+    first = observe_scene(observation, MESH, [ItemKind.INTENT], now=NOW)
+    assert (first.phase, first.failures) == ("", {})
+    played.broken = {"c2": failure("c2")}
+    again = observe_again(first, observation, [ItemKind.INTENT], {"c1", "c2"}, parallel=4)
+    assert played.readings == [("c1", "c2", "c3"), ("c1", "c2")]
+    assert {host: set(entry.served) for host, entry in again.traffic.items()} == {"c1": {"reading/2"}, "c3": {"reading/1"}}
+    assert (again.silent, again.failures["c2"].host) == (("c2",), "c2")
