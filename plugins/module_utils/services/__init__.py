@@ -1,0 +1,3 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""GlobalService: one Service, the same in several clusters."""

@@ -1,0 +1,133 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of every Service that an item speaks for, is released from, or that is missing: decided once, for planning and pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from ..items.desired import Desired
+from ..items.facts import Key, ObjectFacts
+from ..items.kinds import ItemKind, ItemRef
+from ..items.models import GlobalService
+from ..items.scene import Scene
+from .annotations import wanted_annotations
+from .claims import Claims, Place, claims_of
+from .failover import decide
+from .index import Index, index_of
+from .record import Change, patched, reconcile
+from .stubs import stub_body
+from .world import World
+
+
+class Stub(NamedTuple):
+    """A Service to be made, or to be kept, for consumers."""
+
+    item: str  # name of the GlobalService whose it is
+    body: Mapping[str, Any] | None  # None: nothing tells just now what it should be like; it stays as it is
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions:
+    """Everything about a scene that no single item decides."""
+
+    scene: Scene
+    index: Index
+    claims: Claims
+    wanted: Mapping[Place, Mapping[str, str]]  # annotations, of Services that items with backend Annotations speak for
+    changes: Mapping[Place, Change]  # what has to be written on them
+    stubs: Mapping[Place, Stub]
+    world: World  # as it will be
+
+    def ours(self, item: GlobalService) -> bool:
+        """Is the item carried out, as far as its Services go?"""
+        return not self.claims.lost.get(item.name)
+
+
+def ref_of(item: GlobalService) -> ItemRef:
+    return ItemRef(ItemKind.GLOBAL_SERVICE, item.name)
+
+
+def decisions_of(desired: Desired, scene: Scene) -> Decisions:
+    """Pure; the same for every caller."""
+    index = index_of(scene)
+    claims = claims_of(desired, scene, index)
+    changes: dict[Place, Change] = {}
+    asked: dict[Place, Mapping[str, str]] = {}
+    annotations: dict[Place, Mapping[str, str]] = {}
+    for item in desired.services:
+        if item.backend != "Annotations" or claims.lost.get(item.name):
+            continue
+        for key, hosts in claims.won[item.name].items():
+            choices = decide(item, key, scene)
+            for host in hosts:
+                service = index.named(host, key)
+                if service is None or service.spec.get("type") == "ExternalName":
+                    continue
+                wanted = wanted_annotations(item, choices.get(host))
+                change = reconcile(service.annotations, wanted, binding=scene.binding, item=str(ref_of(item)))
+                changes[(host, key)], asked[(host, key)] = change, wanted
+                annotations[(host, key)] = patched(service.annotations, change.patch)
+    before = World(scene=scene, annotations=annotations)
+    stubs = _stubs(desired, before, index, claims)
+    made = {place: _as_facts(stub) for place, stub in stubs.items() if stub.body is not None}
+    after = {place: found.annotations for place, found in made.items()}
+    gone = _gone(desired, index, claims) - stubs.keys()
+    world = replace(before, stubs=made, annotations={**annotations, **after}, gone=gone)
+    return Decisions(scene=scene, index=index, claims=claims, wanted=asked, changes=changes, stubs=stubs, world=world)
+
+
+def _gone(desired: Desired, index: Index, claims: Claims) -> frozenset[Place]:
+    """Stubs whose item may delete them: it is carried out, or is no more."""
+    kept = desired.kept(ItemKind.GLOBAL_SERVICE)
+    carried = {item.name for item in desired.services if not claims.lost.get(item.name)}
+    found = set()
+    for name, entries in index.stubs.items():
+        ref = ItemRef.parse(name)
+        if ref is not None and (ref.name in carried or ref.name not in kept):
+            found |= {(entry.host, entry.object.key) for entry in entries}
+    return frozenset(found)
+
+
+def _stubs(desired: Desired, world: World, index: Index, claims: Claims) -> dict[Place, Stub]:
+    """Who makes a stub where: the item that made it, if it still wants it, else the first that wants it."""
+    items = {str(ref_of(item)): item for item in desired.services}
+    wanted: dict[Place, list[Stub]] = {}
+    for item in desired.services:
+        if item.create_missing and not claims.lost.get(item.name):
+            for place, stub in _stubs_of(item, world, index, claims.won[item.name]).items():
+                wanted.setdefault(place, []).append(stub)
+    makers = {(made.host, made.object.key): items[name].name for name, entries in index.stubs.items() if name in items for made in entries}
+    return {place: next((stub for stub in stubs if stub.item == makers.get(place)), stubs[0]) for place, stubs in wanted.items()}
+
+
+def _stubs_of(item: GlobalService, world: World, index: Index, won: Mapping[Key, tuple[str, ...]]) -> dict[Place, Stub]:
+    scene = world.scene
+    own = {(made.host, made.object.key) for made in index.stubs.get(str(ref_of(item)), ())}
+    quiet = [host for host in item.targets if host in scene.silent]
+    found: dict[Place, Stub] = {}
+    for key, hosts in won.items():
+        exporting = [host for host in hosts if world.exports(host, key)]
+        original = next((index.named(host, key) for host in exporting), None)
+        for host in scene.hosts:
+            if index.named(host, key) is not None:
+                continue
+            if key[0] not in scene.traffic[host].namespaces and (host, key) not in own:  # where a stub stands there is a namespace
+                continue
+            if original is not None and any(scene.mesh.linked(host, peer) for peer in exporting):
+                found[(host, key)] = Stub(item.name, stub_body(item, original))
+            elif (host, key) in own and (original is None or any(scene.mesh.linked(host, peer) for peer in quiet)):
+                found[(host, key)] = Stub(item.name, None)  # what it was made for may be back in a moment, and clients know its name
+    if quiet and item.selector.labels:  # which Services a silent cluster has is not known
+        found |= {place: Stub(item.name, None) for place in own - found.keys() if place[1][0] == item.selector.namespace}
+    return found
+
+
+def _as_facts(stub: Stub) -> ObjectFacts:
+    body = stub.body or {}
+    metadata = body["metadata"]
+    namespace, name = metadata["namespace"], metadata["name"]
+    path = f"/api/v1/namespaces/{namespace}/services/{name}"
+    return ObjectFacts(kind="Service", path=path, namespace=namespace, name=name, annotations=metadata["annotations"], spec=body["spec"])

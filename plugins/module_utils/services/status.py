@@ -1,0 +1,250 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a GlobalService: what is exported, from where, with how many endpoints, and who can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..checks.wording import listed, printable
+from ..items.conditions import condition
+from ..items.desired import Item
+from ..items.facts import Key
+from ..items.models import GlobalService
+from ..items.planned import ItemPlan
+from ..items.scene import Scene
+from .annotations import affinity_of, is_shared
+from .claims import Place
+from .index import stub_item
+from .mcs import conditions_of, importing, is_exported, obstacle
+from .world import World
+
+PENDING: Final = "is not written yet"
+CONSUMES: Final = "consumes only (shared is false)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceDetail:
+    """``ItemPlan.detail`` of a GlobalService."""
+
+    services: Mapping[Key, tuple[str, ...]]  # Services that the selector matches -> targets that have them
+    wanted: Mapping[Place, Mapping[str, str]] = field(default_factory=dict)  # annotations; backend Annotations only
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Standing:
+    """How far the targets are. Hosts in the order of the members."""
+
+    exported: tuple[str, ...]
+    wrong: Mapping[str, str]  # host -> why it does not export
+    pending: tuple[str, ...]  # Cilium, or a write, is still to come
+    consuming: tuple[str, ...]  # as asked for: shared is false
+    ready: int  # endpoints in clusters that export
+    conflicts: tuple[str, ...] = ()  # "c1: message"
+
+
+def service_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
+    """See ``items.table.KindRow``."""
+    if not isinstance(item, GlobalService) or not isinstance(plan.detail, ServiceDetail):
+        raise TypeError(f"{plan.ref} is no GlobalService that was planned")
+    detail, world = plan.detail, World(scene=scene)
+    standing = _standing(item, detail, world, failed)
+    found: dict[str, Any] = {
+        "phase": _phase(item, standing),
+        "exportedClusters": list(standing.exported),
+        "endpointSummary": [_summary(item, host, detail, world) for host in scene.hosts if host in item.targets],
+    }
+    rows = [_service(item, key, world) for key in detail.services]
+    if item.selector.labels:
+        found["services"] = rows
+    elif rows:
+        found["consumers"] = rows[0]["consumers"]
+    if item.backend == "MCS":
+        found["exports"] = [_export(host, key, world) for key, hosts in detail.services.items() for host in hosts]
+    return {**found, "conditions": _conditions(item, standing)}
+
+
+def _standing(item: GlobalService, detail: ServiceDetail, world: World, failed: Mapping[str, str]) -> _Standing:
+    scene = world.scene
+    states: dict[str, list[str]] = {}
+    for host in item.targets:
+        if host in scene.silent:
+            states[host] = ["does not answer"]
+        elif host in failed:
+            states[host] = [printable(failed[host])]
+        else:
+            states[host] = [
+                said for key, hosts in detail.services.items() if (said := _state(item, host, key, hosts, detail, world)) is not None
+            ]
+    good = tuple(host for host, said in states.items() if said and not any(said))
+    pending = tuple(host for host, said in states.items() if PENDING in said)
+    consuming = tuple(host for host, said in states.items() if said and set(said) == {CONSUMES})
+    wrong = {host: "; ".join(dict.fromkeys(filter(None, said))) for host, said in states.items() if any(said) and host not in consuming}
+    conflicts = _conflicts(detail, world) if item.backend == "MCS" else ()
+    ready = sum(world.endpoints(host, key).ready for key, hosts in detail.services.items() for host in hosts if host in good)
+    return _Standing(exported=good, wrong=wrong, pending=pending, consuming=consuming, ready=ready, conflicts=conflicts)
+
+
+def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detail: ServiceDetail, world: World) -> str | None:
+    """Why one Service is not exported there; "" when it is; None when nothing of it is expected there."""
+    service = world.scene.traffic[host].services.get(key)
+    if service is not None and host not in hosts and stub_item(world.scene.binding, service):
+        return None
+    if service is None or host not in hosts:
+        return None if item.selector.labels else f"there is no Service {key[0]}/{key[1]}"
+    if service.spec.get("type") == "ExternalName":
+        return "is an ExternalName"
+    if not world.namespace_global(host, key[0]):
+        return f"namespace {key[0]} is not global"
+    if item.backend == "MCS":
+        return _export_state(host, key, world)
+    wanted = detail.wanted.get((host, key), {})
+    if any(service.annotations.get(name, "").lower() != value for name, value in wanted.items()):
+        return PENDING
+    if not is_shared(service.annotations):
+        return CONSUMES
+    return ""
+
+
+def _export_state(host: str, key: Key, world: World) -> str:
+    traffic = world.scene.traffic[host]
+    found = obstacle(world.scene.facts[host], traffic)
+    if found:
+        return found.what
+    export = traffic.exports.get(key)
+    if export is None:
+        return PENDING
+    state = is_exported(export)
+    if state is None:
+        return PENDING
+    return "" if state else "; ".join(f"{c.reason}: {c.message}" for c in conditions_of(export).values() if c.status == "False")
+
+
+def _conflicts(detail: ServiceDetail, world: World) -> tuple[str, ...]:
+    found = []
+    for key, hosts in detail.services.items():
+        for host in hosts:
+            export = world.scene.traffic[host].exports.get(key)
+            said = conditions_of(export).get("Conflict") if export else None
+            if said and said.status == "True":
+                found.append(f"{host}: {said.reason}: {said.message}")
+    return tuple(found)
+
+
+def _phase(item: GlobalService, standing: _Standing) -> str:
+    if not standing.wrong and standing.exported:
+        return "Exported" if standing.ready and not standing.conflicts else "Degraded"
+    if not standing.wrong and standing.consuming:
+        return "Exported"
+    if standing.pending and set(standing.wrong) == set(standing.pending):
+        return "Exporting"
+    return "Degraded" if standing.exported or standing.consuming or standing.pending else "Error"
+
+
+def _conditions(item: GlobalService, standing: _Standing) -> list[dict[str, Any]]:
+    reason, message = _why(standing)
+    exported = not standing.wrong and bool(standing.exported)
+    ready, why, said = exported and bool(standing.ready), "Exported" if exported else reason, message
+    if exported and not standing.ready:
+        why, said = "NoReadyEndpoints", "no endpoint is ready in any cluster that exports"
+    if reason == "NotShared":
+        ready, why = True, "ConsumesOnly"
+    bad = bool(standing.wrong) or bool(standing.conflicts) or (exported and not standing.ready)
+    bad = bad and reason != "ExportPending"
+    degraded = ("ExportConflict", "; ".join(standing.conflicts)) if standing.conflicts and not standing.wrong else (why, said)
+    found = [
+        condition("Accepted", True, "SpecValid"),
+        condition("Exported", exported, reason, message),
+        condition("Ready", ready, why, "" if ready else said),
+        condition("Degraded", bad, *(degraded if bad else ("AsAsked", ""))),
+    ]
+    if item.backend == "MCS":
+        conflict = bool(standing.conflicts)
+        found.append(condition("Conflict", conflict, "ExportConflict" if conflict else "NoConflicts", "; ".join(standing.conflicts)))
+    return found
+
+
+def _why(standing: _Standing) -> tuple[str, str]:
+    """Reason and message of the condition Exported."""
+    message = "; ".join(f"{host}: {why}" for host, why in standing.wrong.items())
+    if not standing.wrong and standing.exported:
+        return "AllClustersExported", f"exported by {listed(standing.exported)}"
+    if not standing.wrong and standing.consuming:
+        return "NotShared", f"{listed(standing.consuming)} {CONSUMES}"
+    if standing.pending and set(standing.wrong) == set(standing.pending):
+        return "ExportPending", message
+    if standing.exported:
+        return "SomeClustersExported", message
+    return "NoClusterExported", message or "the selector matches no Service of any target"
+
+
+def _summary(item: GlobalService, host: str, detail: ServiceDetail, world: World) -> dict[str, Any]:
+    """One target. ``endpoints`` and ``ready`` are the CRD's; the rest is more."""
+    facts, services = world.scene.facts[host], world.scene.traffic[host].services
+    keys = [key for key, hosts in detail.services.items() if host in hosts]
+    counted = [world.endpoints(host, key) for key in keys]
+    ready = sum(count.ready for count in counted)
+    annotations = [services[key].annotations for key in keys if key in services]
+    found: dict[str, Any] = {
+        "clusterName": host,
+        "endpoints": sum(count.total for count in counted),
+        "ready": ready > 0,
+        "readyEndpoints": ready,
+        "backend": item.backend,
+        "agentsReady": facts.agent.ready if facts.agent else 0,
+        "agentsTotal": facts.agent.desired if facts.agent else 0,
+    }
+    if item.backend == "Annotations" and annotations:
+        found["shared"] = all(is_shared(entry) for entry in annotations)
+        found["affinity"] = "/".join(sorted({affinity_of(entry) for entry in annotations}))
+    addresses = [address for key in keys if key in services for address in _addresses(services[key].status)]
+    return {**found, "loadBalancer": addresses} if addresses else found
+
+
+def _addresses(status: Mapping[str, Any]) -> list[str]:
+    """Host names and addresses that a load balancer gave the Service."""
+    balancer = status.get("loadBalancer")
+    entries = balancer.get("ingress") if isinstance(balancer, Mapping) else None
+    return [printable(str(entry.get("hostname") or entry.get("ip"))) for entry in entries or () if isinstance(entry, Mapping)]
+
+
+def _service(item: GlobalService, key: Key, world: World) -> dict[str, Any]:
+    mcs = item.backend == "MCS"
+    exporters = tuple(host for host in world.scene.hosts if _by_mcs(host, key, world)) if mcs else world.exporters(key)
+    consumers = [] if mcs else [_consumer(host, key, world) for host in world.consumers(key)]
+    return {
+        "namespace": key[0],
+        "name": key[1],
+        "exportedClusters": list(exporters),
+        "readyEndpoints": world.ready(exporters, key),
+        "consumers": consumers,
+    }
+
+
+def _by_mcs(host: str, key: Key, world: World) -> bool:
+    export = world.scene.traffic[host].exports.get(key)
+    return export is not None and bool(is_exported(export))
+
+
+def _consumer(host: str, key: Key, world: World) -> dict[str, Any]:
+    """A cluster that is linked with one that exports. ``usable``: are backends of other clusters in use there, as far as the API tells?"""
+    service = world.service(host, key)
+    usable = world.uses(host, key)
+    found: dict[str, Any] = {
+        "clusterName": host,
+        "usable": usable,
+        "localReadyEndpoints": world.endpoints(host, key).ready,
+        "remoteReadyEndpoints": world.ready(world.exporters_seen_by(host, key), key) if usable else 0,
+        "stub": service is not None and bool(stub_item(world.scene.binding, service)) and not service.spec.get("selector"),
+    }
+    return {**found, "affinity": affinity_of(service.annotations)} if service is not None and usable else found
+
+
+def _export(host: str, key: Key, world: World) -> dict[str, Any]:
+    traffic = world.scene.traffic[host]
+    export, imported = traffic.exports.get(key), importing(traffic, key)
+    conditions = [entry.to_dict() for entry in conditions_of(export).values()] if export else []
+    found = {"clusterName": host, "namespace": key[0], "name": key[1], "conditions": conditions}
+    return {**found, "importedClusters": list(imported)} if imported is not None else found

@@ -1,0 +1,46 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A Service of that name where a consuming cluster has none: clients there need a name and an address for the backends of others.
+
+A stub has no selector, so that it never takes pods of its own cluster for backends; those of other clusters come to it because it is
+global. The Services that Cilium itself derives from a ServiceImport are made the same way (pkg/clustermesh/mcsapi/service_controller.go).
+It has nothing to export, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..items.facts import ObjectFacts
+from ..items.models import GlobalService
+from .annotations import SHARED, wanted_annotations
+
+
+def stub_body(service: GlobalService, original: ObjectFacts) -> dict[str, Any]:
+    """A Service with the ports and the kind of address of ``original``, which is the Service of an exporting cluster."""
+    namespace, name = original.key
+    spec: dict[str, Any] = {
+        "type": "ClusterIP",
+        "ports": [_port(port) for port in original.spec.get("ports") or ()],
+        "sessionAffinity": original.spec.get("sessionAffinity") or "None",
+        # A headless Service without a selector has to say so; else as Cilium's own: the families that the cluster has.
+        "ipFamilyPolicy": "PreferDualStack",
+    }
+    if is_headless(original):
+        spec["clusterIP"] = "None"
+    if spec["sessionAffinity"] == "ClientIP" and original.spec.get("sessionAffinityConfig"):
+        spec["sessionAffinityConfig"] = original.spec["sessionAffinityConfig"]
+    annotations = {**wanted_annotations(service), SHARED: "false"}
+    metadata = {"name": name, "namespace": namespace, "annotations": dict(sorted(annotations.items()))}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def is_headless(service: ObjectFacts) -> bool:
+    return str(service.spec.get("clusterIP", "")).lower() == "none"
+
+
+def _port(port: Mapping[str, Any]) -> dict[str, Any]:
+    """Name, protocol and number: backends of other clusters are found by the name. A target port would be that of local pods."""
+    found = {"protocol": port.get("protocol") or "TCP", "port": port["port"]}
+    return {"name": port["name"], **found} if port.get("name") else found
