@@ -6,10 +6,13 @@
 //
 //	cilium status -o json [--verbose]
 //	cilium troubleshoot clustermesh [--timeout=5s] [CLUSTER...]
+//	cilium service list [--clustermesh-affinity] [-o json]
 //
 // Environment:
 //
 //	LAB_CLUSTER_NAME           own cluster-name; a configuration of that name is ignored, as Cilium does
+//	LAB_CILIUM_VERSION         Cilium's version, such as 1.18: agents list Services in two ways
+//	LAB_KUBECONFIG             kubeconfig of the own cluster; /var/lib/lab/kubeconfig when unset
 //	LAB_HOST_ALIASES           "false": cilium-host-aliases are ignored, as before Cilium 1.20
 //	CILIUM_CLUSTERMESH_CONFIG  folder of the peers' configurations; /var/lib/cilium/clustermesh/ when unset
 package main
@@ -40,8 +43,11 @@ func run(arguments []string) error {
 	if len(arguments) > 1 && arguments[0] == "troubleshoot" && arguments[1] == "clustermesh" {
 		return runTroubleshoot(arguments[2:])
 	}
+	if len(arguments) > 1 && arguments[0] == "service" && (arguments[1] == "list" || arguments[1] == "ls") {
+		return runServiceList(arguments[2:])
+	}
 	if len(arguments) == 0 || arguments[0] != "status" {
-		return fmt.Errorf("the lab's agent answers only: cilium status -o json, and cilium troubleshoot clustermesh")
+		return fmt.Errorf("the lab's agent answers only: cilium status -o json, cilium troubleshoot clustermesh, and cilium service list")
 	}
 	flags := flag.NewFlagSet("status", flag.ContinueOnError)
 	var output string

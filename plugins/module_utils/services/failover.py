@@ -1,0 +1,140 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The failover contract of a GlobalService: which affinity and ``shared`` a Service has in each cluster just now. Pure.
+
+Cilium by itself knows two states: with affinity Local remote backends are used when no local one is active (1.16: segregateBackends in
+pkg/service/service.go, pkg/maps/lbmap/lbmap.go; from 1.18: pkg/clustermesh/selectbackends.go), and backends of a peer that was lost stay as
+they were. The contract adds numbers: a cluster with fewer than ``minLocalReady`` backends has failed over. It takes those of all clusters
+beside its own (affinity None), and its few are not offered to others while one of them has enough (``shared`` false). It is back at
+``minLocalReady`` plus ``hysteresis``.
+
+The decision has no memory: that a cluster has failed over is written on its Service (``FAILED_OVER_ANNOTATION``). So two deciders, or one
+that was started anew, decide alike, and deciding again after writing changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ..items.facts import Key
+from ..items.models import Failover, GlobalService
+from ..items.owned import item_of
+from ..items.scene import Scene
+from ..model import MANAGER_DOMAIN
+from .endpoints import counts
+
+FAILED_OVER_ANNOTATION: Final = f"{MANAGER_DOMAIN}/failed-over"
+"""On a Service: ``true`` while its cluster has failed over; absent otherwise."""
+
+GLOBAL_KEYS: Final = ("service.cilium.io/global", "io.cilium/global-service")
+"""The first that is present counts (cilium: pkg/annotation, Get)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What a Service gets in one cluster. ``shared`` and ``affinity`` (of ``items.models.AFFINITIES``) are always given by ``decide``: a
+    contract rests on both, whatever the Service's owner wrote. ``reason``: one sentence. ``failed_over``: kept by ``annotations``."""
+
+    shared: bool | None
+    affinity: str | None
+    reason: str
+    failed_over: bool = False
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The contract's own annotations, to be written beside Cilium's."""
+        return {FAILED_OVER_ANNOTATION: "true"} if self.failed_over else {}
+
+
+def decide(service: GlobalService, key: Key, scene: Scene) -> dict[str, Choice]:
+    """Inventory name -> choice, for every target whose traffic is known; {} without a contract. ``key``: (namespace, name).
+
+    Deciding again after the choices were written gives the same choices. Between the two thresholds nothing changes.
+    """
+    contract = service.failover
+    if contract is None:
+        return {}
+    ready = ready_of(service, key, scene)
+    over = {host: _failed_over(contract, number, marked(scene, host, key)) for host, number in ready.items()}
+    offers = frozenset(host for host in ready if not over[host] and _offers(service, key, scene, host))
+    return {host: _choice(service, key, scene, host, over[host], offers, _counted(contract, ready[host], over[host])) for host in ready}
+
+
+def ready_of(service: GlobalService, key: Key, scene: Scene) -> dict[str, int]:
+    """Ready endpoints of their own, by inventory name; of targets whose traffic is known."""
+    return {host: counts(scene.traffic[host], key).ready for host in scene.hosts if host in service.targets}
+
+
+def marked(scene: Scene, host: str, key: Key) -> bool:
+    """Had the cluster failed over when it was last written?"""
+    there = scene.traffic[host].services.get(key)
+    return there is not None and there.annotations.get(FAILED_OVER_ANNOTATION) == "true"
+
+
+def lost_peers(service: GlobalService, key: Key, scene: Scene, host: str) -> tuple[str, ...]:
+    """Peers of which ``host`` may still hold backends, and hears nothing any more: their changes do not arrive, their end neither."""
+    return tuple(
+        peer
+        for peer in scene.mesh.clusters
+        if peer != host
+        and scene.mesh.linked(host, peer)
+        and (peer in scene.dead or (host, peer) in scene.link_errors)
+        and may_have_exported(service, key, scene, peer)
+    )
+
+
+def may_have_exported(service: GlobalService, key: Key, scene: Scene, peer: str) -> bool:
+    """Whether a peer may have told others of backends. What is annotated there now says little: after a link broke, nothing of it arrives.
+
+    It must not depend on anything that carrying out the item changes, or deciding again would come to something else.
+    """
+    known = scene.traffic.get(peer)
+    if known is None:
+        return peer in service.targets
+    there = known.services.get(key)
+    if there is None or item_of(scene.binding, there) is not None:
+        return False  # what an item made here is a stub, without backends of its own
+    value = next((there.annotations[name] for name in GLOBAL_KEYS if name in there.annotations), "")
+    return peer in service.targets or value.lower() == "true"
+
+
+def _failed_over(contract: Failover, ready: int, before: bool) -> bool:
+    return ready < contract.min_local_ready + (contract.hysteresis if before else 0)
+
+
+def _offers(service: GlobalService, key: Key, scene: Scene, host: str) -> bool:
+    """Can every member that is linked to the cluster use what it has? Only then may somebody else's few be withheld from them."""
+    heard = host not in scene.dead and not any(peer == host for _local, peer in scene.link_errors)
+    return heard and service.shared is not False and may_have_exported(service, key, scene, host)
+
+
+def _others_are_served(service: GlobalService, scene: Scene, host: str, offers: frozenset[str]) -> bool:
+    """Has everybody who could be sent to ``host`` a cluster with enough, its own or a linked one?"""
+    linked = scene.mesh.linked
+    clients = [other for other in service.targets if other != host and linked(other, host)]
+    return bool(offers) and all(client in offers or any(linked(client, offer) for offer in offers) for client in clients)
+
+
+def _choice(service: GlobalService, key: Key, scene: Scene, host: str, over: bool, offers: frozenset[str], counted: str) -> Choice:
+    base = service.affinity or "Local"
+    lost = lost_peers(service, key, scene, host)
+    affinity, why = base, [counted]
+    if lost:
+        affinity = "Local"
+        why.append(f"{', '.join(lost)} cannot be heard, so what is ready here comes first")
+    elif over:
+        # With Remote the few are used only when there is no remote one: None would give them more to do, not less.
+        affinity = "Remote" if base == "Remote" else "None"
+    withheld = over and _others_are_served(service, scene, host, offers)
+    if withheld:
+        why.append(f"others are served by {', '.join(sorted(offers))}")
+    shared = service.shared is not False and not withheld
+    return Choice(shared=shared, affinity=affinity, reason="; ".join(why), failed_over=over)
+
+
+def _counted(contract: Failover, ready: int, over: bool) -> str:
+    least, back = contract.min_local_ready, contract.min_local_ready + contract.hysteresis
+    if not over:
+        return f"{ready} ready, at least {least}"
+    return f"{ready} ready, fewer than {least}" if ready < least else f"{ready} ready, back at {back}"

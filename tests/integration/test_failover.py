@@ -1,0 +1,163 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Local backends first, remote ones when there are none or too few, a dead cluster's last; and back again, without swinging.
+
+What agents use is read off `cilium service list`. Endpoints come from the real controllers and are exported by the real
+clustermesh-apiserver; c1 lists as agents up to 1.17 do, c2 as those from 1.18 on.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
+from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.testing.playbooks import PlaybookRun
+
+NAME = "nginx-deployment"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/default/deployments/{NAME}"
+SERVICE = f"/api/v1/namespaces/default/services/{NAME}"
+LABELS = {"app": "nginx"}
+
+
+def demo(lab: MeshLab) -> None:
+    """The Deployment and the Service of the walk-through, two replicas in each cluster; the Service without annotations."""
+    container = {"name": "nginx", "image": "nginx:1.16.1", "ports": [{"containerPort": 80}]}
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [container]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": template}
+    metadata = {"name": NAME, "namespace": "default", "labels": LABELS}
+    ports = [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    for cluster in lab.names:
+        lab.api(cluster).create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
+        service = {"type": "LoadBalancer", "ports": ports, "selector": LABELS}
+        lab.api(cluster).create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service})
+
+
+def scale(lab: MeshLab, cluster: str, replicas: int) -> None:
+    """Until that many endpoints are ready."""
+    lab.api(cluster).patch(DEPLOYMENT, {"spec": {"replicas": replicas}})
+    until(lambda: ready(lab, cluster) == replicas, f"{replicas} ready endpoints in {cluster}")
+
+
+def ready(lab: MeshLab, cluster: str) -> int:
+    found = lab.api(cluster).list(
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", label_selector=f"kubernetes.io/service-name={NAME}"
+    )
+    return sum(endpoint["conditions"].get("ready") is True for entry in found for endpoint in entry.get("endpoints") or [])
+
+
+def until(holds: Callable[[], bool], what: str, limit: float = 30) -> None:
+    end = time.monotonic() + limit
+    while not holds():
+        assert time.monotonic() < end, f"not within {limit:g} s: {what}"
+        time.sleep(0.2)
+
+
+def agent(lab: MeshLab, cluster: str, *command: str) -> str:
+    """What an agent's own CLI prints."""
+    pods = lab.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=cilium")
+    access = ClusterAccess(host=cluster, kubeconfig=str(lab.lab.clusters[cluster].kubeconfig), context=None)
+    with open_cluster(access) as client:
+        answer = client.exec(pods[0]["metadata"]["name"], "cilium-agent", ["cilium", *command])
+    assert answer.exit_code == 0, answer.stderr
+    return answer.stdout
+
+
+def backends(lab: MeshLab, cluster: str) -> dict[str, int]:
+    """How many backends of the Service are listed, by cluster (10.N.0.0/16) and mark: ``{"c1 preferred": 2, "c2": 2}``."""
+    address = (lab.api(cluster).get(SERVICE) or {})["spec"]["clusterIP"]
+    found: dict[str, int] = {}
+    own = False
+    for line in agent(lab, cluster, "service", "list", "--clustermesh-affinity").splitlines()[1:]:
+        own = line.split()[1].startswith(f"{address}:80") if line[:1].isdigit() else own
+        if own and " => " in line:
+            words = line.partition(" => ")[2].split()
+            key = f"c{words[0].split('.')[1]}" + (" preferred" if "(preferred)" in words else "")
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+def wait_for_backends(lab: MeshLab, cluster: str, wanted: dict[str, int]) -> None:
+    until(lambda: backends(lab, cluster) == wanted, f"{wanted} in {cluster}, which has {backends(lab, cluster)}")
+
+
+def services(lab: MeshLab, *, affinity: str = "Local", **failover: Any) -> PlaybookRun:
+    """One run of the playbook, as AWX or the operator would make it every detectWithin/2."""
+    item = {"name": "nginx", "selector": {"namespace": "default", "name": NAME}, "affinity": affinity}
+    item |= {"failover": failover} if failover else {}
+    return lab.play("services", mesh={**lab.mesh(), "globalServices": [item]})
+
+
+def rows(run: PlaybookRun) -> dict[str, tuple[Any, ...]]:
+    """Ready endpoints, affinity, shared; by cluster."""
+    (status,) = run.result["status"]["globalServices"]
+    return {row["clusterName"]: (row["readyEndpoints"], row["affinity"], row["shared"]) for row in status["endpointSummary"]}
+
+
+def test_local_backends_first_then_few_of_all_then_remote_ones_and_back(shared_lab: Callable[..., MeshLab]) -> None:
+    lab = shared_lab(cilium=("1.17", "1.18"))
+    assert lab.play("connect").rc == 0
+    demo(lab)
+    for cluster in lab.names:
+        until(lambda cluster=cluster: ready(lab, cluster) == 2, f"2 ready endpoints in {cluster}")  # type: ignore[misc]
+    assert backends(lab, "c1") == {"c1": 2}, "a Service that is not global has its own backends only"
+
+    contract: dict[str, Any] = {"detectWithin": "60s", "minLocalReady": 2, "hysteresis": 1}
+    well = services(lab, **contract)
+    assert (well.rc, rows(well)) == (0, {"c1": (2, "Local", True), "c2": (2, "Local", True)}), well.output
+    assert well.result["requeueSeconds"] <= 30
+    assert "CM-GS-31" in well.finding_codes(), "neither cluster has clustermesh-cache-ttl"
+    wait_for_backends(lab, "c1", {"c1 preferred": 2, "c2": 2})
+    assert backends(lab, "c2") == {"c2 preferred": 2}
+
+    scale(lab, "c1", 0)  # Cilium's own failover: nobody has to write anything
+    wait_for_backends(lab, "c1", {"c2": 2})
+
+    scale(lab, "c1", 1)
+    few = services(lab, **contract)
+    assert (few.rc, rows(few)) == (0, {"c1": (1, "None", False), "c2": (2, "Local", True)}), few.output
+    wait_for_backends(lab, "c1", {"c1": 1, "c2": 2})
+    until(lambda: shared_by(lab, "c1", seen_in="c2") == 0, "c1 no longer offers its last backend")
+
+    scale(lab, "c1", 2)
+    between = services(lab, **contract)
+    assert (between.changed, rows(between)) == (0, {"c1": (2, "None", False), "c2": (2, "Local", True)})
+
+    scale(lab, "c1", 3)
+    back = services(lab, **contract)
+    assert rows(back) == {"c1": (3, "Local", True), "c2": (2, "Local", True)}
+    wait_for_backends(lab, "c1", {"c1 preferred": 3, "c2": 2})
+    until(lambda: shared_by(lab, "c1", seen_in="c2") == 1, "c1 offers its backends again")
+
+
+def shared_by(lab: MeshLab, peer: str, *, seen_in: str) -> int:
+    """Services that an agent has from the peer."""
+    clusters = json.loads(agent(lab, seen_in, "status", "-o", "json"))["cluster-mesh"]["clusters"]
+    return next(int(row.get("num-shared-services", 0)) for row in clusters if row["name"] == peer)
+
+
+def test_clients_are_kept_from_a_dead_cluster_and_sent_there_again_when_it_lives(shared_lab: Callable[..., MeshLab]) -> None:
+    lab = shared_lab(cilium=("1.17", "1.18"))
+    contract: dict[str, Any] = {"affinity": "None", "detectWithin": "60s", "minLocalReady": 2}
+    lab.lab.kill("c2")
+    assert lab.kvstoremesh_status("c1")["c2"]["ready"], "kvstoremesh has noticed it, so that this test proves nothing"
+    dead = services(lab, **contract)
+    assert rows(dead)["c1"] == (3, "Local", True), dead.output
+    (told,) = [f for f in dead.result["findings"] if f["code"] == "CM-GS-32" and f["cluster"] == "c2"]
+    assert "c2 cannot be heard by c1, and with it 2 backends; clients of c1 are kept to backends there" in told["summary"]
+    assert backends(lab, "c1") == {"c1 preferred": 3, "c2": 2}, "Cilium itself keeps the dead ones"
+
+    lab.lab.restart("c2")
+    until(lambda: connected(lab), "the mesh is connected again", limit=90)
+    alive = services(lab, **contract)
+    assert rows(alive) == {"c1": (3, "None", True), "c2": (2, "None", True)}, alive.output
+    wait_for_backends(lab, "c1", {"c1": 3, "c2": 2})
+
+
+def connected(lab: MeshLab) -> bool:
+    """By the agents, who open new connections."""
+    told = [json.loads(agent(lab, cluster, "status", "-o", "json"))["cluster-mesh"]["clusters"] for cluster in lab.names]
+    return all(row.get("ready") for clusters in told for row in clusters) and lab.kvstoremesh_status("c1")["c2"].get("ready", False)
