@@ -1,0 +1,3 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""ConnectivityIntent: who may speak to whom, as Cilium's policies."""

@@ -1,0 +1,122 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Who speaks and who is spoken to, and the labels of their identities as Cilium forms them.
+
+A pod's identity: its labels that count (label_filters.py) and, in place of whatever it says itself, its namespace, the labels of that
+namespace, its service account and its cluster (pkg/k8s/utils/utils.go, SanitizePodLabels). All of the source ``k8s``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from .label_filters import LabelFilters
+from .ternary import Ternary
+
+NAMESPACE: Final = "io.kubernetes.pod.namespace"
+CLUSTER: Final = "io.cilium.k8s.policy.cluster"
+SERVICE_ACCOUNT: Final = "io.cilium.k8s.policy.serviceaccount"
+NAMESPACE_LABELS: Final = "io.cilium.k8s.namespace.labels."
+_OWN_PREFIX: Final = "io.cilium.k8s"
+
+WORLD: Final = "entity:world"
+"""Stands for what the entity ``world`` means. The label is ``reserved:world`` or, with both IP families, one for each (labels/cidr.go)."""
+
+TRANSPORT: Final = ("TCP", "UDP", "SCTP")
+ICMP: Final = ("ICMP", "ICMPV6")
+
+
+class Kind(StrEnum):
+    """What an endpoint is for Cilium."""
+
+    POD = "pod"  # with an identity of its own; a pod with hostNetwork is its node
+    WORLD = "world"  # an address outside of all clusters, and not the Kubernetes API server
+    HOST = "host"  # the node that the other side of the flow runs on
+    REMOTE_NODE = "remote-node"  # any other node of any cluster of the mesh
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """One side of a flow."""
+
+    kind: Kind = Kind.POD
+    cluster: str = ""  # inventory name; "" for the world
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the pod, as Kubernetes has them
+    namespace_labels: Mapping[str, str] | None = None  # None: not known
+    service_account: str | None = None  # None: not known
+    named_ports: Mapping[str, tuple[str, int]] | None = None  # container port name -> (protocol, number); None: not known
+    address: str = ""  # of the world; "" is any
+
+    @property
+    def shown(self) -> str:
+        """``pod of production in c1 (app=web)``."""
+        if self.kind is not Kind.POD:
+            return f"{self.kind.value}{' ' + self.address if self.address else ''}"
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
+        return f"pod of {self.namespace} in {self.cluster} ({labels})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """The first packet of a connection. ``port`` is the destination's, after a Service was resolved; for ICMP it is the type."""
+
+    source: Endpoint
+    destination: Endpoint
+    protocol: str  # TCP, UDP, SCTP, ICMP, ICMPv6
+    port: int
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Labels as ``source:key``. ``unsure``: keys whose presence cannot be told; one that ends in "." or ":" means all that begin so."""
+
+    labels: Mapping[str, str]
+    unsure: tuple[str, ...] = ()
+
+    def value(self, key: str) -> tuple[Ternary, str]:
+        """(is it there, its value) of a selector's key. Source ``any`` matches a label of every source (pkg/labels/array.go)."""
+        sources = ("k8s", "reserved") if key.startswith("any:") else (key.partition(":")[0],)
+        bare = key.partition(":")[2]
+        for source in sources:
+            full = f"{source}:{bare}"
+            if full in self.unsure or any(full.startswith(prefix) for prefix in self.unsure if prefix[-1] in ".:"):
+                return None, ""
+            if full in self.labels:
+                return True, self.labels[full]
+        return False, ""
+
+
+@dataclass(frozen=True)
+class Party:
+    """An endpoint and its identity."""
+
+    endpoint: Endpoint
+    identity: Identity
+
+
+_NODES_UNSURE: Final = ("reserved:kube-apiserver", "node:")
+
+
+def identity_of(endpoint: Endpoint, cluster_name: str, filters: LabelFilters) -> Identity:
+    """``cluster_name`` and ``filters`` are those of the endpoint's own cluster: its agents make the identity, the others take it over."""
+    if endpoint.kind is Kind.WORLD:
+        return Identity({WORLD: ""}, ("reserved:world", "reserved:world-ipv4", "reserved:world-ipv6"))
+    if endpoint.kind is Kind.HOST:
+        return Identity({"reserved:host": ""}, _NODES_UNSURE)
+    if endpoint.kind is Kind.REMOTE_NODE:
+        return Identity({"reserved:remote-node": ""}, _NODES_UNSURE)
+    own = {key: value for key, value in endpoint.labels.items() if not key.startswith(_OWN_PREFIX) and key != NAMESPACE}
+    special = {NAMESPACE: endpoint.namespace, CLUSTER: cluster_name}
+    special |= {NAMESPACE_LABELS + key: value for key, value in (endpoint.namespace_labels or {}).items()}
+    if endpoint.service_account:
+        special[SERVICE_ACCOUNT] = endpoint.service_account
+    unsure = [f"k8s:{NAMESPACE_LABELS}"] if endpoint.namespace_labels is None else []
+    unsure += [f"k8s:{SERVICE_ACCOUNT}"] if endpoint.service_account is None else []
+    if not filters.understood:
+        unsure += [f"k8s:{key}" for key in own]
+    labels = {f"k8s:{key}": value for key, value in {**own, **special}.items() if filters.counts(key)}
+    return Identity(labels, tuple(unsure))

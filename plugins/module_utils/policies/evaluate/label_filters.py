@@ -1,0 +1,121 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Which labels of a pod become part of its identity (cilium/cilium pkg/labelsfilter/filter.go, defaultLabelPrefixCfg and filterLabels).
+
+A selector that asks for another label never matches. cilium-config may say more in the key ``labels``. That text may come from a tenant's
+cluster, so only patterns without repetition are understood: a hostile regular expression would keep us busy for ever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from ...versions import Minor
+
+_INCLUDED: Final = (
+    r"reserved:.*",
+    r"io\.kubernetes\.pod\.namespace",
+    r"io\.cilium\.k8s\.namespace\.labels",
+    r"app\.kubernetes\.io",
+    r"io\.cilium\.k8s\.policy\.cluster",
+)
+_IGNORED: Final = (
+    r"io\.kubernetes",
+    r"kubernetes\.io",
+    r"statefulset\.kubernetes\.io/pod-name",
+    r"apps\.kubernetes\.io/pod-index",
+    r"batch\.kubernetes\.io/job-completion-index",
+    r"batch\.kubernetes\.io/controller-uid",
+    r".*beta\.kubernetes\.io",
+    r"k8s\.io",
+    r"pod-template-generation",
+    r"pod-template-hash",
+    r"controller-revision-hash",
+    r"controller-uid",
+    r"annotation.*",
+    r"etcd_node",
+)
+_INCLUDED_LATER: Final = (r"io\.cilium\.k8s\.policy\.serviceaccount",)
+_IGNORED_LATER: Final = (r"topology\.kubernetes\.io",)
+_LATER: Final = Minor(1, 18)
+"""The two lists above stand in the sources of 1.18 and not in those of 1.16; what 1.17 does with these labels is taken to be as in 1.16."""
+
+_SIMPLE: Final = re.compile(r"(?:[A-Za-z0-9_/-]|\\?\.)+(?:\.\*)?")
+"""Letters, digits, "_", "/", "-", a dot with or without its backslash, and ".*" at the end: matching it takes linear time."""
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    expression: re.Pattern[str]
+    ignore: bool
+    source: str = ""  # "" : labels of any source
+
+
+@dataclass(frozen=True)
+class LabelFilters:
+    """``understood`` False: which labels count cannot be told."""
+
+    patterns: tuple[_Pattern, ...]
+    inclusive: bool = False  # only what a pattern includes counts; any including pattern of the user's turns it on
+    understood: bool = True
+
+    @cached_property
+    def _answers(self) -> dict[str, bool]:
+        """Pods share few keys, and there are many pods."""
+        return {}
+
+    def counts(self, key: str) -> bool:
+        """Is the label ``k8s:KEY`` part of an identity?"""
+        found = self._answers.get(key)
+        if found is None:
+            found = self._answers[key] = self._counts(key, "k8s")
+        return found
+
+    def _counts(self, key: str, source: str) -> bool:
+        """The longest including match has to be longer than the shortest ignoring one."""
+        included = ignored = 0
+        for pattern in self.patterns:
+            if pattern.source and pattern.source != source:
+                continue
+            match = pattern.expression.match(key)
+            if match is None:
+                continue
+            if not pattern.ignore:
+                included = max(included, match.end())
+            elif ignored == 0 or match.end() < ignored:
+                ignored = match.end()
+        return (not self.inclusive and ignored == 0) or included > ignored
+
+
+def label_filters(version: Minor | None, config: Mapping[str, str]) -> LabelFilters:
+    """As agents of ``version`` with this cilium-config filter (keys ``labels``, ``label-prefix-file``)."""
+    later = version is None or version >= _LATER
+    included = (*_INCLUDED, *(_INCLUDED_LATER if later else ()))
+    ignored = (*_IGNORED, *(_IGNORED_LATER if later else ()))
+    patterns = [_pattern(text, ignore=False) for text in included] + [_pattern(text, ignore=True) for text in ignored]
+    inclusive, understood = False, not config.get("label-prefix-file")
+    for text in config.get("labels", "").split():
+        own = _parsed(text)
+        if own is None:
+            understood = False
+            continue
+        patterns.append(own)
+        inclusive = inclusive or not own.ignore
+    return LabelFilters(patterns=tuple(patterns), inclusive=inclusive, understood=understood)
+
+
+def _pattern(text: str, *, ignore: bool) -> _Pattern:
+    source, sep, rest = text.partition(":")
+    return _Pattern(re.compile(rest if sep else text), ignore, source if sep else "")
+
+
+def _parsed(text: str) -> _Pattern | None:
+    source, sep, rest = text.partition(":")
+    rest = rest if sep else text
+    ignore = rest.startswith("!")
+    rest = rest.removeprefix("!")
+    return _Pattern(re.compile(rest), ignore, source if sep else "") if _SIMPLE.fullmatch(rest) else None

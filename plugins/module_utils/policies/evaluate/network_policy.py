@@ -1,0 +1,110 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Kubernetes NetworkPolicy -> rules, as agents translate it (pkg/k8s/network_policy.go of 1.16 to 1.20)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...items.facts import ObjectFacts
+from ...versions import Minor
+from .endpoints import CLUSTER, NAMESPACE, NAMESPACE_LABELS
+from .peers import ANYONE, Cidr, Peers, network
+from .ports import LAST, PortMatch, parse_ports
+from .rules import Direction, Entry, Rule, Section, doubtful, shown
+from .selectors import NotUnderstood, Requirement, Selector, equals, local_cluster, parse_selector
+from .settings import Settings
+
+_BLOCK_NEEDS: Final = Minor(1, 19)
+
+
+def rules_of_network_policy(policy: ObjectFacts, cluster: str, settings: Settings) -> list[Rule]:
+    """One rule. A direction is there when it has rules, or ``policyTypes`` names it; without ``policyTypes`` ingress always is."""
+    try:
+        return [_rule(policy, cluster, settings)]
+    except NotUnderstood as error:
+        return [doubtful(policy, _subject_at_most(policy), _directions(policy), str(error))]
+
+
+def _rule(policy: ObjectFacts, cluster: str, settings: Settings) -> Rule:
+    spec, local = policy.spec, local_cluster(cluster, settings.local_by_default)
+    sections = {}
+    for direction in _directions(policy):
+        rules = spec.get(direction.value) or []
+        entries = [entry for rule in rules for entry in _entries(policy.namespace, rule, direction, local, settings)]
+        sections[direction] = Section(entries=tuple(entries))
+    return Rule(
+        policy=shown(policy),
+        namespace=policy.namespace,
+        subject=_pods(spec.get("podSelector") or {}, policy.namespace),
+        sections=sections,
+    )
+
+
+def _directions(policy: ObjectFacts) -> list[Direction]:
+    types = policy.spec.get("policyTypes") or []
+    by_default = {Direction.INGRESS} if "Egress" not in types else set()
+    return [d for d in Direction if policy.spec.get(d.value) or d.value.capitalize() in types or d in by_default]
+
+
+def _subject_at_most(policy: ObjectFacts) -> Selector:
+    try:
+        return _pods(policy.spec.get("podSelector") or {}, policy.namespace)
+    except NotUnderstood:
+        return Selector()
+
+
+def _entries(
+    namespace: str, rule: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: Settings
+) -> list[Entry]:
+    """No peers: everybody. Each peer is a rule of its own, and the ports are those of all."""
+    peers = rule.get(direction.side) or []
+    ports = tuple(_port(value) for value in rule.get("ports") or []) or None
+    found = [_peer(namespace, peer, direction, local, settings) for peer in peers] or [ANYONE]
+    return [Entry(peers=entry, ports=ports) for entry in found]
+
+
+def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: Settings) -> Peers:
+    block = peer.get("ipBlock")
+    if block:
+        if local and direction is Direction.INGRESS and (settings.version is None or settings.version < _BLOCK_NEEDS):
+            # 1.18 adds the own cluster to the selector that is not there, and then refuses both in one rule.
+            raise NotUnderstood("an ipBlock of ingress with policy-default-local-cluster is refused by Cilium before 1.19")
+        return Peers(cidrs=(Cidr(network(block.get("cidr")), tuple(network(entry) for entry in block.get("except") or ())),))
+    pods, namespaces = peer.get("podSelector"), peer.get("namespaceSelector")
+    if pods is None and namespaces is None:
+        raise NotUnderstood("a peer names neither pods nor namespaces nor addresses")
+    chosen = parse_selector(pods or {}, "k8s")
+    added = () if chosen.has(f"k8s:{CLUSTER}") else local
+    if namespaces is None:
+        return Peers(selectors=(_pods(pods, namespace).plus(*added),))
+    return Peers(selectors=(Selector((*_namespaces(namespaces).requirements, *chosen.requirements, *added)),))
+
+
+def _pods(value: Any, namespace: str) -> Selector:
+    """Of the policy's own namespace."""
+    labels = {key: text for key, text in (value.get("matchLabels") or {}).items() if key != NAMESPACE}
+    return parse_selector({**value, "matchLabels": labels}, "k8s").plus(equals(f"k8s:{NAMESPACE}", namespace))
+
+
+def _namespaces(value: Mapping[str, Any]) -> Selector:
+    """By the labels of namespaces; an empty selector means all."""
+    found = parse_selector(
+        {
+            "matchLabels": {NAMESPACE_LABELS + key: text for key, text in (value.get("matchLabels") or {}).items()},
+            "matchExpressions": [
+                {**entry, "key": NAMESPACE_LABELS + str(entry.get("key"))} for entry in value.get("matchExpressions") or []
+            ],
+        },
+        "k8s",
+    )
+    return found if found.requirements else Selector((Requirement(f"k8s:{NAMESPACE}", "Exists"),))
+
+
+def _port(value: Mapping[str, Any]) -> PortMatch:
+    """TCP where no protocol is named, every port where no port is."""
+    port = value.get("port")
+    body = {"protocol": value.get("protocol") or "TCP", "port": "0" if port is None else str(port), "endPort": value.get("endPort") or 0}
+    found = parse_ports({"toPorts": [{"ports": [body]}]})
+    return found[0] if found else PortMatch(str(body["protocol"]), 0, LAST)

@@ -1,0 +1,143 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The other side of a rule: ``fromEndpoints``, ``fromEntities``, ``fromCIDR``, ... and the same with ``to``."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from ...versions import Minor
+from .endpoints import CLUSTER, WORLD, Kind, Party
+from .selectors import NotUnderstood, Requirement, Selector, equals, peer_of_cnp
+from .ternary import Ternary, all_of, any_of
+
+_RESERVED: Final = ("host", "remote-node", "init", "ingress", "health", "unmanaged", "kube-apiserver")
+_ALONE: Final = (*_RESERVED, "none")
+_CLUSTER_MESH_SINCE: Final = Minor(1, 20)
+
+_KINDS: Final = ("Endpoints", "Entities", "CIDR", "CIDRSet", "Nodes", "Groups", "FQDNs", "Services")
+"""What may follow ``from`` or ``to``; the last two only ``to``. One kind per rule (rule_validation.go)."""
+
+
+@dataclass(frozen=True)
+class Cidr:
+    """``network`` None: addresses that are not known here, such as those of a CiliumCIDRGroup."""
+
+    network: ipaddress.IPv4Network | ipaddress.IPv6Network | None
+    excepted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+
+    def covers(self, address: str) -> Ternary:
+        if self.network is None or not address:
+            return None
+        found = ipaddress.ip_address(address)
+        return _within(found, self.network) and not any(_within(found, entry) for entry in self.excepted)
+
+
+@dataclass(frozen=True)
+class Peers:
+    """A union. ``anyone``: no peer is named, only ports. ``doubts``: peers that cannot be decided."""
+
+    anyone: bool = False
+    selectors: tuple[Selector, ...] = ()  # of labels
+    entities: tuple[Selector, ...] = ()
+    cidrs: tuple[Cidr, ...] = ()
+    nodes: bool = False  # nodes by their labels
+    doubts: tuple[str, ...] = ()
+
+    def match(self, peer: Party, requires: Iterable[Selector] = (), *, cidr_means_nodes: bool = False) -> Ternary:
+        """``requires``: what ``fromRequires`` of any rule demands of peers that are selected by labels (pkg/policy/rules.go of 1.16)."""
+        if self.anyone:
+            return True
+        required = all_of(entry.matches(peer.identity) for entry in requires)
+        return any_of(
+            (
+                *(all_of((entry.matches(peer.identity), required)) for entry in self.selectors),
+                *(entry.matches(peer.identity) for entry in self.entities),
+                *(self._by_address(entry, peer, cidr_means_nodes) for entry in self.cidrs),
+                *((None,) if self.nodes and peer.endpoint.kind in (Kind.HOST, Kind.REMOTE_NODE) else ()),
+                *((None,) if self.doubts else ()),
+            )
+        )
+
+    @staticmethod
+    def _by_address(entry: Cidr, peer: Party, cidr_means_nodes: bool) -> Ternary:
+        """A CIDR never means a pod that Cilium manages (layer3.rst, "IP/CIDR based"), and a node only where that was asked for."""
+        kind = peer.endpoint.kind
+        if kind is Kind.WORLD:
+            return entry.covers(peer.endpoint.address)
+        return None if kind is Kind.HOST or (kind is Kind.REMOTE_NODE and cidr_means_nodes) else False
+
+
+ANYONE: Final = Peers(anyone=True)
+
+
+def parse_peers(
+    rule: Mapping[str, Any], side: str, *, namespace: str, cluster: str, local: tuple[Requirement, ...], version: Minor | None
+) -> Peers | None:
+    """Of one rule; None: no peer is named. ``side`` is "from" or "to", ``cluster`` the cluster-name where the policy stands.
+
+    A kind that is there and empty selects nobody, whatever else the rule says (ingress.go; utils/parserules.go).
+    :raises NotUnderstood: Cilium refuses it, or what it means is not known.
+    """
+    given = {kind: rule[side + kind] for kind in _KINDS if rule.get(side + kind) is not None}
+    if any(not isinstance(value, (list, tuple)) for value in given.values()):
+        raise NotUnderstood("a list of peers has the wrong form")
+    if any(not given[kind] for kind in _KINDS[:5] if kind in given):
+        return Peers()
+    named = [kind for kind, value in given.items() if value]
+    if len(named) > 1:
+        raise NotUnderstood(f"{side}{named[0]} and {side}{named[1]} stand in one rule")
+    if not named:
+        return None
+    kind, values = named[0], given[named[0]]
+    if kind == "Endpoints":
+        return Peers(selectors=tuple(peer_of_cnp(value, namespace, local) for value in values))
+    if kind == "Entities":
+        return Peers(entities=tuple(entry for value in values for entry in _entity(str(value), cluster, version)))
+    if kind in ("CIDR", "CIDRSet"):
+        return Peers(cidrs=tuple(_cidr(value) for value in values))
+    return Peers(nodes=True) if kind == "Nodes" else Peers(doubts=(f"{side}{kind}",))
+
+
+def _entity(name: str, cluster: str, version: Minor | None) -> tuple[Selector, ...]:
+    """pkg/policy/api/entity.go. ``cluster`` is the own cluster, and every node of the mesh."""
+    reserved = partial(equals, value="")
+    everywhere = tuple(Selector((reserved(f"reserved:{entry}"),)) for entry in _RESERVED)
+    if name == "all":
+        return (Selector(),)
+    if name == "world":
+        return (Selector((reserved(WORLD),)),)
+    if name == "cluster":
+        return (*everywhere, Selector((equals(f"k8s:{CLUSTER}", cluster),)))
+    if name == "cluster-mesh" and (version is None or version >= _CLUSTER_MESH_SINCE):
+        return (*everywhere, Selector((Requirement(f"any:{CLUSTER}", "Exists"),)))
+    if name in _ALONE:
+        return (Selector((reserved(f"reserved:{name}"),)),)
+    raise NotUnderstood(f"entity {name!r} is not known")
+
+
+def _cidr(value: Any) -> Cidr:
+    if isinstance(value, Mapping):
+        if value.get("cidrGroupRef") or value.get("cidrGroupSelector"):
+            return Cidr(None)
+        return Cidr(network(value.get("cidr")), tuple(network(entry) for entry in value.get("except") or ()))
+    return Cidr(network(value))
+
+
+def network(text: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """An address is a network of its own.
+
+    :raises NotUnderstood: it is neither.
+    """
+    try:
+        return ipaddress.ip_network(str(text), strict=False)
+    except ValueError:
+        raise NotUnderstood("a CIDR cannot be read") from None
+
+
+def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, where: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    return address.version == where.version and address in where

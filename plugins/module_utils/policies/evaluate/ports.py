@@ -1,0 +1,102 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""``toPorts`` and ``icmps`` (pkg/policy/api/l4.go, icmp.go; pkg/policy/l4.go, portrange.go)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .endpoints import TRANSPORT
+from .icmp_types import ICMP_TYPES
+from .selectors import NotUnderstood
+from .ternary import Ternary
+
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,4}")
+"""A leading zero would make the number octal (strconv.ParseUint with base 0)."""
+_NAME: Final = re.compile(r"(?=[A-Za-z0-9-]{1,15}$)(?=.*[A-Za-z])[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
+
+LAST: Final = 65535
+
+
+@dataclass(frozen=True)
+class PortMatch:
+    """Ports ``first`` to ``last`` of a protocol, or the port with a ``name``. For ICMP the numbers are types.
+
+    ``plain`` False: more than the port is looked at (layer 7, TLS, a listener), so a match allows perhaps.
+    """
+
+    protocol: str  # TCP, UDP, SCTP, ICMP, ICMPV6, ANY (the first three) or one without ports
+    first: int = 0
+    last: int = LAST
+    name: str = ""
+    plain: bool = True
+
+    def covers(self, protocol: str, port: int, named: Mapping[str, tuple[str, int]] | None) -> Ternary:
+        """``named``: the container ports of the pod that the policy selects, where they are known."""
+        if self.protocol != protocol and not (self.protocol == "ANY" and protocol in TRANSPORT):
+            return False
+        if not self.name:
+            return self.first <= port <= self.last
+        if named is None:
+            return None
+        known = named.get(self.name)
+        return known is not None and known == (protocol, port)
+
+
+def parse_ports(rule: Mapping[str, Any], *, icmp_rules: bool = True) -> tuple[PortMatch, ...] | None:
+    """Of one ingress or egress rule; None: every protocol, every port. An entry without ports lets nothing through.
+
+    :raises NotUnderstood: Cilium refuses it, or what it means is not known.
+    """
+    to_ports, icmps = rule.get("toPorts") or [], rule.get("icmps") or []
+    if to_ports and icmps:
+        raise NotUnderstood("toPorts and icmps stand in one rule")
+    if icmps and not icmp_rules:
+        raise NotUnderstood("icmps is turned off (enable-icmp-rules)")
+    if not to_ports and not icmps:
+        return None
+    found = [_port(port, plain=_plain(entry)) for entry in _mappings(to_ports) for port in _mappings(entry.get("ports") or [])]
+    return (*found, *(_icmp(field) for entry in _mappings(icmps) for field in _mappings(entry.get("fields") or [])))
+
+
+def _plain(entry: Mapping[str, Any]) -> bool:
+    rules = entry.get("rules") or {}
+    return not any(rules.values()) and not any(entry.get(key) for key in ("terminatingTLS", "originatingTLS", "serverNames", "listener"))
+
+
+def _port(value: Mapping[str, Any], *, plain: bool) -> PortMatch:
+    protocol = str(value.get("protocol") or "ANY").upper()
+    text, end = str(value.get("port", "")), value.get("endPort") or 0
+    if _NUMBER.fullmatch(text):
+        first = int(text)
+        if first == 0 and end in (0, LAST):
+            return PortMatch(protocol, plain=plain)  # "0" is every port
+        if first == 0 or first > LAST or not isinstance(end, int) or end > LAST:
+            raise NotUnderstood(f"port {text} to {end} is no range of ports")
+        return PortMatch(protocol, first, max(first, end), plain=plain)
+    if _NAME.fullmatch(text):
+        return PortMatch(protocol, name=text.lower(), plain=plain)
+    raise NotUnderstood(f"port {text!r} is neither a number nor a name")
+
+
+def _icmp(value: Mapping[str, Any]) -> PortMatch:
+    """Type 0 becomes port 0 of the policy map, and that is every type (pkg/policy/portrange.go, PortRangeToMaskedPorts)."""
+    family, kind = value.get("family") or "IPv4", value.get("type")
+    if family not in ICMP_TYPES:
+        raise NotUnderstood(f"ICMP family {family!r} is not known")
+    number = ICMP_TYPES[family].get(str(kind), -1)
+    if number < 0:
+        if not _NUMBER.fullmatch(str(kind)) or int(str(kind)) > 255:
+            raise NotUnderstood(f"ICMP type {kind!r} is not known")
+        number = int(str(kind))
+    protocol = "ICMPV6" if family == "IPv6" else "ICMP"
+    return PortMatch(protocol, number, number) if number else PortMatch(protocol)
+
+
+def _mappings(values: Any) -> list[Mapping[str, Any]]:
+    if not isinstance(values, (list, tuple)) or not all(isinstance(entry, Mapping) for entry in values):
+        raise NotUnderstood("a list of ports has the wrong form")
+    return list(values)

@@ -1,0 +1,171 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""CiliumNetworkPolicy and CiliumClusterwideNetworkPolicy -> rules in one form.
+
+Sources, of 1.16 to 1.20: pkg/k8s/apis/cilium.io/utils/utils.go; pkg/policy/api/rule.go, rule_validation.go; pkg/policy/utils/parserules.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from ...items.facts import ObjectFacts
+from ...versions import Minor
+from .peers import ANYONE, Peers, parse_peers
+from .ports import PortMatch, parse_ports
+from .selectors import NotUnderstood, Requirement, Selector, local_cluster, peer_of_cnp, subject_of_cnp
+from .settings import Settings
+
+_REQUIRES_BEFORE: Final = Minor(1, 19)
+
+
+class Direction(StrEnum):
+    """As seen from the pod that a policy selects."""
+
+    INGRESS = "ingress"
+    EGRESS = "egress"
+
+    @property
+    def side(self) -> str:
+        return "from" if self is Direction.INGRESS else "to"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One rule of a direction: who, on which ports (None: all protocols), let in or kept out."""
+
+    peers: Peers
+    ports: tuple[PortMatch, ...] | None
+    deny: bool = False
+    authenticated: bool = False  # the peer has to prove its identity too
+
+
+@dataclass(frozen=True)
+class Section:
+    """All of a rule that concerns one direction. That it is there at all may isolate (``default_deny``)."""
+
+    entries: tuple[Entry, ...]
+    default_deny: bool = True
+    requires: tuple[Selector, ...] = ()  # of peers that allowing rules select by labels
+    requires_deny: tuple[Selector, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rule:
+    """``problem``: why it is not understood; then nothing is known of what it says about the pods that it selects."""
+
+    policy: str  # as shown: "CiliumNetworkPolicy production/web"
+    namespace: str  # "" for one that is clusterwide
+    subject: Selector = field(default_factory=Selector)
+    sections: Mapping[Direction, Section] = field(default_factory=dict)
+    problem: str = ""
+
+
+def shown(policy: ObjectFacts) -> str:
+    """``CiliumNetworkPolicy production/web``."""
+    return f"{policy.kind} {policy.namespace + '/' if policy.namespace else ''}{policy.name}"
+
+
+def rules_of_cnp(policy: ObjectFacts, cluster: str, settings: Settings) -> list[Rule]:
+    """``spec`` and ``specs``. One of them that Cilium refuses takes the whole object with it (cnp_types.go, Parse)."""
+    try:
+        found = [_rule(policy, spec, cluster, settings) for spec in (policy.spec, *policy.specs) if spec]
+    except NotUnderstood as error:
+        return [_doubtful(policy, spec, str(error)) for spec in (policy.spec, *policy.specs) if spec]
+    return [rule for rule in found if rule is not None]
+
+
+def _doubtful(policy: ObjectFacts, spec: Mapping[str, Any], problem: str) -> Rule:
+    """It concerns no other pods than those it selects, and no direction that it does not mention."""
+    try:
+        subject = subject_of_cnp(spec.get("endpointSelector"), policy.namespace)
+    except NotUnderstood:
+        subject = Selector()
+    return doubtful(policy, subject, (d for d in Direction if spec.get(d.value) or spec.get(f"{d.value}Deny")), problem)
+
+
+def doubtful(policy: ObjectFacts, subject: Selector, directions: Iterable[Direction], problem: str) -> Rule:
+    """A rule that is not understood."""
+    sections = {direction: Section(entries=()) for direction in directions}
+    return Rule(policy=shown(policy), namespace=policy.namespace, subject=subject, sections=sections, problem=problem)
+
+
+def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: Settings) -> Rule | None:
+    """None for a rule about nodes: pods are no concern of it."""
+    if spec.get("nodeSelector") is not None and not policy.namespace:
+        return None
+    if not isinstance(spec.get("endpointSelector"), Mapping):
+        raise NotUnderstood("there is no endpointSelector")
+    local = local_cluster(cluster, settings.local_by_default)
+    sections = {d: found for d in Direction if (found := _section(policy.namespace, spec, d, cluster, local, settings))}
+    return Rule(
+        policy=shown(policy),
+        namespace=policy.namespace,
+        subject=subject_of_cnp(spec["endpointSelector"], policy.namespace),
+        sections=sections,
+    )
+
+
+def _section(
+    namespace: str, spec: Mapping[str, Any], direction: Direction, cluster: str, local: tuple[Requirement, ...], settings: Settings
+) -> Section | None:
+    """None: the rule says nothing of this direction; empty lists are nothing (rule_validation.go, len() > 0)."""
+    allow, deny = _list(spec.get(direction.value)), _list(spec.get(f"{direction.value}Deny"))
+    if not allow and not deny:
+        return None
+    entries = [
+        entry
+        for rules, denies in ((allow, False), (deny, True))
+        for rule in rules
+        if (entry := _entry(namespace, rule, direction, cluster, local, settings, denies)) is not None
+    ]
+    return Section(
+        entries=tuple(entries),
+        default_deny=_default_deny(spec, direction, settings),
+        requires=_requires(allow, direction, namespace, local, settings),
+        requires_deny=_requires(deny, direction, namespace, local, settings),
+    )
+
+
+def _entry(
+    namespace: str,
+    rule: Mapping[str, Any],
+    direction: Direction,
+    cluster: str,
+    local: tuple[Requirement, ...],
+    settings: Settings,
+    deny: bool,
+) -> Entry | None:
+    """None for a rule that matches nothing: ``{}`` is one, and is only there to isolate."""
+    peers = parse_peers(rule, direction.side, namespace=namespace, cluster=cluster, local=local, version=settings.version)
+    ports = parse_ports(rule, icmp_rules=settings.icmp_rules)
+    if peers is None and ports is None:
+        return None
+    mode = (rule.get("authentication") or {}).get("mode") or "disabled"
+    return Entry(peers=ANYONE if peers is None else peers, ports=ports, deny=deny, authenticated=not deny and mode != "disabled")
+
+
+def _default_deny(spec: Mapping[str, Any], direction: Direction, settings: Settings) -> bool:
+    given = (spec.get("enableDefaultDeny") or {}).get(direction.value)
+    return True if given is None or not settings.non_default_deny else bool(given)
+
+
+def _requires(
+    rules: Iterable[Mapping[str, Any]], direction: Direction, namespace: str, local: tuple[Requirement, ...], settings: Settings
+) -> tuple[Selector, ...]:
+    """Taken out in 1.19 (layer3.rst, "Additional Label Requirements")."""
+    values = [value for rule in rules for value in _list(rule.get(f"{direction.side}Requires"))]
+    if values and (settings.version is None or settings.version >= _REQUIRES_BEFORE):
+        raise NotUnderstood(f"{direction.side}Requires is no longer read")
+    return tuple(peer_of_cnp(value, namespace, local, requires=True) for value in values)
+
+
+def _list(values: Any) -> list[Mapping[str, Any]]:
+    if values is None:
+        return []
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, Mapping) for value in values):
+        raise NotUnderstood("a list of rules has the wrong form")
+    return list(values)

@@ -1,0 +1,97 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What cilium-config and the version say about how policies are carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...versions import CiliumVersion, Minor, holds
+from .label_filters import LabelFilters, label_filters
+from .ternary import Ternary
+
+KNOWN: Final = (Minor(1, 16), Minor(1, 20))
+"""The minors whose sources the evaluator was written from, both included."""
+
+KINDS: Final[Mapping[str, str]] = {
+    "NetworkPolicy": "enable-k8s-networkpolicy",
+    "CiliumNetworkPolicy": "enable-cilium-network-policy",
+    "CiliumClusterwideNetworkPolicy": "enable-cilium-clusterwide-network-policy",
+}
+"""Kind of policy -> the key that turns it off (pkg/option/config.go). Agents that do not know the key go on reading the kind."""
+
+_TRUE: Final = frozenset({"1", "t", "true"})
+_FALSE: Final = frozenset({"0", "f", "false"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Of the agents of one cluster."""
+
+    version: Minor | None  # None: cannot be told
+    mode: str = "default"  # enable-policy: default, always, never
+    audit: bool = False  # policy-audit-mode: what is denied is written down and let through
+    non_default_deny: bool = True  # False: enableDefaultDeny of a policy is not heeded
+    local_by_default: Ternary = False  # a selector that names no cluster means the own one
+    own_node_allowed: bool = True  # allow-localhost: the node of a pod always reaches it
+    ignored: frozenset[str] = frozenset()  # kinds of policies that are not carried out
+    icmp_rules: bool = True
+    host_firewall: bool = False
+    cidr_means_nodes: bool = False  # policy-cidr-match-mode
+    filters: LabelFilters
+    doubts: tuple[str, ...] = ()  # why nothing can be told of this cluster
+
+    @property
+    def enforced(self) -> bool:
+        """Does any policy stop anything there?"""
+        return self.mode != "never" and not self.audit
+
+
+def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> Settings:
+    """From the agents' version and the data of ConfigMap cilium-config."""
+    minor = version.release if version else None
+    reads_flag = holds("non_default_deny", version)
+    return Settings(
+        version=minor,
+        mode=config.get("enable-policy", "default").lower() or "default",
+        audit=_flag(config, "policy-audit-mode", False),
+        non_default_deny=_flag(config, "enable-non-default-deny-policies", True) if reads_flag else True,
+        local_by_default=_local_by_default(version, config),
+        own_node_allowed=config.get("allow-localhost", "auto").lower() != "policy",
+        ignored=frozenset(kind for kind, key in KINDS.items() if not _flag(config, key, True)),
+        icmp_rules=_flag(config, "enable-icmp-rules", True),
+        host_firewall=_flag(config, "enable-host-firewall", False),
+        cidr_means_nodes="nodes" in config.get("policy-cidr-match-mode", ""),
+        filters=label_filters(minor, config),
+        doubts=tuple(_doubts(minor, config)),
+    )
+
+
+def _local_by_default(version: CiliumVersion | None, config: Mapping[str, str]) -> Ternary:
+    """False before the key exists; then what it says, else the default of the version (pkg/clustermesh/types/option.go)."""
+    given = config.get("policy-default-local-cluster", "").lower()
+    if version is None:
+        return given in _TRUE if given in _TRUE | _FALSE else None
+    default = holds("policy_local_by_default", version)
+    return _flag(config, "policy-default-local-cluster", default) if holds("policy_local_key", version) else False
+
+
+def _doubts(minor: Minor | None, config: Mapping[str, str]) -> list[str]:
+    found = []
+    if minor is None:
+        found.append("the version of Cilium cannot be told")
+    elif not KNOWN[0] <= minor <= KNOWN[1]:
+        found.append(f"Cilium {minor} is none of the versions {KNOWN[0]} to {KNOWN[1]}")
+    if config.get("static-cnp-path"):
+        found.append("agents read policies from a directory (static-cnp-path)")
+    if _flag(config, "enable-k8s-cluster-network-policy", False):
+        found.append("ClusterNetworkPolicy is on (enable-k8s-cluster-network-policy), and its policies are not read")
+    return found
+
+
+def _flag(config: Mapping[str, str], key: str, default: bool) -> bool:
+    """As strconv.ParseBool reads it; what it cannot read would keep the agent from starting, so it is the default here."""
+    text = config.get(key, "").lower()
+    return True if text in _TRUE else False if text in _FALSE else default

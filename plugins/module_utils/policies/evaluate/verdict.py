@@ -1,0 +1,212 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict on a flow: the policies of the source's cluster for its egress, those of the destination's for its ingress.
+
+A pod that a rule of a direction selects is isolated in that direction, unless all such rules say otherwise (``enableDefaultDeny``).
+Isolated, it speaks only to whom some rule allows. What any rule denies is denied. Source: computePolicyEnforcementAndRules in
+pkg/policy/repository.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from .endpoints import ICMP, TRANSPORT, Endpoint, Flow, Kind, Party
+from .rules import Direction, Entry, Rule
+from .selectors import Selector
+from .ternary import Ternary, all_of, any_of
+from .world import ClusterView, World
+
+
+class Outcome(StrEnum):
+    """What happens to the flow."""
+
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Of one direction. ``policies``: the objects that decide, as "KIND NAMESPACE/NAME"; () where none does."""
+
+    outcome: Outcome
+    reason: str
+    policies: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        return f"{self.reason}{': ' + ', '.join(self.policies) if self.policies else ''}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Both directions; denied in one is denied."""
+
+    egress: Decision  # of the source
+    ingress: Decision  # of the destination
+
+    @property
+    def outcome(self) -> Outcome:
+        both = (self.egress.outcome, self.ingress.outcome)
+        return next((outcome for outcome in (Outcome.DENIED, Outcome.UNKNOWN) if outcome in both), Outcome.ALLOWED)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return f"egress: {self.egress.shown}", f"ingress: {self.ingress.shown}"
+
+
+@dataclass(frozen=True)
+class _Hit:
+    """An entry, of a rule that selects the subject, that covers the flow. ``sure`` None: perhaps."""
+
+    rule: Rule
+    entry: Entry
+    sure: Ternary
+    plain: bool  # nothing but addresses and ports is looked at
+
+
+def verdict(world: World, flow: Flow) -> Verdict:
+    """Whether ``flow`` gets through. A pod always reaches itself; such a flow is not one of these.
+
+    :raises ValueError: the protocol is not one that a flow can have.
+    """
+    protocol = flow.protocol.upper()
+    if protocol not in (*TRANSPORT, *ICMP):
+        raise ValueError(f"a flow has no protocol {flow.protocol!r}")
+    return Verdict(
+        egress=_one_side(world, Direction.EGRESS, flow.source, flow.destination, protocol, flow.port),
+        ingress=_one_side(world, Direction.INGRESS, flow.destination, flow.source, protocol, flow.port),
+    )
+
+
+def _one_side(world: World, direction: Direction, subject: Endpoint, peer: Endpoint, protocol: str, port: int) -> Decision:
+    if subject.kind is Kind.WORLD:
+        return Decision(Outcome.ALLOWED, "Cilium does not rule addresses outside of the clusters")
+    view, subject_party, peer_party = world.clusters.get(subject.cluster), world.party(subject), world.party(peer)
+    if view is None or subject_party is None:
+        return Decision(Outcome.UNKNOWN, f"the policies of {subject.cluster or 'its cluster'} are not known")
+    if peer_party is None:
+        return Decision(Outcome.UNKNOWN, f"the cluster name of {peer.cluster} is not known")
+    return decide(view, direction, subject_party, peer_party, protocol, port)
+
+
+def decide(
+    view: ClusterView,
+    direction: Direction,
+    subject: Party,
+    peer: Party,
+    protocol: str,
+    port: int,
+    rules: Sequence[tuple[Rule, Ternary]] | None = None,
+) -> Decision:
+    """One direction of ``subject``, which is in the cluster of ``view``. ``protocol`` in capitals.
+
+    :param rules: those that select the subject, where they are known or are to be others than those of ``view``.
+    """
+    settings = view.settings
+    if settings.mode == "never":
+        return Decision(Outcome.ALLOWED, "no policy is enforced there (enable-policy: never)")
+    if settings.audit:
+        return Decision(Outcome.ALLOWED, "policies only write down what they would deny there (policy-audit-mode)")
+    if subject.endpoint.kind is not Kind.POD:
+        outcome = Outcome.UNKNOWN if settings.host_firewall else Outcome.ALLOWED
+        return Decision(outcome, "the host firewall is not looked into" if settings.host_firewall else "the host firewall is off there")
+    if settings.doubts:
+        return Decision(Outcome.UNKNOWN, settings.doubts[0])
+    selecting = [(rule, sure) for rule, sure in (view.selecting(subject) if rules is None else rules) if direction in rule.sections]
+    return _by_rules(view, direction, selecting, _hits(view, direction, selecting, subject, peer, protocol, port), peer)
+
+
+def isolating(selecting: Iterable[tuple[Rule, Ternary]], direction: Direction) -> tuple[tuple[Rule, Ternary], ...]:
+    """Of rules that select a pod, those that isolate it, or perhaps do."""
+    found = []
+    for rule, sure in selecting:
+        section = rule.sections.get(direction)
+        if section is not None and section.default_deny:
+            found.append((rule, sure))
+    return tuple(found)
+
+
+def _by_rules(view: ClusterView, direction: Direction, selecting: list[tuple[Rule, Ternary]], hits: list[_Hit], peer: Party) -> Decision:
+    denying = [hit for hit in hits if hit.entry.deny]
+    if any(hit.sure for hit in denying):
+        return Decision(Outcome.DENIED, "denied by", _names(hit.rule for hit in denying if hit.sure))
+    if not view.complete:
+        return Decision(Outcome.UNKNOWN, "the NetworkPolicies of the cluster could not be read")
+    if problems := [f"{rule.policy} ({rule.problem})" for rule, _sure in selecting if rule.problem]:
+        return Decision(Outcome.UNKNOWN, "not understood", tuple(dict.fromkeys(problems)))
+    walls = isolating(selecting, direction)
+    isolated = True if view.settings.mode == "always" else any_of(sure for _rule, sure in walls)
+    own_node = direction is Direction.INGRESS and peer.endpoint.kind is Kind.HOST and view.settings.own_node_allowed
+    allowing = [hit for hit in hits if not hit.entry.deny]
+    if isolated and not allowing and not own_node:
+        return Decision(Outcome.DENIED, "isolated, and nothing allows it", _names(rule for rule, _sure in walls))
+    if denying:
+        return Decision(Outcome.UNKNOWN, "perhaps denied by", _names(hit.rule for hit in denying))
+    return _unless_denied(direction, allowing, isolated, walls, own_node=own_node)
+
+
+def _unless_denied(
+    direction: Direction, allowing: list[_Hit], isolated: Ternary, walls: Sequence[tuple[Rule, Ternary]], *, own_node: bool
+) -> Decision:
+    authenticated = any(hit.entry.authenticated for hit in allowing)
+    certain = [hit for hit in allowing if hit.sure and hit.plain]
+    if certain and not authenticated:
+        return Decision(Outcome.ALLOWED, "allowed by", _names(hit.rule for hit in certain))
+    if authenticated or not all(hit.plain for hit in allowing):
+        # Also where nothing isolates: a rule of layer 7 stops what it does not list (Documentation/security/policy/intro.rst).
+        return Decision(Outcome.UNKNOWN, "depends on more than addresses and ports", _names(hit.rule for hit in allowing))
+    if isolated is False:
+        return Decision(Outcome.ALLOWED, f"no policy isolates it ({direction.value})")
+    if own_node:
+        return Decision(Outcome.ALLOWED, "its own node always reaches it (allow-localhost)")
+    return Decision(Outcome.UNKNOWN, "perhaps allowed by", _names([*(hit.rule for hit in allowing), *(rule for rule, _sure in walls)]))
+
+
+def _hits(
+    view: ClusterView,
+    direction: Direction,
+    selecting: list[tuple[Rule, Ternary]],
+    subject: Party,
+    peer: Party,
+    protocol: str,
+    port: int,
+) -> list[_Hit]:
+    sections = [(rule, sure, rule.sections[direction]) for rule, sure in selecting if not rule.problem]
+    requires = _requires((sure, section.requires) for _rule, sure, section in sections)
+    requires_deny = _requires((sure, section.requires_deny) for _rule, sure, section in sections)
+    named = subject.endpoint.named_ports if direction is Direction.INGRESS else None
+    found = []
+    for rule, sure, section in sections:
+        for entry in section.entries:
+            demanded = requires_deny if entry.deny else requires
+            peers = entry.peers.match(peer, demanded, cidr_means_nodes=view.settings.cidr_means_nodes)
+            if peers is False:
+                continue
+            if entry.ports is None:
+                found.append(_Hit(rule, entry, all_of((sure, peers)), True))
+                continue
+            for match in entry.ports:
+                covered = match.covers(protocol, port, named)
+                if covered is not False:
+                    found.append(_Hit(rule, entry, all_of((sure, peers, covered)), match.plain))
+    return found
+
+
+def _requires(sections: Iterable[tuple[Ternary, tuple[Selector, ...]]]) -> tuple[Selector, ...]:
+    """Of every rule that selects the subject. Of one that perhaps does it is perhaps required."""
+    found: list[Selector] = []
+    for sure, selectors in sections:
+        found += selectors if sure else [_unsure(selector) for selector in selectors]
+    return tuple(found)
+
+
+def _unsure(selector: Selector) -> Selector:
+    return Selector(tuple(replace(entry, sure=False) for entry in selector.requirements))
+
+
+def _names(rules: Iterable[Rule]) -> tuple[str, ...]:
+    return tuple(sorted({rule.policy for rule in rules}))

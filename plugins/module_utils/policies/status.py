@@ -1,0 +1,100 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a ConnectivityIntent: in which clusters its policy stands, as the API servers show it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..checks.wording import listed
+from ..items.conditions import condition
+from ..items.desired import Item
+from ..items.facts import ObjectFacts
+from ..items.models import ConnectivityIntent
+from ..items.owned import Wanted, item_of, says
+from ..items.planned import ItemPlan
+from ..items.scene import Scene
+from .compile import destinations
+from .plan import IntentDetail, refused_by_cilium
+
+_WORST_FIRST: Final = ("ApplyFailed", "PolicyInvalid", "ClusterUnreachable", "NamespaceMissing", "Applying")
+
+
+def intent_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
+    """See ``items.table.KindRow``. Beside the CRD's fields: ``policies``, one row per policy that is in force."""
+    if not isinstance(item, ConnectivityIntent):
+        raise TypeError(f"{plan.ref} is not a ConnectivityIntent")
+    detail = plan.detail if isinstance(plan.detail, IntentDetail) else IntentDetail()
+    wanted = {entry.cluster: entry for entry in detail.wanted}
+    troubles: dict[str, tuple[str, str]] = {}
+    applied: list[Wanted] = []
+    for host in destinations(item, scene.mesh.clusters):
+        trouble = _trouble(host, wanted.get(host), plan, scene, failed, detail)
+        if trouble is None:
+            applied.append(wanted[host])
+        else:
+            troubles[host] = trouble
+    return {
+        "phase": _phase(bool(applied), {reason for reason, _message in troubles.values()}),
+        "appliedClusters": [entry.cluster for entry in applied],
+        "policies": [_row(entry) for entry in applied],
+        "conditions": _conditions(plan, [entry.cluster for entry in applied], troubles),
+    }
+
+
+def _trouble(
+    host: str, wanted: Wanted | None, plan: ItemPlan, scene: Scene, failed: Mapping[str, str], detail: IntentDetail
+) -> tuple[str, str] | None:
+    """(reason, message) when the policy is not in force in ``host``."""
+    if host in failed:
+        return "ApplyFailed", failed[host]
+    if host not in scene.hosts:
+        return "ClusterUnreachable", scene.failures[host].message if host in scene.failures else "nothing is known of the cluster"
+    if host in detail.unwritten:
+        return "NamespaceMissing", detail.unwritten[host]
+    there = _found(scene, wanted) if wanted is not None else None
+    if wanted is None or there is None or item_of(scene.binding, there) != plan.ref or not says(there, wanted.body):
+        return "Applying", "the policy is not there yet"
+    refused = refused_by_cilium(there)
+    return ("PolicyInvalid", f"Cilium refuses the policy: {refused}") if refused is not None else None
+
+
+def _found(scene: Scene, wanted: Wanted) -> ObjectFacts | None:
+    return scene.traffic[wanted.cluster].by_path.get(wanted.path)
+
+
+def _phase(some: bool, reasons: set[str]) -> str:
+    if not reasons:
+        return "Applied"
+    if reasons == {"Applying"}:
+        return "Applying"
+    if some:
+        return "Degraded"
+    return "Error" if reasons & {"ApplyFailed", "PolicyInvalid"} else "Pending"
+
+
+def _conditions(plan: ItemPlan, applied: list[str], troubles: Mapping[str, tuple[str, str]]) -> list[dict[str, Any]]:
+    accepted = condition("Accepted", True, plan.reason, plan.message)
+    if not troubles:
+        return [
+            accepted,
+            condition("Applied", True, "AllClustersApplied", f"the policy is in force in {listed(applied)}"),
+            condition("Ready", True, "Applied"),
+            condition("Degraded", False, "AllClustersApplied"),
+        ]
+    reasons = {reason for reason, _message in troubles.values()}
+    reason = next(entry for entry in _WORST_FIRST if entry in reasons)
+    message = "; ".join(f"{host}: {text}" for host, (_reason, text) in troubles.items())
+    return [
+        accepted,
+        condition("Applied", False, reason, message),
+        condition("Ready", False, reason, message),
+        condition("Degraded", bool(applied) and reasons != {"Applying"}, "PartiallyApplied" if applied else "NotApplied", message),
+    ]
+
+
+def _row(entry: Wanted) -> dict[str, str]:
+    metadata = entry.body["metadata"]
+    where = {"namespace": metadata["namespace"]} if "namespace" in metadata else {}
+    return {"clusterName": entry.cluster, "kind": str(entry.body["kind"]), **where, "name": str(metadata["name"])}

@@ -1,0 +1,258 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Connectivity intents as their users meet them: API servers take what is written, with Cilium's CRDs of every minor; a second run changes
+nothing; what leaves the file is taken away; what is somebody else's stays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import Wanted, owned_object, says
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import object_facts
+from tests.lab.api import ApiError, LabApi, Object
+from tests.lab.tools import cilium_crds
+from tests.testing.namespaced import install_clusters, install_definitions, inventory_of, mesh_variable
+from tests.testing.one_server import OneServer
+from tests.testing.playbooks import PlaybookRun, run_playbook
+from tests.testing.policy_goldens import BINDING, MEMBERS, Golden, goldens
+
+OWNER: Final = Binding(name=BINDING, cluster_refs=MEMBERS)
+RELEASES: Final = {"1.15": "1.15.19", "1.16": "1.16.19", "1.18": "1.18.11", "1.19": "1.19.5", "1.20": "1.20.2"}
+"""A release of each minor whose CRDs can be had as a Go module."""
+
+RESOURCES: Final = {
+    "CiliumNetworkPolicy": "ciliumnetworkpolicies",
+    "CiliumClusterwideNetworkPolicy": "ciliumclusterwidenetworkpolicies",
+}
+GROUP: Final = "/apis/cilium.io/v2"
+
+
+@pytest.fixture(scope="module")
+def server(servers: None) -> Iterator[OneServer]:
+    with OneServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def cluster(server: OneServer) -> Iterator[Cluster]:
+    """The engine's own client of that server."""
+    for namespace in sorted({body["metadata"].get("namespace", "default") for golden in goldens() for body in golden.policies("1.20")}):
+        if server.api.get(f"/api/v1/namespaces/{namespace}") is None:
+            server.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    with open_cluster(ClusterAccess(host="one", kubeconfig=str(server.kubeconfig), context=None)) as client:
+        yield client
+
+
+def use_crds(api: LabApi, cluster: Cluster, release: str) -> None:
+    """Cilium's two CRDs of policies, as of ``release``, in force: a field ``labRelease`` beside spec tells when the server took them up."""
+    for crd in (crd for crd in cilium_crds(release) if crd["spec"]["names"]["plural"] in RESOURCES.values()):
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"]["labRelease"] = {"type": "string", "enum": [release]}
+        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd['metadata']['name']}"
+        if api.get(path) is None:
+            api.create(crd)
+        else:
+            api.patch(path, {"spec": crd["spec"]})
+    for kind, resource in RESOURCES.items():
+        where = f"{GROUP}/namespaces/default/{resource}" if kind == "CiliumNetworkPolicy" else f"{GROUP}/{resource}"
+        spec: dict[str, Any] = {"endpointSelector": {}, "ingress": [{}]}
+        probe = {"apiVersion": "cilium.io/v2", "kind": kind, "metadata": {"name": "probe"}, "spec": spec, "labRelease": release}
+        deadline = time.monotonic() + 30
+        while (error := refusal(cluster, f"{where}/probe", probe, dry_run=True)) is not None:
+            assert time.monotonic() < deadline, error
+            time.sleep(0.2)
+
+
+def refusal(cluster: Cluster, path: str, body: Mapping[str, Any], *, dry_run: bool = False) -> str | None:
+    try:
+        cluster.apply(path, body, manager=OWNER.manager, dry_run=dry_run)
+    except ClusterError as error:
+        return error.message
+    return None
+
+
+def wanted_of(golden: Golden, minor: str) -> list[Wanted]:
+    """One server plays every cluster, so one policy of each namespace and name is enough."""
+    ref = ItemRef(ItemKind.INTENT, str(golden.intent["name"]))
+    found = {}
+    for body in golden.policies(minor):
+        namespace, resource = body["metadata"].get("namespace", ""), RESOURCES[body["kind"]]
+        collection = f"{GROUP}/namespaces/{namespace}/{resource}" if namespace else f"{GROUP}/{resource}"
+        entry = owned_object(OWNER, ref, "one", collection, body, why="")
+        found[entry.path] = entry
+    return list(found.values())
+
+
+@pytest.mark.parametrize("minor", RELEASES)
+def test_cilium_s_crds_take_every_policy_as_it_is(server: OneServer, cluster: Cluster, minor: str) -> None:
+    use_crds(server.api, cluster, RELEASES[minor])
+    tried = 0
+    for golden in goldens():
+        for entry in wanted_of(golden, minor):
+            first = cluster.apply(entry.path, entry.body, manager=OWNER.manager)
+            resource = RESOURCES[entry.body["kind"]]
+            there = object_facts(entry.body["kind"], resource, f"{GROUP}/{resource}", cluster.get(entry.path))
+            assert there.path == entry.path and says(there, entry.body), f"{golden.name}: what stands there is not what was written"
+            assert there.spec == entry.body["spec"], f"{golden.name}: the server adds to it, or takes from it"
+            second = cluster.apply(entry.path, entry.body, manager=OWNER.manager)
+            assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+            cluster.delete(entry.path)
+            tried += 1
+    assert tried == sum(bool(golden.policies(minor)) for golden in goldens())
+
+
+def test_what_1_15_cannot_say_is_refused_there_and_not_dropped_in_silence(server: OneServer, cluster: Cluster) -> None:
+    """The planner refuses it before. Should the CRDs be older than the agents say, the API server refuses it too, and writes nothing."""
+    use_crds(server.api, cluster, RELEASES["1.15"])
+    later = [golden for golden in goldens() if not golden.policies("1.15")]
+    assert len(later) >= 4
+    for golden in later:
+        for entry in wanted_of(golden, "1.20"):
+            message = refusal(cluster, entry.path, entry.body)
+            assert message is not None and ("field .spec.enableDefaultDeny" in message or "].endPort;" in message), (
+                f"{golden.name}: {message}"
+            )
+            assert cluster.get(entry.path) is None
+
+
+# A user's runs: playbook policies over two clusters
+
+POLICIES: Final = f"{GROUP}/namespaces/production/ciliumnetworkpolicies"
+SHOP: Final = f"{GROUP}/namespaces/shop/ciliumnetworkpolicies"
+FOREIGN: Final = {
+    "apiVersion": "cilium.io/v2",
+    "kind": "CiliumNetworkPolicy",
+    "metadata": {"name": "of-the-team", "namespace": "production"},
+    "spec": {"endpointSelector": {"matchLabels": {"app": "backend"}}, "egress": [{}]},
+}
+
+
+def intent(name: str, **fields: Any) -> dict[str, Any]:
+    source = {"namespace": "production", "name": "frontend", "clusters": ["c1"]}
+    destination = {"namespace": "production", "name": "backend"}
+    ports = [{"protocol": "TCP", "port": 8080}]
+    return {"name": name, "action": "Allow", "source": source, "destination": destination, "ports": ports, **fields}
+
+
+def serves(api: LabApi, resource: str) -> bool:
+    try:
+        return api.get(f"{GROUP}/{resource}") is not None
+    except ApiError as error:
+        assert error.status == 429, error  # "storage is (re)initializing", for a moment
+        return False
+
+
+class TwoClusters:
+    """Two API servers, each with all the objects of a cluster that runs Cilium. Nothing runs there: policies are about objects alone."""
+
+    names = ("c1", "c2")
+
+    def __init__(self, *servers: OneServer) -> None:
+        self._servers = dict(zip(self.names, servers, strict=True))
+        for number, (name, server) in enumerate(self._servers.items(), 1):
+            install_definitions(server.api)
+            install_clusters(server, [name], version="1.18", first_id=number)
+        deadline = time.monotonic() + 30
+        while not all(serves(self.api(name), resource) for name in self.names for resource in RESOURCES.values()):
+            assert time.monotonic() < deadline, "the API servers do not serve Cilium's policies"
+            time.sleep(0.2)
+
+    def api(self, name: str) -> LabApi:
+        return self._servers[name].api
+
+    def play(self, *intents: Mapping[str, Any], arguments: tuple[str, ...] = ()) -> PlaybookRun:
+        """Playbook policies. The links do not matter here: test_connect and its neighbours look at them."""
+        hosts = {name: inventory_of(server, [name])["all"] for name, server in self._servers.items()}
+        rows = {name: {**entry["vars"], **entry["hosts"][name]} for name, entry in hosts.items()}
+        return run_playbook(
+            "policies",
+            inventory={"all": {"hosts": rows}},
+            variables={
+                "cilium_mesh": {**mesh_variable(self.names, "edge-mesh-eu"), "connectivityIntents": list(intents)},
+                "network_policy_require_connected": False,
+            },
+            arguments=arguments,
+        )
+
+    def policies(self) -> dict[tuple[str, str], Object]:
+        """(cluster, name without its digest) -> the policy, of every cluster."""
+        return {(name, item["metadata"]["name"].rpartition("-")[0]): item for name in self.names for item in self.api(name).list(POLICIES)}
+
+
+@pytest.fixture
+def clusters(servers: None) -> Iterator[TwoClusters]:
+    with OneServer() as first, OneServer() as second:
+        yield TwoClusters(first, second)
+
+
+def rows(run: PlaybookRun) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in run.result["status"]["connectivityIntents"]}
+
+
+def test_intents_from_first_to_last(clusters: TwoClusters) -> None:
+    for name in clusters.names:
+        clusters.api(name).create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "production"}})
+    clusters.api("c1").create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}})
+    clusters.api("c2").create(FOREIGN)
+
+    allow, deny = (
+        intent("allow"),
+        intent("deny", action="Deny", destination={"namespace": "production", "allPods": True, "clusters": ["c2"]}),
+    )
+    first = clusters.play(allow, deny)
+    assert first.rc == 0 and first.changed == 1, first.output
+    made = clusters.policies()
+    assert set(made) == {("c1", "allow"), ("c2", "allow"), ("c2", "deny"), ("c2", "of-the")}
+    assert made["c2", "allow"]["spec"]["endpointSelector"]["matchLabels"] == {
+        "k8s:app": "backend",
+        "k8s:io.cilium.k8s.policy.cluster": "c2",
+    }
+    assert made["c2", "deny"]["spec"]["enableDefaultDeny"] == {"ingress": False}
+    row = rows(first)["allow"]
+    assert (row["phase"], row["appliedClusters"]) == ("Applied", ["c1", "c2"])
+    assert {entry["type"]: entry["reason"] for entry in row["conditions"] if entry["status"] == "True"} == {
+        "Accepted": "SpecValid",
+        "Applied": "AllClustersApplied",
+        "Ready": "Applied",
+    }
+    assert [entry["clusterName"] for entry in rows(first)["deny"]["policies"]] == ["c2"]
+
+    second = clusters.play(allow, deny)
+    assert (second.rc, second.changed) == (0, 0), second.output
+    assert clusters.policies() == made, "the second run wrote something"
+
+    changed = intent("allow", ports=[{"protocol": "TCP", "port": 9090}, {"protocol": "ICMP", "type": 8}])
+    foretold = clusters.play(changed, arguments=("--check", "--diff"))
+    assert (foretold.rc, foretold.changed) == (0, 1) and "9090" in foretold.output, foretold.output
+    assert clusters.policies() == made, "check mode wrote something"
+
+    wrong = intent("wrong", source={"namespace": "production", "selector": {"reserved:host": ""}})
+    shop = intent("shop", destination={"namespace": "shop", "allPods": True})  # a namespace of c1 alone
+    third = clusters.play(changed, wrong, shop)
+    assert third.rc != 0, third.output
+    assert {name: row["phase"] for name, row in rows(third).items()} == {"allow": "Applied", "wrong": "Error", "shop": "Degraded"}
+    assert rows(third)["shop"]["appliedClusters"] == ["c1"] and "CM-INT-08" in third.finding_codes()
+    assert len(clusters.api("c1").list(SHOP)) == 1
+    now = clusters.policies()
+    assert set(now) == {("c1", "allow"), ("c2", "allow"), ("c2", "of-the")}, "the intent that left the file is still in force"
+    assert [list(rule) for rule in now["c2", "allow"]["spec"]["ingress"]] == [["fromEndpoints", "toPorts"], ["fromEndpoints", "icmps"]]
+
+    name = now["c1", "allow"]["metadata"]["name"]
+    clusters.api("c1").patch(f"{POLICIES}/{name}", {"metadata": {"labels": None, "annotations": None}})  # now it is somebody else's
+    theirs = clusters.policies()["c1", "allow"]
+    fourth = clusters.play(intent("allow", action="Isolate", source=None, ports=None))
+    assert fourth.rc != 0 and "CM-ITEM-02" in fourth.finding_codes(), fourth.output
+    assert clusters.policies() == {**now, ("c1", "allow"): theirs}, "what is refused in one cluster is written in none"
+    assert clusters.api("c1").list(SHOP) == []
+
+    last = clusters.play()
+    assert last.rc == 0 and set(clusters.policies()) == {("c1", "allow"), ("c2", "of-the")}, last.output
+    assert clusters.policies()["c2", "of-the"] == made["c2", "of-the"] and clusters.policies()["c1", "allow"] == theirs

@@ -1,0 +1,76 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Small worlds of policies: what the evaluator looks at, from policies as they stand in the documentation of Cilium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Endpoint, Flow, Kind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, Verdict, verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import World, cluster_view
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import CiliumVersion
+
+ALLOWED, DENIED, UNKNOWN = Outcome.ALLOWED, Outcome.DENIED, Outcome.UNKNOWN
+VERSIONS = ("1.16.19", "1.17.9", "1.18.11", "1.19.5", "1.20.2")
+WORLD = Endpoint(kind=Kind.WORLD, address="192.0.2.10")
+
+
+def policy_facts(body: Mapping[str, Any]) -> ObjectFacts:
+    """A policy as the API server would show it. Without a namespace it is in "default", unless its kind is clusterwide."""
+    kind, metadata = str(body["kind"]), body.get("metadata") or {}
+    namespace = "" if kind == "CiliumClusterwideNetworkPolicy" else str(metadata.get("namespace") or "default")
+    return ObjectFacts(
+        kind=kind,
+        path=f"/{kind}/{namespace}/{metadata.get('name')}",
+        namespace=namespace,
+        name=str(metadata.get("name", "policy")),
+        labels=dict(metadata.get("labels") or {}),
+        annotations=dict(metadata.get("annotations") or {}),
+        spec=body.get("spec") or {},
+        specs=tuple(body.get("specs") or ()),
+    )
+
+
+def documents(text: str) -> list[ObjectFacts]:
+    """Every policy of a YAML text."""
+    return [policy_facts(body) for body in yaml.safe_load_all(text)]
+
+
+def world(
+    policies: Mapping[str, Iterable[ObjectFacts]] | str = "",
+    *,
+    version: str = "1.20.2",
+    config: Mapping[str, str] | None = None,
+    clusters: Iterable[str] | Mapping[str, str] = ("c1", "c2", "c3"),
+    complete: bool = True,
+) -> World:
+    """A text is the policies of c1. ``clusters``: inventory names, which are the cluster names too, or the one to the other."""
+    names = clusters if isinstance(clusters, Mapping) else {host: host for host in clusters}
+    placed = {"c1": documents(policies)} if isinstance(policies, str) else policies
+    views = {
+        host: cluster_view(host, name, CiliumVersion.from_tag(version), config or {}, placed.get(host, ()), complete=complete)
+        for host, name in names.items()
+    }
+    return World(clusters=views)
+
+
+def pod(cluster: str = "c1", namespace: str = "default", **labels: str) -> Endpoint:
+    """Keyword names of labels use "_" for "-" and "__" for "/". Its namespace has no labels but its name; its account is "default"."""
+    texts = {key.replace("__", "/").replace("_", "-"): value for key, value in labels.items()}
+    own = {"kubernetes.io/metadata.name": namespace}
+    return Endpoint(cluster=cluster, namespace=namespace, labels=texts, namespace_labels=own, service_account="default")
+
+
+def judged(there: World, source: Endpoint, destination: Endpoint, what: str = "TCP/80") -> Verdict:
+    """``what``: PROTOCOL/PORT; for ICMP PROTOCOL/TYPE."""
+    protocol, _sep, port = what.partition("/")
+    return verdict(there, Flow(source=source, destination=destination, protocol=protocol, port=int(port)))
+
+
+def outcome(there: World, source: Endpoint, destination: Endpoint, what: str = "TCP/80") -> Outcome:
+    return judged(there, source, destination, what).outcome

@@ -1,0 +1,329 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Whom an intent newly isolates and who loses access, before anything is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts, PodMeta, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection, PortRule
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import marks
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import compile_intent
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.isolation import isolation_findings, planned_intents
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.isolation_codes import (
+    CANNOT_TELL,
+    LOSE_ACCESS,
+    NEWLY_ISOLATED,
+    STILL_DENIED,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import Minor
+from tests.testing.facts_builders import cluster_facts
+from tests.testing.policy_worlds import policy_facts
+from tests.testing.traffic_builders import NAMESPACE, namespace_facts, scene, traffic
+
+Bodies = Mapping[str, Sequence[dict[str, Any]]]
+
+
+def pods(app: str, count: int = 2, namespace: str = NAMESPACE, **labels: str) -> list[PodMeta]:
+    """Pods of a Deployment, as it makes them: with a hash in their labels and in the name of their ReplicaSet."""
+    found = {"app": app, "pod-template-hash": "5d9f", **labels}
+    return [PodMeta(namespace=namespace, name=f"{app}-5d9f-{n}", labels=found, owner=f"ReplicaSet {app}-5d9f") for n in range(count)]
+
+
+def side(app: str, *clusters: str, namespace: str = NAMESPACE) -> PodSelection:
+    return PodSelection(namespace=namespace, labels={"app": app}, clusters=clusters)
+
+
+def intent(action: str = "Allow", **fields: Any) -> ConnectivityIntent:
+    values: dict[str, Any] = {"source": None if action == "Isolate" else side("frontend", "c1"), "destination": side("backend", "c2")}
+    return ConnectivityIntent(name="front-to-back", action=action, **{**values, **fields})
+
+
+def place(*policies: ObjectFacts, in_c1: Sequence[ObjectFacts] = (), unread: Sequence[str] = (), **fields: Any) -> Scene:
+    """c1: frontend (2 pods), cron. c2: backend (3 pods), monitor, and in namespace "other" a pod called app=backend."""
+    namespaces = [namespace_facts(), namespace_facts("other")]
+    return scene(
+        traffic("c1", namespaces=namespaces, pods=(*pods("frontend"), *pods("cron", 1)), policies=tuple(in_c1)),
+        traffic(
+            "c2",
+            namespaces=namespaces,
+            pods=(*pods("backend", 3), *pods("monitor", 1), *pods("backend", 1, "other")),
+            policies=policies,
+            unread=tuple(Unread(what=what, message="forbidden", remedy="grant it") for what in unread),
+        ),
+        **fields,
+    )
+
+
+def compiled(wanted: ConnectivityIntent, where: Scene) -> Bodies:
+    return compile_intent(wanted, names=where.names, members=where.mesh.clusters, version=Minor(1, 18), binding=where.binding)
+
+
+def told(wanted: ConnectivityIntent, where: Scene) -> dict[str, Finding]:
+    """Code -> finding; each at most once per cluster here."""
+    found = isolation_findings(wanted, compiled(wanted, where), where)
+    assert len({f.code for f in found}) == len(found)
+    assert all(f.item == "connectivityIntents/front-to-back" for f in found)
+    return {f.code: f for f in found}
+
+
+def cnp(name: str, app: str = "backend", **spec: Any) -> ObjectFacts:
+    body = {"endpointSelector": {"matchLabels": {"app": app}}, **spec}
+    return policy_facts({"kind": "CiliumNetworkPolicy", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": body})
+
+
+def test_an_allow_isolates_pods_that_nothing_isolated() -> None:
+    found = told(intent(), place())
+
+    assert set(found) == {NEWLY_ISOLATED, LOSE_ACCESS}
+    isolated, lost = found[NEWLY_ISOLATED], found[LOSE_ACCESS]
+    assert isolated.severity is Severity.REMEDIABLE
+    assert isolated.cluster == "c2"
+    assert "3 pods" in isolated.summary
+    assert "production/backend (3 pods: backend-5d9f-0, backend-5d9f-1 and backend-5d9f-2)" in isolated.summary
+    assert "No other policy lets anybody in" in isolated.evidence
+    assert "outside of the clusters will not reach them any more" in isolated.evidence
+    # frontend gets in; cron of c1, and backend itself, monitor and the other namespace of c2 do not
+    assert lost.severity is Severity.REMEDIABLE
+    assert "4 workloads" in lost.summary
+    assert "production/cron in c1" in lost.summary
+    assert "production/backend in c2" in lost.summary
+    assert "frontend" not in lost.summary
+    assert "5 workloads in c1 and c2" in lost.evidence
+
+
+def test_ports_leave_the_source_less_than_it_had() -> None:
+    found = told(intent(ports=(PortRule(protocol="TCP", port=8080),)), place())
+
+    assert "1 workload keep the ports that policies name" in found[LOSE_ACCESS].evidence
+
+
+def test_what_is_isolated_already_is_not_newly_isolated() -> None:
+    by_cnp = cnp("wall", ingress=[{"fromEndpoints": [{}]}])
+    by_np = policy_facts({"kind": "NetworkPolicy", "metadata": {"name": "wall", "namespace": NAMESPACE}, "spec": {"podSelector": {}}})
+    by_ccnp = policy_facts(
+        {"kind": "CiliumClusterwideNetworkPolicy", "metadata": {"name": "wall"}, "spec": {"endpointSelector": {}, "ingressDeny": [{}]}}
+    )
+
+    for wall in (by_cnp, by_np, by_ccnp):
+        assert told(intent(), place(wall)) == {}
+
+
+def test_what_does_not_isolate_does_not_count_as_isolation() -> None:
+    egress = cnp("egress", egress=[{"toEntities": ["all"]}])
+    open_deny = cnp("open", ingressDeny=[{"fromEntities": ["world"]}], enableDefaultDeny={"ingress": False})
+    elsewhere = cnp("elsewhere", app="monitor", ingress=[{}])
+
+    for policy in (egress, open_deny, elsewhere):
+        assert NEWLY_ISOLATED in told(intent(), place(policy))
+
+
+def test_a_cluster_that_always_enforces_isolates_everything_already() -> None:
+    always = cluster_facts("c2", config={"enable-policy": "always"})
+
+    assert told(intent(), place(facts={"c2": always})) == {}
+
+
+@pytest.mark.parametrize("config", [{"enable-policy": "never"}, {"policy-audit-mode": "true"}])
+def test_a_cluster_that_enforces_nothing_takes_nothing_away(config: dict[str, str]) -> None:
+    assert told(intent(), place(facts={"c2": cluster_facts("c2", config=config)})) == {}
+
+
+def test_another_policy_that_goes_on_letting_people_in_is_named() -> None:
+    """Default deny is turned on by the intent; what a policy without default deny allowed becomes what is left."""
+    monitoring = cnp("monitoring", ingress=[{"fromEndpoints": [{"matchLabels": {"app": "monitor"}}]}], enableDefaultDeny={"ingress": False})
+    world = cnp("public", ingress=[{"fromEntities": ["world", "remote-node"]}], enableDefaultDeny={"ingress": False})
+
+    found = told(intent(), place(monitoring, world))
+
+    named = "Besides this intent, CiliumNetworkPolicy production/monitoring and CiliumNetworkPolicy production/public"
+    assert named in found[NEWLY_ISOLATED].evidence
+    assert "outside of the clusters still reach them" in found[NEWLY_ISOLATED].evidence
+    assert "other nodes still reach them" in found[NEWLY_ISOLATED].evidence
+    assert "monitor" not in found[LOSE_ACCESS].summary
+    assert "3 workloads" in found[LOSE_ACCESS].summary
+
+
+def test_addresses_alone_leave_the_world_in_doubt() -> None:
+    block = cnp("office", ingress=[{"fromCIDR": ["192.0.2.0/24"]}], enableDefaultDeny={"ingress": False})
+
+    assert "outside of the clusters reach them perhaps" in told(intent(), place(block))[NEWLY_ISOLATED].evidence
+
+
+def test_who_could_not_reach_before_does_not_lose() -> None:
+    """A deny of all ports, or egress that never let the source out."""
+    denied = cnp("no-cron", ingressDeny=[{"fromEndpoints": [{"matchLabels": {"app": "monitor"}}]}], enableDefaultDeny={"ingress": False})
+    shut_in = cnp("shut-in", app="cron", egress=[{}])
+
+    found = told(intent(), place(denied, in_c1=[shut_in]))
+
+    assert "monitor" not in found[LOSE_ACCESS].summary
+    assert "cron" not in found[LOSE_ACCESS].summary
+    assert "2 workloads" in found[LOSE_ACCESS].summary
+
+
+def test_isolate_is_told_and_is_what_was_asked_for() -> None:
+    found = told(intent("Isolate"), place())
+
+    assert {f.severity for f in found.values()} == {Severity.ADVISORY}
+    assert "5 workloads" in found[LOSE_ACCESS].summary
+
+
+def test_a_deny_isolates_nobody_and_names_who_loses() -> None:
+    found = told(intent("Deny"), place())
+
+    assert set(found) == {LOSE_ACCESS}
+    assert found[LOSE_ACCESS].severity is Severity.ADVISORY
+    assert "production/frontend in c1" in found[LOSE_ACCESS].summary
+    assert "1 workload " in found[LOSE_ACCESS].summary
+
+
+def test_a_deny_takes_nothing_from_who_was_not_let_in() -> None:
+    wall = cnp("wall", ingress=[{"fromEndpoints": [{"matchLabels": {"app": "monitor"}}]}])
+    gate = cnp("gate", ingress=[{"fromEntities": ["all"], "toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}]}]}])
+    on_80 = intent("Deny", ports=(PortRule(protocol="TCP", port=80),))
+    on_90 = intent("Deny", ports=(PortRule(protocol="TCP", port=90),))
+
+    assert told(intent("Deny"), place(wall)) == {}
+    assert LOSE_ACCESS in told(on_80, place(gate))
+    assert told(on_90, place(gate)) == {}
+
+
+def test_a_deny_isolates_where_the_configuration_says_so() -> None:
+    """enable-non-default-deny-policies: "false": Cilium does not heed enableDefaultDeny."""
+    facts = cluster_facts("c2", config={"enable-non-default-deny-policies": "false"})
+
+    assert set(told(intent("Deny"), place(facts={"c2": facts}))) == {NEWLY_ISOLATED, LOSE_ACCESS}
+
+
+def test_once_it_is_written_nothing_is_new() -> None:
+    """What the intent itself made isolates already; changing it is no new isolation either."""
+    where = place()
+    (body,) = compiled(intent(), where)["c2"]
+    own = marks(where.binding, ItemRef(ItemKind.INTENT, "front-to-back"))
+    made = replace(policy_facts(body), labels=own["labels"], annotations=own["annotations"])
+
+    assert told(intent(), place(made)) == {}
+    assert told(intent(source=side("cron", "c1")), place(made)) == {}
+
+
+def test_intents_of_one_run_are_seen_together() -> None:
+    """Who another intent lets in does not lose access."""
+    where = place()
+    first = intent()
+    second = replace(intent(source=side("cron", "c1")), name="cron-to-back")
+    bodies = {wanted.name: compiled(wanted, where) for wanted in (first, second)}
+    together = planned_intents(bodies, where)
+
+    found = {f.code: f for f in isolation_findings(first, bodies[first.name], where, together)}
+
+    assert "cron" not in found[LOSE_ACCESS].summary
+    assert "3 workloads" in found[LOSE_ACCESS].summary
+    assert "Besides this intent, CiliumNetworkPolicy production/cron-to-back-" in found[NEWLY_ISOLATED].evidence
+
+
+def test_what_is_still_kept_out_is_said_with_the_policy() -> None:
+    denied = cnp("freeze", ingressDeny=[{"fromEntities": ["all"]}])
+    shut_in = cnp("shut-in", app="frontend", egress=[{"toEntities": ["world"]}])
+
+    here, there = told(intent(), place(denied)), told(intent(), place(in_c1=[shut_in]))
+
+    assert "ingress in c2: denied by: CiliumNetworkPolicy production/freeze" in here[STILL_DENIED].evidence
+    assert "production/frontend in c1" in here[STILL_DENIED].summary
+    assert "egress in c1: isolated, and nothing allows it: CiliumNetworkPolicy production/shut-in" in there[STILL_DENIED].evidence
+    assert here[STILL_DENIED].severity is Severity.REMEDIABLE
+
+
+@pytest.mark.parametrize("what", ["pods", "networkpolicies"])
+def test_nothing_is_certain_where_lists_could_not_be_read(what: str) -> None:
+    where = place(unread=[what])
+    if what == "pods":
+        where = replace(where, traffic={**where.traffic, "c2": replace(where.traffic["c2"], pods=())})
+
+    found = told(intent(), where)
+
+    assert NEWLY_ISOLATED not in found
+    assert found[CANNOT_TELL].severity is Severity.ADVISORY
+    assert f"{what} could not be read" in found[CANNOT_TELL].evidence
+    if what == "networkpolicies":
+        assert "3 pods may be newly isolated" in found[CANNOT_TELL].evidence
+        assert "perhaps lose that" in found[LOSE_ACCESS].summary
+
+
+def test_a_policy_that_is_not_understood_leaves_it_open() -> None:
+    found = told(intent(), place(cnp("strange", ingress=[{"fromEntities": ["galaxy"]}])))
+
+    assert NEWLY_ISOLATED not in found
+    assert "CiliumNetworkPolicy production/strange cannot be judged" in found[CANNOT_TELL].evidence
+
+
+def test_pods_of_clusters_that_do_not_answer_are_not_counted_as_safe() -> None:
+    found = told(intent(), place(members=["c3"]))
+
+    assert "of c3 none is known" in found[LOSE_ACCESS].evidence
+
+
+def test_clusterwide_intents_reach_every_namespace() -> None:
+    anywhere = PodSelection(labels={"app": "backend"}, all_namespaces=True, clusters=("c2",))
+
+    found = told(intent(mode="Clusterwide", destination=anywhere), place())
+
+    assert "4 pods" in found[NEWLY_ISOLATED].summary
+    assert "other/backend (1 pod: backend-5d9f-0)" in found[NEWLY_ISOLATED].summary
+
+
+def test_long_lists_are_counted() -> None:
+    many = [pod for n in range(40) for pod in pods(f"job-{n}", 1)]
+    where = place()
+    where = replace(where, traffic={**where.traffic, "c1": replace(where.traffic["c1"], pods=tuple(many))})
+
+    summary = told(intent(), where)[LOSE_ACCESS].summary
+
+    assert "43 workloads" in summary
+    assert "and 38 more" in summary
+
+
+def big(host: str, workloads: int, each: int, policies: int) -> TrafficFacts:
+    names = [f"team-{n % 20}" for n in range(workloads)]
+    there = [pod for n, namespace in enumerate(names) for pod in pods(f"app-{n}", each, namespace)]
+    existing = [
+        policy_facts(
+            {
+                "kind": "CiliumNetworkPolicy",
+                "metadata": {"name": f"p-{n}", "namespace": f"team-{n % 20}"},
+                "spec": {"endpointSelector": {"matchLabels": {"app": f"app-{n}"}}, "ingress": [{"fromEndpoints": [{}]}]},
+            }
+        )
+        for n in range(policies)
+    ]
+    return traffic(host, namespaces=[namespace_facts(name) for name in set(names)], pods=tuple(there), policies=tuple(existing))
+
+
+def test_500_intents_over_3_clusters_with_thousands_of_pods() -> None:
+    """Work grows with intents, not with intents times pods."""
+    where = scene(*(big(host, workloads=1000, each=3, policies=200) for host in ("c1", "c2", "c3")))
+    place_of = [(f"app-{n}", f"team-{n % 20}") for n in range(501)]
+    wanted = [
+        replace(intent(source=side(there, namespace=in_there), destination=side(here, namespace=in_here)), name=f"i-{n}")
+        for n, ((here, in_here), (there, in_there)) in enumerate(pairwise(place_of))
+    ]
+    bodies = {item.name: compiled(item, where) for item in wanted}
+
+    began = time.process_time()
+    together = planned_intents(bodies, where)
+    found = [f for item in wanted for f in isolation_findings(item, bodies[item.name], where, together)]
+    spent = time.process_time() - began
+
+    assert sum(f.code == NEWLY_ISOLATED for f in found) == 300 * 3
+    assert spent < 8, spent
