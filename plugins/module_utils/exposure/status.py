@@ -1,0 +1,210 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The status of an ExposedService: where it can be reached, cluster by cluster, and what was not proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..checks.wording import listed
+from ..items.conditions import condition
+from ..items.desired import Item
+from ..items.models import ExposedService
+from ..items.planned import ItemPlan
+from ..items.scene import Scene
+from .doors import Siblings
+from .enforcement import UNCHECKED
+from .look import Look, State
+from .serving import Decision, decide
+
+_MESSAGES: Final = {
+    State.SILENT: "The cluster does not answer; what was written there is as it was.",
+    State.EMPTY: "The Service has no ready endpoints.",
+    State.STARTING: "No address is assigned yet.",
+    State.LATE: "No address is assigned, and none should be expected as it is.",
+    State.WELL: "",
+}
+
+
+def exposure_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
+    """See ``items.table.KindRow``. ``addresses`` has a row for every cluster of the item, in its order."""
+    if not isinstance(item, ExposedService):
+        raise TypeError(f"not an ExposedService: {item.name}")
+    siblings = plan.detail if isinstance(plan.detail, Siblings) else Siblings()
+    decision = decide(item, siblings, scene)
+    view = _View(decision, scene, failed)
+    found: dict[str, Any] = {"phase": view.phase(), "addresses": [view.row(host) for host in decision.order]}
+    hostname = view.hostname()
+    if hostname:
+        found["hostname"] = hostname
+    conditions = [
+        condition("Accepted", True, "SpecValid"),
+        view.programmed(),
+        condition("Reachable", None, "NotProbed", "Nobody connected to the addresses from outside."),
+        view.ready(),
+        view.degraded(),
+    ]
+    return {**found, "conditions": conditions}
+
+
+class _View:
+    """The decision after the writes, with what failed."""
+
+    def __init__(self, decision: Decision, scene: Scene, failed: Mapping[str, str]) -> None:
+        self._decision = decision
+        self._scene = scene
+        self._failed = failed
+        self._looks = decision.looks
+
+    def name(self, host: str) -> str:
+        return self._scene.names.get(host, host)
+
+    def names(self, hosts: list[str]) -> str:
+        return listed(self.name(host) for host in hosts)
+
+    @property
+    def _closed(self) -> bool:
+        return not self._decision.item.source_ranges
+
+    def _serves(self, host: str) -> bool:
+        return host in self._decision.serving and self._looks[host].state is State.WELL and host not in self._failed
+
+    @property
+    def _serving(self) -> list[str]:
+        return [host for host in self._decision.order if self._serves(host)]
+
+    @property
+    def _lacking(self) -> list[str]:
+        """Clusters that should serve and do not. Of a primary and its standbys, one is enough; the primary should."""
+        item = self._decision.item
+        asked = [item.primary] if item.primary else list(self._decision.order)
+        return [host for host in asked if not self._serves(host)] + [h for h in self._failed if h not in asked]
+
+    def _programmed(self, host: str) -> bool:
+        """Has the cluster got the object, and the object an address?"""
+        look = self._looks[host]
+        return look.there is not None and bool(look.standing.addresses) and host not in self._failed
+
+    @property
+    def _awaited(self) -> list[str]:
+        """Clusters of which an address may still be expected."""
+        waits = (State.STARTING,)
+        return [h for h in self._decision.wanted if self._looks[h].state in waits and h not in self._failed]
+
+    @property
+    def _missed(self) -> list[str]:
+        """Those of ``_lacking`` of which nothing is to be expected by waiting."""
+        return [host for host in self._lacking if host not in self._awaited]
+
+    def phase(self) -> str:
+        if self._closed:
+            return "Pending"
+        if self._serving and not self._missed:
+            return "Exposing" if self._lacking else "Exposed"
+        if self._serving:
+            return "Degraded"
+        if self._awaited:
+            return "Exposing"
+        if all(look.state is State.SILENT for look in self._looks.values()):
+            return "Degraded" if not self._failed else "Error"
+        return "Error" if self._failed or not self._decision.wanted else "Degraded"
+
+    def hostname(self) -> str:
+        """The name, once it leads somewhere."""
+        item = self._decision.item
+        led = [host for host in self._decision.serving if self._looks[host].named and host not in self._failed]
+        return item.hostname if item.hostname and led and not self._closed else ""
+
+    def row(self, host: str) -> dict[str, Any]:
+        look = self._looks[host]
+        row: dict[str, Any] = {
+            "clusterName": self.name(host),
+            "role": self._decision.role(host),
+            "serving": self._serves(host),
+            "addresses": list(look.standing.addresses) if look.there is not None else [],
+        }
+        if look.standing.port:
+            row["port"] = look.standing.port
+        if look.target is not None:
+            row["protocol"] = look.target.protocol
+            row["endpoints"] = look.ready
+        if look.remote:
+            row["remoteEndpoints"] = look.remote
+        if look.enforcement is not None and host in self._decision.wanted:
+            row["sourceRangesBy"] = _enforced_by(look)
+        return {**row, "conditions": [self._row_programmed(host), self._row_ready(host)]}
+
+    def _row_programmed(self, host: str) -> dict[str, Any]:
+        look = self._looks[host]
+        if host in self._failed:
+            return condition("Programmed", False, "WriteFailed", self._failed[host])
+        if look.state is State.SILENT:
+            return condition("Programmed", None, State.SILENT.value, _MESSAGES[State.SILENT])
+        if self._closed:
+            return condition("Programmed", False, "NoSourceRanges", "Nobody may come in.")
+        if look.trouble is not None:
+            return condition("Programmed", False, look.trouble.reason, f"{look.trouble.summary}.")
+        if host not in self._decision.wanted:
+            return condition("Programmed", False, "Standby", "It takes over when the clusters before it cannot serve.")
+        if look.standing.rejected:
+            return condition("Programmed", False, look.standing.rejected, look.standing.message)
+        if not self._programmed(host):
+            reason = "AddressPending" if look.there is not None else "NotWritten"
+            state = look.state if look.state in (State.STARTING, State.LATE) else State.STARTING
+            return condition("Programmed", False, reason, _MESSAGES[state])
+        return condition("Programmed", True, "AddressAssigned")
+
+    def _row_ready(self, host: str) -> dict[str, Any]:
+        programmed = self._row_programmed(host)
+        if programmed["status"] != "True":
+            holds = None if programmed["status"] == "Unknown" else False
+            return condition("Ready", holds, programmed["reason"], programmed["message"])
+        state = self._looks[host].state
+        return condition("Ready", state is State.WELL, state.value, _MESSAGES.get(state, ""))
+
+    def programmed(self) -> dict[str, Any]:
+        if self._closed:
+            return condition("Programmed", False, "NoSourceRanges", "No source range is given, so that nobody may come in.")
+        hosts = [host for host in self._decision.order if host in self._decision.wanted or not self._decision.item.primary]
+        missing = [host for host in hosts if not self._programmed(host)]
+        if hosts and not missing:
+            return condition("Programmed", True, "AllClustersProgrammed", f"An address in {self.names(hosts)}.")
+        if not hosts:
+            return condition("Programmed", False, "NotWritten", "No cluster has it.")
+        first = self._row_programmed(missing[0])
+        done = len(hosts) - len(missing)
+        return condition(
+            "Programmed",
+            False,
+            "PartlyProgrammed" if done else first["reason"],
+            f"{done} of {len(hosts)} clusters have an address; {self.name(missing[0])}: {first['reason']}. {first['message']}".strip(),
+        )
+
+    def ready(self) -> dict[str, Any]:
+        if self._serving:
+            return condition("Ready", True, "Exposed", f"{self.names(self._serving)} can answer.")
+        reason = self.programmed()["reason"] if not self._closed else "NoSourceRanges"
+        first = next((self._row_ready(host) for host in self._decision.order if host in self._decision.serving), None)
+        return condition("Ready", False, first["reason"] if first and not self._closed else reason, "No cluster can answer.")
+
+    def degraded(self) -> dict[str, Any]:
+        lacking = [] if self._closed else self._missed
+        if not lacking:
+            return condition("Degraded", False, "AllClustersServe" if not self._closed else "NoSourceRanges")
+        item = self._decision.item
+        on_standby = bool(item.primary) and bool(self._serving)
+        reason = "WriteFailed" if self._failed else "OnStandby" if on_standby else "SomeClustersLack"
+        said = "; ".join(f"{self.name(host)}: {self._row_ready(host)['reason']}" for host in lacking if host in self._looks)
+        return condition("Degraded", True, reason, said)
+
+
+def _enforced_by(look: Look) -> str:
+    """Who holds to the source ranges, as far as it can be told: ``Nobody`` only where everybody may come in."""
+    means = look.enforcement
+    if means is None or means.opens_to_everyone:
+        return "Nobody"
+    if means.by_policy:
+        return "NetworkPolicy"
+    unchecked = any(remark.reason == UNCHECKED for remark in means.remarks)
+    return "LoadBalancer" if unchecked or look.standing.beyond else "Cluster"
