@@ -34,9 +34,12 @@ _CLUSTER_SCOPED = frozenset(
         "ClusterRole",
         "ClusterRoleBinding",
         "CustomResourceDefinition",
+        "GatewayClass",
         "Namespace",
         "Node",
         "PriorityClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
     }
 )
 _PLURALS = {"Endpoints": "endpoints", "GatewayClass": "gatewayclasses"}

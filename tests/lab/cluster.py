@@ -24,6 +24,7 @@ from tests.lab.kubelet import Kubelet, Node, node_objects
 from tests.lab.netns import NetNs
 from tests.lab.options import ClusterOptions
 from tests.lab.podfiles import AGENT, MESH, PodWorld, role_of
+from tests.lab.trials import Trials
 
 _READY_LIMIT = 120.0
 _NODE_PORT = 32379
@@ -151,15 +152,21 @@ class LabCluster:
 
     def _start_kubelet(self, pods: Path, binary_version: str, sync_delay: float) -> None:
         mesh_programs = {f"/usr/bin/{program}": self._tools[program] for program in ("clustermesh-apiserver", "etcd", "etcdctl")}
+        trials = Trials(self.files.folder)
+        trials.prepare()
         world = PodWorld(
             cluster_name=self.options.cilium_name,
             profile=self.options.cilium,
             binary_version=binary_version,
-            programs={MESH: mesh_programs, AGENT: {"/usr/bin/cilium": self._tools["lab-agent"]}},
+            programs={
+                MESH: mesh_programs,
+                AGENT: {"/usr/bin/cilium": self._tools["lab-agent"], "/usr/bin/hubble": self._tools["lab-hubble"]},
+            },
             kubeconfig=self.files.kubeconfig,
             cluster_ip=self.addresses.cluster_ip,
             folder=self.files.folder / "pods",
             pods=pods,
+            trials=trials,
         )
         self.kubelet = Kubelet(self.api, world, self.nodes, self.host, self._executor, sync_delay=sync_delay, on_ready=self._lead)
         self.kubelet.on_new_place = lambda netns: self.hub.add_place(netns, self.options.name)

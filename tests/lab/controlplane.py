@@ -28,6 +28,7 @@ _CONTROLLERS = (
     "statefulset-controller",
     "job-controller",
     "cronjob-controller",
+    "ttl-after-finished-controller",
     "endpointslice-controller",
     "endpoints-controller",
     "namespace-controller",

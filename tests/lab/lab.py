@@ -18,6 +18,7 @@ from tests.lab.api import LabApi
 from tests.lab.options import LabOptions
 from tests.lab.toolbox import resolve
 from tests.lab.tools.progress import console
+from tests.lab.trials import Trials
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,10 @@ class Lab:
             self.folder, "helm-upgrade", {"cluster": cluster, "set": list(assignments), "version": version}
         )
         return answer
+
+    def trials(self, cluster: str) -> Trials:
+        """What probes meet in a cluster: flows for its agents, and what is behind the addresses of pods."""
+        return Trials(self.folder / "clusters" / cluster)
 
     def close(self) -> None:
         """End the lab; nothing is left. Twice is fine."""

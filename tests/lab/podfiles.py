@@ -17,6 +17,7 @@ from tests.lab.netns import NetNs
 from tests.lab.pki import write_private
 from tests.lab.processes import LAUNCHER
 from tests.lab.translate import HOST_ALIASES_SINCE, expand, parse_version
+from tests.lab.trials import FLOWS, Trials
 from tests.lab.volumes import AtomicFolder, FileEntry, Lookup, VolumeNotReadyError, is_projection, references, render
 
 Object = dict[str, Any]
@@ -48,7 +49,7 @@ def role_of(pod: Object) -> str:
 class PodWorld:
     """What all pods of a cluster have in common. ``programs``: per role (value of label k8s-app), path in the pod to file on this machine.
     ``profile`` and ``binary_version`` are Cilium's; ``pods`` is the folder that the lab's kubelet reads, ``folder`` that of the pods' own
-    files."""
+    files; ``trials`` is what probes meet (None: nothing is played for them)."""
 
     cluster_name: str
     profile: str
@@ -58,6 +59,7 @@ class PodWorld:
     cluster_ip: str
     folder: Path
     pods: Path
+    trials: Trials | None = None
 
     @property
     def reads_host_aliases(self) -> bool:
@@ -129,6 +131,8 @@ class PodFiles:
             (str(self.folder / "etcd-config.yaml"), _ETCD_CONFIG, True),
             (str(self.world.kubeconfig), KUBECONFIG, True),
         ]
+        if self.world.trials is not None and role_of(self.pod) == AGENT:
+            binds.append((str(self.world.trials.flows), FLOWS, True))
         content = {
             "netns": netns.path if netns else None,
             "root": str(self.folder / "root"),

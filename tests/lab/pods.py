@@ -17,8 +17,9 @@ from tests.lab.netns import NetNs
 from tests.lab.played import ETCDCTL, etcd_changes
 from tests.lab.podfiles import AGENT, KUBECONFIG, MESH, PodFiles, PodWorld, environment, role_of
 from tests.lab.podstatus import ContainerState, pod_status
-from tests.lab.processes import Process, contained
+from tests.lab.processes import Process, contained, plain
 from tests.lab.translate import Probe, readiness, translate
+from tests.lab.trials import Trials, is_trial
 from tests.lab.volumes import Lookup, VolumeNotReadyError
 
 Object = dict[str, Any]
@@ -104,7 +105,9 @@ class PodRunner:
         await self._prepare()
         if not self.real:
             job = self.around.jobs.get(role_of(self.pod))
-            if job:
+            if self.around.world.trials and is_trial(self.pod):
+                await self._try(self.around.world.trials)
+            elif job:
                 await self._work(job)
             else:
                 self._play()
@@ -157,6 +160,8 @@ class PodRunner:
         base = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": metadata["name"], "HOME": "/"}
         if role_of(self.pod) == AGENT:  # what the agent itself would know
             base |= {"LAB_CLUSTER_NAME": self._cluster_name(), "LAB_HOST_ALIASES": str(around.world.reads_host_aliases).lower()}
+            base |= {"LAB_CILIUM_VERSION": around.world.profile, "LAB_KUBECONFIG": KUBECONFIG}
+            base |= {"LAB_NODE_NAME": around.node}
         containers = [*(spec.get("initContainers") or []), *spec["containers"]]
         return {container["name"]: environment(container, around.lookup, fields, base) for container in containers}
 
@@ -188,6 +193,21 @@ class PodRunner:
             if not why or self.pod["spec"].get("restartPolicy") == "Never":
                 return
             delay = await self._back_off(state, delay)
+
+    async def _try(self, trials: Trials) -> None:
+        """The containers of a probe's Job: their commands run here, and their last words are told as a kubelet does when they fail."""
+        for spec, state in zip(self.pod["spec"]["containers"], self.containers, strict=True):
+            log, variables = self.files.log(spec["name"]), trials.environment(spec)
+            self.processes[spec["name"]] = Process(spec["name"], plain(spec["command"]), log, env=variables)
+            state.started()
+            state.ready = True
+        self._publish()
+        for state in self.containers:
+            process = self.processes[state.name]
+            state.ended_with(await process.wait())
+            if state.ended is not None and state.ended["exitCode"]:
+                state.ended["message"] = process.last_lines()
+            self._publish()
 
     def _start(self, spec: Object) -> tuple[Process, tuple[str, ...]]:
         world = self.around.world

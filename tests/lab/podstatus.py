@@ -79,6 +79,7 @@ def pod_status(
     initialized = all(state.ended is not None and state.ended["exitCode"] == 0 for state in init)
     ready = initialized and all(state.ready for state in containers)
     old = pod.get("status") or {}
+    open_gates = ready and _gates_hold(pod, old)
     return {
         "phase": _phase(pod, containers, was=str(old.get("phase") or "")),
         "hostIP": host_ip,
@@ -89,11 +90,17 @@ def pod_status(
         "qosClass": old.get("qosClass"),
         "conditions": _conditions(
             old.get("conditions") or [],
-            {"PodReadyToStartContainers": network, "Initialized": network and initialized, "ContainersReady": ready, "Ready": ready},
+            {"PodReadyToStartContainers": network, "Initialized": network and initialized, "ContainersReady": ready, "Ready": open_gates},
         ),
         "initContainerStatuses": [state.to_status() for state in init] or None,
         "containerStatuses": [state.to_status() for state in containers],
     }
+
+
+def _gates_hold(pod: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+    """Conditions of others that the pod waits for before it is ready (PodSpec.readinessGates)."""
+    true = {condition["type"] for condition in old.get("conditions") or [] if condition["status"] == "True"}
+    return all(gate["conditionType"] in true for gate in (pod.get("spec") or {}).get("readinessGates") or [])
 
 
 def _phase(pod: Mapping[str, Any], containers: Sequence[ContainerState], *, was: str) -> str:

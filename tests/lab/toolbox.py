@@ -15,7 +15,8 @@ from tests.lab.options import LabOptions
 from tests.lab.translate import version_from_help
 
 MESH = "clustermesh-apiserver"
-PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "etcdctl", MESH, "lab-kubelet", "lab-agent")
+_OWN = ("lab-kubelet", "lab-agent", "lab-hubble")
+PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "etcdctl", MESH, *_OWN)
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ COMMON_CONFIG: Mapping[str, str] = {
     "bpf-lb-external-clusterip": "false",
     "clustermesh-enable-endpoint-sync": "false",
     "clustermesh-enable-mcs-api": "false",
+    "enable-hubble": "true",
     "enable-ipv4": "true",
     "enable-ipv4-big-tcp": "false",
     "enable-ipv4-masquerade": "true",

@@ -23,6 +23,9 @@ FOLDER = "pkg/k8s/apis/cilium.io/client/crds"
 # What `go mod download` must report (the form of go.sum), beside the checksum database that Go asks anyway.
 SUMS = {
     "1.15.19": "h1:paLLN6chvDJiW9FB31c2KHdtFbkFB6QsVxgvLHN9XHs=",
+    "1.16.19": "h1:t8UqCIzIeRuKOEZ9B5kj8usoVtjxMA1Z3dKVUMxozL0=",
+    "1.18.11": "h1:8KV/ntPoZ6nRMW1l+AVbvkbvIHJhv2ZiBFJD5MEEthg=",
+    "1.19.5": "h1:R4tqIO3wwjzr5TnPw5cSbUhdMIjMAoHhtjNvO/hIZ+Q=",
     "1.20.2": "h1:dqiEGIcXc+gqCLYG/l7VCFJ8GHyb4HUrwbZOpkX5dL8=",
 }
 PROFILES = ("1.16", "1.17", "1.18", "1.19", "1.20")

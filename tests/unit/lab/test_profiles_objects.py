@@ -335,7 +335,7 @@ SINCE_119 = f"""{SINCE_118} clustermesh-cache-ttl=0s clustermesh-mcs-api-install
  policy-default-local-cluster=true proxy-cluster-max-connections=1024 proxy-cluster-max-requests=1024"""
 EXPORT = "hubble-export-file-max-backups=5 hubble-export-file-max-size-mb=10 mesh-auth-enabled=true"
 CONFIG = """bpf-lb-external-clusterip=false cluster-id=1 cluster-name=c1 cluster-pool-ipv4-cidr=10.0.0.0/8 cluster-pool-ipv4-mask-size=24
- clustermesh-enable-endpoint-sync=false clustermesh-enable-mcs-api=false enable-ipv4=true enable-ipv4-big-tcp=false
+ clustermesh-enable-endpoint-sync=false clustermesh-enable-mcs-api=false enable-hubble=true enable-ipv4=true enable-ipv4-big-tcp=false
  enable-ipv4-masquerade=true enable-ipv6=false enable-ipv6-big-tcp=false enable-ipv6-masquerade=true hubble-disable-tls=false
  hubble-listen-address=:4244 hubble-socket-path=/var/run/cilium/hubble.sock
  hubble-tls-cert-file=/var/lib/cilium/tls/hubble/server.crt hubble-tls-client-ca-files=/var/lib/cilium/tls/hubble/client-ca.crt

@@ -1,0 +1,139 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Asking agents for the flows that an intent is about.
+
+The command is the ``hubble`` program that every agent image carries (cilium: images/cilium/Dockerfile, also HUBBLE_SERVER there), with
+options that it has in all versions from 1.15 on. It is a list of arguments: what tenants wrote never meets a shell. Agents filter to keep
+the answer short; what counts is decided by ``verdict.concerned``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from ..errors import ClusterError
+from ..facts import ClusterFacts, PodFacts
+from ..items.conditions import timestamp
+from ..items.models import ConnectivityIntent, PodSelection, PortRule
+from ..kube import Cluster
+from ..observe.pods import AGENT, pod_facts
+from ..observe.reads import pods_read
+from .flows import Flow, parse_flows
+from .limits import Limits
+
+SOCKET: Final = "/var/run/cilium/hubble.sock"
+CONTAINER: Final = "cilium-agent"
+_TYPES: Final = ("drop", "policy-verdict", "trace:to-endpoint")
+_PORTS: Final = 30  # more are not asked for one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flows:
+    """What the agents of one cluster said."""
+
+    flows: tuple[Flow, ...] = ()
+    asked: int = 0  # agents that answered
+    notes: tuple[str, ...] = ()  # what could not be asked, or was left out
+
+
+@dataclass
+class Agents:
+    """The agents of one cluster, read once for a run. ``by_node``: node name -> pod name; ``problem`` when they could not be listed."""
+
+    by_node: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+def hubble_on(facts: ClusterFacts) -> bool:
+    """cilium-config says whether agents keep flows."""
+    return (facts.config or {}).get("enable-hubble", "").strip().lower() == "true"
+
+
+def read_agents(cluster: Cluster, facts: ClusterFacts) -> Agents:
+    """Those that run."""
+    try:
+        pods = pod_facts(pods_read(facts.namespace).run(cluster), AGENT)
+    except ClusterError as error:
+        return Agents(problem=error.message)
+    return Agents(by_node={pod.node: pod.name for pod in pods if _usable(pod)})
+
+
+def observe_command(
+    intent: ConnectivityIntent, facts: ClusterFacts, *, sources: Sequence[str], destination: str, since: datetime, last: int
+) -> list[str]:
+    """
+    :param sources: cluster-names; of several label options Hubble takes either (cilium: pkg/hubble/filters/labels.go).
+    :param destination: cluster-name.
+    """
+    socket = (facts.config or {}).get("hubble-socket-path", "") or SOCKET
+    command = ["hubble", "observe", "--server", f"unix://{socket}", "-o", "jsonpb", "--since", timestamp(since), "--last", str(last)]
+    for kind in _TYPES:
+        command += ["--type", kind]
+    if intent.source is not None:
+        for name in sources:
+            command += ["--from-label", _labels(intent.source, name)]
+    command += ["--to-label", _labels(intent.destination, destination)]
+    for port in _exact_ports(intent.ports):
+        command += ["--to-port", str(port)]
+    return command
+
+
+def ask_agents(
+    cluster: Cluster, agents: Agents, nodes: Collection[str] | None, command: Sequence[str], limits: Limits, *, timeout: float
+) -> Flows:
+    """Run the command in the agents of ``nodes`` (None: not known, any), as many as the limits allow. Raises nothing.
+
+    :param timeout: seconds for all of them.
+    """
+    if agents.problem:
+        return Flows(notes=(f"the agents of {cluster.host} could not be listed: {agents.problem}",))
+    there = sorted(agents.by_node if nodes is None else set(nodes) & set(agents.by_node))
+    notes: list[str] = []
+    if not there:
+        return Flows(notes=(f"no agent runs on the nodes in question in {cluster.host}",))
+    if len(there) > limits.agents:
+        notes.append(f"flows were asked of {limits.agents} of {len(there)} nodes in {cluster.host}")
+    flows: list[Flow] = []
+    answered = 0
+    share = timeout / min(len(there), limits.agents)
+    for node in there[: limits.agents]:
+        try:
+            result = cluster.exec(agents.by_node[node], CONTAINER, list(command), timeout=min(limits.exec_seconds, share), partial=True)
+        except ClusterError as error:
+            notes.append(f"the agent on node {node} of {cluster.host} could not be asked: {error.message}")
+            continue
+        if result.exit_code > 0:
+            notes.append(f"hubble observe on node {node} of {cluster.host} ended with exit code {result.exit_code}")
+            continue
+        answer = parse_flows(result.stdout, limit=limits.output)
+        answered += 1
+        flows += answer.flows
+        notes += _imperfect(answer.broken, answer.lost, f"node {node} of {cluster.host}", late=result.exit_code < 0)
+    return Flows(flows=tuple(flows), asked=answered, notes=tuple(notes))
+
+
+def _usable(pod: PodFacts) -> bool:
+    return pod.phase == "Running" and bool(pod.node)
+
+
+def _labels(selection: PodSelection, cluster: str) -> str:
+    """One label option: all of it has to hold. Expressions are left to ``concerned``."""
+    pairs = [f"k8s:{key}={value}" for key, value in sorted(selection.labels.items())]
+    namespace = [] if selection.all_namespaces else [f"k8s:io.kubernetes.pod.namespace={selection.namespace}"]
+    return ",".join([f"k8s:io.cilium.k8s.policy.cluster={cluster}", *namespace, *pairs])
+
+
+def _exact_ports(rules: Iterable[PortRule]) -> tuple[int, ...]:
+    """() when one of the rules is no single port: the servers before 1.20 filter by those alone."""
+    found = tuple(rules)
+    single = all(r.port and r.protocol not in ("ICMP", "ICMPv6") and r.end_port in (0, r.port) for r in found)
+    return tuple(sorted({r.port for r in found})) if single and len(found) <= _PORTS else ()
+
+
+def _imperfect(broken: int, lost: int, where: str, *, late: bool) -> list[str]:
+    notes = [f"{where} had not ended its answer in time"] if late else []
+    notes += [f"{broken} lines from {where} were in no known form"] if broken > late else []
+    return [*notes, *([f"{where} lost {lost} events"] if lost else [])]
