@@ -1,0 +1,74 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The policies at both ends: the source's egress and the target's ingress, by the evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ..items.facts import PodMeta
+from ..policies.evaluate.endpoints import Endpoint, Flow
+from ..policies.evaluate.verdict import Decision, Outcome, verdict
+from ..policies.evaluate.world import World, pod_endpoint
+from .hop import Answer, Hop
+from .seen import Seen
+
+KINDS_OF_PODS: Final = 10  # different sets of labels of each end; a pair of them is one flow
+_ANSWERS: Final = {Outcome.ALLOWED: Answer.OK, Outcome.DENIED: Answer.BROKEN, Outcome.UNKNOWN: Answer.UNKNOWN}
+_WORDS: Final = {Outcome.ALLOWED: "lets it through", Outcome.DENIED: "does not let it through", Outcome.UNKNOWN: "cannot be told"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """Pods of one cluster that are one end of the way. ``port`` is their own; 0 when it cannot be told."""
+
+    cluster: str
+    pods: tuple[PodMeta, ...]
+    port: int = 0
+
+
+def policy_hops(source: End, target: End, protocol: str, world: World, seen: Seen) -> tuple[Hop, Hop]:
+    """Egress of the source, ingress of the target. Where pods of one end differ, the hop is unknown and says who does."""
+    flows = [
+        Flow(source=one, destination=other, protocol=protocol, port=target.port)
+        for one in _kinds(source, seen)
+        for other in _kinds(target, seen)
+    ]
+    if not flows or not target.port:
+        text = "the port of the pods is not known" if flows else "no pods of both ends were seen"
+        egress = Hop(name="egress policy", answer=Answer.UNKNOWN, cluster=source.cluster, summary=text)
+        return egress, Hop(name="ingress policy", answer=Answer.UNKNOWN, cluster=target.cluster, summary=text)
+    verdicts = [verdict(world, flow) for flow in flows]
+    return (
+        _hop("egress policy", source.cluster, [(flow, found.egress) for flow, found in zip(flows, verdicts, strict=True)]),
+        _hop("ingress policy", target.cluster, [(flow, found.ingress) for flow, found in zip(flows, verdicts, strict=True)]),
+    )
+
+
+def _kinds(end: End, seen: Seen) -> list[Endpoint]:
+    """One endpoint for all pods with the same labels."""
+    traffic = seen.scene.traffic[end.cluster]
+    found = {tuple(sorted(pod.labels.items())): pod for pod in end.pods}
+    return [pod_endpoint(traffic, pod) for pod in list(found.values())[:KINDS_OF_PODS]]
+
+
+def _hop(name: str, cluster: str, decisions: Sequence[tuple[Flow, Decision]]) -> Hop:
+    outcomes = {decision.outcome for _flow, decision in decisions}
+    lines = tuple(dict.fromkeys(decision.shown for _flow, decision in decisions))
+    port = f"{decisions[0][0].protocol} {decisions[0][0].port}"
+    if len(outcomes) == 1:
+        outcome = outcomes.pop()
+        fix = (
+            f"Change one of the policies named above, or let a ConnectivityIntent allow it on {port}." if outcome is Outcome.DENIED else ""
+        )
+        return Hop(
+            name=name, answer=_ANSWERS[outcome], cluster=cluster, summary=f"policy {_WORDS[outcome]} ({port})", evidence=lines, fix=fix
+        )
+    lines = tuple(_differing(decisions))
+    return Hop(name=name, answer=Answer.UNKNOWN, cluster=cluster, summary=f"it depends on the pod ({port})", evidence=lines)
+
+
+def _differing(decisions: Iterable[tuple[Flow, Decision]]) -> list[str]:
+    return [f"{flow.source.shown} to {flow.destination.shown}: {decision.outcome.value}, {decision.shown}" for flow, decision in decisions]

@@ -1,0 +1,181 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""From a Service to the backends that Cilium would choose among in the source's cluster, and where those are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..items.facts import Endpoint, Key, ObjectFacts, TrafficFacts
+from ..services.annotations import affinity_of, is_global, is_shared
+from ..services.endpoints import MIRRORED
+from .hop import Answer, Hop
+from .question import Question
+from .seen import Seen
+
+DOCS = "docs/global-services.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backends:
+    """Ready endpoints of one cluster. ``port`` is the pods' port; 0 when it cannot be told."""
+
+    cluster: str
+    port: int
+    ready: tuple[Endpoint, ...]
+
+
+def service_hop(question: Question, seen: Seen) -> tuple[Hop, Mapping[str, Any] | None]:
+    """Is the Service there for the source, with this port? Also its port, for the hops that follow."""
+    cluster, side = question.source.cluster, question.target
+    traffic = seen.traffic(cluster)
+    if traffic is None:
+        text = f"{cluster} does not answer: {seen.why_silent(cluster)}"
+        return Hop(name="service", answer=Answer.UNKNOWN, cluster=cluster, summary=text), None
+    service = traffic.services.get((side.namespace, side.service))
+    if service is None:
+        return _absent(question, seen, traffic), None
+    kind = str(service.spec.get("type") or "ClusterIP")
+    if kind == "ExternalName":
+        text = f"it is an ExternalName, a DNS alias of {service.spec.get('externalName')}: no backends belong to it"
+        return Hop(name="service", answer=Answer.BROKEN, cluster=cluster, summary=text, fix="Ask for the name that it stands for."), None
+    ports = [port for port in service.spec.get("ports") or () if isinstance(port, Mapping)]
+    found = next((port for port in ports if _is_asked(port, question)), None)
+    shown = ", ".join(f"{port.get('name') or '(no name)'} {port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or "none"
+    if found is None:
+        text = f"Service {side.namespace}/{side.service} in {cluster} has no port {question.shown_port}"
+        return Hop(name="service", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=(f"its ports: {shown}",)), None
+    headless = service.spec.get("clusterIP") == "None"
+    note = ", headless: DNS gives the pods themselves" if headless else ""
+    text = f"Service {side.namespace}/{side.service} in {cluster}, type {kind}{note}"
+    return Hop(name="service", answer=Answer.OK, cluster=cluster, summary=text, evidence=(f"its ports: {shown}",)), found
+
+
+def backend_hop(question: Question, port: Mapping[str, Any], seen: Seen) -> tuple[Hop, tuple[Backends, ...]]:
+    """Which clusters' endpoints would answer, by what the Services say of global, shared and affinity (Cilium's documentation, Global
+    Services)."""
+    cluster, key = question.source.cluster, (question.target.namespace, question.target.service)
+    here = seen.scene.traffic[cluster]
+    service = here.services[key]
+    local = _backends(cluster, here, key, port)
+    lines = [f"{cluster}: {len(local.ready)} ready, its own"]
+    remote, unknown = _remote(question, port, seen, lines) if is_global(service.annotations) else ([], [])
+    if not is_global(service.annotations):
+        lines.append(f"{cluster}: the Service is not global here, so no backend of another cluster is used")
+    affinity = affinity_of(service.annotations)
+    chosen = _chosen(local, remote, affinity)
+    lines.append(f"affinity {affinity}")
+    wanted = question.target.cluster
+    if wanted:
+        chosen = [entry for entry in chosen if entry.cluster == wanted]
+    make: Callable[..., Hop] = partial(Hop, name="backend", cluster=cluster, evidence=tuple(lines))
+    if chosen:
+        text = ", ".join(f"{len(entry.ready)} in {entry.cluster}" for entry in chosen)
+        return make(answer=Answer.OK, summary=f"backends that are ready and would be chosen: {text}"), tuple(chosen)
+    if unknown and (not wanted or wanted in unknown):
+        text = f"what {', '.join(unknown)} has is not known, as it does not answer; agents may go on using the backends they knew"
+        return make(answer=Answer.UNKNOWN, summary=text), ()
+    where = f" of {wanted}" if wanted else ""
+    fix = f"Look at the lines above: scale up, or make the Service global and shared where its pods are ({DOCS})."
+    return make(answer=Answer.BROKEN, summary=f"no backend{where} would be chosen", fix=fix), ()
+
+
+def node_port_hop(question: Question, port: Mapping[str, Any], backends: tuple[Backends, ...], seen: Seen) -> Hop:
+    """Clients that come over a node: from outside, and pods on the host's network. Pods go over the ClusterIP."""
+    cluster = question.source.cluster
+    service = seen.scene.traffic[cluster].services[question.target.namespace, question.target.service]
+    number = port.get("nodePort")
+    if not number:
+        return Hop(name="node port", answer=Answer.SKIPPED, cluster=cluster, summary="the Service has none, and pods go over its ClusterIP")
+    lines = [f"node port {number}, externalTrafficPolicy {service.spec.get('externalTrafficPolicy') or 'Cluster'}"]
+    local = any(entry.cluster == cluster for entry in backends)
+    config = seen.scene.facts[cluster].config or {}
+    replaced = config.get("kube-proxy-replacement", "false") in ("true", "strict")
+    lines.append(f"kube-proxy-replacement {config.get('kube-proxy-replacement', 'unset')}")
+    if service.spec.get("externalTrafficPolicy") == "Local" and not local:
+        text = "clients from outside get no answer: externalTrafficPolicy Local, and no backend is in this cluster"
+        return Hop(name="node port", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix="Use Cluster instead.")
+    if not replaced and not local:
+        text = "clients of node ports get no answer: kube-proxy knows the backends of this cluster alone"
+        fix = "Set the Helm value kubeProxyReplacement=true."
+        return Hop(name="node port", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix=fix)
+    text = "node ports lead to the same backends; pods do not use them"
+    return Hop(name="node port", answer=Answer.OK, cluster=cluster, summary=text, evidence=tuple(lines))
+
+
+def _absent(question: Question, seen: Seen, traffic: TrafficFacts) -> Hop:
+    side, cluster = question.target, question.source.cluster
+    key = (side.namespace, side.service)
+    elsewhere = [host for host in seen.scene.hosts if key in seen.scene.traffic[host].services]
+    lines = [f"it is in {', '.join(elsewhere)}" if elsewhere else "no member that answers has it"]
+    if key in traffic.imports:
+        lines.append(f"a ServiceImport is here: {side.service}.{side.namespace}.svc.clusterset.local leads to it")
+    fix = f"A global Service needs one of the same name and namespace where its clients are: createMissingServices does that ({DOCS})."
+    text = f"there is no Service {side.namespace}/{side.service} in {cluster}"
+    return Hop(name="service", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix=fix if elsewhere else "")
+
+
+def _is_asked(port: Mapping[str, Any], question: Question) -> bool:
+    if str(port.get("protocol") or "TCP") != question.protocol:
+        return False
+    return port.get("port") == question.port if question.port else port.get("name") == question.port_name
+
+
+def _remote(question: Question, port: Mapping[str, Any], seen: Seen, lines: list[str]) -> tuple[list[Backends], list[str]]:
+    """Backends of other clusters that are exported, and members of which nothing is known. A line for each."""
+    key = (question.target.namespace, question.target.service)
+    found, unknown = [], []
+    for host in seen.scene.mesh.peers(question.source.cluster):
+        traffic = seen.traffic(host)
+        if traffic is None:
+            unknown.append(host)
+            lines.append(f"{host}: does not answer ({seen.why_silent(host)})")
+            continue
+        service = traffic.services.get(key)
+        why = _not_exported(service, port)
+        backends = _backends(host, traffic, key, port)
+        lines.append(f"{host}: {why or f'{len(backends.ready)} ready, exported'}")
+        if not why and backends.ready:
+            found.append(backends)
+    return found, unknown
+
+
+def _not_exported(service: ObjectFacts | None, port: Mapping[str, Any]) -> str:
+    """Why the backends of a peer's Service are not used; "" when they are. Ports are told apart by their names (pkg/service/store)."""
+    if service is None:
+        return "has no such Service"
+    if not is_global(service.annotations):
+        return "the Service is not global there"
+    if not is_shared(service.annotations):
+        return "the Service is not shared there"
+    names = [entry.get("name") or "" for entry in service.spec.get("ports") or () if isinstance(entry, Mapping)]
+    name = port.get("name") or ""
+    return "" if name in names else f"the Service has no port named {name or '(no name)'} there"
+
+
+def _backends(cluster: str, traffic: TrafficFacts, key: Key, port: Mapping[str, Any]) -> Backends:
+    number, ready = 0, []
+    for entry in traffic.slices_by_service.get(key, ()):
+        if entry.managed_by == MIRRORED or entry.source_cluster:
+            continue
+        matching = [
+            there
+            for name, protocol, there in entry.ports
+            if name == (port.get("name") or "") and protocol == (port.get("protocol") or "TCP")
+        ]
+        if matching:
+            number = number or matching[0]
+            ready += [endpoint for endpoint in entry.endpoints if endpoint.ready]
+    return Backends(cluster=cluster, port=number, ready=tuple(ready))
+
+
+def _chosen(local: Backends, remote: list[Backends], affinity: str) -> list[Backends]:
+    own = [local] if local.ready else []
+    if affinity == "Local":
+        return own or remote
+    if affinity == "Remote":
+        return remote or own
+    return [*own, *remote]

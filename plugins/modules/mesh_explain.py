@@ -1,0 +1,187 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mesh_explain
+version_added: 0.1.0
+short_description: Explain why pods of one cluster cannot reach a Service or pods of another
+description:
+  - Walks the way from one end to the other, hop by hop, and says of each what is known, with what was read.
+  - The hops are source, identity, service, backend, namespace, link, egress policy, ingress policy, node port and network.
+  - What the API servers do not know is V(unknown), and never guessed. Whether packets pass between nodes is such a thing.
+  - Reads, and writes nothing.
+requirements:
+  - grpcio and protobuf >= 4.22 on the controller, for the age of the peers' heartbeats; without them it stays unknown
+author:
+  - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+extends_documentation_fragment:
+  - edge_portal.cilium_mesh._attributes
+  - edge_portal.cilium_mesh._attributes.action_group
+  - edge_portal.cilium_mesh._mesh
+  - edge_portal.cilium_mesh._mesh.report
+options:
+  source:
+    description:
+      - Who wants to connect.
+    type: dict
+    required: true
+    suboptions:
+      cluster:
+        description: Inventory name of the cluster.
+        type: str
+        required: true
+      namespace:
+        description: Namespace of the pods.
+        type: str
+        required: true
+      pod:
+        description: Name of a pod. Give this, O(source.name) or O(source.labels).
+        type: str
+      name:
+        description: Value of the label C(app) of the pods, as in a ConnectivityIntent.
+        type: str
+      labels:
+        description: Labels of the pods.
+        type: dict
+  target:
+    description:
+      - Whom it wants to reach.
+    type: dict
+    required: true
+    suboptions:
+      cluster:
+        description:
+          - Inventory name of the cluster. It may be left out for a Service, which is then looked at as O(source.cluster) resolves it.
+          - With a Service it means that its backends in this cluster are to be reached.
+        type: str
+      namespace:
+        description: Namespace of the Service or of the pods.
+        type: str
+        required: true
+      service:
+        description: Name of a Service. Give this, O(target.pod), O(target.name) or O(target.labels).
+        type: str
+      pod:
+        description: Name of a pod.
+        type: str
+      name:
+        description: Value of the label C(app) of the pods.
+        type: str
+      labels:
+        description: Labels of the pods.
+        type: dict
+  port:
+    description: Port of the Service, by number or name; for pods their own port by number.
+    type: str
+    required: true
+  protocol:
+    description: Protocol of the port.
+    type: str
+    choices: [TCP, UDP, SCTP]
+    default: TCP
+  expected:
+    description:
+      - With V(not_broken) the task fails when a hop is broken; V(any) never fails on a verdict.
+    type: str
+    choices: [not_broken, any]
+    default: any
+  proof:
+    description:
+      - Who proves the links by new connections, see M(edge_portal.cilium_mesh.mesh_status).
+    type: str
+    choices: [auto, readers, none]
+    default: auto
+"""
+
+EXAMPLES = r"""
+- name: Why does the frontend in Frankfurt not reach the backend?
+  edge_portal.cilium_mesh.mesh_explain:
+    mesh: "{{ cilium_mesh }}"
+    source: {cluster: cluster-ffm-1, namespace: production, name: frontend}
+    target: {namespace: production, service: backend}
+    port: 8080
+  run_once: true
+"""
+
+RETURN = r"""
+explanation:
+  description: The answer, and the hops in the order of the way.
+  returned: success
+  type: dict
+  contains:
+    verdict:
+      description: V(broken) when a hop is; else V(unknown) when one is; else V(ok).
+      type: str
+    summary:
+      description: The answer in one sentence.
+      type: str
+    hops:
+      description: A row per hop.
+      type: list
+      elements: dict
+      contains:
+        hop:
+          description: Name of the hop.
+          type: str
+        verdict:
+          description: One of V(ok), V(broken), V(unknown) and V(skipped).
+          type: str
+        cluster:
+          description: Inventory name of the cluster in which it was looked at.
+          type: str
+        summary:
+          description: What is known, in one sentence.
+          type: str
+        evidence:
+          description: What was read.
+          type: list
+          elements: str
+        fix:
+          description: What to do about a broken one.
+          type: str
+findings:
+  description: Clusters that did not answer.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    code:
+      description: Stable code of the finding, and the name of its page in docs/runbooks.
+      type: str
+    severity:
+      description: Always V(advisory) here.
+      type: str
+    accepted:
+      description: Always false here.
+      type: bool
+    cluster:
+      description: Inventory name of the cluster.
+      type: str
+    peer:
+      description: Always empty here.
+      type: str
+    summary:
+      description: The finding in one sentence.
+      type: str
+    evidence:
+      description: What was read, and where.
+      type: str
+    fix:
+      description: What to do.
+      type: str
+    anchor:
+      description: The runbook page.
+      type: str
+mesh:
+  description: Inventory names of the clusters that were looked at.
+  returned: always
+  type: list
+  elements: str
+requests:
+  description: Number of API requests made to each cluster, by inventory name.
+  returned: always
+  type: dict
+"""

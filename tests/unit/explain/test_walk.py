@@ -1,0 +1,255 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Why can A not reach B: one thing is wrong at a time, and the hop that it is at says so; nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Answer, Explanation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.question import Question, question_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.seen import EndpointIdentity, Seen
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.walk import walk
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ObserveFailure, Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts, TrafficFacts
+from tests.testing.facts_builders import cluster_facts
+from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, service, slice_facts, traffic
+
+GLOBAL = {"service.cilium.io/global": "true"}
+READY = {"ready": True, "stage": "ready", "nodesReady": 2, "nodesTotal": 2, "proof": "proven", "error": ""}
+BACKENDS = tuple(pod(f"nginx-{n}", app="nginx") for n in range(2))
+WEB = pod("web-0", app="web")
+ASKED = {
+    "source": {"cluster": "c1", "namespace": NAMESPACE, "name": "web"},
+    "target": {"namespace": NAMESPACE, "service": "nginx"},
+    "port": 80,
+}
+
+
+def question(**changes: Any) -> Question:
+    return question_of({**ASKED, **changes}, ("c1", "c2"))
+
+
+def consumer(**fields: Any) -> TrafficFacts:
+    """c1: the client, and a global Service without pods of its own."""
+    values: dict[str, Any] = {"services": (service(annotations=GLOBAL),), "pods": (WEB,), "slices": (slice_facts(ready=0),)}
+    return traffic("c1", **{**values, **fields})
+
+
+def provider(**fields: Any) -> TrafficFacts:
+    """c2: the pods."""
+    values: dict[str, Any] = {"services": (service(annotations=GLOBAL),), "pods": BACKENDS, "slices": (slice_facts(ready=2),)}
+    return traffic("c2", **{**values, **fields})
+
+
+def explain(
+    here: TrafficFacts | None = None, there: TrafficFacts | None = None, asked: Question | None = None, **fields: Any
+) -> Explanation:
+    links: Mapping[tuple[str, str], Mapping[str, Any]] = fields.pop("links", {("c1", "c2"): READY, ("c2", "c1"): READY})
+    identity = EndpointIdentity(id=65537, state="ready", labels=("k8s:app=web",))
+    identities = fields.pop("identities", {("c1", NAMESPACE, "web-0"): identity})
+    unread = fields.pop("unread_identities", {})
+    seen_scene = scene(here or consumer(), there or provider(), **fields)
+    return walk(asked or question(), Seen(scene=seen_scene, links=links, identities=identities, unread_identities=unread))
+
+
+def answers(found: Explanation) -> dict[tuple[str, str], str]:
+    return {(hop.name, hop.cluster): hop.answer.value for hop in found.hops}
+
+
+def only_broken(found: Explanation, name: str, cluster: str) -> str:
+    """The summary of the one hop that is broken; it is this one."""
+    broken = [hop for hop in found.hops if hop.answer is Answer.BROKEN]
+    assert [(hop.name, hop.cluster) for hop in broken] == [(name, cluster)]
+    assert found.answer is Answer.BROKEN
+    assert found.summary.startswith("No: ")
+    return broken[0].summary
+
+
+def cnp(name: str, spec: Mapping[str, Any]) -> ObjectFacts:
+    api = "/apis/cilium.io/v2"
+    return object_facts("CiliumNetworkPolicy", "ciliumnetworkpolicies", name, namespace=NAMESPACE, api=api, spec=spec)
+
+
+def test_when_nothing_is_wrong_only_the_network_between_the_nodes_is_not_known() -> None:
+    found = explain()
+    assert answers(found) == {
+        ("source", "c1"): "ok",
+        ("identity", "c1"): "ok",
+        ("service", "c1"): "ok",
+        ("backend", "c1"): "ok",
+        ("node port", "c1"): "skipped",
+        ("namespace", "c1"): "ok",
+        ("namespace", "c2"): "ok",
+        ("link", "c1"): "ok",
+        ("link", "c2"): "ok",
+        ("egress policy", "c1"): "ok",
+        ("ingress policy", "c2"): "ok",
+        ("network", "c1"): "unknown",
+    }
+    assert found.answer is Answer.UNKNOWN
+    assert found.summary == "Nothing that was read is in the way; not known: network"
+
+
+def test_a_way_within_one_cluster_is_known_to_its_end() -> None:
+    here = consumer(pods=(WEB, *BACKENDS), slices=(slice_facts(ready=2),), services=(service(),))
+    found = explain(here)
+    assert found.answer is Answer.OK
+    assert answers(found)["link", "c1"] == answers(found)["network", "c1"] == "skipped"
+
+
+def test_a_service_that_is_missing_for_the_client_is_named_with_where_it_is() -> None:
+    found = explain(consumer(services=()))
+    assert "no Service production/nginx in c1" in only_broken(found, "service", "c1")
+    assert found.hops[-1].evidence == ("it is in c2",)
+
+
+def test_a_port_that_the_service_does_not_have_is_told_with_those_it_has() -> None:
+    found = explain(asked=question(port=81))
+    assert "no port 81/TCP" in only_broken(found, "service", "c1")
+    assert found.hops[-1].evidence == ("its ports: http 80/TCP",)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "line"),
+    [
+        (consumer(services=(service(),)), None, "c1: the Service is not global here, so no backend of another cluster is used"),
+        (None, provider(services=(service(),)), "c2: the Service is not global there"),
+        (
+            None,
+            provider(services=(service(annotations={**GLOBAL, "service.cilium.io/shared": "false"}),)),
+            "c2: the Service is not shared there",
+        ),
+        (None, provider(services=(service(annotations=GLOBAL, ports=({"name": "web", "port": 80},)),)), "no port named http there"),
+        (None, provider(services=()), "c2: has no such Service"),
+        (None, provider(slices=(slice_facts(ready=0, unready=2),)), "c2: 0 ready, exported"),
+    ],
+)
+def test_a_service_without_a_backend_says_of_every_cluster_why(here: TrafficFacts | None, there: TrafficFacts | None, line: str) -> None:
+    found = explain(here, there)
+    assert only_broken(found, "backend", "c1") == "no backend would be chosen"
+    backend = next(hop for hop in found.hops if hop.name == "backend")
+    assert any(line in entry for entry in backend.evidence), backend.evidence
+
+
+def test_backends_of_a_cluster_that_does_not_answer_are_not_known() -> None:
+    silent = {"c2": ObserveFailure(host="c2", code="CM-API-01", message="no answer within 5 s")}
+    seen_scene = scene(consumer(), members=("c2",), failures=silent)
+    found = walk(question(), Seen(scene=seen_scene, links={("c1", "c2"): READY}))
+    backend = next(hop for hop in found.hops if hop.name == "backend")
+    assert backend.answer is Answer.UNKNOWN
+    assert "c2: does not answer (no answer within 5 s)" in backend.evidence
+
+
+def test_with_affinity_local_the_backends_of_another_cluster_are_not_chosen_while_there_are_own_ones() -> None:
+    own = service(annotations={**GLOBAL, "service.cilium.io/affinity": "local"})
+    here = consumer(services=(own,), slices=(slice_facts(ready=1),), pods=(WEB, *BACKENDS))
+    target = {"cluster": "c2", "namespace": NAMESPACE, "service": "nginx"}
+    assert only_broken(explain(here, asked=question(target=target)), "backend", "c1") == "no backend of c2 would be chosen"
+
+
+def test_a_link_that_is_not_ready_is_named_in_its_direction_with_its_error() -> None:
+    late = {**READY, "ready": False, "stage": "tls", "error": "x509: unknown authority"}
+    found = explain(links={("c1", "c2"): READY, ("c2", "c1"): late})
+    assert "c2 -> c1 is not ready (stage tls)" in only_broken(found, "link", "c2")
+    broken = next(hop for hop in found.hops if hop.answer is Answer.BROKEN)
+    assert "x509: unknown authority" in broken.evidence
+
+
+def test_a_link_of_which_nobody_could_tell_is_unknown() -> None:
+    found = explain(links={("c1", "c2"): READY, ("c2", "c1"): {"ready": False, "stage": "unknown", "error": "exec forbidden"}})
+    assert answers(found)["link", "c2"] == "unknown"
+
+
+@pytest.mark.parametrize(("version", "broken"), [("1.20.2", True), ("1.18.11", False)])
+def test_a_namespace_that_is_not_global_matters_from_1_20_on(version: str, broken: bool) -> None:
+    closed = namespace_facts(NAMESPACE, clustermesh__cilium__io__global="false")
+    closed = replace(closed, annotations={"clustermesh.cilium.io/global": "false"})
+    found = explain(consumer(namespaces=(closed,)), version=version)
+    assert answers(found)["namespace", "c1"] == ("broken" if broken else "ok")
+
+
+def test_a_policy_that_does_not_let_the_client_in_is_named() -> None:
+    rule = {"endpointSelector": {"matchLabels": {"app": "nginx"}}, "ingress": [{"fromEndpoints": [{"matchLabels": {"app": "other"}}]}]}
+    found = explain(there=provider(policies=(cnp("closed", rule),)))
+    assert only_broken(found, "ingress policy", "c2") == "policy does not let it through (TCP 8080)"
+    broken = next(hop for hop in found.hops if hop.answer is Answer.BROKEN)
+    assert any("production/closed" in entry for entry in broken.evidence)
+
+
+def test_a_policy_at_the_source_is_looked_at_too() -> None:
+    rule = {"endpointSelector": {"matchLabels": {"app": "web"}}, "egress": [{"toEndpoints": [{"matchLabels": {"app": "other"}}]}]}
+    only_broken(explain(consumer(policies=(cnp("no-way-out", rule),))), "egress policy", "c1")
+
+
+def test_pods_of_one_service_that_differ_in_what_they_accept_leave_it_open() -> None:
+    rule = {"endpointSelector": {"matchLabels": {"tier": "closed"}}, "ingress": [{}]}
+    pods = (pod("nginx-0", app="nginx", tier="closed"), pod("nginx-1", app="nginx"))
+    found = explain(there=provider(policies=(cnp("some", rule),), pods=pods))
+    ingress = next(hop for hop in found.hops if hop.name == "ingress policy")
+    assert (ingress.answer, ingress.summary) == (Answer.UNKNOWN, "it depends on the pod (TCP 8080)")
+    assert len(ingress.evidence) == 2
+
+
+@pytest.mark.parametrize(
+    ("identity", "expected"),
+    [
+        (EndpointIdentity(id=0, state="waiting-for-identity"), Answer.BROKEN),
+        (EndpointIdentity(id=65537, state="regenerating"), Answer.BROKEN),
+        (None, Answer.UNKNOWN),
+    ],
+)
+def test_a_client_without_an_identity_is_told(identity: EndpointIdentity | None, expected: Answer) -> None:
+    found = explain(identities={("c1", NAMESPACE, "web-0"): identity})
+    assert next(hop for hop in found.hops if hop.name == "identity").answer is expected
+
+
+def test_what_may_not_be_read_is_not_known() -> None:
+    unread = (Unread(what="pods", message="cannot list pods", remedy="grant it"),)
+    found = explain(consumer(pods=(), unread=unread), unread_identities={"c1": "cannot get ciliumendpoints"})
+    assert answers(found)["source", "c1"] == "unknown"
+
+
+def test_pods_can_be_the_target_themselves() -> None:
+    asked = question(target={"cluster": "c2", "namespace": NAMESPACE, "labels": {"app": "nginx"}}, port=8080)
+    found = explain(asked=asked)
+    assert answers(found)["target", "c2"] == "ok"
+    assert answers(found)["ingress policy", "c2"] == "ok"
+    assert ("service", "c1") not in answers(found)
+
+
+def test_without_kube_proxy_replacement_node_ports_lead_nowhere_when_all_backends_are_remote() -> None:
+    exposed = service(annotations=GLOBAL, type="NodePort", ports=({"name": "http", "port": 80, "protocol": "TCP", "nodePort": 30080},))
+    facts = {"c1": cluster_facts("c1", config={"kube_proxy_replacement": "false"})}
+    assert "kube-proxy knows the backends of this cluster alone" in only_broken(
+        explain(consumer(services=(exposed,)), facts=facts), "node port", "c1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"source": {"namespace": NAMESPACE, "name": "web"}}, "source.cluster"),
+        ({"source": {"cluster": "c9", "namespace": NAMESPACE, "name": "web"}}, "source.cluster"),
+        ({"source": {"cluster": "c1", "namespace": NAMESPACE}}, "source"),
+        ({"source": {"cluster": "c1", "namespace": NAMESPACE, "name": "web", "pod": "web-0"}}, "source"),
+        ({"source": {"cluster": "c1", "namespace": NAMESPACE, "service": "web"}}, "source.service"),
+        ({"target": {"cluster": "c2", "namespace": NAMESPACE, "labels": {"a b": "c"}}}, "target.labels"),
+        ({"target": {"namespace": "../kube-system", "service": "nginx"}}, "target.namespace"),
+        ({"port": 0}, "port"),
+        ({"port": 70000}, "port"),
+        ({"port": "9" * 5000}, "port"),  # more digits than Python reads
+        ({"target": {"cluster": "c2", "namespace": NAMESPACE, "pod": "nginx-0"}, "port": "http"}, "port"),
+        ({"port": None}, "port"),
+        ({"protocol": "ICMP"}, "protocol"),
+    ],
+)
+def test_a_question_that_cannot_be_meant_is_refused_by_its_path(changes: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        question(**changes)
+    assert f"{path}: " in error.value.message
