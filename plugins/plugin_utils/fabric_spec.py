@@ -1,0 +1,88 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""From the options of mesh_fabric to its bindings: which of them are to be measured, and of which the status is given. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..module_utils.errors import InvalidInput
+from ..module_utils.fabric import BindingRow
+from ..module_utils.model import Mesh
+from ..module_utils.problems import SUBDOMAIN, Problems, clip, is_list, items_of, shown, suggest
+from .play import Play, mesh_of, plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fabric:
+    """The option ``fabric``: bindings whose status is given, and those that are to be measured."""
+
+    name: str
+    names: tuple[str, ...]  # of the bindings, in their order
+    known: tuple[BindingRow, ...]
+    meshes: tuple[Mesh, ...]
+
+    def in_order(self, rows: Iterable[BindingRow]) -> list[BindingRow]:
+        return sorted(rows, key=lambda row: self.names.index(row.name))
+
+
+def fabric_of(play: Play, raw: Any, statuses: Mapping[str, Any]) -> Fabric:
+    """The fabric that the options describe. Clusters of a binding whose status is given need not be in the inventory.
+
+    :raises InvalidInput: the form is wrong, a binding is there twice, one that is to be measured is wrong as ``cilium_mesh.binding`` would
+        be, or a status belongs to no binding.
+    """
+    problems = Problems()
+    given = problems.mapping("fabric", plain(raw), ("name", "bindings"), optional=False)
+    name = _name(problems, "fabric.name", given)
+    entries = items_of(problems, "fabric.bindings", given.get("bindings"), "bindings")
+    names = [_name(problems, f"{where}.name", e) for where, e in entries]
+    for (where, _entry), own in zip(entries, names, strict=True):
+        if names.count(own) > 1:
+            problems.add(where, f"the name {shown(own)} is there more than once")
+    given_statuses = {str(key): _status(problems, str(key), value) for key, value in plain(statuses).items()}
+    for stranger in sorted(set(given_statuses) - set(names)):
+        problems.add(f"statuses.{clip(stranger)}", f"is no binding of the fabric; {suggest(stranger, names, 'it has')}")
+    if problems.found:
+        raise InvalidInput("; ".join(problems.found) + ".", remedy="See docs/fabric.md; no cluster was asked.")
+    known = [_row(entry, given_statuses[n]) for (_where, entry), n in zip(entries, names, strict=True) if n in given_statuses]
+    meshes = [_mesh(play, where, entry) for (where, entry), n in zip(entries, names, strict=True) if n not in given_statuses]
+    return Fabric(name=name, names=tuple(names), known=tuple(known), meshes=tuple(meshes))
+
+
+def _name(problems: Problems, where: str, entry: Any) -> str:
+    name = entry.get("name") if isinstance(entry, Mapping) else None
+    if not isinstance(name, str) or not SUBDOMAIN.fullmatch(name):
+        problems.add(where, f"{shown(str(name))} is not a DNS-1123 name" if name is not None else "is missing")
+    return str(name)
+
+
+def _status(problems: Problems, name: str, value: Any) -> Mapping[str, Any] | None:
+    """``status.binding`` of a ``mesh_result``, or the ``mesh_result`` itself; None: it was not measured."""
+    if isinstance(value, Mapping) and isinstance(value.get("status"), Mapping):
+        value = value["status"].get("binding")
+    if value is None or (isinstance(value, Mapping) and isinstance(value.get("phase"), str)):
+        return value
+    problems.add(f"statuses.{clip(name)}", "is no status of a binding: it has no phase; give status.binding of a mesh_result")
+    return None
+
+
+def _row(entry: Mapping[str, Any], status: Mapping[str, Any] | None) -> BindingRow:
+    """Its members are those that the status is about, else those that the binding names."""
+    given, refs = (status or {}).get("meshStatus"), entry.get("clusterRefs")
+    rows = [row.get("clusterName") for row in _list(given) if isinstance(row, Mapping)]
+    named = [ref.get("name") if isinstance(ref, Mapping) else ref for ref in _list(refs)]
+    return BindingRow(name=str(entry["name"]), clusters=tuple(str(host) for host in rows or named if host), status=status)
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if is_list(value) else []
+
+
+def _mesh(play: Play, where: str, entry: Any) -> Mesh:
+    try:
+        return mesh_of(play, {"binding": entry}, limited=True)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error.message}", remedy=error.remedy) from None
