@@ -1,6 +1,7 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.bench``: what planning costs, what connect costs for 2 to 50 clusters, and what it costs next to an empty play."""
+"""``python -m tests.bench``: what planning costs, what connect costs for 2 to 50 clusters, what items cost beside the bare requests,
+and what connect costs next to an empty play."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.bench import clusters, planning, playbooks
+from tests.bench import clusters, items, planning, playbooks
 from tests.bench.table import Target, targets_text
 from tests.lab.tools import ToolUnavailable, ensure
 
-PARTS = ("planning", "clusters", "playbooks")
+PARTS = ("planning", "clusters", "items", "playbooks")
 
 
 def say(line: str) -> None:
@@ -41,6 +42,10 @@ def main() -> None:
         figures["clusters"] = clusters.measure(say)
         promised += clusters.targets(figures["clusters"])
         print(clusters.as_text(figures["clusters"]), "", sep="\n")
+    if "items" in parts:
+        figures["items"] = items.measure(say)
+        promised += items.targets(figures["items"])
+        print(items.as_text(figures["items"]), "", sep="\n")
     if "playbooks" in parts:
         text, figures["playbooks"] = playbooks.measure(options.rounds, say)
         print(text, "", sep="\n")
