@@ -9,8 +9,8 @@ SHELL := /bin/sh
 python := .venv/bin/python
 # Arguments for pytest, for example: make test-fast ARGS="-k trust -x"
 ARGS ?=
-# Molecule scenario.
-SCENARIO ?= connect
+# Molecule scenarios.
+SCENARIO ?= connect services
 
 # ansible-compat (below ansible-lint and molecule) installs a copy of the collection into $HOME/.ansible/collections, which later runs of
 # Ansible would silently prefer over this checkout. So these tools get a home of their own. Caches stay where they are.
@@ -36,8 +36,8 @@ demo: venv ## two real control planes become one mesh, and part again
 	@$(python) -m tests.demo
 
 .PHONY: test
-test: venv ## every test: unit, component and lab
-	@$(python) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+test: venv ## every test: unit and lab
+	@$(python) -m pytest --numprocesses 3 --dist loadfile $(ARGS)
 
 .PHONY: test-fast
 test-fast: venv ## the unit tests
@@ -72,8 +72,8 @@ sanity: venv ## ansible-test sanity on the collection as it would be published
 	@$(ansible_env) tests/sanity/run
 
 .PHONY: molecule
-molecule: venv ## molecule test of one scenario (SCENARIO=connect)
-	@$(ansible_env) $(python) -m molecule test --scenario-name $(SCENARIO)
+molecule: venv ## molecule test of every scenario, or of one (SCENARIO=connect)
+	@for scenario in $(SCENARIO); do $(ansible_env) $(python) -m molecule test --scenario-name "$$scenario" || exit; done
 
 .PHONY: bench
 bench: venv ## time, memory and API requests of connect on the lab

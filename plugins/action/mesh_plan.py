@@ -55,6 +55,6 @@ class ActionModule(PlanAction):
     def _write(self, call: Call, plan: Mapping[str, Any]) -> list[str]:
         paths = {form: call.params[form] for form in FORMS if call.params[form]}
         for form, path in paths.items():
-            write_whole(path, FORMS[form](plan))
+            write_whole(form, path, FORMS[form](plan).encode())
             self.show([Line(f"  written: {cell(path)}")])
         return list(paths.values())

@@ -20,12 +20,12 @@ from ..module_utils.observe import Observation, observe
 from ..module_utils.probe_tls import probe_endpoints
 from ..module_utils.registry import registry_name
 from ..plugin_utils.engine import PARALLEL, context_of, judge_and_plan, requests
+from ..plugin_utils.files import check_places, forget, write_whole
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.outcome import Outcome, finding_of, refusal
 from ..plugin_utils.play import accesses, asked, lone_clusters, mesh_of
 from ..plugin_utils.proving import claims_of
 from ..plugin_utils.report import Line, eligibility_lines, findings_lines
-from ..plugin_utils.report_files import check_places, forget, write_whole
 from ..plugin_utils.spec import JUDGEMENT, MESH, REPORT, Spec
 from ..plugin_utils.verify_document import document
 

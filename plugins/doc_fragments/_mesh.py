@@ -141,3 +141,70 @@ options:
     choices: [auto, readers, none]
     default: auto
 """
+
+    ITEMS = r"""
+options:
+  state:
+    description:
+      - V(present) carries out the items of O(mesh), and takes away what items made that are no longer in it. A list that is absent says
+        nothing about its kind, and nothing of that kind is touched; an empty list says that there is none.
+      - V(absent) takes away everything that items of these kinds made, whatever O(mesh) lists. It needs no connected mesh, and clusters
+        that do not answer are left as they are.
+    type: str
+    choices: [present, absent]
+    default: present
+  require_connected:
+    description:
+      - Let items wait while the mesh is not in phase V(Connected) or V(Degraded). They are then V(Pending), and the task fails.
+    type: bool
+    default: true
+  assume_connected:
+    description:
+      - In check mode, take the mesh for connected. For a run that would connect it first.
+    type: bool
+    default: false
+  binding_status:
+    description:
+      - The status of the mesh, as an earlier task of the same run measured it, for instance
+        RV(edge_portal.cilium_mesh.mesh_connect#module:status). Without it, the links are measured.
+    type: dict
+  previous_status:
+    description:
+      - RV(status) of an earlier run. Conditions that have not changed keep their C(lastTransitionTime).
+    type: dict
+  former:
+    description:
+      - Hosts of the play that are no members any more. Whatever items made there is taken away. Clusters to which members still hold links
+        are found without being named.
+    type: list
+    elements: str
+    default: []
+  probe_image:
+    description:
+      - Image of the Job that probes an intent, where the intent names none. Empty, no Job is made for such intents.
+    type: str
+    default: ""
+  hash:
+    description:
+      - Hash of the plan that was approved, whole or at least its first 12 digits. When the fresh plan has another one, nothing is written
+        and the task fails with finding C(CM-PLAN-01).
+    type: str
+    default: ""
+"""
+
+    ITEMS_BREADTH = r"""
+options:
+  max_failures:
+    description:
+      - How many members may fail. Failing is not to answer, to refuse our credentials, or to go down while it is written.
+      - Without it, members that are down do not stop the run, as long as one answers; items are V(Degraded), and their status names those
+        members. A member that answers and says no stops it, and nothing is written.
+      - With a number, so many members of either kind may fail. With more, nothing is written, or no further wave is begun.
+      - A write that is refused for one object is no failure of the cluster. It degrades its item alone, and the task fails.
+    type: int
+  parallel:
+    description:
+      - How many clusters are spoken to, and how many items are written, at a time.
+    type: int
+    default: 10
+"""

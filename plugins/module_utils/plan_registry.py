@@ -131,12 +131,6 @@ def registry_path(binding: Binding, namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps/{registry_name(binding)}"
 
 
-def shown_before(action: ApiWrite, cluster: ClusterFacts) -> dict[str, Any] | None:
-    """What a diff shows as the state before a write of this file; None: nothing was there, or the write is another's."""
-    ours = action.path.rpartition("/")[2].startswith("cilium-mesh-") and "/configmaps/" in action.path
-    return {"data": {KEY: cluster.registry.text}} if ours and cluster.registry.present else None
-
-
 def _removal(binding: Binding, cluster: ClusterFacts, wave: int) -> Step | None:
     facts = cluster.registry
     make = partial(Step, wave=wave, cluster=cluster.host, object=_object(binding, cluster))

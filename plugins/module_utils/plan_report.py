@@ -17,6 +17,7 @@ from .redact import one_line
 LINKS_SHOWN: Final = 20  # of a full mesh of 50 clusters there are 2,450
 SHORT_HASH: Final = 12  # digits of the hash that stand for it
 CLUSTERS_NAMED: Final = 10
+UNDO_SHOWN: Final = 20
 MARKDOWN_LIMIT: Final = 2000
 
 
@@ -35,11 +36,15 @@ def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
         return [Row("Plan: nothing to do" + (f", hash {short}" if short else ""))]
     lines = [Row(f"Plan: {count(len(steps), 'step')}, hash {short}")]
     lines += [Row(f"  {line}") for line in _links(plan.get("links", ()))]
-    columns = [(f"wave {step['wave']}", step["cluster"], step["verb"], step["object"]) for step in steps]
+    items = any(step.get("item") for step in steps)
+    columns = [
+        (f"wave {step['wave']}", step["cluster"], step["verb"], step["object"], *((step.get("item", ""),) if items else ()))
+        for step in steps
+    ]
     found = widths(columns)
     lines += [Row(f"  {row(cells, found)}  {text(step['why'])}".rstrip(), True) for step, cells in zip(steps, columns, strict=True)]
     lines += [Row(f"  disruption: {what} ({where})") for what, where in _by_text(steps, "disruption")]
-    return lines + [Row(f"  undo: {what} ({where})") for what, where in _by_text(steps, "undo")]
+    return lines + [Row(f"  {line}") for line in _cut([f"undo: {what} ({where})" for what, where in _by_text(steps, "undo")])]
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:
@@ -64,9 +69,7 @@ def plan_markdown(plan: Mapping[str, Any], *, title: str = "Cluster mesh plan") 
         f"{count(len(steps), 'step')} in {count(len({step['wave'] for step in steps}), 'wave')}, "
         f"{count(len({step['cluster'] for step in steps}), 'cluster')}. Hash `{_code(plan['hash'])}`",
         "",
-        "| wave | cluster | does | object | why |",
-        "| --- | --- | --- | --- | --- |",
-        *(_table_row(step["wave"], step["cluster"], step["verb"], step["object"], step["why"]) for step in steps),
+        *_markdown_steps(steps),
         "",
         "**Disruption**",
         "",
@@ -79,6 +82,14 @@ def plan_markdown(plan: Mapping[str, Any], *, title: str = "Cluster mesh plan") 
         *_markdown_links(plan.get("links", ())),
     ]
     return "\n".join(parts)
+
+
+def _markdown_steps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    items = any(step.get("item") for step in steps)
+    keys = ("wave", "cluster", "verb", "object", *(("item",) if items else ()), "why")
+    heads = ["does" if key == "verb" else key for key in keys]
+    head = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _key in keys)} |"]
+    return [*head, *(_table_row(*(step.get(key, "") for key in keys)) for step in steps)]
 
 
 def _links(links: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -94,6 +105,12 @@ def _by_text(steps: Iterable[Mapping[str, Any]], key: str) -> list[tuple[str, st
         if step[key]:
             clusters.setdefault(step[key], {})[step["cluster"]] = None
     return [(text(what), _listed(list(hosts))) for what, hosts in clusters.items()]
+
+
+def _cut(lines: list[str]) -> list[str]:
+    """Items are undone one by one, and there may be hundreds."""
+    more = len(lines) - UNDO_SHOWN
+    return lines[:UNDO_SHOWN] + ([f"and {count(more, 'more way')} back, one for each item"] if more > 0 else [])
 
 
 def _listed(hosts: Sequence[str]) -> str:
@@ -132,4 +149,4 @@ def _escaped(value: str) -> str:
 
 
 def _code(value: str) -> str:
-    return "".join(c for c in str(value) if c.isalnum())
+    return "".join(c for c in str(value) if c.isalnum() or c == ".")  # the hash of links and items has a dot

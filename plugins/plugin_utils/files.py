@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +16,55 @@ from ..module_utils.errors import InvalidInput
 SIZE_LIMIT = 64 * 1024 * 1024  # bytes; the plan of 255 clusters is 20 MB
 
 
-def write_whole(path: str, text: str) -> bool:
-    """Make ``path`` hold the text; False when it did already. Whoever reads it meanwhile sees the old file or the new one.
+def check_places(places: Mapping[str, str]) -> dict[str, str]:
+    """Option -> absolute path, of those that are set. Called first, so that a run is not begun whose result cannot be kept.
 
-    :raises InvalidInput: the file cannot be written.
+    :param places: option -> path as the user wrote it; relative ones start where Ansible was started.
+    :raises InvalidInput: naming the option: its folder does not exist or cannot be written, or a folder stands at the path.
     """
-    target = Path(os.path.expanduser(path))
+    found = {option: os.path.abspath(path) for option, path in places.items() if path}
+    for option, path in found.items():
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            raise InvalidInput(f"{option}: there is no folder {folder}.", remedy="Make it first; folders are not made on the way.")
+        if os.path.isdir(path):
+            raise InvalidInput(f"{option}: {path} is a folder.", remedy="Name a file in it.")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise InvalidInput(f"{option}: the folder {folder} cannot be written.", remedy="Change its mode, or name another one.")
+    if len(set(found.values())) < len(found):
+        raise InvalidInput(f"{' and '.join(found)} name the same file.", remedy="Give each a file of its own.")
+    return found
+
+
+def write_whole(option: str, path: str, content: bytes) -> None:
+    """Replace ``path`` by ``content`` in one step; who reads it meanwhile reads the old or the new. The mode is as the umask has it.
+
+    :param option: named by the error, as the user wrote it there.
+    :param path: ``~`` is the home of whoever runs this.
+    :raises InvalidInput: the file cannot be written; what was there stays.
+    """
+    path = os.path.expanduser(path)
+    scratch = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        if target.is_file() and target.read_text(encoding="utf-8", errors="replace") == text:
-            return False
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(name, 0o666 & ~_umask())  # mkstemp makes it readable by its owner alone
-            os.replace(name, target)
-        except BaseException:  # an interrupt, too, leaves nothing behind
-            os.unlink(name)
-            raise
+        handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
     except OSError as error:
         raise InvalidInput(
-            f"{target} cannot be written: {error.strerror}.", remedy="Name a file in a folder that exists and may be written to."
+            f"{option}: {path} cannot be written: {error.strerror}.", remedy="Make room there, or name another file."
         ) from None
-    return True
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(scratch)  # gone already where all went well
+
+
+def forget(path: str) -> None:
+    """A result of an earlier run must not be taken for this one's."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def read_json(path: str) -> Any:
@@ -54,10 +81,3 @@ def read_json(path: str) -> Any:
         raise InvalidInput(f"{target} cannot be read: {error.strerror}.", remedy="Name the file that the playbook plan wrote.") from None
     except (ValueError, RecursionError):
         raise InvalidInput(f"{target} does not hold JSON.", remedy="Name the file that the playbook plan wrote with plan_json.") from None
-
-
-def _umask() -> int:
-    """The process's umask; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -45,9 +45,10 @@ def require_two(play: Play, context: CheckContext) -> None:
         )
 
 
-def look_at_former(call: Call, mesh: Mesh, observation: Observation) -> None:
-    """Observe those that members hold links to and that the mesh no longer names, where they take part in the play."""
-    former = [host for host in former_members(mesh, observation.facts) if host in call.play.hosts]
+def look_at_former(call: Call, mesh: Mesh, observation: Observation, more: Collection[str] = ()) -> None:
+    """Observe those that members hold links to and that the mesh no longer names, and ``more``, where they take part in the play."""
+    known = dict.fromkeys([*former_members(mesh, observation.facts), *more])
+    former = [host for host in known if host in call.play.hosts and host not in mesh.clusters]
     if not former:
         return
     reached, broken = _accesses(call.play, former)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..module_utils.columns import cell as _cell
+from ..module_utils.columns import count
 from ..module_utils.columns import row as _row
 from ..module_utils.columns import table as _table
 from ..module_utils.columns import text as _text
@@ -35,7 +36,7 @@ class Line(NamedTuple):
 
 
 _COLOURS: Final = {"blocking": "red", "accepted": "yellow", "remediable": "yellow", "advisory": "cyan"}
-_PHASES: Final = {"Connected": "green", "Connecting": "yellow", "Pending": "yellow", "Degraded": "yellow", "Error": "red"}
+PHASE_COLOURS: Final = {"Connected": "green", "Connecting": "yellow", "Pending": "yellow", "Degraded": "yellow", "Error": "red"}
 
 
 def findings_lines(findings: Sequence[Finding]) -> list[Line]:
@@ -44,12 +45,19 @@ def findings_lines(findings: Sequence[Finding]) -> list[Line]:
         return []
     severities = [_severity(finding) for finding in findings]
     totals = ", ".join(f"{severities.count(kind)} {kind}" for kind in _COLOURS if kind in severities)
-    lines = [Line(f"Findings: {totals}")]
-    where = [_where(finding) for finding in findings]
+    return [Line(f"Findings: {totals}"), *finding_lines(findings)]
+
+
+def finding_lines(findings: Sequence[Finding], *, under_item: bool = False) -> list[Line]:
+    """The rows alone. ``under_item``: the item that they are about stands above them."""
+    severities = [_severity(finding) for finding in findings]
+    where = [_place(finding) if under_item else _where(finding) for finding in findings]
     widths = _widths(list(zip(severities, (f.code for f in findings), where, strict=True)))
+    indent = "    " if under_item else "  "
+    lines: list[Line] = []
     for finding, severity, place in zip(findings, severities, where, strict=True):
         head = _row((severity, finding.code, place), widths)
-        lines.append(Line(f"  {head}  {_text(finding.summary)}", _COLOURS[severity]))
+        lines.append(Line(f"{indent}{head}  {_text(finding.summary)}", _COLOURS[severity]))
         lines += _labelled("read", finding.evidence) + _labelled("fix", finding.fix)
     return lines
 
@@ -64,10 +72,23 @@ def plan_lines(plan: Mapping[str, Any]) -> list[Line]:
 
 
 def _alike(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Steps that write the same object in several clusters share a line; where even those are many, a kind of object has one."""
     clusters: dict[tuple[str, str, str], list[str]] = {}
     for step in steps:
         clusters.setdefault((f"wave {step['wave']}", step["verb"], step["object"]), []).append(_cell(step["cluster"]))
+    if len(clusters) > STEPS_SHOWN and any(step.get("item") for step in steps):
+        clusters = _of_a_kind(clusters)
     return [f"  {line}" for line in _table([(*what, f"in {_some(hosts)}") for what, hosts in clusters.items()])]
+
+
+def _of_a_kind(clusters: Mapping[tuple[str, str, str], list[str]]) -> dict[tuple[str, str, str], list[str]]:
+    kinds: dict[tuple[str, str, str], list[list[str]]] = {}
+    for (wave, verb, name), hosts in clusters.items():
+        kinds.setdefault((wave, verb, name.partition(" ")[0]), []).append(hosts)
+    return {
+        (wave, verb, f"{count(len(objects), 'object')} of kind {kind}"): list(dict.fromkeys(host for hosts in objects for host in hosts))
+        for (wave, verb, kind), objects in kinds.items()
+    }
 
 
 def _some(hosts: Sequence[str]) -> str:
@@ -122,7 +143,7 @@ def status_lines(name: str, status: Mapping[str, Any]) -> list[Line]:
             lines += [] if link["ready"] else _labelled("error", link["error"])
     if many and len(late) > len(links):
         lines.append(Line(f"  and {len(late) - len(links)} more links that are not ready", "yellow"))
-    lines.append(Line(verdict(name, status), _PHASES.get(str(status.get("phase")), "")))
+    lines.append(Line(verdict(name, status), PHASE_COLOURS.get(str(status.get("phase")), "")))
     return lines
 
 
@@ -179,7 +200,11 @@ def _severity(finding: Finding) -> str:
 
 
 def _where(finding: Finding) -> str:
-    return f"{finding.cluster} -> {finding.peer}" if finding.peer else finding.cluster or "mesh"
+    return f"{finding.item} {_place(finding)}".rstrip() if finding.item else _place(finding) or "mesh"
+
+
+def _place(finding: Finding) -> str:
+    return f"{finding.cluster} -> {finding.peer}" if finding.peer else finding.cluster
 
 
 def _labelled(label: str, value: str) -> list[Line]:

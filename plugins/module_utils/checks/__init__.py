@@ -11,7 +11,15 @@ from typing import Final, Literal
 from .. import errors
 from ..ca.guards import CA_CODES
 from ..errors import InvalidInput, MeshError
+from ..exposure.codes import EXPOSURE_CODES
+from ..fabric import FABRIC_CODES
 from ..findings import CheckContext, Finding, Severity, ordered, registered, run
+from ..items.codes import ITEM_CODES
+from ..policies.codes import INTENT_CODES
+from ..policies.isolation_codes import ISOLATION_CODES
+from ..probe.codes import REACH_CODES
+from ..services.codes import SERVICE_CODES
+from ..services.failover_codes import FAILOVER_CODES
 from . import (
     ca_bundle,
     certificates,
@@ -82,6 +90,14 @@ FAILURE_CODES: Final = tuple(
 
 PLAN_CODES: Final = (
     *CA_CODES,
+    *EXPOSURE_CODES,
+    *ITEM_CODES,
+    *FABRIC_CODES,
+    *INTENT_CODES,
+    *ISOLATION_CODES,
+    *REACH_CODES,
+    *FAILOVER_CODES,
+    *SERVICE_CODES,
     "CM-LEASE-07",
     "CM-LEASE-08",
     "CM-LEASE-09",

@@ -52,7 +52,7 @@ def test_the_oldest_ansible_that_is_promised_is_the_one_that_is_tested() -> None
 
 
 def test_roles_and_playbooks_that_users_are_promised_exist() -> None:
-    for role in ("cilium_verify", "mesh_connect"):
+    for role in ("cilium_verify", "mesh_connect", "global_service", "network_policy", "exposed_service"):
         assert read(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]["main"]["short_description"]
-    for playbook in ("verify", "connect", "disconnect", "status"):
+    for playbook in ("verify", "connect", "disconnect", "status", "mesh", "services", "policies", "exposures", "fabric"):
         assert read(f"playbooks/{playbook}.yml"), playbook

@@ -26,7 +26,7 @@ from tests.testing.facts_builders import cluster_facts, not_ready, reader_facts
 from tests.testing.simulated_apply import SimulatedClusters
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
-ACTIONS = ("connect", "verify", "status", "facts", "plan", "apply")
+ACTIONS = ("connect", "verify", "status", "facts", "plan", "apply", "fabric")
 
 
 @dataclass

@@ -13,9 +13,9 @@ import pytest
 
 from tests.testing.playbooks import PlaybookRun, run_playbook
 
-PLAYBOOKS = ("verify", "connect", "disconnect", "status", "plan", "apply")
+PLAYBOOKS = ("verify", "connect", "disconnect", "status", "plan", "apply", "mesh", "services")
 VARIABLES = {"cilium_mesh_plan_hash": "0" * 12}  # that only apply wants
-BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
+BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}, "globalServices": []}
 CANARY = "canary-9c1e"
 
 

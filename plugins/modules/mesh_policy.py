@@ -1,0 +1,177 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mesh_policy
+version_added: 0.1.0
+short_description: Allow, deny or isolate traffic between clusters of a mesh
+description:
+  - Carries out the list C(connectivityIntents) of the variable C(cilium_mesh), whose entries are specs of the custom resource
+    ConnectivityIntent.
+  - Every write is decided before the first one. An item whose spec cannot be meant, or that planning refuses, writes nothing and keeps what
+    it made before; the others are carried out, and the task fails.
+  - An item that is no longer in the list loses what it made. What it made is found on the objects themselves, by their labels and the
+    annotation C(cilium-mesh.edge-portal.eu/item). Objects of others are never overwritten.
+  - A write that fails stops its own item in that cluster, and nothing else.
+  - The number of reads does not grow with the number of items.
+author:
+  - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+extends_documentation_fragment:
+  - edge_portal.cilium_mesh._attributes
+  - edge_portal.cilium_mesh._attributes.action_group
+  - edge_portal.cilium_mesh._mesh
+  - edge_portal.cilium_mesh._mesh.items
+  - edge_portal.cilium_mesh._mesh.items_breadth
+  - edge_portal.cilium_mesh._mesh.report
+attributes:
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+    details:
+      - A changed result means that the plan had steps, and that one was made at least.
+seealso:
+  - module: edge_portal.cilium_mesh.mesh_connect
+  - module: edge_portal.cilium_mesh.mesh_items
+  - module: edge_portal.cilium_mesh.mesh_service
+  - module: edge_portal.cilium_mesh.mesh_exposure
+"""
+
+EXAMPLES = r"""
+- name: One intent
+  edge_portal.cilium_mesh.mesh_policy:
+    mesh:
+      binding:
+        name: edge-mesh-eu
+        clusterRefs:
+          - name: cluster-ffm-1
+          - name: cluster-ber-2
+      connectivityIntents:
+        - name: frontend-to-backend
+          action: Allow
+          source:
+            namespace: production
+            name: frontend
+          destination:
+            namespace: production
+            name: backend
+          ports:
+            - protocol: TCP
+              port: 8080
+  register: carried_out
+  run_once: true
+
+- name: What would change, although the mesh is not connected yet
+  edge_portal.cilium_mesh.mesh_policy:
+    mesh: "{{ cilium_mesh }}"
+    assume_connected: true
+  check_mode: true
+  diff: true
+  run_once: true
+
+- name: Carry out the plan that was approved, and nothing else
+  edge_portal.cilium_mesh.mesh_policy:
+    mesh: "{{ cilium_mesh }}"
+    hash: 3f9a1c0b7d2e
+  run_once: true
+
+- name: Take away everything that the intents made
+  edge_portal.cilium_mesh.mesh_policy:
+    mesh: "{{ cilium_mesh }}"
+    state: absent
+  run_once: true
+"""
+
+RETURN = r"""
+plan:
+  description: What was decided, step by step, for all items together.
+  returned: when no cluster stops the run
+  type: dict
+  contains:
+    hash:
+      description: SHA-256 over the steps, the options and what they rely on in each cluster. It changes only with what items are about.
+      type: str
+    steps:
+      description: >-
+        The writes in their order, each with C(item), C(wave), C(cluster), C(verb), C(object), C(why), C(disruption), C(undo) and C(digest).
+      type: list
+      elements: dict
+    options:
+      description: The options that the plan was made with.
+      type: dict
+    reliedOn:
+      description: For each cluster, digests of what the plan relies on, by section.
+      type: dict
+status:
+  description: >-
+    A row per item, in the shape of the status of its custom resource with C(name), in the order of O(mesh). Each has C(phase),
+    C(lastSyncTime) and C(conditions). Lists of other kinds are empty.
+  returned: always
+  type: dict
+  contains:
+    globalServices:
+      description: Rows with C(exportedClusters) and C(endpointSummary).
+      type: list
+      elements: dict
+    connectivityIntents:
+      description: Rows with C(appliedClusters), and with C(probeStatus) where a probe is enabled.
+      type: list
+      elements: dict
+    exposedServices:
+      description: Rows with the addresses in each cluster.
+      type: list
+      elements: dict
+findings:
+  description: What speaks against items, the blocking ones first. One that names an item concerns that item alone.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    code:
+      description: Stable code of the finding, and the name of its page in docs/runbooks.
+      type: str
+      sample: CM-ITEM-01
+    severity:
+      description: One of V(blocking), V(remediable) and V(advisory).
+      type: str
+    accepted:
+      description: Always false here; only findings about the mesh can be accepted.
+      type: bool
+    item:
+      description: The item that it is about, such as V(globalServices/nginx). Absent when it is about a cluster.
+      type: str
+    cluster:
+      description: Inventory name of the cluster, empty for the item as a whole.
+      type: str
+    peer:
+      description: Inventory name of the other cluster, where the finding is about a pair.
+      type: str
+    summary:
+      description: The finding in one sentence.
+      type: str
+    evidence:
+      description: What was read, and where.
+      type: str
+    fix:
+      description: What to do.
+      type: str
+    anchor:
+      description: The runbook page.
+      type: str
+mesh:
+  description: Inventory names of the members.
+  returned: always
+  type: list
+  elements: str
+requests:
+  description: Number of API requests made to each cluster, by inventory name.
+  returned: always
+  type: dict
+requeue_seconds:
+  description: After how many seconds it makes sense to look again.
+  returned: always
+  type: int
+"""

@@ -1,0 +1,199 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The playbook mesh: one file says everything, one run makes it so, and what goes from the file goes from the clusters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.integration import credentials
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.shop import EXPOSURE, INTENT, NAMESPACE, SERVICE, Object, furnish, until
+from tests.lab.api import ApiError, LabApi
+from tests.testing.playbooks import PlaybookRun
+
+PASSING = frozenset({"componentstatuses", "events", "ipaddresses", "leases", "pods", "replicasets", "endpoints", "endpointslices"})
+"""What servers write by themselves, and what belongs to a Deployment or a Service."""
+
+
+def everything(lab: MeshLab) -> dict[str, Any]:
+    """Every object of every kind that the API servers list, without what changes by itself."""
+    found: dict[str, Any] = {}
+    for cluster in lab.names:
+        api = lab.api(cluster)
+        for root, resource in collections(api):
+            for item in listed(api, f"{root}/{resource}"):
+                metadata = item["metadata"]
+                found[f"{cluster}/{resource}/{metadata.get('namespace', '')}/{metadata['name']}"] = comparable(item)
+    return found
+
+
+def listed(api: LabApi, path: str) -> list[Object]:
+    """A young API server says 429 until the cache of a kind is filled."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return api.list(path)
+        except ApiError as error:
+            if error.status != 429 or time.monotonic() > end:
+                raise
+        time.sleep(0.5)
+
+
+def collections(api: LabApi) -> list[tuple[str, str]]:
+    groups = (api.get("/apis") or {}).get("groups") or []
+    roots = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
+    served = [(root, entry) for root in roots for entry in (api.get(root) or {}).get("resources") or []]
+    return [(root, e["name"]) for root, e in served if "list" in e["verbs"] and "/" not in e["name"] and e["name"] not in PASSING]
+
+
+def comparable(item: Mapping[str, Any]) -> Object:
+    volatile = ("resourceVersion", "managedFields", "generation")
+    metadata = {key: value for key, value in item["metadata"].items() if key not in volatile}
+    annotations = metadata.pop("annotations", None) or {}
+    metadata["annotations"] = {key: value for key, value in annotations.items() if "deployment.kubernetes.io/" not in key}
+    kept = {key: value for key, value in item.items() if key not in ("metadata", "status")}
+    if metadata["name"] == "clustermesh-remote-users":  # a list without entries is "users:" or "users: []"; Cilium reads both alike
+        kept["data"] = (yaml.safe_load(item["data"]["users.yaml"]) or {}).get("users") or []
+    return {"metadata": metadata, **kept}
+
+
+def file_of(lab: MeshLab, *, services: Any = (SERVICE,), intents: Any = (INTENT,), exposures: Any = (EXPOSURE,)) -> Object:
+    lists = {"globalServices": services, "connectivityIntents": intents, "exposedServices": exposures}
+    return {**lab.mesh(), **{key: list(value) for key, value in lists.items() if value is not None}}
+
+
+def phases(run: PlaybookRun) -> dict[str, str]:
+    status = run.result["status"]
+    rows = {key: status[key] for key in ("globalServices", "connectivityIntents", "exposedServices")}
+    return {f"{key}/{row['name']}": row["phase"] for key, listed in rows.items() for row in listed}
+
+
+def made_for(run: PlaybookRun, item: str) -> list[tuple[str, str]]:
+    return [(step["verb"], step["object"]) for step in run.result["plan"]["steps"] if step.get("item") == item]
+
+
+def accepted(run: PlaybookRun, kind: str, name: str) -> str:
+    row = next(row for row in run.result["status"][kind] if row["name"] == name)
+    return str(next(c["status"] for c in row["conditions"] if c["type"] == "Accepted"))
+
+
+ALL_GOOD = {
+    "globalServices/nginx": "Exported",
+    "connectivityIntents/frontend-to-nginx": "Applied",
+    "exposedServices/shop": "Exposed",
+}
+
+
+def test_one_file_makes_the_mesh_and_takes_it_away(start_lab: Callable[..., MeshLab]) -> None:
+    lab = start_lab(clusters=2, cilium=("1.20",))
+    furnish(lab)
+    before = everything(lab)
+    whole = file_of(lab)
+
+    # Check mode promises both plans, with one hash, and writes nothing.
+    promised = lab.play("mesh", mesh=whole, arguments=["--check"])
+    assert promised.rc == 0, promised.output
+    assert promised.changed and everything(lab) == before
+    digest = promised.result["plan"]["hash"]
+    assert [len(part) for part in digest.split(".")] == [64, 64] and digest in promised.output
+
+    # Another plan than the approved one is refused as a whole, whichever half differs.
+    links, items = digest.split(".")
+    for wrong in (f"{'0' * 12}.{items[:12]}", f"{links[:12]}.{'0' * 12}", links):
+        refused = lab.play("mesh", mesh=whole, cilium_mesh_hash=wrong)
+        assert refused.rc != 0 and everything(lab) == before, refused.output
+        assert not refused.result["changed"]
+        assert ("CM-PLAN-01" in refused.finding_codes()) == ("." in wrong), refused.output
+
+    first = lab.play("mesh", mesh=whole, cilium_mesh_hash=f"{links[:12]}.{items[:12]}")
+    assert first.rc == 0, first.output
+    assert first.result["plan"]["steps"] == promised.result["plan"]["steps"] and first.result["plan"]["hash"] == digest
+    assert first.result["status"]["binding"]["phase"] == "Connected"
+    until(lambda: all("ingress" in (shop(lab.api(cluster))["status"]["loadBalancer"] or {}) for cluster in lab.names))
+
+    second = lab.play("mesh", mesh=whole)
+    assert (second.rc, second.changed, second.result["plan"]["steps"]) == (0, 0, []), second.output
+    assert phases(second) == ALL_GOOD, second.output
+    made = everything(lab)
+
+    # One item is wrong, another is gone from the file: the first keeps what it made, the second goes, the third does not notice.
+    bad = {**INTENT, "ports": [{"protocol": "TCP", "port": 70000}]}
+    third = lab.play("mesh", mesh=file_of(lab, intents=[bad], exposures=[]))
+    assert third.rc != 0 and "1 refused (connectivityIntents/frontend-to-nginx)" in third.output
+    assert accepted(third, "connectivityIntents", "frontend-to-nginx") == "False"
+    assert phases(third) == {"globalServices/nginx": "Exported", "connectivityIntents/frontend-to-nginx": "Error"}
+    assert [verb for verb, _object in made_for(third, "exposedServices/shop")] == ["delete", "delete"]
+    gone = set(made) - set(now := everything(lab))
+    assert len(gone) == 2 and all("/services/production/shop-" in path for path in gone)
+    assert now == {path: made[path] for path in now}
+
+    # A list that is not in the file says nothing about its kind; connect takes the same file and leaves the items alone.
+    for playbook, given in (("mesh", file_of(lab, services=None, intents=None, exposures=None)), ("connect", whole)):
+        untouched = lab.play(playbook, mesh=given)
+        assert (untouched.rc, untouched.changed) == (0, 0) and everything(lab) == now, untouched.output
+
+    warned = lab.play("disconnect", mesh=whole, arguments=["--check"])
+    assert warned.rc == 0 and "CM-ITEM-20" in warned.finding_codes() and "CM-ITEM-20" in warned.output
+
+    # Away with everything: the items first, then the links, and nothing is left of either.
+    absent = lab.play("mesh", mesh=whole, cilium_mesh_state="absent")
+    assert absent.rc == 0, absent.output
+    waves = [step["wave"] for step in absent.result["plan"]["steps"]]
+    assert waves == [11, 11, 12, 12, *sorted(wave for wave in waves if wave < 10)]
+    assert everything(lab) == before
+    again = lab.play("mesh", mesh=whole, cilium_mesh_state="absent")
+    assert (again.rc, again.changed) == (0, 0), again.output
+
+
+def shop(api: LabApi) -> Object:
+    """The Service that the exposure made."""
+    every = api.list(f"/api/v1/namespaces/{NAMESPACE}/services")
+    return next(item for item in every if item["metadata"]["name"].startswith("shop-"))
+
+
+def test_items_wait_for_links_and_go_without_a_dead_member(start_lab: Callable[..., MeshLab], tmp_path: Path) -> None:
+    lab = start_lab(clusters=2, cilium=("1.20",))
+    furnish(lab)
+    whole = file_of(lab, exposures=None)
+    before = everything(lab)
+    lab.lab.cut("c1", "c2")
+
+    waiting = lab.play("mesh", mesh=whole, mesh_connect_wait_timeout=5, mesh_connect_proof="readers")
+    assert waiting.rc != 0
+    assert waiting.result["status"]["binding"]["phase"] in ("Connecting", "Degraded")
+    assert set(phases(waiting).values()) == {"Pending"}, waiting.output
+    assert waiting.finding_codes().count("CM-ITEM-03") == 2
+    assert all(step.get("item") is None for step in waiting.result["plan"]["steps"])
+    lab.lab.heal("c1", "c2")
+
+    done = lab.play("mesh", mesh=whole)
+    assert done.rc == 0 and set(phases(done).values()) == {"Exported", "Applied"}, done.output
+
+    # Of a fabric, one binding is measured and of the other the status is known.
+    held = lab.snapshot(volatile=True)
+    far = {"phase": "Degraded", "lastSyncTime": "2026-01-01T00:00:00Z", "meshStatus": [], "links": [], "conditions": []}
+    fabric: Object = {"name": "europe", "bindings": [lab.mesh()["binding"], {"name": "far"}]}
+    rolled = lab.play("fabric", cilium_mesh_fabric=fabric, cilium_mesh_statuses={"far": far})
+    assert rolled.rc != 0 and rolled.result["status"]["binding"] is None and rolled.finding_codes() == ["CM-FAB-02"], rolled.output
+    rows = {row["name"]: row["phase"] for row in rolled.result["status"]["fabric"]["bindings"]}
+    assert rows == {"edge-mesh-eu": "Connected", "far": "Degraded"} and "europe: Degraded (1/2 bindings" in rolled.output
+    alone = lab.play("fabric", cilium_mesh_fabric={**fabric, "bindings": fabric["bindings"][:1]})
+    assert alone.rc == 0 and alone.result["status"]["fabric"]["lastProof"]["missing"] == 0, alone.output
+    assert lab.snapshot(volatile=True) == held
+
+    # What of c2 cannot be asked stays, and everything in c1 goes.
+    dead = credentials.unreachable(lab, "c2", tmp_path / "c2.yaml")
+    parted = lab.play("mesh", mesh=whole, hosts=dead, cilium_mesh_state="absent")
+    assert parted.rc == 0, parted.output
+    left, whole_before = everything(lab), {path: entry for path, entry in before.items() if path.startswith("c1/")}
+    assert {path: entry for path, entry in left.items() if path.startswith("c1/")} == whole_before
+    assert any("/ciliumnetworkpolicies/production/frontend-to-nginx-" in path for path in left if path.startswith("c2/"))
+
+    assert lab.play("mesh", mesh=whole, cilium_mesh_state="absent").rc == 0
+    assert everything(lab) == before
