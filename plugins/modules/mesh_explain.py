@@ -109,7 +109,7 @@ EXAMPLES = r"""
 RETURN = r"""
 explanation:
   description: The answer, and the hops in the order of the way.
-  returned: success
+  returned: when the way was looked at
   type: dict
   contains:
     verdict:
@@ -184,4 +184,8 @@ requests:
   description: Number of API requests made to each cluster, by inventory name.
   returned: always
   type: dict
+requeue_seconds:
+  description: After how many seconds it makes sense to look again.
+  returned: always
+  type: int
 """
