@@ -37,7 +37,7 @@ demo: venv ## two real control planes become one mesh, and part again
 
 .PHONY: test
 test: venv ## every test: unit and lab
-	@$(python) -m pytest --numprocesses 3 --dist loadfile $(ARGS)
+	@$(python) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 .PHONY: test-fast
 test-fast: venv ## the unit tests

@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final
 
+from .columns import count
 from .errors import InvalidInput
 
 _NAMES_SHOWN: Final = 20
 _TEXT_SHOWN: Final = 80
+
+LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+"""A DNS-1123 label, the form of names of namespaces and Services."""
 
 SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)*")
 """A DNS-1123 subdomain, the form of metadata names."""
@@ -49,9 +53,8 @@ class Problems:
 
     def raise_any(self) -> None:
         if self.found:
-            count = "1 problem" if len(self.found) == 1 else f"{len(self.found)} problems"
             raise InvalidInput(
-                f"cilium_mesh has {count}: " + "; ".join(self.found) + ".",
+                f"cilium_mesh has {count(len(self.found), 'problem')}: " + "; ".join(self.found) + ".",
                 remedy="Correct the variable cilium_mesh; nothing was asked of any cluster.",
             )
 

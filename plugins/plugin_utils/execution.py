@@ -124,7 +124,7 @@ class PlanAction(MeshAction):
         hosts = ", ".join(sorted(done.failures))
         stopped = "; with more failures than max_failures allows, no further wave was begun" if done.stopped else ""
         text = f"{len(done.applied)} of {count(len(plan.steps), 'step')} done; writing failed in {hosts}{stopped}."
-        self.so_far = replace(self.so_far, error=" ".join([text, *ways_out(mesh, observation, done.failures)]))
+        self.so_far = replace(self.so_far, error=" ".join([text, *ways_out(observation, done.failures)]))
         return {f.cluster: ObserveFailure(host=f.cluster, code=f.code, message=f"a write failed: {f.summary}") for f in failed}
 
     def wait(self, call: Call, mesh: Mesh, observation: Observation, failed: Mapping[str, ObserveFailure]) -> Outcome:

@@ -68,7 +68,7 @@ def _accesses(play: Play, hosts: list[str]) -> tuple[list[ClusterAccess], dict[s
     return reached, broken
 
 
-def ways_out(mesh: Mesh, observation: Observation, failed: Collection[str]) -> list[str]:
+def ways_out(observation: Observation, failed: Collection[str]) -> list[str]:
     """What to do after writes failed. A cluster that left may be forgotten by its peers by then, so that the next run does not find it."""
     gone = [host for host in sorted(failed) if observation.former is not None and host in observation.former.facts]
     again = [] if set(failed) <= set(gone) else ["Run again when the cause is mended."]

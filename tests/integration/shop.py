@@ -60,8 +60,8 @@ def ready_endpoints(api: LabApi) -> int:
     return sum(bool(e["conditions"].get("ready")) for s in slices for e in s.get("endpoints") or ())
 
 
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
+def until(holds: Callable[[], bool], what: str = "the lab is as it should be", limit: float = 30) -> None:
+    end = time.monotonic() + limit
     while not holds():
-        assert time.monotonic() < end, "the lab did not become as it should"
+        assert time.monotonic() < end, f"not within {limit:g} s: {what}"
         time.sleep(0.2)

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from tests.integration.mesh_lab import MeshLab
+from tests.integration.shop import until
 from tests.lab.api import LabApi
 from tests.testing.playbooks import PlaybookRun
 
@@ -59,13 +59,6 @@ def give_identity(api: LabApi) -> None:
 def ready_endpoints(api: LabApi) -> int:
     slices = api.list(f"/apis/discovery.k8s.io/v1/namespaces/{SHOP}/endpointslices")
     return sum(bool(e["conditions"].get("ready")) for s in slices for e in s.get("endpoints") or ())
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < end, "the lab did not become as it should"
-        time.sleep(0.2)
 
 
 def verdicts(run: PlaybookRun) -> dict[tuple[str, str], str]:

@@ -9,12 +9,12 @@ clustermesh-apiserver; c1 lists as agents up to 1.17 do, c2 as those from 1.18 o
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.integration.shop import until
 from tests.testing.playbooks import PlaybookRun
 
 NAME = "nginx-deployment"
@@ -47,13 +47,6 @@ def ready(lab: MeshLab, cluster: str) -> int:
         "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", label_selector=f"kubernetes.io/service-name={NAME}"
     )
     return sum(endpoint["conditions"].get("ready") is True for entry in found for endpoint in entry.get("endpoints") or [])
-
-
-def until(holds: Callable[[], bool], what: str, limit: float = 30) -> None:
-    end = time.monotonic() + limit
-    while not holds():
-        assert time.monotonic() < end, f"not within {limit:g} s: {what}"
-        time.sleep(0.2)
 
 
 def agent(lab: MeshLab, cluster: str, *command: str) -> str:

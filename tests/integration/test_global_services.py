@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.integration.shop import until
 from tests.lab.api import ApiError
 from tests.lab.played import ETCDCTL
 from tests.lab.tools.mcs_crds import mcs_crds
@@ -54,13 +55,6 @@ def ready(lab: MeshLab, cluster: str, service: str) -> int:
     path = f"/apis/discovery.k8s.io/v1/namespaces/{SHOP}/endpointslices"
     found = lab.api(cluster).list(path, label_selector=f"kubernetes.io/service-name={service}")
     return sum(endpoint["conditions"].get("ready") is True for entry in found for endpoint in entry.get("endpoints") or [])
-
-
-def until(holds: Callable[[], bool], what: str, limit: float = 30) -> None:
-    end = time.monotonic() + limit
-    while not holds():
-        assert time.monotonic() < end, f"not within {limit:g} s: {what}"
-        time.sleep(0.2)
 
 
 def item(name: str = "web", **fields: Any) -> dict[str, Any]:

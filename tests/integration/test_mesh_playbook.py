@@ -169,7 +169,8 @@ def test_items_wait_for_links_and_go_without_a_dead_member(start_lab: Callable[.
     assert waiting.result["status"]["binding"]["phase"] in ("Connecting", "Degraded")
     assert set(phases(waiting).values()) == {"Pending"}, waiting.output
     assert waiting.finding_codes().count("CM-ITEM-03") == 2
-    assert all(step.get("item") is None for step in waiting.result["plan"]["steps"])
+    steps = waiting.result["plan"]["steps"]
+    assert steps and all(step.get("item") is None for step in steps)
     lab.lab.heal("c1", "c2")
 
     done = lab.play("mesh", mesh=whole)

@@ -98,7 +98,7 @@ class FakeCluster:
         if path.endswith("/jobs"):
             return list(self.jobs.values())
         if path.endswith("/services"):
-            return self.services
+            return self.services[: most or None]
         if "kube-system" in path:
             return self.agents
         if label_selector.startswith(POD_LABEL):

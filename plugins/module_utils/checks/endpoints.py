@@ -11,9 +11,7 @@ from ..facts import ClusterFacts
 from ..families import addresses_of, possible_families
 from ..findings import CheckContext, Finding, Scope, Severity, check
 from ..versions import cilium_version, holds
-from .wording import config_evidence, enabled, finding, helm, kubectl, lines, listed, setting, where
-
-_REPLACES_KUBE_PROXY = ("true", "strict", "probe")
+from .wording import config_evidence, enabled, finding, helm, kubectl, lines, listed, replaces_kube_proxy, where
 
 
 @check("CM-EP-01", "Service clustermesh-apiserver is missing", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
@@ -94,7 +92,7 @@ def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peer: Cl
     """Kube-proxy replacement takes the nodes of peers for its own once it knows them (cilium issues 24692, 30297; PR 41337)."""
     if local.service is None or local.service.node_port is None or _node_port_dialled(peer) != local.service.node_port:
         return
-    replaces = setting(local, "kube-proxy-replacement") in _REPLACES_KUBE_PROXY or enabled(local, "enable-node-port")
+    replaces = replaces_kube_proxy(local) or enabled(local, "enable-node-port")
     if not replaces or not holds("node_port_clash", cilium_version(local)):
         return
     port = local.service.node_port

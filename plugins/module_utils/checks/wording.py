@@ -75,6 +75,11 @@ def enabled(facts: ClusterFacts, key: str, default: bool = False) -> bool:
     return setting(facts, key, str(default)).lower() in ("true", "t", "1")
 
 
+def replaces_kube_proxy(facts: ClusterFacts) -> bool:
+    """Does Cilium do the work of kube-proxy, wholly? ``strict`` is ``true`` up to 1.15, ``probe`` older still (pkg/option/config.go)."""
+    return setting(facts, "kube-proxy-replacement").lower() in ("true", "strict", "probe")
+
+
 def show(value: str) -> str:
     """A value that somebody else wrote, quoted, printable and short."""
     return f'"{_clip(printable(value), _SHOWN)}"'

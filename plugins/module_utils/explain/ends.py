@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ..columns import count
 from ..items.facts import PodMeta
 from .hop import Answer, Hop
 from .question import Side
@@ -28,7 +29,7 @@ def pods_hop(name: str, side: Side, seen: Seen) -> tuple[Hop, tuple[PodMeta, ...
         return Hop(name=name, answer=Answer.BROKEN, cluster=side.cluster, summary=text, fix="Start it, or correct the selector."), ()
     shown = ", ".join(pod.name for pod in pods[:PODS_LOOKED_AT])
     more = f" and {len(pods) - PODS_LOOKED_AT} more" if len(pods) > PODS_LOOKED_AT else ""
-    text = f"{len(pods)} pod{'s' if len(pods) > 1 else ''} in {side.cluster}"
+    text = f"{count(len(pods), 'pod')} in {side.cluster}"
     return Hop(name=name, answer=Answer.OK, cluster=side.cluster, summary=text, evidence=(shown + more,)), pods
 
 

@@ -5,13 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
+from ..checks.network import routing_mode, tunnel
 from .hop import Answer, Hop
 from .seen import Seen
-
-_PORTS: Final = {"vxlan": "UDP 8472", "geneve": "UDP 6081"}
-"""Ports of the tunnels between nodes (Cilium's documentation, Network: system requirements)."""
 
 
 def link_hop(local: str, peer: str, purpose: str, seen: Seen) -> Hop:
@@ -46,12 +44,11 @@ def network_hop(source: str, target: str, seen: Seen) -> Hop:
         return Hop(name="network", answer=Answer.SKIPPED, cluster=source, summary="both ends are in one cluster")
     lines = []
     for host in (source, target):
-        config = seen.scene.facts[host].config if host in seen.scene.facts else None
-        if config is None:
+        facts = seen.scene.facts.get(host)
+        if facts is None or facts.config is None:
             continue
-        mode = config.get("routing-mode", "tunnel")
-        tunnel = config.get("tunnel-protocol", "vxlan")
-        need = f"{_PORTS.get(tunnel, tunnel)} between all nodes" if mode == "tunnel" else "routes to all pod CIDRs, every port of pods"
+        mode = routing_mode(facts)
+        need = f"{tunnel(facts)} between all nodes" if mode == "tunnel" else "routes to all pod CIDRs, every port of pods"
         lines.append(f"{host}: routing-mode {mode}, which needs {need}")
     text = "whether packets pass between the nodes of both clusters cannot be told through the API"
     fix = "Look for drops with hubble, or let a ConnectivityIntent probe the way (docs/probe.md)."

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..items.facts import PodMeta, TrafficFacts
+from ..items.labels import matches
 from ..items.scene import Scene
 from .question import Side
 
@@ -46,4 +47,4 @@ def pods_of(traffic: TrafficFacts, side: Side) -> tuple[PodMeta, ...]:
     found = traffic.pods_by_namespace.get(side.namespace, ())
     if side.pod:
         return tuple(pod for pod in found if pod.name == side.pod)
-    return tuple(pod for pod in found if side.labels and all(pod.labels.get(key) == value for key, value in side.labels.items()))
+    return tuple(pod for pod in found if side.labels and matches(side.labels, pod.labels))

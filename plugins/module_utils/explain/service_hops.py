@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..checks.wording import replaces_kube_proxy, setting
+from ..facts import ClusterFacts
 from ..items.facts import Endpoint, Key, ObjectFacts, TrafficFacts
 from ..services.annotations import affinity_of, is_global, is_shared
 from ..services.endpoints import MIRRORED
+from ..services.ports import names_fit
 from .hop import Answer, Hop
 from .question import Question
 from .seen import Seen
@@ -60,7 +63,7 @@ def backend_hop(question: Question, port: Mapping[str, Any], seen: Seen) -> tupl
     cluster, key = question.source.cluster, (question.target.namespace, question.target.service)
     here = seen.scene.traffic[cluster]
     service = here.services[key]
-    local = _backends(cluster, here, key, port)
+    local = _backends(cluster, here, key, port, seen.scene.facts[cluster])
     lines = [f"{cluster}: {len(local.ready)} ready, its own"]
     remote, unknown = _remote(question, port, seen, lines) if is_global(service.annotations) else ([], [])
     if not is_global(service.annotations):
@@ -92,9 +95,9 @@ def node_port_hop(question: Question, port: Mapping[str, Any], backends: tuple[B
         return Hop(name="node port", answer=Answer.SKIPPED, cluster=cluster, summary="the Service has none, and pods go over its ClusterIP")
     lines = [f"node port {number}, externalTrafficPolicy {service.spec.get('externalTrafficPolicy') or 'Cluster'}"]
     local = any(entry.cluster == cluster for entry in backends)
-    config = seen.scene.facts[cluster].config or {}
-    replaced = config.get("kube-proxy-replacement", "false") in ("true", "strict")
-    lines.append(f"kube-proxy-replacement {config.get('kube-proxy-replacement', 'unset')}")
+    facts = seen.scene.facts[cluster]
+    replaced = replaces_kube_proxy(facts)
+    lines.append(f"kube-proxy-replacement {setting(facts, 'kube-proxy-replacement', 'unset')}")
     if service.spec.get("externalTrafficPolicy") == "Local" and not local:
         text = "clients from outside get no answer: externalTrafficPolicy Local, and no backend is in this cluster"
         return Hop(name="node port", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix="Use Cluster instead.")
@@ -127,6 +130,7 @@ def _is_asked(port: Mapping[str, Any], question: Question) -> bool:
 def _remote(question: Question, port: Mapping[str, Any], seen: Seen, lines: list[str]) -> tuple[list[Backends], list[str]]:
     """Backends of other clusters that are exported, and members of which nothing is known. A line for each."""
     key = (question.target.namespace, question.target.service)
+    facts = seen.scene.facts[question.source.cluster]
     found, unknown = [], []
     for host in seen.scene.mesh.peers(question.source.cluster):
         traffic = seen.traffic(host)
@@ -135,16 +139,16 @@ def _remote(question: Question, port: Mapping[str, Any], seen: Seen, lines: list
             lines.append(f"{host}: does not answer ({seen.why_silent(host)})")
             continue
         service = traffic.services.get(key)
-        why = _not_exported(service, port)
-        backends = _backends(host, traffic, key, port)
+        why = _not_exported(service, port, facts)
+        backends = _backends(host, traffic, key, port, facts)
         lines.append(f"{host}: {why or f'{len(backends.ready)} ready, exported'}")
         if not why and backends.ready:
             found.append(backends)
     return found, unknown
 
 
-def _not_exported(service: ObjectFacts | None, port: Mapping[str, Any]) -> str:
-    """Why the backends of a peer's Service are not used; "" when they are. Ports are told apart by their names (pkg/service/store)."""
+def _not_exported(service: ObjectFacts | None, port: Mapping[str, Any], facts: ClusterFacts) -> str:
+    """Why the backends of a peer's Service are not used in the cluster of ``facts``; "" when they are."""
     if service is None:
         return "has no such Service"
     if not is_global(service.annotations):
@@ -153,23 +157,24 @@ def _not_exported(service: ObjectFacts | None, port: Mapping[str, Any]) -> str:
         return "the Service is not shared there"
     names = [entry.get("name") or "" for entry in service.spec.get("ports") or () if isinstance(entry, Mapping)]
     name = port.get("name") or ""
-    return "" if name in names else f"the Service has no port named {name or '(no name)'} there"
+    return "" if any(names_fit(facts, name, theirs) for theirs in names) else f"the Service has no port named {name or '(no name)'} there"
 
 
-def _backends(cluster: str, traffic: TrafficFacts, key: Key, port: Mapping[str, Any]) -> Backends:
-    number, ready = 0, []
+def _backends(cluster: str, traffic: TrafficFacts, key: Key, port: Mapping[str, Any], facts: ClusterFacts) -> Backends:
+    """Those of ``cluster`` that the port has in the cluster of ``facts``."""
+    numbers, ready = set[int](), []
     for entry in traffic.slices_by_service.get(key, ()):
         if entry.managed_by == MIRRORED or entry.source_cluster:
             continue
         matching = [
             there
             for name, protocol, there in entry.ports
-            if name == (port.get("name") or "") and protocol == (port.get("protocol") or "TCP")
+            if names_fit(facts, port.get("name") or "", name) and protocol == (port.get("protocol") or "TCP")
         ]
         if matching:
-            number = number or matching[0]
+            numbers.update(matching)
             ready += [endpoint for endpoint in entry.endpoints if endpoint.ready]
-    return Backends(cluster=cluster, port=number, ready=tuple(ready))
+    return Backends(cluster=cluster, port=numbers.pop() if len(numbers) == 1 else 0, ready=tuple(ready))
 
 
 def _chosen(local: Backends, remote: list[Backends], affinity: str) -> list[Backends]:

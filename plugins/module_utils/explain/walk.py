@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ..items.facts import PodMeta
 from ..policies.evaluate.world import world_of
+from ..services.world import NAMESPACE_GLOBAL
 from ..services.world import World as Services
 from .ends import identity_hop, pods_hop
 from .hop import Answer, Explanation, Hop
@@ -76,5 +77,5 @@ def _namespace_hop(host: str, namespace: str, seen: Seen) -> Hop:
     if Services(scene=seen.scene).namespace_global(host, namespace):
         return Hop(name="namespace", answer=Answer.OK, cluster=host, summary=f"{namespace} of {host} is told to the other clusters")
     text = f"{namespace} of {host} is not global: nobody outside of {host} knows its backends and who its pods are"
-    fix = f"kubectl annotate namespace {namespace} clustermesh.cilium.io/global=true"
+    fix = f"kubectl annotate --overwrite namespace {namespace} {NAMESPACE_GLOBAL}=true"
     return Hop(name="namespace", answer=Answer.BROKEN, cluster=host, summary=text, fix=fix)

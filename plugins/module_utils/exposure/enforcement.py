@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ..checks.wording import config_evidence, enabled, helm, lines, listed, restart, setting
+from ..checks.wording import config_evidence, enabled, helm, lines, listed, replaces_kube_proxy, restart
 from ..facts import ClusterFacts
 from ..items.facts import TrafficFacts
 from ..items.models import ExposedService
@@ -81,11 +81,6 @@ def enforcement(
         why = why_no_policy(target, facts, traffic, doors)
         return _node_port(why) if why else Enforcement(versions=versions, ranges=found.ranges, by_policy=True)
     return Enforcement(versions=versions, ranges=found.ranges, remarks=_load_balancer(item, facts))
-
-
-def replaces_kube_proxy(facts: ClusterFacts) -> bool:
-    """``strict`` is what releases before 1.15 called it."""
-    return setting(facts, "kube-proxy-replacement", "false").lower() in ("true", "strict")
 
 
 def _served_versions(facts: ClusterFacts) -> frozenset[int]:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from ..checks.wording import replaces_kube_proxy
 from ..items.facts import ObjectFacts
 from ..items.models import ExposedService
 from ..items.owned import item_of
@@ -18,7 +19,7 @@ from ..services.annotations import is_global, is_shared
 from ..services.endpoints import counts
 from .addresses import Standing, standing_of
 from .doors import Siblings
-from .enforcement import Enforcement, enforcement, replaces_kube_proxy
+from .enforcement import Enforcement, enforcement
 from .gateway_fitness import why_no_gateway
 from .names import DNS_ANNOTATION, main_path, ref_of, route_path
 from .remarks import Remark

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..items.conditions import timestamp
 from ..items.models import ExposedPort, ExposedService
-from ..problems import SUBDOMAIN, Problems, is_list, items_of, kind_of, shown, suggest
+from ..problems import LABEL, SUBDOMAIN, Problems, is_list, items_of, kind_of, shown, suggest
 from .ranges import parse_ranges
 
 CLASSES: Final = ("LoadBalancer", "NodePort", "Gateway")
@@ -32,8 +32,6 @@ KEYS: Final = (
 )
 
 _PORTS: Final = range(1, 65536)
-_LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")  # RFC 1123; names of namespaces and Services are of it
-_PORT_NAME: Final = re.compile(r"(?=.{1,63}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")  # ServicePort.name: a DNS label
 _HOST_LABEL: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
 _HOST_LIMIT: Final = 253
 
@@ -73,7 +71,7 @@ def _one_of(problems: Problems, path: str, value: Any, known: tuple[str, ...]) -
     return ""
 
 
-def _name(problems: Problems, path: str, value: Any, form: re.Pattern[str] = _LABEL) -> str:
+def _name(problems: Problems, path: str, value: Any, form: re.Pattern[str] = LABEL) -> str:
     if value is None:
         problems.add(path, "is missing")
     elif not isinstance(value, str) or not form.fullmatch(value):
@@ -102,7 +100,7 @@ def _port(problems: Problems, value: Any) -> ExposedPort:
     if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number not in _PORTS):
         problems.add("port.number", f"must be 1 to 65535, not {shown(str(number))}")
         number = None
-    if name is not None and (not isinstance(name, str) or not _PORT_NAME.fullmatch(name)):
+    if name is not None and (not isinstance(name, str) or not LABEL.fullmatch(name)):
         problems.add("port.name", f"{shown(str(name))} is not a name of a port")
         name = None
     protocol = found.get("protocol")

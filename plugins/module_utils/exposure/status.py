@@ -33,7 +33,7 @@ def exposure_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[st
         raise TypeError(f"not an ExposedService: {item.name}")
     siblings = plan.detail if isinstance(plan.detail, Siblings) else Siblings()
     decision = decide(item, siblings, scene)
-    view = _View(decision, scene, failed)
+    view = _View(decision, failed)
     found: dict[str, Any] = {"phase": view.phase(), "addresses": [view.row(host) for host in decision.order]}
     hostname = view.hostname()
     if hostname:
@@ -51,17 +51,10 @@ def exposure_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[st
 class _View:
     """The decision after the writes, with what failed."""
 
-    def __init__(self, decision: Decision, scene: Scene, failed: Mapping[str, str]) -> None:
+    def __init__(self, decision: Decision, failed: Mapping[str, str]) -> None:
         self._decision = decision
-        self._scene = scene
         self._failed = failed
         self._looks = decision.looks
-
-    def name(self, host: str) -> str:
-        return self._scene.names.get(host, host)
-
-    def names(self, hosts: list[str]) -> str:
-        return listed(self.name(host) for host in hosts)
 
     @property
     def _closed(self) -> bool:
@@ -89,8 +82,7 @@ class _View:
     @property
     def _awaited(self) -> list[str]:
         """Clusters of which an address may still be expected."""
-        waits = (State.STARTING,)
-        return [h for h in self._decision.wanted if self._looks[h].state in waits and h not in self._failed]
+        return [h for h in self._decision.wanted if self._looks[h].state is State.STARTING and h not in self._failed]
 
     @property
     def _missed(self) -> list[str]:
@@ -119,7 +111,7 @@ class _View:
     def row(self, host: str) -> dict[str, Any]:
         look = self._looks[host]
         row: dict[str, Any] = {
-            "clusterName": self.name(host),
+            "clusterName": host,
             "role": self._decision.role(host),
             "serving": self._serves(host),
             "addresses": list(look.standing.addresses) if look.there is not None else [],
@@ -169,7 +161,7 @@ class _View:
         hosts = [host for host in self._decision.order if host in self._decision.wanted or not self._decision.item.primary]
         missing = [host for host in hosts if not self._programmed(host)]
         if hosts and not missing:
-            return condition("Programmed", True, "AllClustersProgrammed", f"An address in {self.names(hosts)}.")
+            return condition("Programmed", True, "AllClustersProgrammed", f"An address in {listed(hosts)}.")
         if not hosts:
             return condition("Programmed", False, "NotWritten", "No cluster has it.")
         first = self._row_programmed(missing[0])
@@ -178,12 +170,12 @@ class _View:
             "Programmed",
             False,
             "PartlyProgrammed" if done else first["reason"],
-            f"{done} of {len(hosts)} clusters have an address; {self.name(missing[0])}: {first['reason']}. {first['message']}".strip(),
+            f"{done} of {len(hosts)} clusters have an address; {missing[0]}: {first['reason']}. {first['message']}".strip(),
         )
 
     def ready(self) -> dict[str, Any]:
         if self._serving:
-            return condition("Ready", True, "Exposed", f"{self.names(self._serving)} can answer.")
+            return condition("Ready", True, "Exposed", f"{listed(self._serving)} can answer.")
         reason = self.programmed()["reason"] if not self._closed else "NoSourceRanges"
         first = next((self._row_ready(host) for host in self._decision.order if host in self._decision.serving), None)
         return condition("Ready", False, first["reason"] if first and not self._closed else reason, "No cluster can answer.")
@@ -195,7 +187,7 @@ class _View:
         item = self._decision.item
         on_standby = bool(item.primary) and bool(self._serving)
         reason = "WriteFailed" if self._failed else "OnStandby" if on_standby else "SomeClustersLack"
-        said = "; ".join(f"{self.name(host)}: {self._row_ready(host)['reason']}" for host in lacking if host in self._looks)
+        said = "; ".join(f"{host}: {self._row_ready(host)['reason']}" for host in lacking if host in self._looks)
         return condition("Degraded", True, reason, said)
 
 

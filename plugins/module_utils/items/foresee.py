@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
+from ..services.record import Values, patched
 from ..steps import ApiWrite, Step
-from .facts import ObjectFacts, TrafficFacts
+from .facts import TrafficFacts
 from .scene import Scene
 
 
 def foreseen(scene: Scene, steps: Iterable[Step]) -> Scene:
     """``scene`` with the annotations of its Services as they are once ``steps`` have been carried out."""
-    patches: dict[str, dict[str, Mapping[str, Any]]] = {}
+    patches: dict[str, dict[str, Values]] = {}
     for step in steps:
         if step.cluster in scene.traffic and isinstance(step.action, ApiWrite) and step.action.method == "merge":
             written = (step.action.body.get("metadata") or {}).get("annotations") or {}
@@ -28,12 +28,10 @@ def foreseen(scene: Scene, steps: Iterable[Step]) -> Scene:
     return replace(scene, traffic={**scene.traffic, **changed}) if changed else scene
 
 
-def _annotated(traffic: TrafficFacts, by_path: Mapping[str, Mapping[str, Any]]) -> TrafficFacts:
-    services = {key: _merged(entry, by_path[entry.path]) for key, entry in traffic.services.items() if entry.path in by_path}
+def _annotated(traffic: TrafficFacts, by_path: Mapping[str, Values]) -> TrafficFacts:
+    services = {
+        key: replace(entry, annotations=patched(entry.annotations, by_path[entry.path]))
+        for key, entry in traffic.services.items()
+        if entry.path in by_path
+    }
     return replace(traffic, services={**traffic.services, **services})
-
-
-def _merged(service: ObjectFacts, patch: Mapping[str, Any]) -> ObjectFacts:
-    """As RFC 7386 has it: null takes a key away."""
-    merged = {**service.annotations, **patch}
-    return replace(service, annotations={key: str(value) for key, value in merged.items() if value is not None})

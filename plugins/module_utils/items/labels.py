@@ -1,12 +1,14 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Labels as the API server accepts them, and what a flat selector matches (apimachinery, pkg/util/validation and pkg/labels). Pure."""
+"""Labels as the API server accepts them, and what selectors match (apimachinery, pkg/util/validation and pkg/labels). Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Final
+
+from .models import LabelRequirement, PodSelection
 
 NAME_LIMIT: Final = 63
 PREFIX_LIMIT: Final = 253
@@ -31,3 +33,21 @@ def valid_value(text: str) -> bool:
 def matches(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     """Has an object with ``labels`` all of ``wanted``? Nothing wanted matches everything, as in Kubernetes: refuse that before asking."""
     return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def selects(selection: PodSelection, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Does the selection select a pod with these labels in this namespace? Clusters are the caller's business."""
+    if not selection.all_namespaces and namespace != selection.namespace:
+        return False
+    return matches(selection.labels, labels) and all(_meets(entry, labels) for entry in selection.expressions)
+
+
+def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    """NotIn holds as well where the key is absent (apimachinery, labels.Requirement.Matches)."""
+    there = requirement.key in labels
+    if requirement.operator == "Exists":
+        return there
+    if requirement.operator == "DoesNotExist":
+        return not there
+    inside = there and labels[requirement.key] in requirement.values
+    return inside if requirement.operator == "In" else not inside

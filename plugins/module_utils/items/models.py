@@ -68,7 +68,7 @@ class PodSelection:
 
 @dataclass(frozen=True, kw_only=True)
 class PortRule:
-    """One entry of ``ports``. ``port`` 0: every port of the protocol. For ICMP ``icmp_type`` (None: every type)."""
+    """One entry of ``ports``. ``port`` 0: every port of the protocol. ICMP has an ``icmp_type`` instead, never 0 (policies/compile.py)."""
 
     protocol: str  # TCP, UDP, SCTP, ANY, ICMP, ICMPv6
     port: int = 0

@@ -47,11 +47,11 @@ class Effect:
 
     @property
     def capped(self) -> bool:
-        return self.pairs <= 0
+        return self.pairs < 0
 
     def may_look(self) -> bool:
         self.pairs -= 1
-        return self.pairs > 0
+        return self.pairs >= 0
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from itertools import groupby, islice
 from typing import Final
 
 from ..checks.wording import listed
+from ..columns import count
 from ..findings import Finding, Severity
 from ..items.kinds import ItemKind, ItemRef
 from ..items.models import ConnectivityIntent
@@ -52,13 +53,13 @@ def isolation_findings(
             own = landscape.rules(host, bodies)
             effects.append(effect_of(landscape, together, host, own, allows=intent.action == "Allow"))
     for effect in effects:
-        found += _isolated(intent, landscape, effect)
+        found += _isolated(intent, effect)
         found += _lose_access(intent, landscape, effect)
         found += _still_denied(intent, landscape, effect)
     return [*found, *_cannot_tell(intent, landscape, effects)]
 
 
-def _isolated(intent: ConnectivityIntent, landscape: Landscape, effect: Effect) -> list[Finding]:
+def _isolated(intent: ConnectivityIntent, effect: Effect) -> list[Finding]:
     if not effect.isolated:
         return []
     pods = sum(len(group.pods) for group in effect.isolated)
@@ -69,7 +70,7 @@ def _isolated(intent: ConnectivityIntent, landscape: Landscape, effect: Effect) 
             NEWLY_ISOLATED,
             Severity.ADVISORY if intent.action == "Isolate" else Severity.REMEDIABLE,
             (effect.host,),
-            summary=f"{effect.host}: {_count(pods, 'pod')} that no policy isolates so far will only be reached by whom a policy lets in: "
+            summary=f"{effect.host}: {count(pods, 'pod')} that no policy isolates so far will only be reached by whom a policy lets in: "
             + _workloads(effect.isolated),
             evidence=f"{others}. {_outside(effect)}",
             fix=""
@@ -92,15 +93,15 @@ def _lose_access(intent: ConnectivityIntent, landscape: Landscape, effect: Effec
     if not effect.lost:
         return []
     to = [*effect.isolated, *effect.perhaps_isolated] or list({group.number: group for group in effect.closed}.values())
-    evidence = [f"Seen are {_count(landscape.workloads_in(landscape.everybody), 'workload')} in {listed(landscape.world.clusters)}"]
+    evidence = [f"Seen are {count(landscape.workloads_in(landscape.everybody), 'workload')} in {listed(landscape.world.clusters)}"]
     evidence += [f"of {listed(landscape.unread)} none is known"] if landscape.unread else []
     kept = effect.limited - effect.lost
-    evidence += [f"{_count(landscape.workloads_in(kept), 'workload')} keep the ports that policies name, and no others"] if kept else []
+    evidence += [f"{count(landscape.workloads_in(kept), 'workload')} keep the ports that policies name, and no others"] if kept else []
     unsure = effect.unsure - effect.lost
-    evidence += [f"of {_count(landscape.workloads_in(unsure), 'workload')} it cannot be told"] if unsure else []
+    evidence += [f"of {count(landscape.workloads_in(unsure), 'workload')} it cannot be told"] if unsure else []
     evidence += [f"only {PAIRS} pairs were looked at closely, of the others the worst is taken"] if effect.capped else []
     perhaps = "" if effect.isolated or effect.closed else "perhaps "
-    workloads = _count(landscape.workloads_in(effect.lost), "workload")
+    workloads = count(landscape.workloads_in(effect.lost), "workload")
     return [
         about(
             intent,
@@ -119,7 +120,7 @@ def _still_denied(intent: ConnectivityIntent, landscape: Landscape, effect: Effe
     if not effect.refused:
         return []
     sources = frozenset(number for numbers in effect.refused.values() for number in numbers)
-    workloads = _count(landscape.workloads_in(sources), "workload")
+    workloads = count(landscape.workloads_in(sources), "workload")
     return [
         about(
             intent,
@@ -146,7 +147,7 @@ def _cannot_tell(intent: ConnectivityIntent, landscape: Landscape, effects: Iter
             why.append(f"{_policies(strange) or 'some of its policies'} cannot be judged")
         if why:
             pods = sum(len(group.pods) for group in effect.perhaps_isolated)
-            reasons[host] = ", ".join(why) + (f"; {_count(pods, 'pod')} may be newly isolated" if pods else "")
+            reasons[host] = ", ".join(why) + (f"; {count(pods, 'pod')} may be newly isolated" if pods else "")
     if not reasons:
         return []
     return [
@@ -169,7 +170,7 @@ def _workloads(groups: Iterable[Group]) -> str:
     for group in groups:
         for name, members in group.workloads.items():
             pods.setdefault(f"{group.namespace}/{name}", []).extend(members)
-    shown = [f"{name} ({_count(len(names), 'pod')}: {listed(names, 3)})" for name, names in sorted(pods.items())]
+    shown = [f"{name} ({count(len(names), 'pod')}: {listed(names, 3)})" for name, names in sorted(pods.items())]
     return listed(shown, NAMED)
 
 
@@ -183,7 +184,3 @@ def _sources(landscape: Landscape, numbers: Collection[int]) -> str:
 
 def _policies(names: Iterable[str]) -> str:
     return listed(sorted(names), NAMED)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

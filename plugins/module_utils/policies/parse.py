@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..items.models import ConnectivityIntent, LabelRequirement, PodSelection, Probe
-from ..problems import Problems, is_empty, items_of, join, kind_of, shown, suggest
+from ..problems import LABEL, Problems, is_empty, items_of, join, kind_of, shown, suggest
 from .parse_ports import number_of, parse_ports
-from .parse_selectors import NAMESPACE, parse_expressions, parse_labels
+from .parse_selectors import parse_expressions, parse_labels
 
 ACTIONS: Final = ("Allow", "Deny", "Isolate")
 MODES: Final = ("Namespaced", "Clusterwide")
@@ -99,7 +99,7 @@ def _namespace(problems: Problems, path: str, value: Any, everywhere: bool) -> s
         return ""
     if everywhere:
         problems.add(where, "stands beside allNamespaces: true; keep one of the two")
-    elif not NAMESPACE.fullmatch(text):
+    elif not LABEL.fullmatch(text):
         problems.add(where, f"{shown(text)} is not the name of a namespace (at most 63 lower-case letters, digits and '-')")
     return str(text)
 

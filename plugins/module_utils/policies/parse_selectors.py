@@ -8,16 +8,12 @@ colon of the key (pkg/labels, parseSource). A key of that kind would take an int
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ..items.labels import valid_key, valid_value
 from ..items.models import LabelRequirement
 from ..problems import Problems, is_empty, items_of, join, kind_of, shown, suggest
-
-NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-"""The name of a namespace, a DNS-1123 label."""
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 WITH_VALUES: Final = ("In", "NotIn")

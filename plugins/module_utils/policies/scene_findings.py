@@ -9,22 +9,18 @@ not let it in, and a Deny does not keep it out (issues 33822 and 32060).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
-from ..checks.wording import config_evidence, enabled, listed, show
-from ..facts import ClusterFacts
+from ..checks.wording import config_evidence, listed, show
 from ..findings import Finding, Severity
-from ..items.facts import ObjectFacts, PodMeta, TrafficFacts
-from ..items.models import ConnectivityIntent, LabelRequirement, PodSelection
+from ..items.facts import PodMeta, TrafficFacts
+from ..items.labels import selects
+from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import Scene
 from ..items.system import APP_LABEL, control_plane_pods
-from ..versions import cilium_version, holds
+from ..services.world import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, is_global_namespace
 from . import codes
 from .compile import clusters_of
 from .settings_findings import about
-
-GLOBAL_ANNOTATION: Final = "clustermesh.cilium.io/global"
-DEFAULT_GLOBAL: Final = "clustermesh-default-global-namespace"
 
 
 def scene_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
@@ -60,7 +56,7 @@ def _mesh_hosts(selection: PodSelection, scene: Scene) -> tuple[str, ...]:
     return tuple(
         host
         for host in _seen(selection, scene)
-        if any(selects(selection, pod) for pod in control_plane_pods(scene.facts[host], scene.traffic[host]))
+        if any(selects(selection, pod.namespace, pod.labels) for pod in control_plane_pods(scene.facts[host], scene.traffic[host]))
     )
 
 
@@ -91,24 +87,6 @@ def namespace_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Fin
             evidence="; ".join(f"{host}: {why}" for host, why in absent.items()),
             fix=f"Make the namespace and run again, or leave {listed(absent)} out of destination.clusters.",
         )
-
-
-def selects(selection: PodSelection, pod: PodMeta) -> bool:
-    """Is the pod one that the side means, as far as Kubernetes' labels tell?"""
-    if not selection.all_namespaces and pod.namespace != selection.namespace:
-        return False
-    labels = pod.labels
-    return all(labels.get(key) == value for key, value in selection.labels.items()) and all(_met(e, pod) for e in selection.expressions)
-
-
-def _met(requirement: LabelRequirement, pod: PodMeta) -> bool:
-    present, value = requirement.key in pod.labels, pod.labels.get(requirement.key, "")
-    return {
-        "In": present and value in requirement.values,
-        "NotIn": not present or value not in requirement.values,
-        "Exists": present,
-        "DoesNotExist": not present,
-    }[requirement.operator]
 
 
 def _seen(selection: PodSelection, scene: Scene) -> tuple[str, ...]:
@@ -182,11 +160,7 @@ def _exports(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
         return
     members = scene.mesh.clusters
     destinations = clusters_of(intent.destination, members)
-    kept = [
-        host
-        for host in _seen(source, scene)
-        if any(to != host for to in destinations) and not _exported(scene.facts[host], scene.traffic[host].namespaces.get(source.namespace))
-    ]
+    kept = [host for host in _seen(source, scene) if any(to != host for to in destinations) and _is_local(source.namespace, host, scene)]
     if kept:
         effect = "an Allow does not let its pods in" if intent.action == "Allow" else "a Deny does not keep its pods out"
         yield about(
@@ -195,16 +169,15 @@ def _exports(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
             Severity.REMEDIABLE,
             kept,
             summary=f"{listed(kept)}: namespace {source.namespace} is not global, so in other clusters {effect}",
-            evidence="; ".join(config_evidence(scene.facts[host], DEFAULT_GLOBAL) for host in kept) + f"; annotation {GLOBAL_ANNOTATION}",
-            fix=f"kubectl annotate namespace {source.namespace} {GLOBAL_ANNOTATION}=true",
+            evidence="; ".join(config_evidence(scene.facts[host], DEFAULT_GLOBAL) for host in kept) + f"; annotation {NAMESPACE_GLOBAL}",
+            fix=f"kubectl annotate --overwrite namespace {source.namespace} {NAMESPACE_GLOBAL}=true",
         )
 
 
-def _exported(facts: ClusterFacts, namespace: ObjectFacts | None) -> bool:
-    if namespace is None or not holds("namespace_filter", cilium_version(facts)):
-        return True
-    text = namespace.annotations.get(GLOBAL_ANNOTATION)
-    return text.lower() == "true" if text is not None else enabled(facts, DEFAULT_GLOBAL, True)
+def _is_local(namespace: str, host: str, scene: Scene) -> bool:
+    """A namespace that is not there has nobody to tell of."""
+    there = scene.traffic[host].namespaces.get(namespace)
+    return there is not None and not is_global_namespace(scene.facts[host], there)
 
 
 def _nobody(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
@@ -215,7 +188,7 @@ def _nobody(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
         hosts = _seen(selection, scene)
         if not hosts or any(scene.traffic[host].could_not_read("pods") for host in hosts):
             continue  # nothing can be said
-        if not any(selects(selection, pod) for host in hosts for pod in _pods(scene.traffic[host], selection)):
+        if not any(selects(selection, pod.namespace, pod.labels) for host in hosts for pod in _pods(scene.traffic[host], selection)):
             yield about(
                 intent,
                 code,

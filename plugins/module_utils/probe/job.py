@@ -20,6 +20,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 
 from ..items.kinds import ItemRef
+from ..items.labels import matches
 from ..items.models import PortRule
 from ..items.owned import marks
 from ..model import MANAGER_DOMAIN, Binding
@@ -254,6 +255,6 @@ def publishing_services(services: Iterable[Any], labels: Mapping[str, str]) -> l
     for service in services:
         selector = mapping(service, "spec", "selector")
         publishes = mapping(service, "spec").get("publishNotReadyAddresses") is True
-        if publishes and selector and all(labels.get(key) == value for key, value in selector.items()):
+        if publishes and selector and matches(selector, labels):
             found.append(text(service, "metadata", "name"))
     return found

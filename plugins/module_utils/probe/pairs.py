@@ -10,6 +10,7 @@ from datetime import datetime
 
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import CONNECTED_PHASES, Scene
+from ..policies.compile import clusters_of
 from ..redact import one_line
 from .outcome import EVIDENCE_LINES, PROVEN, REFUTES, UNDECIDED, Reachability
 from .selecting import pods_of
@@ -55,8 +56,8 @@ def cases_of(intent: ConnectivityIntent, scene: Scene) -> tuple[list[Case], str]
 
     A pair with a member that is silent is there too: of it nothing is known, and what is not known is not proven.
     """
-    sources = [""] if intent.source is None else _clusters(intent.source, scene)
-    destinations = _clusters(intent.destination, scene)
+    sources = ("",) if intent.source is None else clusters_of(intent.source, scene.mesh.clusters)
+    destinations = clusters_of(intent.destination, scene.mesh.clusters)
     empty = {host for host in destinations if _without_pods(intent.destination, scene, host)}
     senders = {host for host in sources if intent.source is not None and not _without_pods(intent.source, scene, host)}
     cases = [Case(source=s, destination=d) for s in sources if not s or s in senders for d in destinations if d not in empty]
@@ -103,11 +104,6 @@ def _evidence(cases: Iterable[Case]) -> Iterable[str]:
         if len(newest) > _FLOWS_SHOWN:
             yield f"{case.shown}: {len(newest) - _FLOWS_SHOWN} more pairs of pods and port alike"
         yield from (one_line(line, 300) for line in case.lines)
-
-
-def _clusters(selection: PodSelection, scene: Scene) -> list[str]:
-    """In the order of the binding."""
-    return [host for host in scene.mesh.clusters if not selection.clusters or host in selection.clusters]
 
 
 def _without_pods(selection: PodSelection, scene: Scene, host: str) -> bool:

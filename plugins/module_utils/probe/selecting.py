@@ -1,20 +1,12 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Which pods a side of an intent selects, and the same as a label selector of the API. Pure."""
+"""The pods that a side of an intent selects, and its label selector for the API. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..items.facts import PodMeta, TrafficFacts
+from ..items.labels import selects
 from ..items.models import LabelRequirement, PodSelection
-
-
-def selects(selection: PodSelection, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Does the selection select a pod with these labels in this namespace? Clusters are the caller's business."""
-    if not selection.all_namespaces and namespace != selection.namespace:
-        return False
-    return all(labels.get(k) == v for k, v in selection.labels.items()) and all(_meets(r, labels) for r in selection.expressions)
 
 
 def label_selector(selection: PodSelection) -> str:
@@ -29,17 +21,6 @@ def pods_of(selection: PodSelection, traffic: TrafficFacts) -> tuple[PodMeta, ..
         return None
     pods = traffic.pods if selection.all_namespaces else traffic.pods_by_namespace.get(selection.namespace, ())
     return tuple(pod for pod in pods if selects(selection, pod.namespace, pod.labels))
-
-
-def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
-    """Kubernetes' semantics: NotIn holds as well where the key is absent (apimachinery, labels.Requirement.Matches)."""
-    there = requirement.key in labels
-    if requirement.operator == "Exists":
-        return there
-    if requirement.operator == "DoesNotExist":
-        return not there
-    inside = there and labels[requirement.key] in requirement.values
-    return inside if requirement.operator == "In" else not inside
 
 
 def _requirement(requirement: LabelRequirement) -> str:

@@ -84,6 +84,8 @@ def _in_the_way(cluster: Cluster, body: Mapping[str, Any]) -> str:
     """Services that would send traffic to the Job's pod. A pod that is not ready is in no ready EndpointSlice, but some publish all."""
     namespace, labels = body["metadata"]["namespace"], body["spec"]["template"]["metadata"]["labels"]
     services = cluster.list(f"/api/v1/namespaces/{namespace}/services", most=_SERVICES)
+    if len(services) == _SERVICES:
+        return f"no Job was made: {namespace} has {_SERVICES} Services or more, and not all of them are looked at"
     found = publishing_services(services, labels)
     return f"no Job was made: Service {found[0]} publishes addresses that are not ready and would lead traffic to it" if found else ""
 

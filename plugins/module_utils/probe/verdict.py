@@ -18,10 +18,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from ..items.labels import selects
 from ..items.models import ConnectivityIntent, PortRule
 from .flows import POLICY_DROPS, Flow
 from .outcome import PROVEN, REFUTES, UNDECIDED
-from .selecting import selects
 
 
 class Seen(StrEnum):
@@ -35,7 +35,7 @@ class Seen(StrEnum):
     LOST = "dropped for another reason"
 
 
-_PASSED: Final = frozenset({Seen.DELIVERED, Seen.PROXIED, Seen.AUDITED})
+_PASSED: Final = (Seen.DELIVERED, Seen.PROXIED, Seen.AUDITED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +119,7 @@ def _allow(by_kind: dict[Seen, tuple[Flow, ...]]) -> Judgement:
 
 
 def _deny(by_kind: dict[Seen, tuple[Flow, ...]]) -> Judgement:
-    passed = tuple(flow for kind in (Seen.DELIVERED, Seen.PROXIED, Seen.AUDITED) for flow in by_kind[kind])
+    passed = tuple(flow for kind in _PASSED for flow in by_kind[kind])
     if passed:
         why = "packets were let through by audit mode" if not (by_kind[Seen.DELIVERED] or by_kind[Seen.PROXIED]) else "packets were let in"
         return Judgement(result=REFUTES, why=why, flows=passed)
@@ -158,7 +158,7 @@ def _from(flow: Flow, intent: ConnectivityIntent, source: str) -> bool:
 
 def _covers(rule: PortRule, protocol: str, port: int) -> bool:
     if rule.protocol in ("ICMP", "ICMPv6"):
-        return protocol == rule.protocol and rule.icmp_type in (None, port)
+        return protocol == rule.protocol and rule.icmp_type == port
     if protocol in ("ICMP", "ICMPv6") or rule.protocol not in ("ANY", protocol):
         return False
     return rule.port == 0 or rule.port <= port <= max(rule.end_port, rule.port)

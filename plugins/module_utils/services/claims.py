@@ -52,7 +52,7 @@ def claims_of(desired: Desired, scene: Scene, index: Index) -> Claims:
             if name != winner:
                 losses[name].setdefault(winner, _Loss(winner)).places.append(place)
     items = {service.name: service for service in desired.services}
-    lost = {name: tuple(_claimed(items[name], loss, scene) for loss in entries.values()) for name, entries in losses.items() if entries}
+    lost = {name: tuple(_claimed(items[name], loss) for loss in entries.values()) for name, entries in losses.items() if entries}
     return Claims(won=wanted, lost=lost)
 
 
@@ -97,7 +97,7 @@ def _winner(place: Place, names: Sequence[str], holder: str, desired: Desired, s
     return names[0]
 
 
-def _claimed(item: GlobalService, loss: _Loss, scene: Scene) -> Finding:
+def _claimed(item: GlobalService, loss: _Loss) -> Finding:
     host, key = loss.places[0]
     hosts = list(dict.fromkeys(place[0] for place in loss.places))
     keys = list(dict.fromkeys(f"{place[1][0]}/{place[1][1]}" for place in loss.places))

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ..checks.wording import helm, lines, listed, printable, restart
+from ..checks.wording import helm, lines, listed, restart
+from ..columns import count
 from ..findings import Finding, Severity
 from ..items.facts import Key
-from ..items.kinds import ItemKind, ItemRef
+from ..items.labels import matches
 from ..items.models import Failover, GlobalService
 from ..items.scene import Scene
 from .cache_ttl import KEY, NOTICED_AFTER, CacheTtl, cache_ttl
 from .endpoints import Counts, counts
 from .failover import decide, lost_peers, may_have_exported, ready_of
+from .findings import service_finding, shown
 
 SHORTEST_TTL: Final = 60
 """Seconds. A shorter ``clustermesh-cache-ttl`` would drop the backends of healthy peers whenever clustermesh-apiserver is rolled out."""
@@ -42,14 +44,13 @@ def _keys(service: GlobalService, scene: Scene) -> list[Key]:
     selector = service.selector
     if selector.name:
         return [(selector.namespace, selector.name)]
-    wanted = selector.labels.items()
     return sorted(
         {
             key
             for host in scene.hosts
             if host in service.targets
             for key, there in scene.traffic[host].services.items()
-            if key[0] == selector.namespace and all(there.labels.get(name) == value for name, value in wanted)
+            if key[0] == selector.namespace and matches(selector.labels, there.labels)
         }
     )
 
@@ -65,7 +66,7 @@ def _cache_ttl(service: GlobalService, contract: Failover, scene: Scene) -> Iter
     slow = [host for host, ttl in found.items() if ttl.supported and (not ttl.seconds or ttl.seconds > limit)]
     old = [host for host, ttl in found.items() if not ttl.supported]
     if slow:
-        yield _finding(
+        yield service_finding(
             service,
             "CM-GS-30",
             Severity.REMEDIABLE,
@@ -76,7 +77,7 @@ def _cache_ttl(service: GlobalService, contract: Failover, scene: Scene) -> Iter
             fix=lines(*(_set_ttl(scene, host, limit) for host in slow)),
         )
     if old:
-        yield _finding(
+        yield service_finding(
             service,
             "CM-GS-31",
             Severity.ADVISORY,
@@ -104,7 +105,7 @@ def _how_long(ttls: Iterable[CacheTtl]) -> str:
 
 def _detection(service: GlobalService, contract: Failover) -> Iterable[Finding]:
     if contract.detect_within < SHORTEST_DETECTION:
-        yield _finding(
+        yield service_finding(
             service,
             "CM-GS-33",
             Severity.ADVISORY,
@@ -128,12 +129,12 @@ def _lost(service: GlobalService, key: Key, scene: Scene) -> Iterable[Finding]:
             continue
         state = "is dead" if peer in scene.dead else f"cannot be heard by {listed(holders)}"
         bare = [host for host in holders if not ready[host]]
-        yield _finding(
+        yield service_finding(
             service,
             "CM-GS-32",
             Severity.REMEDIABLE,
-            (peer,),
-            summary=f"Service {_shown(key)}: {peer} {state}, and with it {_backends(key, scene, peer)}; {_who(holders, bare)}",
+            [peer],
+            summary=f"Service {shown(key)}: {peer} {state}, and with it {_backends(key, scene, peer)}; {_who(holders, bare)}",
             evidence=f"{_reasons(scene, peer, holders)}{_ttl_words(scene, holders)}",
             fix=lines(
                 "See what fails between them (playbook status), and repair it.",
@@ -151,8 +152,7 @@ def _backends(key: Key, scene: Scene, peer: str) -> str:
     known = scene.traffic.get(peer)
     if known is None:
         return "an unknown number of backends"
-    number = counts(known, key).ready
-    return "1 backend" if number == 1 else f"{number} backends"
+    return count(counts(known, key).ready, "backend")
 
 
 def _who(holders: Sequence[str], bare: Sequence[str]) -> str:
@@ -181,58 +181,39 @@ def _numbers(service: GlobalService, contract: Failover, key: Key, scene: Scene)
     back = contract.min_local_ready + contract.hysteresis
     over = [host for host, choice in choices.items() if choice.failed_over]
     if over:
-        yield _finding(
+        yield service_finding(
             service,
             "CM-GS-36",
             Severity.ADVISORY,
             over,
-            summary=f"Service {_shown(key)}: {listed(over)} {'has' if len(over) == 1 else 'have'} failed over",
+            summary=f"Service {shown(key)}: {listed(over)} {'has' if len(over) == 1 else 'have'} failed over",
             evidence="; ".join(f"{host}: {choices[host].reason}" for host in over),
             fix=f"Nothing, if that is meant. A cluster is back with {back} ready endpoints of its own, at the next run.",
         )
     stuck = {host: there[host] for host in over if contract.min_local_ready <= there[host].total < back}
     if stuck:
         yield _stuck(service, contract, key, stuck)
-    if there and all(count.ready < contract.min_local_ready for count in there.values()):
-        yield _finding(
+    if there and all(number.ready < contract.min_local_ready for number in there.values()):
+        yield service_finding(
             service,
             "CM-GS-35",
             Severity.REMEDIABLE,
             tuple(there),
-            summary=f"Service {_shown(key)}: no cluster has {contract.min_local_ready} ready endpoints; all share what there is",
-            evidence="; ".join(f"{host}: {count.ready} of {count.total} endpoints ready" for host, count in there.items()),
+            summary=f"Service {shown(key)}: no cluster has {contract.min_local_ready} ready endpoints; all share what there is",
+            evidence="; ".join(f"{host}: {number.ready} of {number.total} endpoints ready" for host, number in there.items()),
             fix="Look at the pods behind the Service, in any of these clusters.",
         )
 
 
 def _stuck(service: GlobalService, contract: Failover, key: Key, stuck: Mapping[str, Counts]) -> Finding:
     back = contract.min_local_ready + contract.hysteresis
-    fewest = min(count.total for count in stuck.values())
-    return _finding(
+    fewest = min(number.total for number in stuck.values())
+    return service_finding(
         service,
         "CM-GS-34",
         Severity.ADVISORY,
         tuple(stuck),
-        summary=f"Service {_shown(key)}: {listed(stuck)} cannot come back from failover with the pods that there are",
-        evidence="; ".join(f"{host}: {count.ready} of {count.total} endpoints ready, back at {back}" for host, count in stuck.items()),
+        summary=f"Service {shown(key)}: {listed(stuck)} cannot come back from failover with the pods that there are",
+        evidence="; ".join(f"{host}: {number.ready} of {number.total} endpoints ready, back at {back}" for host, number in stuck.items()),
         fix=f"Run at least {back} pods there, or set hysteresis to {fewest - contract.min_local_ready} at most.",
-    )
-
-
-def _shown(key: Key) -> str:
-    return printable("/".join(key))
-
-
-def _finding(
-    service: GlobalService, code: str, severity: Severity, hosts: Sequence[str], *, summary: str, evidence: str, fix: str
-) -> Finding:
-    return Finding(
-        code=code,
-        severity=severity,
-        cluster=hosts[0] if hosts else "",
-        item=str(ItemRef(ItemKind.GLOBAL_SERVICE, service.name)),
-        summary=printable(summary),
-        evidence=printable(evidence),
-        fix=fix,
-        others=tuple(hosts[1:]),
     )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ..checks.wording import command, lines, listed, printable, show
 from ..findings import Finding, Severity
@@ -164,7 +165,7 @@ def _unreadable(ref: ItemRef | None, host: str, key: Key, remark: str, mark: str
         evidence=f"Somebody changed the annotation. {remark}",
         fix=f"Set the annotations of the Service as they are meant, then: {_remove(key, mark)}" if mark else "Nothing has to be done.",
     )
-    return found if ref else Finding(**{**vars(found), "item": ""})
+    return found if ref else replace(found, item="")
 
 
 def _remove(key: Key, mark: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..items.labels import valid_key, valid_value
 from ..items.models import AFFINITIES, Failover, GlobalService, ServiceSelector
-from ..problems import Problems, clip, is_empty, items_of, kind_of, shown, suggest
+from ..problems import LABEL, Problems, clip, is_empty, items_of, kind_of, shown, suggest
 from .annotations import AFFINITY, ALLOWED, GLOBAL, NEWER, SHARED
 
 BACKENDS: Final = ("Annotations", "MCS")
@@ -27,7 +27,6 @@ KEYS: Final = (
 LONGEST_DETECTION: Final = 86400  # seconds
 MOST_ENDPOINTS: Final = 1_000_000
 
-_LABEL: Final = re.compile(r"(?=.{1,63}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")  # DNS-1123 label: namespaces and Services
 _DURATION: Final = re.compile(r"(?=.)(?:(?P<h>[0-9]{1,5})h)?(?:(?P<m>[0-9]{1,5})m)?(?:(?P<s>[0-9]{1,5})s)?")
 
 
@@ -213,7 +212,7 @@ def _dns_label(problems: Problems, path: str, value: Any) -> str:
     if value is None:
         problems.add(path, "is missing")
         return ""
-    if not isinstance(value, str) or not _LABEL.fullmatch(value):
+    if not isinstance(value, str) or not LABEL.fullmatch(value):
         what = shown(value) if isinstance(value, str) else kind_of(value)
         problems.add(path, f"must be a DNS-1123 label (lower-case letters, digits, -), not {what}")
         return ""

@@ -52,7 +52,7 @@ def service_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str
     detail, world = plan.detail, World(scene=scene)
     standing = _standing(item, detail, world, failed)
     found: dict[str, Any] = {
-        "phase": _phase(item, standing),
+        "phase": _phase(standing),
         "exportedClusters": list(standing.exported),
         "endpointSummary": [_summary(item, host, detail, world) for host in scene.hosts if host in item.targets],
     }
@@ -133,7 +133,7 @@ def _conflicts(detail: ServiceDetail, world: World) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _phase(item: GlobalService, standing: _Standing) -> str:
+def _phase(standing: _Standing) -> str:
     if not standing.wrong and standing.exported:
         return "Exported" if standing.ready and not standing.conflicts else "Degraded"
     if not standing.wrong and standing.consuming:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ..checks.wording import config_evidence, helm, lines, listed, restart
+from ..checks.wording import config_evidence, helm, lines, listed, replaces_kube_proxy, restart
+from ..columns import count
 from ..findings import Finding, Severity
 from ..items.facts import Key, ObjectFacts
 from ..items.models import GlobalService
-from ..versions import Minor, cilium_version
 from .annotations import AFFINITY, GLOBAL, SHARED, affinity_of, syncs_slices
 from .codes import (
     EXTERNAL_NAME,
@@ -33,11 +33,9 @@ from .codes import (
 )
 from .decisions import Decisions
 from .findings import service_finding, shown
+from .ports import names_fit
 from .stubs import is_headless
-from .world import NAMESPACE_GLOBAL, World, replaces_kube_proxy, syncs_endpoints
-
-FREE_PORT_NAMES = Minor(1, 18)
-"""From here on a port without a name goes with any other (pkg/loadbalancer/writer, matchesFrontend); before, names had to be equal."""
+from .world import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, World, syncs_endpoints
 
 
 def truth(item: GlobalService, decided: Decisions) -> list[Finding]:
@@ -125,7 +123,7 @@ def kinds_of_service(item: GlobalService, key: Key, decided: Decisions) -> Itera
             Severity.ADVISORY,
             bare,
             summary=f"{listed(bare)}: Service {shown(key)} has no selector; its backends are what somebody writes into EndpointSlices",
-            evidence=f"{number} endpoints just now.",
+            evidence=f"{count(number, 'endpoint')} just now.",
             fix="Nothing has to be done if that is meant.",
         )
 
@@ -185,7 +183,7 @@ def local_namespaces(item: GlobalService, key: Key, hosts: list[str], world: Wor
             Severity.REMEDIABLE,
             hosts,
             summary=f"{listed(hosts)}: namespace {key[0]} is not global: Cilium tells others nothing of its Services, pods and identities",
-            evidence=config_evidence(facts, "clustermesh-default-global-namespace"),
+            evidence=config_evidence(facts, DEFAULT_GLOBAL),
             fix=f"kubectl annotate --overwrite namespace {key[0]} {NAMESPACE_GLOBAL}=true",
         )
 
@@ -213,13 +211,11 @@ def _ports(item: GlobalService, key: Key, world: World) -> Iterator[Finding]:
 def _lonely(host: str, service: ObjectFacts, peer: str, key: Key, world: World) -> list[str]:
     """Ports of ``service`` to which no port of the peer's Service leads."""
     other = world.service(peer, key)
-    version = cilium_version(world.scene.facts[host])
-    free = version is None or version.release >= FREE_PORT_NAMES
+    facts = world.scene.facts[host]
     offered = {_port(port) for port in (other.spec.get("ports") or () if other else ())}
     found = []
     for name, protocol in sorted({_port(port) for port in service.spec.get("ports") or ()}):
-        partners = {theirs for theirs, proto in offered if proto == protocol}
-        if not (name in partners or (free and partners and (not name or "" in partners))):
+        if not any(proto == protocol and names_fit(facts, name, theirs) for theirs, proto in offered):
             found.append(f"{name or 'the unnamed port'}/{protocol}")
     return found
 

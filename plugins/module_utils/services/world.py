@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..checks.wording import enabled, setting
+from ..checks.wording import enabled
 from ..facts import ClusterFacts
 from ..items.facts import Key, ObjectFacts
 from ..items.scene import Scene
@@ -18,7 +18,7 @@ from .claims import Place
 from .endpoints import Counts, counts
 
 NAMESPACE_GLOBAL: Final = "clustermesh.cilium.io/global"
-_REPLACES_KUBE_PROXY: Final = ("true", "strict", "probe")
+DEFAULT_GLOBAL: Final = "clustermesh-default-global-namespace"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,19 +74,17 @@ class World:
         return sum(self.endpoints(host, key).ready for host in hosts)
 
     def namespace_global(self, host: str, namespace: str) -> bool:
-        """From 1.20 a namespace that is not global tells others nothing (pkg/clustermesh/namespace/manager.go)."""
-        facts = self.scene.facts[host]
-        if not holds("namespace_filter", cilium_version(facts)):
-            return True
-        there = self.scene.traffic[host].namespaces.get(namespace)
-        said = there.annotations.get(NAMESPACE_GLOBAL) if there else None
-        return enabled(facts, "clustermesh-default-global-namespace", True) if said is None else said.lower() == "true"
+        return is_global_namespace(self.scene.facts[host], self.scene.traffic[host].namespaces.get(namespace))
+
+
+def is_global_namespace(facts: ClusterFacts, namespace: ObjectFacts | None) -> bool:
+    """From 1.20 a namespace that is not global tells others nothing (pkg/clustermesh/namespace/manager.go)."""
+    if not holds("namespace_filter", cilium_version(facts)):
+        return True
+    said = namespace.annotations.get(NAMESPACE_GLOBAL) if namespace else None
+    return enabled(facts, DEFAULT_GLOBAL, True) if said is None else said.lower() == "true"
 
 
 def syncs_endpoints(facts: ClusterFacts) -> bool:
     """Does cilium-operator write EndpointSlices for the endpoints of other clusters?"""
     return enabled(facts, "clustermesh-enable-endpoint-sync")
-
-
-def replaces_kube_proxy(facts: ClusterFacts) -> bool:
-    return setting(facts, "kube-proxy-replacement") in _REPLACES_KUBE_PROXY

@@ -253,3 +253,22 @@ def test_a_question_that_cannot_be_meant_is_refused_by_its_path(changes: dict[st
     with pytest.raises(InvalidInput) as error:
         question(**changes)
     assert f"{path}: " in error.value.message
+
+
+@pytest.mark.parametrize(("version", "fits"), [("1.16.19", False), ("1.18.11", True)])
+def test_a_port_without_a_name_goes_with_any_other_since_1_18(version: str, fits: bool) -> None:
+    """As the findings about the Service say (services/ports.py): the two must not contradict each other."""
+    nameless = service(annotations=GLOBAL, ports=({"port": 80, "protocol": "TCP", "targetPort": 8080},))
+    found = explain(consumer(services=(nameless,)), version=version)
+    backend = next(hop for hop in found.hops if hop.name == "backend")
+    assert (backend.answer is Answer.OK) is fits, backend
+    assert any("has no port named" in line for line in backend.evidence) is not fits
+
+
+def test_which_of_several_ports_is_meant_is_not_guessed() -> None:
+    nameless = service(annotations=GLOBAL, ports=({"port": 80, "protocol": "TCP", "targetPort": 8080},))
+    ports = tuple({"name": name, "port": number, "protocol": "TCP"} for name, number in (("http", 80), ("admin", 81)))
+    slices = (slice_facts(ready=2, ports=(("http", "TCP", 8080), ("admin", "TCP", 8081))),)
+    found = explain(consumer(services=(nameless,)), provider(services=(service(annotations=GLOBAL, ports=ports),), slices=slices))
+    assert answers(found)["backend", "c1"] == "ok"
+    assert answers(found)["ingress policy", "c2"] == "unknown"

@@ -297,6 +297,13 @@ def test_no_job_is_made_where_a_service_would_send_it_traffic() -> None:
     assert "Service peers publishes addresses that are not ready" in found.message and not clusters["c1"].made
 
 
+def test_no_job_is_made_among_more_services_than_are_looked_at() -> None:
+    scene, clusters = world(hubble=False)
+    clusters["c1"].services = [{"metadata": {"name": f"shop-{n}"}, "spec": {"selector": {"app": "shop"}}} for n in range(600)]
+    found = one(scene, clusters, intent(probe=IMAGE))
+    assert "production has 500 Services or more" in found.message and not clusters["c1"].made
+
+
 def test_a_job_without_an_end_is_deleted_and_unknown() -> None:
     scene, clusters = world(hubble=False)
     clusters["c1"].job_ends = None

@@ -143,7 +143,7 @@ def test_expressions_are_checked_here_as_agents_do_not_know_them() -> None:
         (PortRule(protocol="UDP", port=0), [("UDP", 1), ("UDP", 65535)], [("TCP", 1)]),
         (PortRule(protocol="TCP", port=8000, end_port=8010), [("TCP", 8000), ("TCP", 8010)], [("TCP", 7999), ("TCP", 8011)]),
         (PortRule(protocol="ICMP", icmp_type=8), [("ICMP", 8)], [("ICMP", 0), ("ICMPv6", 8), ("TCP", 8)]),
-        (PortRule(protocol="ICMPv6"), [("ICMPv6", 128)], [("ICMP", 8)]),
+        (PortRule(protocol="ICMPv6", icmp_type=128), [("ICMPv6", 128)], [("ICMPv6", 129), ("ICMP", 128)]),
     ],
 )
 def test_ports(rule: PortRule, inside: list[tuple[str, int]], outside: list[tuple[str, int]]) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.collection_path import CHECKOUT
 
 # Written in parts, so that this file does not hold them.
-MACHINE_PATHS = re.compile("|".join((r"(?<![\w.$)}-])/ro" + "ot/", r"(?<![\w.$)}-])/wo" + "rk/", re.escape(str(CHECKOUT)))))
+MACHINE_PATHS = re.compile("|".join((r"(?<![\w.$)}-])/ro" + "ot/", r"(?<![\w.$)}-])/wo" + "rk/", re.escape(str(CHECKOUT)) + r"(?![\w-])")))
 REGISTRIES = re.compile("|".join(("py" + r"pi\.org", "pythonhosted" + r"\.org", "galaxy" + r"\.ansible\.com", "--(extra-)?index-url")))
 LOCKS = ("requirements/build.txt", "requirements/dev.txt", "requirements/collections.txt")
 
