@@ -18,6 +18,7 @@ from .facts import ClusterFacts
 from .findings import Finding, Severity
 from .items.conditions import condition, with_times
 from .model import Mesh
+from .observe.objects import time_of
 
 FABRIC_CODES: Final = ("CM-FAB-01", "CM-FAB-02")
 
@@ -102,7 +103,7 @@ def age_findings(rows: Iterable[BindingRow], now: datetime) -> Iterator[Finding]
     for row in rows:
         if not row.status:
             continue
-        measured = _time(_synced(row))
+        measured = time_of(_synced(row))
         if measured is not None and now - measured <= OLD:
             continue
         age = f"{int((now - measured).total_seconds() // 60)} minutes old" if measured is not None else "without a time"
@@ -159,7 +160,7 @@ def _proofs(links: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """``oldest`` and ``newest``: RFC 3339, None when no link was ever proven; ``missing``: how many links never were."""
     proofs = [link.get("lastProof") for link in links]
     texts = [str(proof.get("time")) for proof in proofs if isinstance(proof, Mapping)]
-    known = sorted((time, text) for text in texts if (time := _time(text)) is not None)
+    known = sorted((time, text) for text in texts if (time := time_of(text)) is not None)
     return {
         "oldest": known[0][1] if known else None,
         "newest": known[-1][1] if known else None,
@@ -175,15 +176,6 @@ def _rows(status: Mapping[str, Any] | None, key: str) -> list[Mapping[str, Any]]
     """A list of the status. It may have been handed in, so nothing of its shape is taken for granted."""
     value = (status or {}).get(key)
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, (list, tuple)) else []
-
-
-def _time(text: str) -> datetime | None:
-    """RFC 3339 with an offset; None for anything else."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
 
 
 def _alike(hosts: Iterable[str], facts: Mapping[str, ClusterFacts]) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from ..items.facts import ObjectFacts
 from ..items.models import ExposedService
 from ..items.owned import item_of
 from ..items.scene import Scene
+from ..observe.objects import time_of
 from ..services.annotations import is_global, is_shared
 from ..services.endpoints import counts
 from .addresses import Standing, standing_of
@@ -116,8 +117,5 @@ def _state(there: ObjectFacts | None, standing: Standing, ready: int, now: datet
 
 
 def _overdue(there: ObjectFacts, now: datetime) -> bool:
-    try:
-        made = datetime.fromisoformat(there.created)
-    except ValueError:
-        return True
-    return made.tzinfo is None or now - made > PATIENCE
+    made = time_of(there.created)
+    return made is None or now - made > PATIENCE

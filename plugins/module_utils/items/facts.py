@@ -42,6 +42,11 @@ class ObjectFacts:
     def key(self) -> Key:
         return self.namespace, self.name
 
+    @property
+    def shown(self) -> str:
+        """``CiliumNetworkPolicy production/web``."""
+        return f"{self.kind} {self.namespace + '/' if self.namespace else ''}{self.name}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:

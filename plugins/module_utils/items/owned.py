@@ -157,12 +157,11 @@ def holds(there: Any, wanted: Any) -> bool:
 def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: str) -> Step:
     """Deletion of exactly the object that was seen."""
     body = {"metadata": {"uid": found.uid, "resourceVersion": found.resource_version}}
-    shown = f"{found.kind} {found.namespace + '/' if found.namespace else ''}{found.name}"
     return Step(
         wave=wave,
         cluster=host,
         verb="delete",
-        object=shown,
+        object=found.shown,
         why=why,
         undo=f"put {ref.kind.crd} {ref.name} back",
         item=str(ref),

@@ -19,7 +19,7 @@ from ..items.owned import item_of
 from ..items.scene import Scene
 from .evaluate.endpoints import Party
 from .evaluate.peers import Peers
-from .evaluate.rules import Direction, Rule, shown
+from .evaluate.rules import Direction, Rule
 from .evaluate.selectors import Selector
 from .evaluate.ternary import Ternary
 from .evaluate.verdict import isolating
@@ -125,7 +125,7 @@ class Landscape:
             for policy in self.scene.traffic[host].policies:
                 ref = item_of(self.scene.binding, policy)
                 if ref is not None:
-                    items[ref] = items.get(ref, frozenset()) | {shown(policy)}
+                    items[ref] = items.get(ref, frozenset()) | {policy.shown}
         return found
 
     def made_by(self, ref: ItemRef, host: str) -> frozenset[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..items.models import GlobalService
-from .failover import FAILED_OVER_ANNOTATION, Choice
+from .choice import FAILED_OVER_ANNOTATION, Choice
 
 GLOBAL: Final = "service.cilium.io/global"
 SHARED: Final = "service.cilium.io/shared"

@@ -14,37 +14,13 @@ that was started anew, decide alike, and deciding again after writing changes no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
-
 from ..items.facts import Key
 from ..items.models import Failover, GlobalService
 from ..items.owned import item_of
 from ..items.scene import Scene
-from ..model import MANAGER_DOMAIN
+from .annotations import is_global
+from .choice import FAILED_OVER_ANNOTATION, Choice
 from .endpoints import counts
-
-FAILED_OVER_ANNOTATION: Final = f"{MANAGER_DOMAIN}/failed-over"
-"""On a Service: ``true`` while its cluster has failed over; absent otherwise."""
-
-GLOBAL_KEYS: Final = ("service.cilium.io/global", "io.cilium/global-service")
-"""The first that is present counts (cilium: pkg/annotation, Get)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """What a Service gets in one cluster. ``shared`` and ``affinity`` (of ``items.models.AFFINITIES``) are always given by ``decide``: a
-    contract rests on both, whatever the Service's owner wrote. ``reason``: one sentence. ``failed_over``: kept by ``annotations``."""
-
-    shared: bool | None
-    affinity: str | None
-    reason: str
-    failed_over: bool = False
-
-    @property
-    def annotations(self) -> dict[str, str]:
-        """The contract's own annotations, to be written beside Cilium's."""
-        return {FAILED_OVER_ANNOTATION: "true"} if self.failed_over else {}
 
 
 def decide(service: GlobalService, key: Key, scene: Scene) -> dict[str, Choice]:
@@ -95,8 +71,7 @@ def may_have_exported(service: GlobalService, key: Key, scene: Scene, peer: str)
     there = known.services.get(key)
     if there is None or item_of(scene.binding, there) is not None:
         return False  # what an item made here is a stub, without backends of its own
-    value = next((there.annotations[name] for name in GLOBAL_KEYS if name in there.annotations), "")
-    return peer in service.targets or value.lower() == "true"
+    return peer in service.targets or is_global(there.annotations)
 
 
 def _failed_over(contract: Failover, ready: int, before: bool) -> bool:

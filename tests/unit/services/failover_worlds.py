@@ -12,7 +12,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.fact
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, ServiceSelector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import GLOBAL, MANAGED, wanted_annotations
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover import Choice
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.choice import Choice
 from tests.testing.traffic_builders import NAMESPACE, scene, service, slice_facts, traffic
 
 KEY = (NAMESPACE, "nginx")

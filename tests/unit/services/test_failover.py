@@ -18,7 +18,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import marks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover import Choice, decide
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.choice import Choice
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover import decide
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.topology import Mode, Topology
 from tests.testing.facts_builders import mesh_of

@@ -12,7 +12,7 @@ from ...versions import Minor
 from .endpoints import CLUSTER, NAMESPACE, NAMESPACE_LABELS
 from .peers import ANYONE, Cidr, Peers, network
 from .ports import LAST, PortMatch, parse_ports
-from .rules import Direction, Entry, Rule, Section, doubtful, shown
+from .rules import Direction, Entry, Rule, Section, doubtful
 from .selectors import NotUnderstood, Requirement, Selector, equals, local_cluster, parse_selector
 from .settings import Settings
 
@@ -35,7 +35,7 @@ def _rule(policy: ObjectFacts, cluster: str, settings: Settings) -> Rule:
         entries = [entry for rule in rules for entry in _entries(policy.namespace, rule, direction, local, settings)]
         sections[direction] = Section(entries=tuple(entries))
     return Rule(
-        policy=shown(policy),
+        policy=policy.shown,
         namespace=policy.namespace,
         subject=_pods(spec.get("podSelector") or {}, policy.namespace),
         sections=sections,

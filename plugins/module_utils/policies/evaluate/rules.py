@@ -64,11 +64,6 @@ class Rule:
     problem: str = ""
 
 
-def shown(policy: ObjectFacts) -> str:
-    """``CiliumNetworkPolicy production/web``."""
-    return f"{policy.kind} {policy.namespace + '/' if policy.namespace else ''}{policy.name}"
-
-
 def rules_of_cnp(policy: ObjectFacts, cluster: str, settings: Settings) -> list[Rule]:
     """``spec`` and ``specs``. One of them that Cilium refuses takes the whole object with it (cnp_types.go, Parse)."""
     try:
@@ -90,7 +85,7 @@ def _doubtful(policy: ObjectFacts, spec: Mapping[str, Any], problem: str) -> Rul
 def doubtful(policy: ObjectFacts, subject: Selector, directions: Iterable[Direction], problem: str) -> Rule:
     """A rule that is not understood."""
     sections = {direction: Section(entries=()) for direction in directions}
-    return Rule(policy=shown(policy), namespace=policy.namespace, subject=subject, sections=sections, problem=problem)
+    return Rule(policy=policy.shown, namespace=policy.namespace, subject=subject, sections=sections, problem=problem)
 
 
 def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: Settings) -> Rule | None:
@@ -102,7 +97,7 @@ def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: 
     local = local_cluster(cluster, settings.local_by_default)
     sections = {d: found for d in Direction if (found := _section(policy.namespace, spec, d, cluster, local, settings))}
     return Rule(
-        policy=shown(policy),
+        policy=policy.shown,
         namespace=policy.namespace,
         subject=subject_of_cnp(spec["endpointSelector"], policy.namespace),
         sections=sections,
