@@ -47,7 +47,7 @@ class Outcome:
     extra: Mapping[str, Any] = field(default_factory=dict)  # further keys of the action's own result
 
     def to_result(self) -> dict[str, Any]:
-        """The result of the action. What the playbooks publish as ``mesh_result`` is made of it (playbooks/vars/mesh_result.yml)."""
+        """The result of the action. What the playbooks publish as ``mesh_result`` is made of it (module_utils/run_result.py)."""
         result: dict[str, Any] = {
             "changed": self.changed,
             "findings": [finding.to_dict() for finding in self.findings],

@@ -84,8 +84,8 @@ def as_text(found: dict[str, Any]) -> str:
         row = rows[kind]
         body.append((kind, f"{row['wall']:.2f}", f"{row['wall'] / bare:.2f}x", f"{row['cpu']:.2f}", f"{row['peak'] / 1e6:.0f}"))
     plan = rows["plan"]
-    parts = ", ".join(f"{name} {plan[name]:.2f} s" for name in ("observe", "lists", "plan"))
-    return f"{columns([head, *body])}\nby the engine alone: {parts}; {plan['writes']:.0f} writes; {plan['lists']} lists per cluster"
+    parts = ", ".join(f"{name} {plan[name]:.2f} s" for name in ("observe", "scene", "plan"))
+    return f"{columns([head, *body])}\nby the engine alone: {parts}; {plan['writes']:.0f} writes; {plan['lists']:.0f} lists per cluster"
 
 
 def mesh_variable(items: int) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def plan(asked: Mapping[str, Any]) -> dict[str, Any]:
         observation = observe(_accesses(asked["inventory"]), parallel=PARALLEL, registry=registry_name(mesh.binding))
     with observation:
         desired = desired_of(asked["mesh"], mesh, kinds=KINDS)
-        with phases.measured("lists"):
+        with phases.measured("scene"):
             scene = observe_scene(observation, mesh, desired.kinds, now=datetime.now(UTC), parallel=PARALLEL)
         with phases.measured("plan"):
             decided = plan_items(desired, scene)

@@ -43,11 +43,23 @@ def peer_address(lab: MeshLab, cluster: str) -> str:
 
 
 def wait_ready(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> None:
-    """Until kvstoremesh of every cluster says that it is ready for its peers."""
+    """Until kvstoremesh of every cluster says that it is ready for its peers. It is asked when rollouts are over: before that, a pod that
+    is about to end says that it is ready."""
     deadline = time.monotonic() + PATIENCE
-    while late := [f"{c} -> {p}" for c, names in peers.items() for p in names if not is_ready(lab, c, p)]:
+    while late := [f"{c} -> {p}" for c, names in peers.items() for p in names if not (is_rolled_out(lab, c) and is_ready(lab, c, p))]:
         assert time.monotonic() < deadline, late
         time.sleep(0.5)
+
+
+def is_rolled_out(lab: MeshLab, cluster: str) -> bool:
+    """As ``kubectl rollout status`` decides it, and no pod of the old template is left."""
+    deployment = lab.api(cluster).get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver")
+    assert deployment is not None
+    replicas, status = deployment["spec"]["replicas"], deployment.get("status") or {}
+    counts = {status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")}
+    seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+    pods = lab.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver")
+    return seen and counts == {replicas} and len(pods) == replicas
 
 
 def is_ready(lab: MeshLab, cluster: str, peer: str) -> bool:

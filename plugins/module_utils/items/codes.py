@@ -10,6 +10,6 @@ from .owned import DRIFTED, FOREIGN
 
 SPEC_INVALID: Final = "CM-ITEM-01"  # the spec cannot be meant
 WAITS: Final = "CM-ITEM-03"  # the binding is not connected
-LEFT_BEHIND: Final = "CM-ITEM-20"  # the links go, and what items made stays (playbooks/vars/mesh_result.yml)
+LEFT_BEHIND: Final = "CM-ITEM-20"  # the links go, and what items made stays (playbooks/disconnect.yml)
 
 ITEM_CODES: Final = (SPEC_INVALID, FOREIGN, WAITS, DRIFTED, LEFT_BEHIND)

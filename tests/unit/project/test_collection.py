@@ -30,7 +30,8 @@ def test_every_action_is_documented_by_a_module_of_its_name_and_every_module_is_
 
 def test_the_action_group_lists_every_module_in_order() -> None:
     group = read("meta/runtime.yml")["action_groups"]["cilium_mesh"]
-    assert group == sorted(names("modules"))
+    # mesh_publish looks at no cluster; a default of the group, as mesh, would be an unknown option to it.
+    assert group == sorted({*names("modules")} - {"mesh_publish"})
 
 
 @pytest.mark.parametrize("folder", ["action", "modules", "inventory", "doc_fragments"])

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.collection_path import CHECKOUT
 from tests.testing.playbooks import run_playbook
 
 
@@ -31,45 +31,52 @@ ITEMS = {
     "status": {"globalServices": [{"name": "nginx"}], "connectivityIntents": [], "exposedServices": []},
     "requeue_seconds": 30,
 }
+TEMPLATE = "{{ lookup('env', 'HOME') }}"
 FABRIC = {**LINKS, "status": {"name": "europe", "phase": "Connected"}}
 
 CASES: dict[str, dict[str, Any]] = {
-    "of_nothing": {},
-    "of_links": {"mesh_run": LINKS},
-    "of_items": {"mesh_items_run": ITEMS},
-    "of_both": {"mesh_run": LINKS, "mesh_items_run": ITEMS, "mesh_both": True},
-    "of_taken_away": {"mesh_run": LINKS, "mesh_items_run": ITEMS, "mesh_both": True, "mesh_items_first": True},
-    "of_links_alone_of_both": {"mesh_run": LINKS, "mesh_both": True},
-    "of_fabric": {"mesh_run": FABRIC},
-    "of_disconnect": {
-        "mesh_run": LINKS,
-        "cilium_mesh": {"binding": {}, "globalServices": [], "connectivityIntents": [{"name": "web"}]},
-        "mesh_more_findings": "{{ [mesh_finding_of_items] }}",
-    },
+    "of_nothing": {"links": ["not_registered"]},
+    "of_links": {"links": ["links"]},
+    "of_items": {"items": ["items"]},
+    "of_both": {"links": ["links"], "items": ["items"], "both": True},
+    "of_taken_away": {"links": ["links"], "items": ["items"], "both": True, "items_first": True},
+    "of_links_alone_of_both": {"links": ["links"], "items": ["not_registered"], "both": True},
+    "of_the_first_that_ran": {"links": ["not_registered", "skipped", "links"], "items": ["skipped"]},
+    "of_fabric": {"links": ["fabric"], "fabric": True},
+    "of_explanation": {"links": ["explained"], "keys": ["explanation", "roll"]},
+    "of_braces": {"links": ["braces"]},
+    "of_more": {"links": ["links"], "more_findings": [finding("CM-ITEM-20", "advisory")]},
 }
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("play")
-    tasks = [
-        {
-            "name": name,
-            "ansible.builtin.set_stats": {
-                "data": {name: "{{ mesh_result_of_fabric }}" if name == "of_fabric" else "{{ mesh_result_of_run }}"},
-                "aggregate": False,
-            },
-            "vars": given,
-        }
-        for name, given in CASES.items()
+    results = {
+        "links": LINKS,
+        "items": ITEMS,
+        "fabric": FABRIC,
+        "skipped": {"skipped": True, "changed": False},
+        "explained": {**LINKS, "explanation": {"verdict": "ok"}},
+    }
+    braces = {**LINKS, "findings": [finding("CM-API-01", "remediable") | {"evidence": TEMPLATE}]}
+    (folder / "vars.json").write_text(json.dumps(results), encoding="utf-8")
+    tasks: list[dict[str, Any]] = [
+        {"name": "What a cluster said", "ansible.builtin.set_fact": {"braces": "{{ lookup('file', 'braces.json') | from_json }}"}},
+        *({"name": name, "edge_portal.cilium_mesh.mesh_publish": options, "register": name} for name, options in CASES.items()),
     ]
-    variables = str(CHECKOUT / "playbooks" / "vars" / "mesh_result.yml")
-    play = [{"hosts": "localhost", "gather_facts": False, "vars_files": [variables], "tasks": tasks}]
+    (folder / "braces.json").write_text(json.dumps(braces), encoding="utf-8")
+    # Each task publishes over the one before, so what each published is read from its own result.
+    kept = {name: f"{{{{ {name}.ansible_stats.data.mesh_result }}}}" for name in CASES}
+    tasks.append({"name": "Keep all", "ansible.builtin.set_stats": {"data": {"each": kept}, "aggregate": False}})
+    play = [{"hosts": "localhost", "gather_facts": False, "vars_files": ["vars.json"], "tasks": tasks}]
     playbook = folder / "play.yml"
     playbook.write_text(json.dumps(play), encoding="utf-8")
     run = run_playbook(str(playbook), inventory="localhost,")
     assert run.rc == 0, run.output
-    return dict(run.stats["artifact_data"])
+    data = run.stats["artifact_data"]
+    assert data["mesh_result"] == data["each"][list(CASES)[-1]], "the statistic is what the last task made"
+    return dict(data["each"])
 
 
 def test_a_run_that_ended_before_its_action_says_so(made: dict[str, Any]) -> None:
@@ -109,7 +116,26 @@ def test_a_fabric_has_no_status_of_one_binding(made: dict[str, Any]) -> None:
     assert (status["binding"], status["fabric"]) == (None, {"name": "europe", "phase": "Connected"})
 
 
-def test_disconnect_names_the_items_that_it_leaves(made: dict[str, Any]) -> None:
-    last = made["of_disconnect"]["findings"][-1]
-    assert (last["code"], last["severity"]) == ("CM-ITEM-20", "advisory")
-    assert last["evidence"] == "connectivityIntents of cilium_mesh are not empty"
+def test_the_result_of_the_first_action_that_ran_counts(made: dict[str, Any]) -> None:
+    assert made["of_the_first_that_ran"] == made["of_links"]
+
+
+def test_further_keys_are_published_where_they_are_asked_for(made: dict[str, Any]) -> None:
+    assert (made["of_explanation"]["explanation"], made["of_explanation"]["roll"]) == ({"verdict": "ok"}, None)
+    assert "explanation" not in made["of_links"]
+
+
+def test_what_a_cluster_said_is_never_a_template(made: dict[str, Any]) -> None:
+    assert made["of_braces"]["findings"][0]["evidence"] == TEMPLATE
+
+
+def test_what_the_playbook_itself_says_is_told_too(made: dict[str, Any]) -> None:
+    assert [f["code"] for f in made["of_more"]["findings"]] == ["CM-ID-01", "CM-TOPO-02", "CM-API-01", "CM-ITEM-20"]
+
+
+def test_a_wrong_option_is_refused(tmp_path: Path) -> None:
+    playbook = tmp_path / "play.yml"
+    task = {"name": "Publish", "edge_portal.cilium_mesh.mesh_publish": {"link": ["links"]}}
+    playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]), encoding="utf-8")
+    run = run_playbook(str(playbook), inventory="localhost,")
+    assert run.rc != 0 and "link" in run.output and "mesh_result" not in run.stats.get("artifact_data", {}), run.output

@@ -1,0 +1,87 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mesh_publish
+version_added: 0.1.0
+short_description: Publish what a mesh run came to as the statistic mesh_result
+description:
+  - Makes C(mesh_result) of what the actions of a play returned, and publishes it as M(ansible.builtin.set_stats) does. All playbooks of
+    this collection end with it.
+  - It takes the names of registered variables. Given as values, a result of a thousand items would be searched for templates, for seconds.
+  - Where no variable has a result, the run ended before its action; C(mesh_result) then has one blocking finding, C(CM-ERR-00), that
+    says so.
+author:
+  - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+extends_documentation_fragment:
+  - edge_portal.cilium_mesh._attributes
+options:
+  links:
+    description:
+      - Names of the variables in which the result of the connections may have been registered, that of
+        M(edge_portal.cilium_mesh.mesh_connect) for instance. The first that holds a result counts; a task that was skipped has none.
+    type: list
+    elements: str
+    default: []
+  items:
+    description:
+      - The same of the items, that of M(edge_portal.cilium_mesh.mesh_items) for instance.
+    type: list
+    elements: str
+    default: []
+  items_first:
+    description:
+      - The items were carried out before the connections, so their steps come first.
+    type: bool
+    default: false
+  both:
+    description:
+      - The play has connections and items, and so a hash of two parts. While one of them is missing there is no hash.
+    type: bool
+    default: false
+  fabric:
+    description:
+      - The status of O(links) is that of a fabric, and not of one binding.
+    type: bool
+    default: false
+  more_findings:
+    description:
+      - Findings of the playbook itself, of the form that the modules return.
+    type: list
+    elements: dict
+    default: []
+  keys:
+    description:
+      - Keys of the result of O(links) that are published beside those of every C(mesh_result). A key that is missing is published as null.
+    type: list
+    elements: str
+    default: []
+"""
+
+EXAMPLES = r"""
+- name: A playbook of one's own
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Connect and publish
+      run_once: true
+      block:
+        - name: Connect
+          edge_portal.cilium_mesh.mesh_connect:
+            mesh: "{{ cilium_mesh }}"
+          register: connected
+      always:
+        - name: Publish mesh_result
+          edge_portal.cilium_mesh.mesh_publish:
+            links: [connected]
+"""
+
+RETURN = r"""
+hash:
+  description: The hash by which the plan can be approved; empty when there is none.
+  returned: always
+  type: str
+"""
