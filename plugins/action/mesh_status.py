@@ -12,16 +12,16 @@ from typing import Any
 from ..module_utils.findings import Severity
 from ..module_utils.observe import observe
 from ..module_utils.registry import registry_name
-from ..module_utils.status import build_status
+from ..module_utils.status import build_status, earlier_binding
 from ..plugin_utils.engine import PARALLEL, not_seen, read_all, requests
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.outcome import Outcome, failure_findings
-from ..plugin_utils.play import accesses, asked, left_out, mesh_of
+from ..plugin_utils.play import accesses, asked, left_out, mesh_of, plain
 from ..plugin_utils.proving import PROOF, controller_proofs, missing_lines, prove_all
 from ..plugin_utils.report import behind, findings_lines, status_lines, verdict
-from ..plugin_utils.spec import MESH, REPORT, Spec
+from ..plugin_utils.spec import MESH, PREVIOUS, REPORT, Spec
 
-_SPEC: Spec = {**MESH, **REPORT, **PROOF, "expected": {"type": "str", "choices": ["Connected", "any"], "default": "any"}}
+_SPEC: Spec = {**MESH, **REPORT, **PROOF, **PREVIOUS, "expected": {"type": "str", "choices": ["Connected", "any"], "default": "any"}}
 
 
 class ActionModule(MeshAction):
@@ -35,7 +35,9 @@ class ActionModule(MeshAction):
             readers = read_all(observation, mesh) if mode == "none" else prove_all(observation, mesh)
             proofs = controller_proofs(observation, mesh, mode)
             now = datetime.now(UTC)  # reading takes seconds, and the age of a heartbeat counts from its end
-            status = build_status(mesh, observation.facts, not_seen(observation, mesh), readers, now=now, proofs=proofs)
+            before = earlier_binding(plain(call.params["previous_status"]))
+            silent = not_seen(observation, mesh)
+            status = build_status(mesh, observation.facts, silent, readers, now=now, proofs=proofs, previous=before)
             findings = failure_findings(observation.failures.values(), Severity.BLOCKING)
             self.show([*findings_lines(findings), *missing_lines(mode), *status_lines(mesh.binding.name, status)])
             met = status["phase"] == "Connected"

@@ -140,6 +140,12 @@ options:
     type: str
     choices: [auto, readers, none]
     default: auto
+  previous_status:
+    description:
+      - C(mesh_result.status) of an earlier run, of which C(binding) counts here. Conditions that have not changed keep their
+        C(lastTransitionTime), a link that cannot be proven keeps its last proof, and a mesh that was connected and lost all its links is
+        V(Degraded) and not V(Connecting).
+    type: dict
 """
 
     ITEMS = r"""

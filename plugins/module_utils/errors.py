@@ -79,6 +79,10 @@ class WriteConflict(ClusterError):
 
 
 class ServerRefused(ClusterError):
-    """Any other answer outside 2xx that retries did not cure. Decision: show status and reason."""
+    """Any other answer outside 2xx that retries did not cure. Decision: show status and reason. ``status``: of HTTP, 0 without one."""
 
     code = "CM-API-05"
+
+    def __init__(self, message: str, *, remedy: str = "", cluster: str = "", status: int = 0) -> None:
+        super().__init__(message, remedy=remedy, cluster=cluster)
+        self.status = status

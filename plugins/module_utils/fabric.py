@@ -19,6 +19,7 @@ from .findings import Finding, Severity
 from .items.conditions import condition, with_times
 from .model import Mesh
 from .observe.objects import time_of
+from .status import rows_of
 
 FABRIC_CODES: Final = ("CM-FAB-01", "CM-FAB-02")
 
@@ -45,12 +46,12 @@ class BindingRow:
 
     @property
     def links(self) -> Sequence[Mapping[str, Any]]:
-        return _rows(self.status, "links")
+        return rows_of(self.status, "links")
 
     @property
     def connected(self) -> frozenset[str]:
         """Members whose every link of this binding is ready."""
-        return frozenset(str(row.get("clusterName")) for row in _rows(self.status, "meshStatus") if row.get("connected") is True)
+        return frozenset(str(row.get("clusterName")) for row in rows_of(self.status, "meshStatus") if row.get("connected") is True)
 
 
 def fabric_status(name: str, rows: Sequence[BindingRow], *, now: datetime, previous: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def fabric_status(name: str, rows: Sequence[BindingRow], *, now: datetime, previ
         },
         "lastProof": _proofs(link for row in rows for link in row.links),
         "bindings": [_binding(row) for row in rows],
-        "conditions": with_times(_conditions(phase, rows), now, (previous or {}).get("conditions") or ()),
+        "conditions": with_times(_conditions(phase, rows), now, rows_of(previous, "conditions")),
     }
 
 
@@ -147,7 +148,7 @@ def _binding(row: BindingRow) -> dict[str, Any]:
 def _why(row: BindingRow) -> str:
     if not row.status:
         return "It was not measured"
-    ready = next((entry for entry in _rows(row.status, "conditions") if entry.get("type") == "Ready"), {})
+    ready = next((entry for entry in rows_of(row.status, "conditions") if entry.get("type") == "Ready"), {})
     return str(ready.get("message") or "")
 
 
@@ -170,12 +171,6 @@ def _proofs(links: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _synced(row: BindingRow) -> str:
     return str((row.status or {}).get("lastSyncTime") or "")
-
-
-def _rows(status: Mapping[str, Any] | None, key: str) -> list[Mapping[str, Any]]:
-    """A list of the status. It may have been handed in, so nothing of its shape is taken for granted."""
-    value = (status or {}).get(key)
-    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, (list, tuple)) else []
 
 
 def _alike(hosts: Iterable[str], facts: Mapping[str, ClusterFacts]) -> list[tuple[str, str]]:

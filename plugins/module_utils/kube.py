@@ -11,9 +11,10 @@ All paths are absolute API paths, e.g. ``/api/v1/namespaces/kube-system/secrets/
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlencode
@@ -24,6 +25,7 @@ from .kube_errors import Request, Server, from_answer, from_transport
 from .kube_stream import ExecResult, run_exec, run_forward
 from .kube_tls import Handshake, client_context, run_handshake
 from .libraries import optional, require
+from .redact import one_line
 
 if TYPE_CHECKING:
     import urllib3
@@ -38,6 +40,9 @@ Objects = list[Object]
 PAGE: Final = 500  # objects per page of a list; what kubectl uses
 RETRY_AFTER: Final = 5.0  # seconds
 ANY: Final = "application/json, */*"
+KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))  # seconds, seconds, probes, where the system has them
+WATCH_GRACE: Final = 30  # seconds that a watch may stay silent beyond its end; a server that keeps its word ends it before
+METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 ANSWER_LIMIT: Final = 64 * 1024 * 1024  # bytes; the largest etcd object is 1.5 MiB, a page of nodes some 10 MiB
 
@@ -52,6 +57,7 @@ class ClusterAccess:
     namespace: str = "kube-system"  # where Cilium runs
     endpoint_override: str = ""  # "HOST:PORT" of the mesh endpoint
     elb_id: str = ""  # id of the load balancer that the platform reserved for the mesh endpoint
+    unavailable: str = ""  # why whoever wrote the inventory knows that it cannot be reached; it is then not tried
 
     def __repr__(self) -> str:
         return f"<ClusterAccess of {self.host}>"  # a parsed kubeconfig holds keys
@@ -126,6 +132,41 @@ class Cluster:
                 return found[:most] if most else found
             query["continue"] = token
 
+    def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None:
+        """One page of a collection as the server sent it: ``metadata.resourceVersion``, and ``metadata.continue`` when there are more. None
+        when there is no such resource (404). ServerRefused with status 410: ``token`` has expired."""
+        query = {"limit": str(PAGE), "continue": token, "fieldSelector": field_selector}
+        chosen = {key: value for key, value in query.items() if value}
+        return self._json("GET", path, query=chosen, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)
+
+    def watch(self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False) -> Iterator[Object]:
+        """Events ``{type, object}`` from ``version`` on, bookmarks among them, until the server ends the watch, after ``seconds`` at most.
+
+        Unreachable when the connection is cut, silent for 30 s longer than that, or brings what is no event. Close the iterator to end
+        the watch earlier."""
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), "resourceVersion": version}
+        target = f"{path}?{urlencode(query | ({'fieldSelector': field_selector} if field_selector else {}))}"
+        request = self._counted(Request.of("GET", path))
+        limit = urllib3.Timeout(connect=self._timeouts.connect, read=seconds + WATCH_GRACE)
+        headers = {"accept": METADATA_WATCH if metadata_only else ANY, **self._credentials.headers()}
+        try:
+            where = self._credentials.server + target
+            answer = self._pool.request("GET", where, headers=headers, preload_content=False, redirect=False, timeout=limit, retries=False)
+            try:
+                if answer.status != 200:
+                    raise from_answer(self._server, request, answer.status, _decoded(answer.read(ANSWER_LIMIT)))
+                for line in filter(bytes.strip, answer):
+                    event = _decoded(line)
+                    if not isinstance(event, dict) or "type" not in event:
+                        raise self._cut(request)
+                    yield event
+            finally:
+                answer.close()
+        except urllib3.exceptions.ProtocolError:
+            raise self._cut(request) from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds + WATCH_GRACE) from None
+
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
         """POST to a collection. WriteConflict when the object exists."""
         return self._written("POST", path, query={"fieldManager": manager}, body=body)
@@ -177,6 +218,10 @@ class Cluster:
     def _pod(self, pod: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{pod}"
 
+    def _cut(self, request: Request) -> Unreachable:
+        what = f"The watch of {request.resource} at {self._server.address} was cut, or what answers there is no API server."
+        return Unreachable(what, cluster=self.host)
+
     def _counted(self, request: Request) -> Request:
         with self._count:
             self.requests[f"{request.verb} {request.resource or request.name}"] += 1
@@ -204,7 +249,13 @@ class Cluster:
         return decoded
 
     def _written(
-        self, method: str, path: str, *, query: Mapping[str, str], body: Mapping[str, Any], media: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        body: Mapping[str, Any],
+        media: str = "application/json",
     ) -> Object:
         written = self._json(method, path, query=query, body=body, media=media)
         return {} if written is None else written
@@ -243,14 +294,18 @@ class Cluster:
         raise from_answer(self._server, request, answer.status, _decoded(data))
 
 
-def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, connections: int = 8) -> Cluster:
+def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, connections: int = 8, server: str = "") -> Cluster:
     """Load the credentials (this may run an exec plugin) and make a client. Contacts no API server yet.
 
-    ``connections`` is how many are kept alive: as many as threads that will use the cluster at once. Raises CredentialsInvalid,
-    or MissingLibrary.
+    ``connections`` is how many are kept alive: as many as threads that will use the cluster at once. ``server``: another base URL, for
+    which the same credentials hold. Raises CredentialsInvalid, Unreachable where the access says so, or MissingLibrary.
     """
     require()
+    if access.unavailable:
+        raise Unreachable(one_line(access.unavailable), cluster=access.host)
     credentials = load_credentials(access.host, access.kubeconfig, access.context)
+    if server:
+        credentials.move_to(server)
     return Cluster(access, credentials, timeouts=timeouts or Timeouts(), connections=connections)
 
 
@@ -265,6 +320,12 @@ def _pool(credentials: Credentials, timeouts: Timeouts, connections: int) -> url
     settings: dict[str, Any] = {
         "maxsize": connections,
         "timeout": urllib3.Timeout(connect=timeouts.connect, read=timeouts.read),
+        # A watch whose server is gone without a word is noticed within a minute, and not when it should have ended.
+        "socket_options": [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in KEEPALIVE if hasattr(socket, name)),
+        ],
         # urllib3 retries a connection that was never made for every method, an answer only for those named: a write is sent at most once.
         "retries": _Retry(
             total=3,

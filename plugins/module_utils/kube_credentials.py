@@ -136,6 +136,15 @@ class Credentials:
             raise CredentialsInvalid("The token of the kubeconfig cannot be refreshed.", remedy=_REMEDY, cluster=self.cluster) from None
         return {str(s["key"]): str(s["value"]) for s in settings.values() if s["in"] == "header" and s["value"]}
 
+    def move_to(self, server: str) -> None:
+        """Use them for another base URL. It has to be one that the owner of the credentials vouches for: it will be sent the token."""
+        before, self.server = self.address, server.rstrip("/")
+        self.address = _address(self.cluster, "The address", self.server)
+        if self.address != before:
+            self.tls_server_name = None  # it is the name of the server in the kubeconfig
+        self._configuration.host = self.server  # what the proxy settings are judged by
+        self.proxy = _proxy(self._configuration)
+
     def __repr__(self) -> str:
         return f"<Credentials of {self.cluster}>"
 

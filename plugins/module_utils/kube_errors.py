@@ -28,7 +28,7 @@ else:
     websocket = optional("websocket")
 
 _PATH = re.compile(
-    r"^/(?:api/[^/]+|apis/[^/]+/[^/]+)"
+    r"^(?:/clusters/[^/]+)?/(?:api/[^/]+|apis/[^/]+/[^/]+)"  # the first part: of one workspace of kcp, or of all
     r"(?:/namespaces/(?P<namespace>[^/]+)(?=/[^/]))?"
     r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[^/]+))?"
 )
@@ -94,10 +94,11 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
             f"The API server does not know the field {details.undeclared}; it refused to {request} ({status}).",
             remedy="The definition of that kind is older than what it is written for. Let it be upgraded too (Cilium: by its operator).",
             cluster=server.cluster,
+            status=status,
         )
     reason = f" ({details.reason})" if details.reason else ""
     fields = f"; fields: {', '.join(details.fields)}" if details.fields else ""
-    return ServerRefused(f"The API server answered {status}{reason} to {request}{fields}.", cluster=server.cluster)
+    return ServerRefused(f"The API server answered {status}{reason} to {request}{fields}.", cluster=server.cluster, status=status)
 
 
 def from_transport(server: Server, error: BaseException, *, connect: float, read: float) -> ClusterError:

@@ -27,6 +27,7 @@ class Binding:
     hubble_ui: bool | None = None
     workspace: str = ""  # kcp logical cluster; "" outside kcp
     namespace: str = ""
+    generation: int = 0  # metadata.generation of the custom resource; 0 outside kcp
 
     @property
     def owner(self) -> str:

@@ -12,34 +12,34 @@ from typing import Any, Final
 
 from .items.kinds import ItemKind
 from .model import Binding, Mesh
-from .problems import SUBDOMAIN, Problems, is_empty, is_list, items_of, kind_of, length_of, shown, suggest
+from .problems import SUBDOMAIN, Problems, generation_of, is_empty, is_list, items_of, kind_of, length_of, shown, suggest
 from .topology import Mode, Topology
 
 DEFAULT_NAME: Final = "cilium-mesh"
+PLACE: Final = ("workspace", "namespace")  # of the custom resource, where the binding came from one; both are part of its identity
 SERVICE_TYPES: Final = ("LoadBalancer", "NodePort")
 
 
-def parse(raw: Any, inventory: Sequence[str], *, workspace: str = "", namespace: str = "") -> Mesh:
+def parse(raw: Any, inventory: Sequence[str]) -> Mesh:
     """The mesh that ``raw`` describes.
 
     :param raw: the variable ``cilium_mesh``; None means a binding named ``cilium-mesh`` over the whole inventory.
     :param inventory: names of all hosts, in order.
-    :param workspace: kcp logical cluster that the binding came from, "" outside kcp.
-    :param namespace: namespace of the binding, "" outside kcp.
     :raises InvalidInput: listing every problem, each with its path.
     """
     problems = Problems()
     hosts = tuple(str(host) for host in inventory)
     top = problems.mapping("", raw, ("binding", *ItemKind), optional=True)  # the items: items/parse.py
-    binding = problems.mapping("binding", top.get("binding"), ("name", "clusterRefs", "topology", "meshConfig"), optional=True)
+    keys = ("name", *PLACE, "generation", "clusterRefs", "topology", "meshConfig")
+    binding = problems.mapping("binding", top.get("binding"), keys, optional=True)
     name = _binding_name(problems, binding.get("name"))
+    place: dict[str, Any] = {key: problems.typed(f"binding.{key}", binding.get(key), str, "a text") or "" for key in PLACE}
+    generation = generation_of(problems, "binding.generation", binding.get("generation"))
     refs = _cluster_refs(problems, binding, hosts)
     topology = _topology(problems, binding.get("topology"), refs)
     config = _mesh_config(problems, binding.get("meshConfig"))
     problems.raise_any()
-    return Mesh(
-        binding=Binding(name=name, cluster_refs=refs, topology=topology, workspace=str(workspace), namespace=str(namespace), **config)
-    )
+    return Mesh(binding=Binding(name=name, cluster_refs=refs, topology=topology, generation=generation, **place, **config))
 
 
 def _binding_name(problems: Problems, value: Any) -> str:

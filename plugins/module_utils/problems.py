@@ -69,6 +69,14 @@ def items_of(problems: Problems, path: str, value: Any, what: str) -> list[tuple
     return [(f"{path}[{place}]", item) for place, item in enumerate(value)]
 
 
+def generation_of(problems: Problems, path: str, value: Any) -> int:
+    """metadata.generation of a custom resource; 0 without one."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return int(value or 0)
+    problems.add(path, f"must be a whole number, not {shown(str(value)) if isinstance(value, (int, float)) else kind_of(value)}")
+    return 0
+
+
 def length_of(value: Any) -> str:
     return f" of {len(value)}" if is_list(value) else ""
 

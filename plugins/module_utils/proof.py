@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from .endpoints import DEFAULT_PORT, canonical_ip, is_ip
 from .etcd_read import EtcdAccess
 from .facts import ClusterFacts, LinkFacts, PeerSecretFacts
+from .observe.objects import time_of
 from .peers import DIRECTORY
 from .redact import one_line
 from .secrets import Sealed, SecretStore
@@ -114,8 +115,17 @@ def proof_columns(proof: LinkProof, *, now: datetime, previous: Mapping[str, Any
         when = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         last = {"time": when, "by": proof.by, "heartbeatAgeSeconds": age_seconds(proof.heartbeat, now)}
     elif isinstance((previous or {}).get("lastProof"), Mapping):
-        last = dict((previous or {})["lastProof"])
+        last = _earlier((previous or {})["lastProof"])
     return {"proof": proof.verdict.value, "proofNote": proof.note, "lastProof": last}
+
+
+def _earlier(last: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A proof out of an earlier status, which comes from outside: what has not its shape counts as none."""
+    time, age = last.get("time"), last.get("heartbeatAgeSeconds")
+    if not isinstance(time, str) or time_of(time) is None:
+        return None
+    known = isinstance(age, int) and not isinstance(age, bool)
+    return {"time": time, "by": one_line(last.get("by"), 20), "heartbeatAgeSeconds": age if known else None}
 
 
 def link_access(local: ClusterFacts, peer_name: str, secrets: SecretStore) -> EtcdAccess | str:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
 from .facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
 from .findings import Finding
+from .items.conditions import condition, timestamp, with_times
 from .model import Mesh
 from .proof import ControllerProof, LinkProof, Verdict, age_seconds, is_stale, link_proof, proof_columns
 
@@ -226,13 +227,13 @@ def build_status(
     """``status`` of a ClusterMeshBinding, and ``links``.
 
     :param now: aware; becomes lastSyncTime.
-    :param generation: metadata.generation that this status is about.
+    :param generation: metadata.generation that this status is about; None: that of the binding.
     :param findings: blocking ones make the phase Error as long as no link is ready.
-    :param previous: the status before: keeps lastTransitionTime and the last proof of a link, and tells a mesh that broke (Degraded) from a
-        new one (Connecting).
+    :param previous: the status before, which comes from outside (``earlier_binding``): keeps lastTransitionTime and the last proof of a
+        link, and tells a mesh that broke (Degraded) from a new one (Connecting).
     :param written: the links were written after ``facts`` were observed.
     :param proofs: see ``link_states``. A peer whose heartbeat is older than three minutes makes the phase Degraded.
-    :returns: phase, meshStatus, links, conditions, lastSyncTime, and observedGeneration when a generation is given. Times are RFC 3339.
+    :returns: phase, meshStatus, links, conditions, lastSyncTime, and observedGeneration when a generation is known. Times are RFC 3339.
     """
     links = link_states(mesh, readers, facts=facts, failures=failures, proofs=proofs)
     configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
@@ -240,15 +241,28 @@ def build_status(
     phase = _phase(links, facts, failures, findings, configured=configured, was=was)
     stale = _stale(links, now)
     phase = "Degraded" if phase == "Connected" and stale else phase
-    rows = {(row.get("cluster"), row.get("peer")): row for row in (previous or {}).get("links") or ()}
+    rows = {(str(row.get("cluster")), str(row.get("peer"))): row for row in rows_of(previous, "links")}
     status: dict[str, Any] = {
         "phase": phase,
-        "lastSyncTime": _rfc3339(now),
+        "lastSyncTime": timestamp(now),
         "meshStatus": [_cluster_row(host, facts.get(host), readers.get(host), links) for host in mesh.clusters],
         "links": [{**link.to_dict(), **proof_columns(link.proof, now=now, previous=rows.get((link.cluster, link.peer)))} for link in links],
-        "conditions": _conditions(phase, mesh, links, failures, findings, previous, now, stale),
+        "conditions": with_times(_conditions(phase, mesh, links, failures, findings, stale), now, rows_of(previous, "conditions")),
     }
-    return status if generation is None else {**status, "observedGeneration": generation}
+    seen = mesh.binding.generation if generation is None else generation
+    return {**status, "observedGeneration": seen} if seen else status
+
+
+def earlier_binding(status: Any) -> Mapping[str, Any] | None:
+    """``binding`` of ``status`` of an earlier mesh_result, for ``previous``. What has not that shape counts as none."""
+    binding = status.get("binding") if isinstance(status, Mapping) else None
+    return binding if isinstance(binding, Mapping) else None
+
+
+def rows_of(status: Mapping[str, Any] | None, key: str) -> list[Mapping[str, Any]]:
+    """A list of mappings in a status that was handed in, so that nothing of its shape is taken for granted."""
+    value = (status or {}).get(key)
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, (list, tuple)) else []
 
 
 def _any_configured(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> bool:
@@ -270,8 +284,8 @@ def _phase(
         (bool(links) and ready == len(links) and not failures, "Connected"),
         (ready > 0, "Degraded"),
         (any(finding.blocks for finding in findings), "Error"),
-        (bool(failures) and not facts, "Error"),
         (was in ("Connected", "Degraded") or any(link.broke for link in links), "Degraded"),
+        (bool(failures) and not facts, "Error"),
         (bool(failures), "Degraded" if configured else "Error"),
         (configured, "Connecting"),
         (True, "Pending"),
@@ -307,17 +321,15 @@ def _conditions(
     links: Sequence[LinkState],
     failures: Mapping[str, ObserveFailure],
     findings: Iterable[Finding],
-    previous: Mapping[str, Any] | None,
-    now: datetime,
     stale: Mapping[str, int],
-) -> list[dict[str, str]]:
+) -> list[dict[str, Any]]:
     """MeshConnected, Ready and Degraded. Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady,
     ClustersUnreachable, PrerequisiteNotMet, HeartbeatStale."""
     blocking = sorted({finding.code for finding in findings if finding.blocks})
     if phase == "Connected":
         established = f"Mesh established between {len(mesh.clusters)} clusters"
         rows = (("MeshConnected", True, "MeshEstablished"), ("Ready", True, "Connected"), ("Degraded", False, "AllLinksReady"))
-        return [_condition(kind, value, reason, established, previous, now) for kind, value, reason in rows]
+        return [condition(kind, value, reason, established) for kind, value, reason in rows]
     if phase == "Error" and blocking:
         reason, message = "PrerequisiteNotMet", f"Blocking findings: {', '.join(blocking)}"
     elif failures:
@@ -330,9 +342,9 @@ def _conditions(
         reason, message = "LinksNotReady", _behind(links)
     degraded = phase == "Degraded"
     return [
-        _condition("MeshConnected", reason == "HeartbeatStale", reason, message, previous, now),
-        _condition("Ready", False, reason, message, previous, now),
-        _condition("Degraded", degraded, reason, message, previous, now),
+        condition("MeshConnected", reason == "HeartbeatStale", reason, message),
+        condition("Ready", False, reason, message),
+        condition("Degraded", degraded, reason, message),
     ]
 
 
@@ -358,14 +370,3 @@ def _behind(links: Sequence[LinkState]) -> str:
     named = [f"{x.cluster} -> {x.peer} {x.stage.value}" + (f" ({x.error})" if x.error else "") for x in behind[:_NAMED]]
     more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
     return f"{len(links) - len(behind)} of {len(links)} links ready; {'; '.join(named)}{more}"
-
-
-def _condition(kind: str, value: bool, reason: str, message: str, previous: Mapping[str, Any] | None, now: datetime) -> dict[str, str]:
-    status = str(value)
-    before: Mapping[str, Any] = next((c for c in (previous or {}).get("conditions") or () if c.get("type") == kind), {})
-    since = before.get("lastTransitionTime") if before.get("status") == status else None
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since or _rfc3339(now)}
-
-
-def _rfc3339(when: datetime) -> str:
-    return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -24,18 +24,18 @@ from ..module_utils.plan_elb import awaiting_address
 from ..module_utils.plan_tombstones import lockout_findings
 from ..module_utils.proof import Verdict
 from ..module_utils.registry import registry_name
-from ..module_utils.status import build_status
+from ..module_utils.status import build_status, earlier_binding
 from ..module_utils.stored_plan import options_data
 from ..module_utils.wait import wait_for_links
 from .engine import context_of, judge_and_plan, not_seen, read_all, requests
 from .mesh_action import Call, MeshAction
 from .outcome import Outcome, after_disconnect, count, finding_of, refusal
 from .participants import check_breadth, failures_left, left_out_lines, look_at_former, require_two, ways_out
-from .play import Play, accesses, asked, left_out
+from .play import Play, accesses, asked, left_out, plain
 from .progress import Progress
 from .proving import PROOF, controller_proofs, missing_lines, prove_all
 from .report import behind, disconnected_line, findings_lines, plan_lines, status_lines, verdict
-from .spec import BREADTH, Spec
+from .spec import BREADTH, PREVIOUS, Spec
 
 NOTHING_WRITTEN: Final = "nothing was written anywhere."
 
@@ -49,7 +49,7 @@ PLANNING: Final[Spec] = {
 }
 """Options of every action that plans, besides those of spec.JUDGEMENT. The twin of doc_fragments/_mesh.py, PLANNING: change both."""
 
-WAITING: Final[Spec] = {"wait": {"type": "bool", "default": True}, "wait_timeout": {"type": "int", "default": 300}, **PROOF}
+WAITING: Final[Spec] = {"wait": {"type": "bool", "default": True}, "wait_timeout": {"type": "int", "default": 300}, **PROOF, **PREVIOUS}
 """Options of every action that writes. The twin of doc_fragments/_mesh.py, WAITING: change both."""
 
 
@@ -148,7 +148,8 @@ class PlanAction(MeshAction):
         proofs = controller_proofs(observation, mesh, call.params["proof"], written=written)
         now = datetime.now(UTC)
         missing = {**failed, **not_seen(observation, mesh)}
-        status = build_status(mesh, observation.facts, missing, waited.readers, now=now, written=True, proofs=proofs)
+        before = earlier_binding(plain(call.params["previous_status"]))
+        status = build_status(mesh, observation.facts, missing, waited.readers, now=now, written=True, proofs=proofs, previous=before)
         self.show(missing_lines(call.params["proof"]))
         self.show(status_lines(mesh.binding.name, status))
         refuted = [link for link in awaited.links if link in proofs and proofs[link].verdict is Verdict.REFUTED]
@@ -167,7 +168,8 @@ class PlanAction(MeshAction):
         self.show(left_out_lines(call.play, mesh))
         if not call.params["wait"]:
             return self.so_far
-        status = build_status(rest, observation.facts, observation.failures, read_all(observation, rest), now=datetime.now(UTC))
+        readers, before = read_all(observation, rest), earlier_binding(plain(call.params["previous_status"]))
+        status = build_status(rest, observation.facts, observation.failures, readers, now=datetime.now(UTC), previous=before)
         self.show(status_lines(mesh.binding.name, status))
         return replace(self.so_far, status=status)
 

@@ -42,7 +42,7 @@ from .participants import check_breadth, failures_left, left_out_lines, look_at_
 from .play import accesses, asked, mesh_of, plain
 from .proving import prove_all
 from .report import Line, findings_lines, plan_lines
-from .spec import BREADTH, MESH, REPORT, Spec
+from .spec import BREADTH, MESH, PREVIOUS, REPORT, Spec
 
 NOTHING_WRITTEN: Final = "nothing was written anywhere."
 PLAN_CHANGED: Final = "CM-PLAN-01"
@@ -52,7 +52,7 @@ ITEMS: Final[Spec] = {
     "require_connected": {"type": "bool", "default": True},
     "assume_connected": {"type": "bool", "default": False},
     "binding_status": {"type": "dict"},
-    "previous_status": {"type": "dict"},
+    **PREVIOUS,
     "former": {"type": "list", "elements": "str", "default": []},
     "probe_image": {"type": "str", "default": ""},
     "hash": {"type": "str", "default": ""},

@@ -24,6 +24,7 @@ CONTEXT: Final = "cilium_mesh_context"
 NAMESPACE: Final = "cilium_mesh_namespace"
 ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
 ELB_ID: Final = "cilium_mesh_elb_id"
+UNAVAILABLE: Final = "cilium_mesh_unavailable"
 DEFAULT_NAMESPACE: Final = "kube-system"
 
 _NAMES_SHOWN: Final = 10
@@ -168,13 +169,15 @@ class _HostVariables:
 
 
 def _access(host: str, variables: _HostVariables) -> ClusterAccess:
+    unavailable = one_line(variables.text(UNAVAILABLE, ""), 400)
     return ClusterAccess(
         host=host,
-        kubeconfig=_kubeconfig(host, variables),
+        kubeconfig=None if unavailable else _kubeconfig(host, variables),
         context=variables.text(CONTEXT, "") or None,
         namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
         endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
         elb_id=_elb_id(host, variables),
+        unavailable=unavailable,
     )
 
 

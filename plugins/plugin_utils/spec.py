@@ -14,6 +14,8 @@ REPORT: Final[Spec] = {"report": {"type": "bool", "default": True}}
 
 BREADTH: Final[Spec] = {"parallel": {"type": "int", "default": 10}, "max_failures": {"type": "int"}}
 
+PREVIOUS: Final[Spec] = {"previous_status": {"type": "dict"}}
+
 JUDGEMENT: Final[Spec] = {
     "accept": {"type": "list", "elements": "str", "default": []},
     "trust": {"type": "str", "choices": ["auto", "same_ca", "minted", "copied"], "default": "auto"},

@@ -115,6 +115,9 @@ def _clusters(problems: Problems, value: Any, members: tuple[str, ...]) -> tuple
     """(clusters, primary) as the model has them. Absent is all."""
     if value is None or value == "all":
         return members, ""
+    path = "clusters"
+    if isinstance(value, Mapping) and "names" in value:  # the list as custom resources write it, in which a field has one type
+        path, value = "clusters.names", problems.mapping(path, value, ("names",), optional=False)["names"]
     if isinstance(value, Mapping):
         found = problems.mapping("clusters", value, ("primary", "standby"), optional=False)
         primary = _members(problems, "clusters.primary", [found.get("primary")], members)
@@ -127,11 +130,11 @@ def _clusters(problems: Problems, value: Any, members: tuple[str, ...]) -> tuple
             problems.add("clusters.standby", f"{shown(primary[0])} is the primary")
         return others, primary[0] if primary else ""
     if not is_list(value):
-        problems.add("clusters", f"must be all, a list of clusters, or a mapping with primary and standby, not {kind_of(value)}")
+        problems.add(path, f"must be all, a list of clusters, or a mapping with primary and standby, not {kind_of(value)}")
         return (), ""
     if not value:
-        problems.add("clusters", "is empty; leave it out for all clusters of the binding")
-    return _members(problems, "clusters", value, members), ""
+        problems.add(path, "is empty; leave it out for all clusters of the binding")
+    return _members(problems, path, value, members), ""
 
 
 def _members(problems: Problems, path: str, value: Any, members: tuple[str, ...]) -> tuple[str, ...]:

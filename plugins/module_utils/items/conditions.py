@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+from ..observe.objects import time_of
 
 
 def condition(kind: str, holds: bool | None, reason: str, message: str = "") -> dict[str, Any]:
@@ -15,14 +17,15 @@ def condition(kind: str, holds: bool | None, reason: str, message: str = "") -> 
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
-def with_times(conditions: Sequence[dict[str, Any]], now: datetime, before: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+def with_times(conditions: Sequence[dict[str, Any]], now: datetime, before: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
     """With ``lastTransitionTime``: that of ``before``, which comes from outside, where the status of the condition has not changed."""
     earlier = {kind: entry for entry in before if isinstance(kind := entry.get("type"), str)}
     found = []
     for entry in conditions:
         last = earlier.get(entry["type"], {})
-        same = last.get("status") == entry["status"] and isinstance(last.get("lastTransitionTime"), str) and last["lastTransitionTime"]
-        found.append({**entry, "lastTransitionTime": last["lastTransitionTime"] if same else timestamp(now)})
+        since = last.get("lastTransitionTime") if last.get("status") == entry["status"] else None
+        kept = since if isinstance(since, str) and time_of(since) else timestamp(now)
+        found.append({**entry, "lastTransitionTime": kept})
     return found
 
 

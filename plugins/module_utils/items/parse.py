@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..exposure.parse import parse_exposed_service
 from ..model import Mesh
 from ..policies.parse import parse_intent
-from ..problems import SUBDOMAIN, Problems, items_of, kind_of, shown
+from ..problems import SUBDOMAIN, Problems, generation_of, items_of, kind_of, shown
 from ..services.parse import parse_global_service
 from .bounds import beyond, told
 from .desired import Desired, Item, Refused
@@ -57,7 +57,7 @@ def desired_of(raw: Any, mesh: Mesh, *, kinds: Collection[ItemKind] = tuple(Item
             if too_large:
                 refused.append(Refused(ref=ref, problems=(f"the spec {too_large}",)))
                 continue
-            generation = _generation(own, spec.get("generation"))
+            generation = generation_of(own, "generation", spec.get("generation"))
             item = _parsed(own, kind, name, spec, mesh)
             if own.found or item is None:
                 refused.append(Refused(ref=ref, problems=told(own.found) or (UNTOLD,), generation=generation))
@@ -99,10 +99,3 @@ def _parsed(problems: Problems, kind: ItemKind, name: str, spec: Mapping[str, An
         if given != mesh.binding.name:
             problems.add("meshRef.name", f"{shown(str(given))} is not the binding of this run, {shown(mesh.binding.name)}")
     return PARSERS[kind](problems, name, rest, mesh.clusters)
-
-
-def _generation(problems: Problems, value: Any) -> int:
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
-        return int(value or 0)
-    problems.add("generation", f"must be a whole number, not {kind_of(value)}")
-    return 0

@@ -108,7 +108,7 @@ def _row(ref: ItemRef, generation: int, status: Row, before: Mapping[str, Any], 
     seen = {"observedGeneration": generation} if generation else {}
     earlier = before.get("conditions")
     listed: Sequence[Any] = earlier if isinstance(earlier, list) else ()
-    conditions = with_times(status["conditions"], now, [entry for entry in listed if isinstance(entry, Mapping)])  # type: ignore[misc]
+    conditions = with_times(status["conditions"], now, [entry for entry in listed if isinstance(entry, Mapping)])
     return {"name": ref.name, "phase": status["phase"], **seen, "lastSyncTime": timestamp(now), **rest, "conditions": conditions}
 
 

@@ -72,6 +72,12 @@ def test_a_chain_of_causes_that_goes_round_ends() -> None:
         ("GET", "/api/v1/namespaces/a/pods/p/exec?command=secret", 'create pods/exec "p" in namespace "a"'),
         ("GET", "/api/v1/namespaces/a/pods/p:9964/proxy/metrics", 'get pods/proxy "p:9964" in namespace "a"'),
         ("GET", "/version", 'get "/version"'),
+        ("GET", "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/globalservices?limit=500", "list globalservices"),
+        (
+            "PATCH",
+            "/clusters/abc/apis/networking.edge-portal.eu/v1alpha1/namespaces/a/fabrics/f/status",
+            'patch fabrics/status "f" in namespace "a"',
+        ),
     ],
 )
 def test_a_request_is_told_in_the_words_of_rbac(method: str, path: str, words: str) -> None:

@@ -44,10 +44,33 @@ def test_the_spec_of_a_custom_resource_is_taken_as_it_is() -> None:
         "globalServices": [],
         "connectivityIntents": None,
     }
-    binding = parse(raw, HOSTS, workspace="root:a", namespace="default").binding
+    binding = parse({**raw, "binding": {**raw["binding"], "workspace": "root:a", "namespace": "default"}}, HOSTS).binding
     assert (binding.name, binding.cluster_refs) == ("edge-mesh-eu", ("c2", "c1"))
     assert (binding.service_type, binding.enable_kvstoremesh, binding.hubble_enabled, binding.hubble_ui) == ("NodePort", False, True, False)
     assert (binding.workspace, binding.namespace) == ("root:a", "default")
+
+
+@pytest.mark.parametrize(("given", "read"), [(None, 0), (0, 0), (7, 7)])
+def test_a_custom_resource_has_a_generation(given: Any, read: int) -> None:
+    assert parse({"binding": {"generation": given}}, HOSTS).binding.generation == read
+
+
+@pytest.mark.parametrize("given", ["7", -1, 1.5, True, []])
+def test_a_generation_is_a_whole_number(given: Any) -> None:
+    assert "binding.generation: must be a whole number, not " in refused({"binding": {"generation": given}})
+
+
+def test_bindings_of_one_name_in_two_places_have_two_owners() -> None:
+    places = [{}, {"workspace": "1a2b"}, {"workspace": "3c4d"}, {"workspace": "1a2b", "namespace": "prod"}, {"namespace": "1a2b"}]
+    owners = [parse({"binding": {"name": "edge", **place}}, HOSTS).binding.owner for place in places]
+    assert len(set(owners)) == len(places)
+    assert parse({"binding": {"name": "edge", "workspace": "", "namespace": None}}, HOSTS).binding.owner == owners[0]
+
+
+@pytest.mark.parametrize("key", ["workspace", "namespace"])
+@pytest.mark.parametrize("given", [7, True, ["1a2b"], {"name": "1a2b"}])
+def test_the_place_of_a_binding_is_a_text(key: str, given: Any) -> None:
+    assert f"binding.{key}: must be a text, not " in refused({"binding": {key: given}})
 
 
 def test_a_topology_is_read_as_it_is_written() -> None:

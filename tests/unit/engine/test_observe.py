@@ -113,6 +113,15 @@ def test_clusters_that_fail_do_not_hold_up_the_others(server: ScriptedServer) ->
         assert "refused the connection" in observation.failures["c"].message
 
 
+def test_a_cluster_that_is_known_to_be_away_is_not_tried_and_its_reason_is_the_failure(server: ScriptedServer) -> None:
+    away = access(server, "edge-2", unavailable="Its Secret is gone,\x1b[31m and so is token=c4n4ry.")
+    with seen(access(server), away, access(server, "edge-3", kubeconfig=None, unavailable="It is upgraded.")) as observation:
+        assert ([*observation.facts], [*observation.clusters], len(server.asked)) == (["edge-1"], ["edge-1"], 18)
+    failures = {host: (failure.code, failure.message) for host, failure in observation.failures.items()}
+    assert failures["edge-3"] == ("CM-API-01", "It is upgraded.")
+    assert failures["edge-2"] == ("CM-API-01", "Its Secret is gone,[31m and so is <redacted>")
+
+
 def test_a_cluster_that_does_not_answer_is_asked_only_once(server: ScriptedServer) -> None:
     server.answer = lambda asked: Answer(401, {})
     with seen(access(server)) as observation:

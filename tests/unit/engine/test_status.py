@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import LinkFacts, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import Stage, build_status, link_stage, link_states
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import (
+    Stage,
+    build_status,
+    earlier_binding,
+    link_stage,
+    link_states,
+)
 from tests.testing.facts_builders import (
     NOW,
     SYNCED,
@@ -238,3 +244,27 @@ def test_the_time_of_a_transition_moves_only_with_the_condition() -> None:
     assert same["lastSyncTime"] != first["lastSyncTime"]
     broken = build_status(MESH, FACTS, {}, ALL_DOWN, now=later, previous=first)
     assert {c["lastTransitionTime"] for c in broken["conditions"]} == {"2026-09-01T12:05:00Z"}
+
+
+def test_a_generation_of_the_binding_is_observed() -> None:
+    assert build_status(mesh_of("c1", "c2", generation=7), FACTS, {}, READERS, now=NOW)["observedGeneration"] == 7
+
+
+def test_of_an_earlier_status_that_is_none_nothing_is_taken() -> None:
+    fresh = build_status(MESH, FACTS, {}, READERS, now=NOW)
+    proof = {"cluster": "c1", "peer": "c2", "lastProof": {"time": "{{ now }}", "by": "x"}}
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "yesterday"}
+    strange: Any
+    for strange in ({"conditions": [condition]}, {"conditions": {"type": "Ready"}, "links": [[], proof]}, {"links": [{"cluster": []}]}):
+        assert build_status(MESH, FACTS, {}, READERS, now=NOW, previous=strange) == fresh
+    none: Any
+    for none in (None, [], {"binding": "x"}, {"phase": "Connected"}):
+        assert earlier_binding(none) is None
+    assert earlier_binding({"binding": fresh, "globalServices": []}) == fresh
+
+
+@pytest.mark.parametrize(("was", "phase"), [(None, "Error"), ("Connecting", "Error"), ("Connected", "Degraded"), ("Degraded", "Degraded")])
+def test_a_mesh_none_of_whose_clusters_answers_is_degraded_where_it_was_known_to_stand(was: str | None, phase: str) -> None:
+    previous = {"phase": was} if was else None
+    status = build_status(MESH, {}, {host: failure(host) for host in ("c1", "c2")}, {}, now=NOW, previous=previous)
+    assert (status["phase"], status["conditions"][1]["reason"]) == (phase, "ClustersUnreachable")

@@ -47,6 +47,10 @@ def test_a_whole_spec() -> None:
     assert found.created == "2026-04-21T10:00:00Z"
 
 
+def test_a_custom_resource_writes_the_list_of_clusters_as_a_mapping() -> None:
+    assert item(clusters={"names": ["c3", "c1"]}) == item(clusters=["c3", "c1"])
+
+
 def test_what_is_left_out() -> None:
     found = item(sourceRanges=None)
     assert found.clusters == MEMBERS
@@ -78,6 +82,10 @@ def test_yaml_may_have_made_a_time_of_the_time() -> None:
         ({"port": {"number": 80, "protocol": "SCTP"}}, "port.protocol", "one of TCP, UDP"),
         ({"clusters": ["c1", "c9"]}, "clusters[1]", "not a cluster of the binding"),
         ({"clusters": ["c1", "c1"]}, "clusters[1]", "is there twice"),
+        ({"clusters": {"names": ["c1", "c9"]}}, "clusters.names[1]", "not a cluster of the binding"),
+        ({"clusters": {"names": []}}, "clusters.names", "is empty"),
+        ({"clusters": {"names": None}}, "clusters.names", "must be all, a list"),
+        ({"clusters": {"names": ["c1"], "primary": "c2"}}, "clusters.primary", "unknown key"),
         ({"clusters": []}, "clusters", "is empty"),
         ({"clusters": "some"}, "clusters", "must be all"),
         ({"clusters": {"primary": "c1"}}, "clusters.standby", "must be a list"),

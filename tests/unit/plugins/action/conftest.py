@@ -41,15 +41,18 @@ class World:
     output: list[str] = field(default_factory=list)
     writes: int = 0
     contacted: set[str] = field(default_factory=set)  # clusters that were asked for anything
+    away: dict[str, str] = field(default_factory=dict)  # host variable cilium_mesh_unavailable
     dialled: int = 0  # how often the controller was to read heartbeats
 
     def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "") -> Observation:
-        names = [access.host for access in accesses]
+        unavailable = {access.host: access.unavailable for access in accesses}
+        names = [host for host, reason in unavailable.items() if not reason]
         self.contacted.update(names)
         facts = {host: cluster for host, cluster in self.clusters.facts().items() if host in names and host not in self.failures}
         opened: Any = {host: SimpleNamespace(requests=Counter({"get secrets": 7, "list nodes": 1}), close=lambda: None) for host in facts}
         failed = {host: failure for host, failure in self.failures.items() if host in names}
-        return Observation(facts=facts, failures=dict(failed), clusters=opened)
+        away = {host: ObserveFailure(host=host, code="CM-API-01", message=reason) for host, reason in unavailable.items() if reason}
+        return Observation(facts=facts, failures={**failed, **away}, clusters=opened)
 
     def apply_plan(
         self, plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10, max_failures: int | None = None
@@ -85,7 +88,8 @@ class World:
         module = import_module(f"{PLUGINS}.action.{action}")
         task = SimpleNamespace(args=args, async_val=args.pop("async_val", 0), check_mode=check, diff=diff, action=action)
         instance = module.ActionModule(task, SimpleNamespace(_shell=None), None, None, None, None)
-        hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every}
+        hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every if host not in self.away}
+        hostvars.update({host: {"cilium_mesh_unavailable": reason} for host, reason in self.away.items()})
         task_vars = {"ansible_play_hosts_all": list(hosts) or list(every), "groups": {"all": list(every)}, "hostvars": hostvars}
         return instance.run(None, {**task_vars, "ansible_limit": limit})
 

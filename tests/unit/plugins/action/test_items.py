@@ -47,14 +47,17 @@ class World:
     output: list[str] = field(default_factory=list)
     measured: list[str] = field(default_factory=list)  # how links were read
     reads: list[tuple[str, ...]] = field(default_factory=list)  # clusters of each reading of traffic
+    away: dict[str, str] = field(default_factory=dict)  # host variable cilium_mesh_unavailable
     parallel: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "") -> Observation:
-        names = [access.host for access in accesses]
+        unavailable = {access.host: access.unavailable for access in accesses}
+        names = [host for host, reason in unavailable.items() if not reason]
         facts = {host: self.facts[host] for host in names if host in self.facts and host not in self.failures}
         opened: Any = {host: SimpleNamespace(requests=Counter({"list services": 3}), close=lambda: None, host=host) for host in facts}
-        return Observation(facts=facts, failures={h: f for h, f in self.failures.items() if h in names}, clusters=opened)
+        away = {host: ObserveFailure(host=host, code="CM-API-01", message=reason) for host, reason in unavailable.items() if reason}
+        return Observation(facts=facts, failures={**{h: f for h, f in self.failures.items() if h in names}, **away}, clusters=opened)
 
     def read_all_traffic(
         self, clusters: Mapping[str, Cluster], kinds: Collection[Any], *, parallel: int = 10
@@ -102,7 +105,8 @@ class World:
         module = import_module(f"{PLUGINS}.action.{action}")
         task = SimpleNamespace(args=args, async_val=0, check_mode=check, diff=diff, action=action)
         instance = module.ActionModule(task, SimpleNamespace(_shell=None), None, None, None, None)
-        hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every}
+        hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every if host not in self.away}
+        hostvars.update({host: {"cilium_mesh_unavailable": reason} for host, reason in self.away.items()})
         task_vars = {"ansible_play_hosts_all": list(limit) or list(every), "groups": {"all": list(every)}, "hostvars": hostvars}
         return instance.run(None, {**task_vars, "ansible_limit": ",".join(limit)})
 
@@ -249,6 +253,20 @@ def test_a_silent_member_is_left_and_named(world: World) -> None:
     assert (rows(result), world.policies("c1"), world.policies("c2")) == ({"b": "Degraded"}, {"b"}, {"a"})
     assert [(f["cluster"], f["severity"]) for f in result["findings"]] == [("c2", "remediable")]
     assert world.measured == ["read", "proven"]
+
+
+def test_a_member_that_is_known_to_be_away_is_as_silent(world: World) -> None:
+    world.run(mesh=mesh("a"))
+    world.away, world.reads = {"c2": "Its Secret is gone."}, []
+    result = world.run(mesh=mesh("b"))
+    assert "failed" not in result, result
+    assert (rows(result), world.policies("c1"), world.policies("c2")) == ({"b": "Degraded"}, {"b"}, {"a"})
+    assert [(f["cluster"], f["severity"], f["summary"]) for f in result["findings"]] == [("c2", "remediable", "Its Secret is gone.")]
+    assert set(world.reads) == {("c1",)}
+    gone = world.run(mesh=mesh(), state="absent")
+    assert ("failed" in gone, world.policies("c1"), world.policies("c2")) == (False, set(), {"a"})
+    world.away = {}
+    assert rows(world.run(mesh=mesh("b"))) == {"b": "Applied"} and world.policies("c2") == {"b"}
 
 
 def test_a_member_whose_services_cannot_be_read_is_as_silent(world: World) -> None:

@@ -61,3 +61,50 @@ def test_connect_fails_where_a_peer_refuses_the_controller(make_world: Any, monk
     monkeypatch.setattr(execution, "controller_proofs", lambda *_args, **_more: {("c1", "c2"): refused})
     result = world.run("mesh_connect", mesh=mesh("c1", "c2"))
     assert result["failed"] and "permission denied" in result["msg"], result
+
+
+def status_of(world: Any, action: str, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = world.run(action, mesh=mesh("c1", "c2"), proof="readers", **more)["status"]
+    return found
+
+
+@pytest.mark.parametrize("action", ["mesh_status", "mesh_connect"])
+def test_a_status_continues_the_one_before(make_world: Any, action: str) -> None:
+    before = status_of(make_world(), "mesh_status")
+    for row in before["conditions"]:
+        row["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    again = status_of(make_world(), action, previous_status={"binding": before, "globalServices": []})
+    assert {row["lastTransitionTime"] for row in again["conditions"]} == {"2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(("given", "phase"), [(True, "Degraded"), (False, "Connecting")])
+def test_a_mesh_that_was_connected_and_broke_is_degraded_and_keeps_its_last_proofs(make_world: Any, given: bool, phase: str) -> None:
+    before = status_of(make_world(), "mesh_status")
+    world = make_world()
+    world.ready = False
+    more = {"previous_status": {"binding": before}} if given else {}
+    found = world.run("mesh_status", mesh=mesh("c1", "c2"), proof="none", **more)["status"]
+    assert found["phase"] == phase
+    assert [link["lastProof"] for link in found["links"]] == [link["lastProof"] if given else None for link in before["links"]]
+
+
+@pytest.mark.parametrize(
+    "nonsense", [{}, {"binding": None}, {"binding": ["x"]}, {"binding": {"links": "x", "conditions": [1, {"type": []}]}}]
+)
+def test_what_has_not_the_shape_of_a_status_counts_as_none(make_world: Any, nonsense: dict[str, Any]) -> None:
+    assert status_of(make_world(), "mesh_status", previous_status=nonsense)["phase"] == "Connected"
+
+
+def test_an_apply_continues_the_status_too(make_world: Any) -> None:
+    world = make_world()
+    approved = world.run("mesh_plan", mesh=mesh("c1", "c2"))["plan"]["hash"]
+    old = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+    done = world.run("mesh_apply", mesh=mesh("c1", "c2"), hash=approved, proof="none", previous_status={"binding": old})
+    times = {row["type"]: row["lastTransitionTime"] for row in done["status"]["conditions"]}
+    assert times["Ready"] == "2026-01-01T00:00:00Z" and times["Degraded"] != times["Ready"]
+
+
+def test_the_generation_of_the_binding_is_observed(make_world: Any) -> None:
+    given = mesh("c1", "c2")
+    found = make_world().run("mesh_status", mesh={**given, "binding": {**given["binding"], "generation": 7}})["status"]
+    assert found["observedGeneration"] == 7

@@ -76,6 +76,54 @@ def test_a_member_that_is_down_degrades_its_links_and_the_rest_is_completed(worl
     assert held(world) == WHOLE
 
 
+AWAY = "The management plane does not report it as ready (reason: Upgrading)."
+
+
+def test_a_member_that_is_known_to_be_away_is_not_contacted_and_counts_as_silent(meshed: World) -> None:
+    meshed.away = {"c3": AWAY}
+    result = meshed.run("mesh_connect", mesh=FOUR)
+    assert ("failed" in result, result["changed"], result["status"]["phase"]) == (False, False, "Degraded")
+    assert (meshed.contacted, found(result, "CM-API-01"), held(meshed)) == ({"c1", "c2", "c4"}, [("remediable", "c3")], WHOLE)
+    assert [f["summary"] for f in result["findings"] if f["cluster"] == "c3"] == [AWAY]
+    assert any(f"c3: {AWAY}" in row["error"] for row in result["status"]["links"])
+    meshed.away = {}
+    assert meshed.run("mesh_connect", mesh=FOUR)["status"]["phase"] == "Connected"
+
+
+def test_a_member_that_is_away_and_was_never_connected_stops_the_first_connection(world: World) -> None:
+    world.away = {"c4": AWAY}
+    result = world.run("mesh_connect", mesh=FOUR)
+    assert (result["failed"], world.writes, found(result, "CM-API-01")) == (True, 0, [("blocking", "c4")])
+
+
+def test_max_failures_counts_members_that_are_away(meshed: World) -> None:
+    meshed.away, meshed.failures = {"c3": AWAY}, {"c4": failure("c4")}
+    assert meshed.run("mesh_connect", mesh=FOUR, max_failures=1)["failed"] is True
+    assert "failed" not in meshed.run("mesh_connect", mesh=FOUR, max_failures=2)
+
+
+def test_everything_goes_from_those_that_are_not_away_and_what_is_left_is_told(meshed: World) -> None:
+    meshed.away = {"c3": AWAY}
+    result = meshed.run("mesh_connect", mesh=FOUR, state="absent")
+    assert "failed" not in result, result["msg"]
+    assert (held(meshed), meshed.contacted) == ({"c1": "", "c2": "", "c3": "124", "c4": ""}, {"c1", "c2", "c4"})
+    condition = result["status"]["conditions"][0]
+    assert (condition["reason"], condition["message"]) == ("ClustersUnreachable", "Not reached, and left as they are: c3")
+
+
+def test_a_cluster_that_left_and_is_away_is_forgotten_by_the_others(meshed: World) -> None:
+    meshed.away = {"c3": AWAY}
+    result = meshed.run("mesh_connect", mesh=mesh("c1", "c2", "c4"))
+    assert (result["status"]["phase"], found(result, "CM-TOPO-03")) == ("Connected", [("advisory", "c3")])
+    assert (held(meshed), "c3" in meshed.contacted) == ({"c1": "24", "c2": "14", "c3": "124", "c4": "12"}, False)
+
+
+def test_status_measures_without_those_that_are_away(meshed: World) -> None:
+    meshed.away = {"c3": AWAY}
+    result = meshed.run("mesh_status", mesh=FOUR)
+    assert (result["status"]["phase"], meshed.contacted) == ("Degraded", {"c1", "c2", "c4"})
+
+
 def test_links_among_those_that_answer_still_have_to_become_ready(meshed: World) -> None:
     meshed.failures = {"c3": failure("c3")}
     meshed.ready = False

@@ -125,6 +125,15 @@ def test_an_unreachable_cluster_is_named_and_no_credential_is_shown(playbook: st
     failed(run, "CM-API-01", "c1", "c2", str(closed_port))
 
 
+def test_a_cluster_that_the_inventory_knows_to_be_away_is_named_with_the_reason_as_it_is_written(kubeconfig: str, tmp_path: Path) -> None:
+    reason = f"Its {{{{ lookup('pipe', 'touch {tmp_path}/made') }}}} is gone."
+    away = {"cilium_mesh_unavailable": {"__ansible_unsafe": reason}}
+    run = run_playbook("mesh", inventory=inventory(kubeconfig, c1=away), variables={"cilium_mesh": BOTH})
+    failed(run, "CM-API-01", "c1", "c2")
+    assert [f["summary"] for f in run.result["findings"] if f["cluster"] == "c1"] == [reason]
+    assert not (tmp_path / "made").exists()
+
+
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_an_empty_inventory_does_not_end_in_success(playbook: str) -> None:
     run = run_playbook(playbook, inventory={"all": {"hosts": {}}}, variables={**VARIABLES, "cilium_mesh": BOTH})

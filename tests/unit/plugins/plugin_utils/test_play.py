@@ -182,3 +182,20 @@ def test_the_id_of_a_load_balancer_that_is_none_names_host_and_variable(value: o
     host = {"cilium_mesh_kubeconfig": "/k", "cilium_mesh_elb_id": value}
     with pytest.raises(InvalidInput, match="c1: cilium_mesh_elb_id must be"):
         accesses(play("c1", c1=host), ["c1"])
+
+
+def test_a_cluster_that_is_known_to_be_away_needs_no_kubeconfig_and_keeps_the_reason_on_one_line() -> None:
+    [access] = accesses(play("c1", c1={"cilium_mesh_unavailable": "Its Secret\nis gone."}), ["c1"])
+    assert (access.kubeconfig, access.unavailable) == (None, "Its Secret is gone.")
+    assert accesses(play("c1", c1={"cilium_mesh_kubeconfig": "/k"}), ["c1"])[0].unavailable == ""
+
+
+@pytest.mark.parametrize("value", [True, ["x"], {"x": "y"}, 1])
+def test_why_a_cluster_is_away_has_to_be_a_text(value: object) -> None:
+    with pytest.raises(InvalidInput, match="c1: cilium_mesh_unavailable must be a text"):
+        accesses(play("c1", c1={"cilium_mesh_unavailable": value}), ["c1"])
+
+
+def test_why_a_cluster_is_away_shows_no_secret_and_no_control_characters() -> None:
+    [access] = accesses(play("c1", c1={"cilium_mesh_unavailable": "\x1b[2J token=c4n4ry " + "word " * 1000}), ["c1"])
+    assert "c4n4ry" not in access.unavailable and access.unavailable.isprintable() and len(access.unavailable) == 400
