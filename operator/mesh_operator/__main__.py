@@ -1,16 +1,36 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m mesh_operator``: says which version this is."""
+"""``mesh-operator [flags]`` runs the operator; ``mesh-operator kcp-manifests`` prints what kcp needs for it."""
 
 from __future__ import annotations
 
-from . import __version__
+import os
+import sys
+
+from .settings import parse_settings
 
 
-def main() -> None:
-    """Print the version and return."""
-    print(f"mesh-operator {__version__}")
+def main() -> int:
+    """Exit status: 0 stopped as told, 1 with a sentence on stderr, 2 bad flags."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["kcp-manifests"]:
+        from .manifests import print_manifests
+
+        return print_manifests(arguments[1:])
+    settings = parse_settings(arguments, os.environ)
+    # Only now: --version and --help need neither the collection nor the libraries.
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import MeshError
+
+    from .log import setup
+    from .operator import run
+
+    setup()
+    try:
+        return run(settings)
+    except MeshError as error:  # its text is made to be shown (module_utils/errors.py)
+        print(f"mesh-operator: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

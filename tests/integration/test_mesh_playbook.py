@@ -4,63 +4,16 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.integration import credentials
+from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.shop import EXPOSURE, INTENT, NAMESPACE, SERVICE, Object, furnish, until
-from tests.lab.api import ApiError, LabApi
+from tests.lab.api import LabApi
 from tests.testing.playbooks import PlaybookRun
-
-PASSING = frozenset({"componentstatuses", "events", "ipaddresses", "leases", "pods", "replicasets", "endpoints", "endpointslices"})
-"""What servers write by themselves, and what belongs to a Deployment or a Service."""
-
-
-def everything(lab: MeshLab) -> dict[str, Any]:
-    """Every object of every kind that the API servers list, without what changes by itself."""
-    found: dict[str, Any] = {}
-    for cluster in lab.names:
-        api = lab.api(cluster)
-        for root, resource in collections(api):
-            for item in listed(api, f"{root}/{resource}"):
-                metadata = item["metadata"]
-                found[f"{cluster}/{resource}/{metadata.get('namespace', '')}/{metadata['name']}"] = comparable(item)
-    return found
-
-
-def listed(api: LabApi, path: str) -> list[Object]:
-    """A young API server says 429 until the cache of a kind is filled."""
-    end = time.monotonic() + 30
-    while True:
-        try:
-            return api.list(path)
-        except ApiError as error:
-            if error.status != 429 or time.monotonic() > end:
-                raise
-        time.sleep(0.5)
-
-
-def collections(api: LabApi) -> list[tuple[str, str]]:
-    groups = (api.get("/apis") or {}).get("groups") or []
-    roots = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
-    served = [(root, entry) for root in roots for entry in (api.get(root) or {}).get("resources") or []]
-    return [(root, e["name"]) for root, e in served if "list" in e["verbs"] and "/" not in e["name"] and e["name"] not in PASSING]
-
-
-def comparable(item: Mapping[str, Any]) -> Object:
-    volatile = ("resourceVersion", "managedFields", "generation")
-    metadata = {key: value for key, value in item["metadata"].items() if key not in volatile}
-    annotations = metadata.pop("annotations", None) or {}
-    metadata["annotations"] = {key: value for key, value in annotations.items() if "deployment.kubernetes.io/" not in key}
-    kept = {key: value for key, value in item.items() if key not in ("metadata", "status")}
-    if metadata["name"] == "clustermesh-remote-users":  # a list without entries is "users:" or "users: []"; Cilium reads both alike
-        kept["data"] = (yaml.safe_load(item["data"]["users.yaml"]) or {}).get("users") or []
-    return {"metadata": metadata, **kept}
 
 
 def file_of(lab: MeshLab, *, services: Any = (SERVICE,), intents: Any = (INTENT,), exposures: Any = (EXPOSURE,)) -> Object:

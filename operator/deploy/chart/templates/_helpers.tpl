@@ -1,0 +1,36 @@
+{{- /*
+Copyright: Contributors to the edge_portal.cilium_mesh project
+SPDX-License-Identifier: Apache-2.0
+*/ -}}
+
+{{- define "mesh-operator.name" -}}
+{{- if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "mesh-operator.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "mesh-operator.labels" -}}
+{{ include "mesh-operator.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "mesh-operator.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "mesh-operator.name" .) "default" .Values.serviceAccount.create) -}}
+{{- end -}}
+
+{{- define "mesh-operator.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ printf "%s@%s" .repository .digest }}
+{{- else -}}
+{{ printf "%s:%s" .repository (.tag | default $.Chart.AppVersion) }}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,60 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""kcp and the management plane: API servers by base URL, over the engine's client (module_utils/kube.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import Any, Protocol, Self
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster as Cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, Timeouts, open_cluster
+
+MANAGER = "mesh-operator"
+Object = dict[str, Any]
+
+
+class Api(Protocol):
+    """What the operator asks of an API server. ``Cluster`` of the engine is one. Errors: module_utils/errors.py; ServerRefused has the HTTP
+    status (404 for a missing watch, 409 is WriteConflict, 410 expired, 422 failed test)."""
+
+    def get(self, path: str) -> Object | None: ...
+    def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None: ...
+    def watch(
+        self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False
+    ) -> Iterator[Object]: ...
+    def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object: ...
+    def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object: ...
+    def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None: ...
+
+
+class Connections:
+    """API servers with the credentials of one kubeconfig ("": the pod's service account), one client per URL. Thread-safe. Errors: as
+    ``open_cluster``. ``name`` is what messages call them; ``connections``: as many as threads that use one URL at once."""
+
+    def __init__(self, name: str, kubeconfig: str, *, connections: int = 16, timeouts: Timeouts | None = None) -> None:
+        self._access = ClusterAccess(host=name, kubeconfig=kubeconfig or None, context=None)
+        self._connections, self._timeouts, self._lock = connections, timeouts, Lock()
+        self._opened: dict[str, Cluster] = {}
+
+    def own(self) -> Cluster:
+        return self.at("")  # the server that the kubeconfig names; of kcp it is the provider's workspace
+
+    def at(self, url: str) -> Cluster:
+        """The server at another URL that the owner of the credentials vouches for: a virtual workspace out of our own slice."""
+        with self._lock:
+            if url not in self._opened:
+                self._opened[url] = open_cluster(self._access, timeouts=self._timeouts, connections=self._connections, server=url)
+            return self._opened[url]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            for cluster in self._opened.values():
+                cluster.close()

@@ -1,0 +1,107 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The management plane, watched: Clusters, and of Secrets the versions alone. A Secret is read when a mesh needs it, and not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import (
+    WORKSPACE_LABEL,
+    NotUsable,
+    SecretRef,
+    Usable,
+    cluster_of,
+    secret_of,
+    usable,
+)
+
+from .api import Api
+from .keys import MeshKey
+from .store import Stored
+
+Object = dict[str, Any]
+_UNAVAILABLE: Final = "ManagementPlaneUnavailable"
+Touched = Callable[[str], None]  # a logical cluster whose meshes have to be looked at
+
+
+class Clusters:
+    """See the module. Thread-safe: the mappings are replaced and never changed."""
+
+    def __init__(self, api: Api, namespace: str, touched: Touched, *, allowed: Sequence[str] = ()) -> None:
+        self._api, self._namespace, self._touched, self._allowed = api, namespace, touched, allowed
+        self.objects = _Sink(self._cluster_changed)
+        self.secrets = _Sink(self._secret_changed, named=True)
+
+    def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Stored | None) -> Usable | NotUsable:
+        """Credentials of a cluster of that workspace, or why there are none."""
+        if not self.objects.listed:
+            return NotUsable(name=name, reason=_UNAVAILABLE, message="The management plane was not read yet.")
+        cluster = cluster_of(self.objects.known.values(), key.workspace, key.namespace, name)
+        if isinstance(cluster, NotUsable):
+            return cluster
+        ref = secret_of(cluster, name)
+        if isinstance(ref, NotUsable):
+            return ref
+        try:
+            secret = self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{ref.name}")
+        except ClusterError as error:
+            return NotUsable(name=name, reason=_UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
+        return usable(name, kubernetes_cluster.obj if kubernetes_cluster else None, ref, secret, allowed=self._allowed)
+
+    def _cluster_changed(self, before: Object | None, after: Object | None) -> None:
+        for obj in (before, after):
+            workspace = ((obj or {}).get("metadata", {}).get("labels") or {}).get(WORKSPACE_LABEL)
+            if workspace:
+                self._touched(str(workspace))
+
+    def _secret_changed(self, before: Object | None, after: Object | None) -> None:
+        name = ((after or before or {}).get("metadata") or {}).get("name")
+        for cluster in self.objects.known.values():
+            ref = secret_of(cluster, "")
+            if isinstance(ref, SecretRef) and ref.name == name:
+                self._cluster_changed(None, cluster)
+
+
+class _Sink:
+    """Objects of one collection by name; tells of those whose resourceVersion changed.
+
+    ``named``: name and version are all that is kept. The metadata of a Secret may hold what is in it: kubectl's last-applied-configuration.
+    """
+
+    def __init__(self, changed: Callable[[Object | None, Object | None], None], *, named: bool = False) -> None:
+        self._named = named
+        self.known: dict[str, Object] = {}
+        self.listed = False
+        self._changed = changed
+
+    def replace(self, objects: Iterable[Object]) -> None:
+        before, after = self.known, {str(obj["metadata"]["name"]): self._kept(obj) for obj in objects}
+        again, self.known, self.listed = self.listed, after, True
+        for name in before.keys() | after.keys():
+            if again and _version(before.get(name)) != _version(after.get(name)):
+                self._changed(before.get(name), after.get(name))
+
+    def put(self, obj: Object) -> None:
+        name = str(obj["metadata"]["name"])
+        before = self.known.get(name)
+        self.known = {**self.known, name: self._kept(obj)}
+        self._changed(before, obj)
+
+    def _kept(self, obj: Object) -> Object:
+        return _named(obj) if self._named else obj
+
+    def missing(self, obj: Object) -> None:
+        name = str(obj["metadata"]["name"])
+        self.known = {other: entry for other, entry in self.known.items() if other != name}
+        self._changed(obj, None)
+
+
+def _named(obj: Object) -> Object:
+    return {"metadata": {key: obj["metadata"].get(key) for key in ("name", "resourceVersion")}}
+
+
+def _version(obj: Object | None) -> str:
+    return str(((obj or {}).get("metadata") or {}).get("resourceVersion"))

@@ -1,0 +1,59 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The CRDs of operator/deploy/crds, which are the one source of the kinds, and what kcp wants in their place: APIResourceSchemas."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Final
+
+import yaml
+
+Document = dict[str, Any]
+
+_NAMES: Final = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+_VERSION: Final = ("name", "served", "storage", "deprecated", "deprecationWarning", "subresources", "additionalPrinterColumns")
+
+
+def deploy_folder() -> Traversable:
+    """operator/deploy: within the package when that is installed, beside it in a checkout."""
+    package = files(__package__)
+    return next(folder for folder in (package / "deploy", package / ".." / "deploy") if (folder / "crds").is_dir())
+
+
+def load(folder: str, name: str = "") -> list[Document]:
+    """The documents of one file, or of all, of a folder of ``deploy``; in the order of names.
+
+    Without aliases: what is used twice in a file is two values, so that a document can be changed and printed by itself.
+    """
+    found = sorted((entry for entry in (deploy_folder() / folder).iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
+    texts = [entry.read_text(encoding="utf-8") for entry in found if name in ("", entry.name)]
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML was built with libyaml
+    return [json.loads(json.dumps(document)) for text in texts for document in yaml.load_all(text, loader) if document]
+
+
+def crds() -> list[Document]:
+    """Every CustomResourceDefinition."""
+    return load("crds")
+
+
+def api_resource_schema(crd: Mapping[str, Any]) -> Document:
+    """The CRD as an ``APIResourceSchema`` (kcp: CRDToAPIResourceSchema): the schema stands without a level openAPIV3Schema.
+
+    Its name begins with a hash of its spec, which kcp never lets change: another spec is another object, and the same one is found again.
+    It has to begin with a letter (kcp: pkg/admission/apiresourceschema/validation.go).
+    """
+    given = crd["spec"]
+    versions = [
+        {**{key: version[key] for key in _VERSION if key in version}, "schema": version["schema"]["openAPIV3Schema"]}
+        for version in given["versions"]
+    ]
+    names = {key: given["names"][key] for key in _NAMES if key in given["names"]}
+    spec = {"group": given["group"], "names": names, "scope": given["scope"], "versions": versions}
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
+    name = f"v{digest}.{names['plural']}.{given['group']}"
+    return {"apiVersion": "apis.kcp.io/v1alpha1", "kind": "APIResourceSchema", "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,229 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The operator's parts, put together and run until it is told to stop: watches -> store -> queue -> workers."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event, Thread
+from typing import Any, Final, NamedTuple
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Timeouts
+
+from .api import Connections
+from .clusters import Clusters
+from .endpoints import urls_of
+from .events import Recorder
+from .keys import MeshKey, ObjectKey
+from .kinds import BINDING, ROWS
+from .leader import Election
+from .log import log
+from .orphans import Absence
+from .queue import FairQueue, Urgency
+from .reconcile import Next, Reconciler
+from .records import Records
+from .runs import Runner
+from .serve import Metrics, serve
+from .settings import Settings
+from .store import Store
+from .watch import Watcher, WatchState
+
+Object = dict[str, Any]
+SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
+LEASE = "mesh-operator"
+TENDING: Final = 2.0  # seconds between two rounds
+RETRY: Final = 2.0  # seconds; of the lead, also the longest that a request for it may take
+
+
+@dataclass
+class _Endpoint:
+    """One virtual workspace: its watches, and what ends them."""
+
+    stop: Event = field(default_factory=Event)
+    states: dict[str, WatchState] = field(default_factory=dict)  # by kind
+
+
+class _Sink(NamedTuple):
+    """Who takes what a watch sees."""
+
+    replace: Callable[[Iterable[Object]], None]
+    put: Callable[[Object], None]
+    missing: Callable[[Object], None]
+
+
+class Operator:
+    """The work of one leader, done once: ``work`` returns after ``stop`` is set."""
+
+    def __init__(self, settings: Settings, kcp: Connections, mgmt: Connections, metrics: Metrics, stop: Event) -> None:
+        self._settings, self._kcp, self._mgmt, self.metrics, self.stop = settings, kcp, mgmt, metrics, stop
+        self._endpoints: dict[str, _Endpoint] = {}
+        self._slice = WatchState()
+        self._queue = FairQueue(per_workspace=settings.max_runs_per_workspace, clock=time.monotonic)
+        self._store = Store(self._changed, time.monotonic)
+        namespace = settings.namespace or settings.mgmt_namespace
+        self._records = Records(mgmt.own(), namespace)
+        self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched, allowed=settings.allowed_addresses)
+        self._absence = Absence(settings.orphan_grace)
+        self._runner = Runner(job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
+        self._reconciler = Reconciler(
+            store=self._store,
+            clusters=self._clusters,
+            records=self._records,
+            runner=self._runner,
+            api_at=kcp.at,
+            cancel=self.stop,
+            settled=self._is_listed,
+            teardown_deadline=settings.teardown_deadline,
+            check_interval=settings.mesh_check_interval,
+            metrics=metrics,
+            event=Recorder(kcp.at).record,
+        )
+        self._workers: list[Thread] = []
+
+    def work(self) -> None:
+        """Sweep what a dead operator left, read the records, watch, reconcile; at the end cancel the runs and wait for them."""
+        self.metrics.leader.set(1)
+        log("swept", count=self._runner.sweep())
+        self._records.load()
+        plural, version, group = self._settings.mgmt_cluster_resource.split(".", 2)
+        place = f"namespaces/{self._settings.mgmt_namespace}"
+        self._watch(self._mgmt.own(), f"/apis/{group}/{version}/{place}/{plural}", self._clusters.objects, self.stop)
+        self._watch(self._mgmt.own(), f"/api/v1/{place}/secrets", self._clusters.secrets, self.stop, metadata_only=True)
+        chosen, relist = f"metadata.name={self._settings.api_export_name}", self._settings.reconcile_interval
+        slices = _Sink(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
+        self._slice = self._watch(self._kcp.own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist)
+        self._workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
+        for thread in self._workers:
+            thread.start()
+        while not self.stop.wait(TENDING):
+            self._tend()
+        self._queue.close()
+        for thread in self._workers:
+            thread.join()
+
+    def alive(self) -> bool:
+        """A worker that ended by itself is a defect; a new process is the remedy."""
+        return self.stop.is_set() or all(thread.is_alive() for thread in self._workers)
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Every URL and kind has been listed once. A replica that waits for the lead is ready to wait."""
+        if not self._workers:
+            return True, []
+        waiting: list[str] = [] if self._slice.listed_at is not None else ["the APIExportEndpointSlice was not read"]
+        for endpoint in list(self._endpoints.values()):
+            waiting += [f"{kind} was not listed" for kind, state in endpoint.states.items() if state.listed_at is None]
+        return not waiting, waiting
+
+    # What comes in
+
+    def _watch(self, api: Any, path: str, sink: Any, stop: Event, **options: Any) -> WatchState:
+        watcher = Watcher(api, path, sink, stop, clock=time.monotonic, **options)
+        Thread(target=watcher.run, name=f"watch {path}", daemon=True).start()
+        return watcher.state
+
+    def _take_slice(self, found: Object | None) -> None:
+        """The one APIExportEndpointSlice of our export, or None when it is gone."""
+        urls = urls_of(found, self._settings.kcp_external_url)
+        for url in [url for url in self._endpoints if url not in urls]:
+            self._endpoints.pop(url).stop.set()
+            self._store.drop_url(url)
+            log("endpoint_gone", url=url)
+        for url in [url for url in urls if url not in self._endpoints]:
+            endpoint = self._endpoints[url] = _Endpoint()
+            for row in ROWS:
+                sink = _Sink(*(partial(act, url, row.kind) for act in (self._store.replace, self._store.put, self._store.missing)))
+                endpoint.states[row.kind] = self._watch(self._kcp.at(url), row.collection("*"), sink, endpoint.stop)
+            log("endpoint_found", url=url)
+
+    def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
+        if before is not None and after is not None and _asked(before) == _asked(after):
+            return  # our own status, or somebody else's field
+        for obj in (before, after):
+            for mesh in self._store.meshes_of(key, obj) if obj is not None else ():
+                self._queue.add(mesh, Urgency.CHANGE)
+
+    def _touched(self, workspace: str) -> None:
+        for mesh in self._store.meshes():
+            if mesh.workspace == workspace:
+                self._queue.add(mesh, Urgency.CHANGE)
+
+    # What goes out
+
+    def _reconcile(self) -> None:
+        while not self.stop.is_set():
+            key = self._queue.get(timeout=1.0)
+            if key is not None:
+                with self.metrics.reconciling():
+                    found = self._reconciler.reconcile(key)
+                self.metrics.reconciles.labels(BINDING, "failed" if found.failed else "done").inc()
+                self._schedule(key, found)
+
+    def _schedule(self, key: MeshKey, found: Next) -> None:
+        if found.failed:
+            self._queue.failed(key)
+            return
+        self._queue.forget(key)
+        self._queue.done(key)
+        if found.seconds is not None:
+            self._queue.add_after(key, found.seconds, Urgency.RESYNC)
+
+    def _tend(self) -> None:
+        """Now and then: figures, fabrics, and meshes that have lost their resource."""
+        now, listed = time.monotonic(), self.ready()[0]
+        self.metrics.show(
+            endpoints=len(self._endpoints),
+            queued=len(self._queue),
+            objects={row.kind: self._store.count(row.kind) for row in ROWS},
+            meshes=Counter(str((stored.obj.get("status") or {}).get("phase", "")) for stored in self._store.of_kind(BINDING)),
+            ages={row.kind: now - min(self._listed(row.kind), default=now) for row in ROWS},
+        )
+        self._reconciler.roll_up_fabrics()
+        if listed and self._endpoints:
+            found = self._absence.orphans(self._records.all(), self._store, now)
+            known, self._reconciler.orphaned = self._reconciler.orphaned, frozenset(record.key for record in found)
+            for key in self._reconciler.orphaned - known:
+                self._queue.add(key, Urgency.RESYNC)
+
+    def _is_listed(self, url: str) -> bool:
+        """The management plane, and all kinds at that URL, or at all URLs for ""."""
+        endpoints = [endpoint for known, endpoint in list(self._endpoints.items()) if url in ("", known)]
+        return self._clusters.objects.listed and all(
+            state.listed_at is not None for endpoint in endpoints for state in endpoint.states.values()
+        )
+
+    def _listed(self, kind: str) -> list[float]:
+        """When each URL listed the kind last."""
+        return [state.listed_at for endpoint in list(self._endpoints.values()) if (state := endpoint.states[kind]).listed_at is not None]
+
+
+def _asked(obj: Object) -> tuple[Any, ...]:
+    """What of an object is somebody's wish: its status and its finalizers are not."""
+    metadata = obj["metadata"]
+    kept = {key: value for key, value in (metadata.get("annotations") or {}).items() if key.startswith("networking.edge-portal.eu/")}
+    return metadata.get("uid"), metadata.get("generation"), metadata.get("deletionTimestamp"), kept
+
+
+def run(settings: Settings) -> int:
+    """Until SIGTERM or SIGINT, or until the lead is lost. Exit status 0, or 1 after a loss: another replica leads then."""
+    stop, metrics = Event(), Metrics()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    with Connections("kcp", settings.kcp_kubeconfig) as kcp, Connections("the management plane", settings.mgmt_kubeconfig) as mgmt:
+        operator = Operator(settings, kcp, mgmt, metrics, stop)
+        server = serve(settings.health_addr, metrics, alive=operator.alive, ready=operator.ready)
+        try:
+            if not settings.leader_elect:
+                operator.work()
+                return 0
+            place = settings.namespace or settings.mgmt_namespace
+            quick = Timeouts(connect=RETRY, read=RETRY)
+            with Connections("the management plane", settings.mgmt_kubeconfig, connections=2, timeouts=quick) as lease:
+                election = Election(lease.own(), place, LEASE, settings.node_id, retry=RETRY)
+                return 0 if election.lead(operator.work, stop.set, stop) else 1
+        finally:
+            server.shutdown()

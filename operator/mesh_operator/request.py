@@ -1,0 +1,152 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""From the objects of a mesh to what its play is given. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable, Usable
+
+from .keys import MeshKey
+from .kinds import EXPOSURE, ITEMS
+from .records import Record
+from .store import MeshObjects, Stored
+
+MESH_NOT_FOUND: Final = "MeshNotFound"
+_NO_CLUSTER: Final = "There is no KubernetesCluster of this name in the namespace."
+
+Json = Mapping[str, Any]
+Found = Mapping[str, Usable | NotUsable]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshRequest:
+    """A play that is to be run. ``items``: those it carries out; ``leaving``: those it takes away, with the binding when ``absent``."""
+
+    key: MeshKey
+    absent: bool  # take everything away
+    cilium_mesh: Json
+    hosts: Mapping[str, Json] = field(repr=False)  # with credentials
+    variables: Json  # all that the play is given besides its hosts, cilium_mesh among it
+    items: tuple[Stored, ...] = ()
+    leaving: tuple[Stored, ...] = ()
+    unavailable: Mapping[str, NotUsable] = field(default_factory=dict)  # those among ``hosts`` that the play will not reach
+    digest: str = ""  # of everything that the play is given, credentials included: equal digests ask for the same
+    owner: str = ""  # hash that tells this mesh from all others, without a tenant's text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Nothing is run now. ``phase`` Pending or Error; ``standing``: what was carried out before is still there."""
+
+    phase: str
+    reason: str
+    message: str
+    standing: bool = False
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """The binding is to go, and nothing was ever made for it."""
+
+
+def request_of(mesh: MeshObjects, clusters: Found, record: Record | None) -> MeshRequest | Held | Nothing | None:
+    """What is to be done; None when there is nothing: no binding and nothing that names it, or a binding that is not seen just now.
+
+    A mesh that was never carried out waits until all clusters are usable. One that was goes on with those that are; the others are given to
+    the play as unavailable, with the reason (host variable cilium_mesh_unavailable).
+    :param clusters: every cluster that the binding names, and every one that the record names."""
+    binding = mesh.binding
+    if binding is None:
+        message = f"ClusterMeshBinding {mesh.key.name} does not exist in this namespace"
+        return Held(phase="Error", reason=MESH_NOT_FOUND, message=message) if any(mesh.items.values()) else None
+    if binding.missing_since is not None:
+        return None  # not seen is not deleted
+    refs = tuple(ref["name"] for ref in binding.obj["spec"]["clusterRefs"])
+    recorded = record.clusters if record else ()
+    found = {name: clusters.get(name) or NotUsable(name=name, reason="ClusterNotFound", message=_NO_CLUSTER) for name in (*refs, *recorded)}
+    if binding.deleting:
+        return _taken_away(mesh, refs, recorded, found) if recorded else Nothing()
+    unusable = [entry for name in refs if isinstance(entry := found[name], NotUsable)]
+    standing = record is not None and not record.tombstone
+    if unusable and (not standing or len(unusable) == len(refs)):
+        return _held(unusable, standing)
+    return _carried_out(mesh, binding, refs, recorded, found)
+
+
+def _held(unusable: list[NotUsable], standing: bool) -> Held:
+    first = next((entry for entry in unusable if entry.fatal), unusable[0])
+    message = " ".join(f"{entry.name}: {entry.message}" for entry in unusable)
+    return Held(phase="Error" if first.fatal else "Pending", reason=first.reason, message=message, standing=standing)
+
+
+def _carried_out(mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
+    """A list that is there says what there is of its kind, also when it is empty: what items made that are in none is taken away."""
+    raw: dict[str, Any] = {"binding": {**_entry(binding), **_place(mesh.key)}}
+    previous: dict[str, Any] = {"binding": binding.obj.get("status") or {}}
+    items, leaving = list[Stored](), list[Stored]()
+    for row in ITEMS:
+        every = mesh.items.get(row.kind, ())
+        kept = [stored for stored in every if not stored.deleting and mesh.key.name in row.names_of_bindings(stored.obj)]
+        raw[row.listed] = [_entry(stored) for stored in kept]
+        previous[row.listed] = [{**(stored.obj.get("status") or {}), "name": stored.key.name} for stored in kept]
+        items += kept
+        leaving += [stored for stored in every if stored not in kept and stored.missing_since is None]
+    variables: dict[str, Any] = {"cilium_mesh_former": [name for name in recorded if name not in refs]}
+    silent = {name for name in refs if isinstance(found[name], NotUsable)}
+    if silent - set(recorded):  # one that the mesh does not hold yet stops a play, unless so many may be silent (module_utils/absence.py)
+        variables["mesh_connect_max_failures"] = len(silent)
+    return _request(mesh, raw, found, variables, {"cilium_mesh_previous_status": previous}, items=tuple(items), leaving=tuple(leaving))
+
+
+def _taken_away(mesh: MeshObjects, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
+    """Out of every cluster that the record names. Of the others those that are usable are looked at too; none is waited for."""
+    kept = {name: entry for name, entry in found.items() if name in recorded or isinstance(entry, Usable)}
+    names, variables = list(kept), {"cilium_mesh_state": "absent"}
+    if len(names) == 1:  # a mesh has two members: another one is named, and left out of the play
+        variables["cilium_mesh_hosts"] = names[0]
+        names.append(f"not-{names[0]}")
+    raw = {"binding": {**_place(mesh.key), "clusterRefs": [{"name": name} for name in names]}}
+    leaving = (*filter(None, [mesh.binding]), *(stored for row in ITEMS for stored in mesh.items.get(row.kind, ())))
+    return _request(mesh, raw, kept, variables, {}, absent=True, leaving=leaving)
+
+
+def _request(mesh: MeshObjects, raw: Json, found: Found, variables: Json, seen: Json, **rest: Any) -> MeshRequest:
+    """``seen`` is given to the play, and asks for nothing: it is no part of the digest."""
+    key, wish = mesh.key, {"cilium_mesh": raw, **variables}
+    hosts: dict[str, dict[str, Any]] = {ref["name"]: {} for ref in raw["binding"]["clusterRefs"]}
+    hosts |= {name: _variables(entry) for name, entry in found.items()}
+    return MeshRequest(
+        key=key,
+        cilium_mesh=raw,
+        hosts=hosts,
+        variables={**wish, **seen},
+        unavailable={name: entry for name, entry in found.items() if isinstance(entry, NotUsable)},
+        digest=hashlib.sha256(json.dumps([wish, hosts], sort_keys=True).encode()).hexdigest(),
+        owner=Binding(name=key.name, cluster_refs=(), workspace=key.workspace, namespace=key.namespace).owner,
+        **{"absent": False, **rest},
+    )
+
+
+def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
+    if isinstance(entry, NotUsable):
+        return {"cilium_mesh_unavailable": entry.message}
+    return {"cilium_mesh_kubeconfig": dict(entry.kubeconfig), **({"cilium_mesh_elb_id": entry.elb_id} if entry.elb_id else {})}
+
+
+def _entry(stored: Stored) -> dict[str, Any]:
+    """Name, generation, spec, and of an exposure when it was made, as the server says it: nothing else of an object reaches a play."""
+    metadata = stored.obj["metadata"]
+    spec = {key: value for key, value in stored.obj["spec"].items() if key != "meshRef"}
+    made = {"createdAt": metadata["creationTimestamp"]} if stored.key.kind == EXPOSURE and "creationTimestamp" in metadata else {}
+    return {**spec, **made, "name": stored.key.name, "generation": int(metadata.get("generation") or 0)}
+
+
+def _place(key: MeshKey) -> dict[str, str]:
+    return {"name": key.name, "workspace": key.workspace, "namespace": key.namespace}

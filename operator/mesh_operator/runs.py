@@ -1,0 +1,201 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Playbooks by ansible-runner; no other file knows it. Inventory and credentials live in a 0700 folder in memory, as long as a run.
+
+A run's processes have the folder's path in their environment (MARK), and whoever runs it holds a lock on the folder, which the kernel takes
+back when the holder dies. Groups and parents do not tell: Ansible's workers make sessions of their own (executor/process/worker.py).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from threading import Event
+from typing import Any, Final
+
+import ansible_runner
+import yaml
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import redact
+
+COLLECTIONS_PATH: Final = Path(redact.__file__).parents[5]  # the engine that is imported here is the one that plays run
+MARK: Final = "MESH_OPERATOR_RUN"
+GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
+
+
+class RunState(StrEnum):
+    """How a run ended."""
+
+    SUCCESSFUL = "successful"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELED = "canceled"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRequest:
+    """One play. All texts are a tenant's: they are wrapped on the way to Ansible, so that none is ever a template."""
+
+    playbook: str  # of the collection, e.g. "mesh"; or the absolute path of a .yml file
+    hosts: Mapping[str, Mapping[str, Any]]  # inventory name -> host variables
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""  # for folder and logs: the mesh's owner hash, no tenant text
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """What came of it. ``mesh_result`` None: the run ended without one. ``last_task``: the name of the task that ran last; never stdout."""
+
+    state: RunState
+    rc: int
+    mesh_result: Mapping[str, Any] | None
+    last_task: str
+    seconds: float
+    error: str = ""  # class of the exception with which ansible-runner itself ended; its text may hold output
+
+
+class Runner:
+    """Runs plays. Thread-safe; each call of ``run`` is one family of processes that is surely gone when it returns."""
+
+    def __init__(self, folder: Path | None = None, *, job_timeout: int = 900, idle_timeout: int = 300) -> None:
+        """``folder``: where runs' folders are made (default: in /dev/shm, or the temporary folder). Seconds; idle means without events."""
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+        self._folder = (folder or Path(memory, f"mesh-operator-{os.getuid()}")).absolute()
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._folder.lstat().st_uid != os.getuid():  # of a link: its own owner
+            raise PermissionError(f"{self._folder} belongs to another user. Remove it, so that runs can have it to themselves.")
+        # ansible-runner forgets settings that it is given by keyword when there is no file (2.4.3, config/_base.py, prepare_env).
+        self._settings = {"job_timeout": job_timeout, "idle_timeout": idle_timeout, "pexpect_timeout": 1, "suppress_output_file": True}
+
+    def sweep(self) -> int:
+        """Remove what runs of an operator that died have left, processes first. Returns how many folders."""
+        swept = 0
+        with _locked(self._folder):
+            for folder in self._folder.glob("run-*"):
+                with suppress(BlockingIOError, FileNotFoundError), _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    _clear(folder)
+                    swept += 1
+        return swept
+
+    def run(self, request: RunRequest, cancel: Event, progress: Callable[[str], None] | None = None) -> RunResult:
+        """Run to its end, its timeout or ``cancel``. ``progress`` is told names of tasks."""
+        began, events, error = time.monotonic(), _Events(progress or (lambda _: None)), ""
+        with ExitStack() as afterwards:
+            with _locked(self._folder):  # no sweep may come between making a folder and locking it
+                folder = Path(tempfile.mkdtemp(prefix=f"run-{request.name}-", dir=self._folder))
+                afterwards.enter_context(_locked(folder))
+            afterwards.callback(_clear, folder)
+            config = _configure(folder, request, self._settings)
+            # The class, unlike ansible_runner.run, never touches signal handlers.
+            runner = ansible_runner.Runner(config, cancel_callback=cancel.is_set, event_handler=events.take)
+            try:
+                runner.run()
+            except Exception as caught:
+                error = type(caught).__name__
+        ended = RunState.SUCCESSFUL if runner.status == "successful" else RunState.FAILED
+        state = RunState.CANCELED if runner.canceled else RunState.TIMEOUT if runner.timed_out else ended
+        result = events.mesh_result if state is ended and not error else None  # no genuine one comes before the end
+        rc, seconds = 254 if runner.rc is None else runner.rc, time.monotonic() - began
+        return RunResult(state=state, rc=rc, mesh_result=result, last_task=events.last_task, seconds=seconds, error=error)
+
+
+@dataclass
+class _Events:
+    """What is kept of a run's events. The last result counts: the genuine one comes after all that a play prints."""
+
+    progress: Callable[[str], None]
+    last_task: str = ""
+    mesh_result: Mapping[str, Any] | None = None
+
+    def take(self, event: Mapping[str, Any]) -> bool:
+        """False: ansible-runner is to store nothing."""
+        kind, data = event.get("event"), event.get("event_data") or {}
+        if kind == "playbook_on_task_start":
+            self.last_task = redact.one_line(data.get("task"))
+            self.progress(self.last_task)
+        elif kind == "playbook_on_stats":
+            self.mesh_result = (data.get("artifact_data") or {}).get("mesh_result")
+        return False
+
+
+def unsafe(value: Any) -> str:
+    """``value``, of JSON's types, as a YAML document in which no text is ever a template, keys of mappings included.
+
+    ``!unsafe`` holds for all below it. Not JSON with ``__ansible_unsafe`` around each text: where a tenant uses such a key himself that is
+    unreadable, and Ansible then takes it for YAML, where every text is a template (ansible-core 2.19, parsing/utils/yaml.py)."""
+    tree = json.loads(json.dumps(value, default=dict))  # a tree needs no anchors; and what JSON cannot say is named by its class alone
+    return "!unsafe " + yaml.dump(tree, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), default_flow_style=True, sort_keys=False)
+
+
+def _configure(folder: Path, request: RunRequest, settings: Mapping[str, Any]) -> Any:
+    (folder / "env").mkdir()
+    inventory = {"all": {"hosts": request.hosts, "vars": {"ansible_connection": "local"}}}
+    (folder / "inventory.yml").write_text(unsafe(inventory), encoding="utf-8")
+    (folder / "env/extravars").write_text(unsafe(request.variables), encoding="utf-8")
+    (folder / "env/settings").write_text(json.dumps(settings), encoding="utf-8")
+    (folder / "ansible.cfg").touch()  # in the working folder it counts instead of /etc/ansible/ansible.cfg
+    ours = {
+        **dict.fromkeys((MARK, "HOME", "TMPDIR", "ANSIBLE_LOCAL_TEMP"), str(folder)),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "LANG": "C.UTF-8",  # Ansible refuses to run without UTF-8
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS_PATH),
+        "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH": "false",
+        "ANSIBLE_INVENTORY_ENABLED": "yaml",
+        "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",  # no run without the inventory
+        "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_CALLBACK_PLUGINS": "",  # ansible-runner adds its own
+    }
+    playbook = request.playbook if request.playbook.endswith(".yml") else f"edge_portal.cilium_mesh.{request.playbook}"
+    config = ansible_runner.RunnerConfig(str(folder), playbook, str(folder / "inventory.yml"), envvars=ours, quiet=True, fact_cache_type="")
+    config.prepare()
+    # ansible-runner starts from the operator's whole environment, and writes it down too.
+    config.env = {name: config.env[name] for name in (*ours, "AWX_ISOLATED_DATA_DIR", "ANSIBLE_STDOUT_CALLBACK")}
+    return config
+
+
+@contextmanager
+def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)  # programs that are started do not inherit it
+    try:
+        fcntl.flock(descriptor, how)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _clear(folder: Path) -> None:
+    """End the processes of a run, however they are related, and remove its folder. Comes back only when that is done."""
+    began, ended = time.monotonic(), set[int]()
+    while found := _signal(folder, signal.SIGTERM if time.monotonic() - began < GRACE else signal.SIGKILL):
+        ended |= found
+        time.sleep(0.02)
+    for pid in ended:
+        with suppress(ChildProcessError):  # in a container orphans are ours to bury: the operator is process 1
+            while os.waitpid(pid, os.WNOHANG) == (0, 0) and time.monotonic() - began < 3 * GRACE:
+                time.sleep(0.02)  # what has lost its environment is dying, and not dead yet
+    shutil.rmtree(folder)
+
+
+def _signal(folder: Path, number: int) -> set[int]:
+    """Send a signal to each process of a run; which they were."""
+    found, mark = set(), f"{MARK}={folder}\0".encode()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError), ExitStack() as opened:  # gone, or somebody else's
+            process = os.pidfd_open(int(place.name))  # before it is looked at: what is signalled is what was looked at
+            opened.callback(os.close, process)
+            if mark in (place / "environ").read_bytes():
+                found.add(int(place.name))
+                signal.pidfd_send_signal(process, number)
+    return found

@@ -1,0 +1,113 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""/healthz, /readyz and /metrics on one port. Anybody who reaches the port may read them: they name kinds and phases, never a tenant."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from logging import ERROR
+from socketserver import TCPServer
+from threading import Thread
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, MetricsHandler, ProcessCollector
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.redact import one_line
+
+from .log import log
+
+_SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300, 600, 900)
+_PHASES: Final = ("Pending", "Connecting", "Connected", "Degraded", "Error")
+Counts = Mapping[str, float]
+Check = Callable[[], tuple[bool, Sequence[str]]]
+
+
+class Metrics:
+    """What /metrics shows; see docs/operator-flags.md. Labels hold words of the project, never a tenant's."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        ours: dict[str, Any] = {"namespace": "mesh_operator", "registry": self.registry}
+        self.leader = Gauge("leader", "1 while this replica leads", **ours)
+        self.reconciles = Counter("reconciles", "Meshes that were worked on", ["kind", "outcome"], **ours)
+        self.errors = Counter("errors", "What went wrong: reasons of conditions, codes of errors", ["reason"], **ours)
+        self.reconciling = Gauge("reconciles_in_progress", "Meshes that are worked on now", **ours).track_inprogress
+        self._runs = Gauge("runs_in_progress", "Plays that run now", **ours)
+        self._run_seconds = Histogram("run_seconds", "How long plays took", buckets=_SECONDS, **ours)
+        self._endpoints = Gauge("endpoints", "URLs of virtual workspaces that are watched", **ours)
+        self._queued = Gauge("queue_length", "Meshes that are due and wait", **ours)
+        self._objects = Gauge("objects", "Custom resources that are known", ["kind"], **ours)
+        self._meshes = Gauge("meshes", "Meshes by the phase of their status", ["phase"], **ours)
+        self._ages = Gauge("last_list_age_seconds", "Age of the last whole list, of the URL where it is oldest", ["kind"], **ours)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A play runs."""
+        with self._runs.track_inprogress(), self._run_seconds.time():
+            yield
+
+    def show(self, *, endpoints: int, queued: int, objects: Counts, meshes: Counts, ages: Counts) -> None:
+        """How things stand, instead of what was shown before. ``objects`` and ``ages`` (seconds) by kind, ``meshes`` by phase."""
+        self._endpoints.set(endpoints)
+        self._queued.set(queued)
+        known = {phase: meshes.get(phase, 0) for phase in _PHASES}  # a status might have been written by others
+        for gauge, values in ((self._objects, objects), (self._meshes, known), (self._ages, ages)):
+            gauge.clear()
+            for label, value in values.items():
+                gauge.labels(label).set(value)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        TCPServer.server_bind(self)  # HTTPServer's asks DNS for the name of this machine, which may take long
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader that hung up is nobody's trouble; the inherited one prints a traceback."""
+
+
+def serve(
+    address: str, metrics: Metrics, *, alive: Callable[[], bool], ready: Callable[[], tuple[bool, Sequence[str]]]
+) -> ThreadingHTTPServer:
+    """Answer on ``address`` ([HOST]:PORT) until ``shutdown``. ``ready`` says what is missing, in sentences without tenants' names."""
+
+    checks: dict[str, Check] = {"/healthz": lambda: (alive(), ["a part of the operator has ended, or hangs"]), "/readyz": ready}
+
+    class Handler(MetricsHandler):
+        registry = metrics.registry
+        timeout = 5  # seconds that a request may take to arrive
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if path == "/metrics":
+                return super().do_GET()
+            if path not in checks:
+                return self.send_error(404)
+            try:
+                fine, missing = checks[path]()
+            except Exception as error:  # a probe gets an answer in any case
+                log("health_failed", level=ERROR, error=error)
+                fine, missing = False, ["this cannot be told; see the log"]
+            self.send_response(200 if fine else 503)
+            self.send_header("content-type", "text/plain; charset=utf-8")
+            self.end_headers()
+            self.wfile.write("\n".join(["ok", ""] if fine else [*missing, ""]).encode())
+
+    host, _, port = address.rpartition(":")
+    six = ":" in host or (not host and socket.has_dualstack_ipv6())
+    kind = type("Server", (_Server,), {"address_family": socket.AF_INET6 if six else socket.AF_INET})
+    try:
+        server: ThreadingHTTPServer = kind((host.strip("[]"), int(port)), Handler)
+    except OSError as error:
+        why = one_line(error.strerror or "", 80)
+        raise InvalidInput(f"--health-addr {address} cannot be listened on: {why}.", remedy="Give another [HOST]:PORT.") from None
+    Thread(target=server.serve_forever, name="health", daemon=True).start()
+    return server

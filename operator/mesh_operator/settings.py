@@ -1,0 +1,117 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator is told: flags, some with an environment variable. Bad input names the flag and the remedy."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from . import __version__
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Intervals in seconds."""
+
+    kcp_kubeconfig: str  # --kcp-kubeconfig, KCP_KUBECONFIG; required: the provider's workspace
+    mgmt_kubeconfig: str  # --mgmt-kubeconfig, MGMT_KUBECONFIG; required; "" means the pod's own cluster where it runs in one
+    node_id: str  # --node-id, NODE_ID; required: a stable name of this replica
+    mgmt_namespace: str = "default"  # --mgmt-namespace, MGMT_NAMESPACE: Clusters and their Secrets
+    namespace: str = ""  # --namespace, NAMESPACE: the operator's own, for its Lease and its records; default that of the Clusters
+    # --mgmt-cluster-resource PLURAL.VERSION.GROUP; of Cluster API: clusters.v1beta2.cluster.x-k8s.io
+    mgmt_cluster_resource: str = "clusters.v1alpha1.platform.edge-portal.eu"
+    api_export_name: str = "edge-portal-networking"  # --api-export-name
+    kcp_external_url: str = ""  # --kcp-external-url, KCP_EXTERNAL_URL
+    reconcile_interval: float = 30.0  # --reconcile-interval 30s: endpoint discovery
+    mesh_check_interval: float = 300.0  # --mesh-check-interval 5m
+    health_addr: str = ":8081"  # --health-addr
+    max_runs: int = 2  # --max-runs: plays at a time
+    max_runs_per_workspace: int = 1  # --max-runs-per-workspace
+    job_timeout: float = 900.0  # --job-timeout 15m
+    idle_timeout: float = 300.0  # --idle-timeout 5m
+    teardown_deadline: float = 3600.0  # --teardown-deadline 1h: then what cannot be cleaned becomes a tombstone
+    orphan_grace: float = 3600.0  # --orphan-grace 1h
+    allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers that would be refused otherwise
+    leader_elect: bool = True  # --no-leader-elect
+
+
+_DURATION: Final = r"(?=.*[1-9])([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s?)?"
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NAME: Final = rf"{_LABEL}(\.{_LABEL})*"
+_HOST: Final = r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])"
+_PORT: Final = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+
+
+def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+    """Exits with status 2 and a sentence on bad input, as argparse does. Durations: 30s, 5m, 1h30m, or plain seconds."""
+    parser = _parser(environment)
+    values = vars(parser.parse_args(arguments))
+    values["namespace"] = values["namespace"] or values["mgmt_namespace"]
+    found = ("mgmt_kubeconfig",) if environment.get("KUBERNETES_SERVICE_HOST") else ()  # set by the kubelet in every pod
+    for name in ("kcp_kubeconfig", "mgmt_kubeconfig", "node_id"):
+        if not values[name] and name not in found:
+            parser.error(f"--{name.replace('_', '-')} is missing: give it, or set the environment variable {name.upper()}")
+    return Settings(allowed_addresses=tuple(values.pop("allow_address")), **values)
+
+
+def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("mesh-operator", "mesh-operator [flags] | mesh-operator kcp-manifests --help", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"mesh-operator {__version__}")
+
+    def add(flag: str, kind: Callable[[str], object], text: str, *, variable: bool = False) -> None:
+        name = flag[2:].replace("-", "_")
+        fallback = getattr(Settings, name, "")
+        default = environment.get(name.upper()) or fallback if variable else fallback
+        shown = f"{fallback:g}s" if isinstance(fallback, float) else fallback
+        notes = [f"environment: {name.upper()}"] * variable + [f"default: {shown}"] * bool(fallback)
+        parser.add_argument(flag, type=kind, default=default, help=f"{text} ({', '.join(notes)})")
+
+    add("--kcp-kubeconfig", str, "kubeconfig of the provider's workspace; required", variable=True)
+    add("--mgmt-kubeconfig", str, "kubeconfig of the management plane; required, but in a pod of it", variable=True)
+    add("--mgmt-namespace", _like(_LABEL, "a namespace"), "namespace of the Clusters and their Secrets", variable=True)
+    add("--node-id", _like("[A-Za-z0-9._-]{0,100}", "letters, digits, . _ -"), "stable name of this replica; required", variable=True)
+    add("--namespace", _like(f"({_LABEL})?", "a namespace"), "of Lease and records; default: that of the Clusters", variable=True)
+    resource = _like(rf"[a-z][a-z0-9]*\.v[0-9][a-z0-9]*\.{_NAME}", "PLURAL.VERSION.GROUP, as clusters.v1beta2.cluster.x-k8s.io")
+    add("--mgmt-cluster-resource", resource, "PLURAL.VERSION.GROUP of the Clusters")
+    add("--api-export-name", _like(_NAME, "a name"), "name of the APIExport and its APIExportEndpointSlice")
+    url = _like(f"(https?://{_HOST}(:{_PORT})?/?)?", "https://HOST or https://HOST:PORT, without user and path")
+    add("--kcp-external-url", url, "scheme, host and port instead of those that kcp tells", variable=True)
+    add("--health-addr", _like(f"{_HOST}?:{_PORT}", "[HOST]:PORT, as :8081"), "[HOST]:PORT of /healthz, /readyz and /metrics")
+    duration = _like(_DURATION, "a duration above zero; write 30s, 5m, 1h30m or seconds", _seconds)
+    add("--reconcile-interval", duration, "how often endpoints are looked for")
+    add("--mesh-check-interval", duration, "how often a mesh is looked at")
+    count = _like("[1-9][0-9]{0,3}", "a number from 1 to 9999", int)
+    add("--max-runs", count, "runs at a time")
+    add("--max-runs-per-workspace", count, "of one workspace")
+    add("--job-timeout", duration, "how long a run may take")
+    add("--idle-timeout", duration, "how long a run may say nothing")
+    add("--teardown-deadline", duration, "after which clusters that cannot be cleaned are let go")
+    add("--orphan-grace", duration, "before what a vanished resource left is taken away")
+    parser.add_argument("--allow-address", type=_network, action="append", default=[], metavar="CIDR", help="API servers allowed besides")
+    parser.add_argument("--no-leader-elect", dest="leader_elect", action="store_false", help="for one replica only")
+    return parser
+
+
+def _like(pattern: str, wanted: str, kind: Callable[[str], object] = str) -> Callable[[str], object]:
+    def check(text: str) -> object:
+        if not re.fullmatch(pattern, text):
+            raise argparse.ArgumentTypeError(f"this is not {wanted}")  # not quoted: a URL may hold a password
+        return kind(text)
+
+    return check
+
+
+def _seconds(text: str) -> float:
+    return sum(int(number) * {"h": 3600.0, "m": 60.0}.get(unit, 1.0) for number, unit in re.findall("([0-9]+)([hms]?)", text))
+
+
+def _network(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError("this is not a CIDR, as 10.0.0.0/8 or 10.1.2.3/32") from None

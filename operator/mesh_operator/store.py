@@ -1,0 +1,194 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""All objects that are known, of all workspaces and URLs, and which mesh each belongs to. Thread-safe; does no I/O.
+
+An object that is gone from a list, or whose URL is gone, is *missing*, and never taken for deleted: only deletionTimestamp is a wish to
+delete (multicluster-provider#80, kcp#2041). It stays known, as it was last, for KEEP seconds and until every URL that is left was listed
+after that without it; with no URL left, for ever. So None says more than missing does: whoever could have it was asked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import RLock
+from typing import Any, Final
+
+import jmespath
+
+from .keys import MeshKey, ObjectKey, key_of
+from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS
+
+KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
+_CLUSTERS: Final = jmespath.compile("spec.clusterRefs[].name")
+
+Object = dict[str, Any]
+Changed = Callable[[ObjectKey, Object | None, Object | None], None]
+"""Key, before, after; None where it was or is missing or unknown. Called without the lock held, not when only resourceVersion changed."""
+_Changes = list[tuple[ObjectKey, Object | None, Object | None]]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One object (not to be changed), and where it was seen last. ``missing_since`` is monotonic seconds; None while it is there."""
+
+    key: ObjectKey
+    obj: Object
+    url: str
+    missing_since: float | None = None
+
+    @property
+    def deleting(self) -> bool:
+        return bool((self.obj.get("metadata") or {}).get("deletionTimestamp"))
+
+    @property
+    def uid(self) -> str:
+        return str((self.obj.get("metadata") or {}).get("uid") or "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshObjects:
+    """What is known of one mesh. ``items`` by kind, sorted by name; those that are missing are left out of nothing: see Stored."""
+
+    key: MeshKey
+    binding: Stored | None
+    items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
+    clusters: Mapping[str, Stored] = field(default_factory=dict)  # KubernetesClusters of the workspace's namespace, by name
+
+
+class Store:
+    """See the module. ``ignored`` counts what was shown without the annotation kcp.io/cluster."""
+
+    def __init__(self, changed: Changed, clock: Callable[[], float]) -> None:
+        self._changed, self._clock, self._lock, self.ignored = changed, clock, RLock(), 0
+        self._stored: dict[ObjectKey, Stored] = {}
+        self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the newest sighting last
+        self._listed: dict[tuple[str, str], float] = {}  # when a URL was listed for a kind
+        self._users: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)  # who refers to it, see _references
+
+    def replace(self, url: str, kind: str, objects: Iterable[Object]) -> None:
+        """A whole list of one URL and kind. What that URL had of the kind and has no more becomes missing."""
+        with self._changing() as changes:
+            self._listed[url, kind] = self._clock()  # before what it shows to be missing, which a later list has to confirm
+            shown = {self._show(url, kind, obj, changes) for obj in objects}
+            for key in self._at(url, kind) - shown:
+                self._lose(url, key, changes)
+            self._forget(kind)
+
+    def put(self, url: str, kind: str, obj: Object) -> None:
+        """ADDED or MODIFIED."""
+        with self._changing() as changes:
+            self._show(url, kind, obj, changes)
+
+    def missing(self, url: str, kind: str, obj: Object) -> None:
+        """DELETED: missing from now on, as ``obj`` shows it last; forgotten when later lists lack it too."""
+        key = key_of(kind, obj)
+        with self._changing() as changes:
+            if key is not None and url in self._shown.get(key, ()):
+                self._lose(url, key, changes, last=obj)
+
+    def drop_url(self, url: str) -> None:
+        """The URL is gone from the slice: its objects are missing until another URL shows them."""
+        with self._changing() as changes:
+            for key in self._at(url):
+                self._lose(url, key, changes)
+            self._listed = {place: time for place, time in self._listed.items() if place[0] != url}
+
+    def get(self, key: ObjectKey) -> Stored | None:
+        return self._stored.get(key)
+
+    def mesh(self, key: MeshKey) -> MeshObjects:
+        binding = ObjectKey(BINDING, *key)
+        with self._lock:
+            users, found = self._using(binding), self._stored.get(binding)
+            clusters = self._using(binding._replace(kind=CLUSTER, name=""))
+        items = {row.kind: tuple(user for user in users if user.key.kind == row.kind) for row in ITEMS}
+        return MeshObjects(key=key, binding=found, items=items, clusters={user.key.name: user for user in clusters})
+
+    def meshes(self) -> tuple[MeshKey, ...]:
+        """Every mesh that an object belongs to, also where the binding itself is unknown. A Fabric belongs to none."""
+        with self._lock:
+            return tuple(MeshKey(*to[1:]) for to in sorted(self._users) if to.kind == BINDING and self._users[to])
+
+    def meshes_of(self, key: ObjectKey, obj: Object) -> tuple[MeshKey, ...]:
+        """Which meshes a change of this object concerns: its own; of a KubernetesCluster those whose binding names it; of a Fabric none."""
+        if key.kind == CLUSTER:
+            return tuple(MeshKey(*user.key[1:]) for user in self._using(key))
+        return tuple(MeshKey(*to[1:]) for to in _references(key, obj) if to.kind == BINDING)
+
+    def of_kind(self, kind: str = "") -> tuple[Stored, ...]:
+        """All that are there, and not missing."""
+        with self._lock:
+            return tuple(one for one in self._stored.values() if kind in ("", one.key.kind) and one.missing_since is None)
+
+    def count(self, kind: str = "", workspace: str = "") -> int:
+        """How many are there, and not missing, of one kind or workspace or of all."""
+        return sum(workspace in ("", one.key.workspace) for one in self.of_kind(kind))
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Changes]:
+        """Holds the lock, and tells of the changes after it."""
+        changes: _Changes = []
+        with self._lock:
+            yield changes
+        for change in changes:
+            self._changed(*change)
+
+    def _at(self, url: str, kind: str = "") -> set[ObjectKey]:
+        return {key for key, shown in self._shown.items() if url in shown and kind in ("", key.kind)}
+
+    def _using(self, key: ObjectKey) -> list[Stored]:
+        with self._lock:
+            return [self._stored[user] for user in sorted(self._users.get(key, ()))]
+
+    def _show(self, url: str, kind: str, obj: Object, changes: _Changes) -> ObjectKey | None:
+        key = key_of(kind, obj)
+        if key is None:
+            self.ignored += 1
+            return None
+        self._shown[key].pop(url, None)
+        self._shown[key][url] = Stored(key, _without(obj, "managedFields"), url)  # half of an object, and nobody here asks for them
+        self._settle(self._shown[key][url], changes)
+        return key
+
+    def _lose(self, url: str, key: ObjectKey, changes: _Changes, last: Object | None = None) -> None:
+        gone = self._shown[key].pop(url)
+        missing = Stored(key, _without(last or gone.obj, "managedFields"), url, self._clock())
+        self._settle([missing, *self._shown[key].values()][-1], changes)
+
+    def _settle(self, new: Stored, changes: _Changes) -> None:
+        old = self._stored.get(new.key)
+        before = old.obj if old and old.missing_since is None else None
+        after = new.obj if new.missing_since is None else None
+        self._stored[new.key] = new
+        for to in _references(old.key, old.obj) if old else ():
+            self._users[to].discard(new.key)
+        for to in _references(new.key, new.obj):
+            self._users[to].add(new.key)
+        if before is None or after is None or _without(before, "resourceVersion") != _without(after, "resourceVersion"):
+            changes.append((new.key, before, after))
+
+    def _forget(self, kind: str) -> None:
+        before = min(self._clock() - KEEP, *(time for place, time in self._listed.items() if place[1] == kind))
+        for one in [one for one in self._stored.values() if one.key.kind == kind]:
+            if one.missing_since is not None and one.missing_since < before:
+                del self._stored[one.key], self._shown[one.key]
+        self._users = defaultdict(set, {to: kept for to, users in self._users.items() if (kept := users & self._stored.keys())})
+
+
+def _references(key: ObjectKey, obj: Object) -> set[ObjectKey]:
+    """In its namespace: the bindings that it belongs to (a binding: itself), and the clusters that a binding names. A KubernetesCluster:
+    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics."""
+    if key.kind == CLUSTER:
+        return {key._replace(name="")}
+    to = FABRIC if key.kind == FABRIC else BINDING
+    clusters = (_CLUSTERS.search(obj) or ()) if key.kind == BINDING else ()
+    named = {key._replace(kind=CLUSTER, name=name) for name in clusters if isinstance(name, str) and name}
+    return named | {key._replace(kind=to, name=name) for name in BY_KIND[key.kind].names_of_bindings(obj)}
+
+
+def _without(obj: Object, name: str) -> Object:
+    """Without one entry of its metadata."""
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != name}}

@@ -1,0 +1,341 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Chart, manifests and image say of the operator what the operator says of itself, and give it no more than it needs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from mesh_operator import __version__
+from mesh_operator.settings import Settings, parse_settings
+from tests.collection_path import CHECKOUT
+
+DEPLOY = CHECKOUT / "operator" / "deploy"
+CHART = DEPLOY / "chart"
+IN_A_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}
+DEFAULTS = Settings(
+    kcp_kubeconfig="/etc/mesh-operator/kcp/kubeconfig", mgmt_kubeconfig="", node_id="mesh-operator-0", namespace="mesh-operator"
+)
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def by_kind_and_name(text: str) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.safe_load_all(text) if obj}
+
+
+def manifests(pattern: str = "*.yaml") -> dict[tuple[str, str], dict[str, Any]]:
+    return by_kind_and_name("\n---\n".join(path.read_text(encoding="utf-8") for path in sorted((DEPLOY / "manifests").glob(pattern))))
+
+
+def pod_of(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = objects["Deployment", "mesh-operator"]["spec"]["template"]["spec"]
+    return found
+
+
+def settings_of(pod: dict[str, Any], environment: dict[str, str]) -> Settings:
+    arguments = [str(text).replace("$(POD_NAME)", "mesh-operator-0") for text in pod["containers"][0]["args"]]
+    return parse_settings(arguments, environment)
+
+
+def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("helm is not on PATH, so the chart cannot be rendered; the manifests are compared with it by digest")
+    command = [program, "template", "mesh-operator", str(CHART), "--namespace", "mesh-operator", *arguments]
+    return subprocess.run(command, check=check, capture_output=True, text=True)
+
+
+# The chart and the plain manifests
+
+
+def test_the_manifests_start_the_operator_with_its_own_defaults() -> None:
+    assert settings_of(pod_of(manifests()), IN_A_POD) == DEFAULTS
+
+
+def test_every_setting_has_a_flag_in_the_chart_and_every_flag_in_the_chart_is_a_setting() -> None:
+    spelled = {"allowed_addresses": "--allow-address", "leader_elect": "--no-leader-elect"}
+    known = {spelled.get(field.name, "--" + field.name.replace("_", "-")) for field in fields(Settings)}
+    used = re.findall(r"^ *- (--[a-z-]+)", (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(used) == known
+
+
+def test_the_manifests_are_those_of_this_chart() -> None:
+    paths = sorted(path.relative_to(CHART).as_posix() for path in CHART.rglob("*") if path.is_file())
+    sums = "".join(f"{hashlib.sha256((CHART / path).read_bytes()).hexdigest()}  ./{path}\n" for path in paths)
+    digest = hashlib.sha256(sums.encode()).hexdigest()
+    for name in ("2-rbac.yaml", "3-operator.yaml"):
+        text = (DEPLOY / "manifests" / name).read_text(encoding="utf-8")
+        assert f"sha256 {digest}." in text, f"The chart has changed since {name} was made: run operator/deploy/manifests/make (needs helm)."
+
+
+def test_chart_manifests_and_package_have_the_version_of_the_collection() -> None:
+    chart = read(CHART / "Chart.yaml")
+    image = pod_of(manifests())["containers"][0]["image"]
+    assert read(CHECKOUT / "galaxy.yml")["version"] == chart["version"] == chart["appVersion"] == __version__
+    assert image == f"mesh-operator:{__version__}"
+
+
+def test_the_pod_is_allowed_where_pods_are_restricted() -> None:
+    # Pod Security Standards, profile restricted, and a root file system that cannot be written.
+    pod = pod_of(manifests())
+    [container] = pod["containers"]
+    assert manifests()["Namespace", "mesh-operator"]["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "restricted"}
+    assert pod["securityContext"]["runAsNonRoot"] is True and pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & set(pod)
+
+
+def test_all_that_can_be_written_is_memory_of_limited_size() -> None:
+    pod = pod_of(manifests())
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    writable = {m["mountPath"]: volumes[m["name"]]["emptyDir"] for m in pod["containers"][0]["volumeMounts"] if not m.get("readOnly")}
+    assert set(writable) == {"/dev/shm", "/tmp"}
+    assert all(volume["medium"] == "Memory" and volume["sizeLimit"] for volume in writable.values())
+    assert volumes["kcp"]["secret"]["defaultMode"] == 0o440
+
+
+def test_probes_metrics_and_service_meet_the_server_of_the_operator() -> None:
+    objects = manifests()
+    [container] = pod_of(objects)["containers"]
+    [port] = container["ports"]
+    [exposed] = objects["Service", "mesh-operator"]["spec"]["ports"]
+    assert Settings.health_addr == f":{port['containerPort']}" == f":{exposed['port']}"
+    assert exposed["targetPort"] == port["name"] == "http"
+    paths = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {name: (probe["path"], probe["port"]) for name, probe in paths.items()} == {
+        "startupProbe": ("/healthz", "http"),
+        "livenessProbe": ("/healthz", "http"),
+        "readinessProbe": ("/readyz", "http"),
+    }
+
+
+def test_a_node_can_be_drained_and_two_replicas_never_go_at_once() -> None:
+    objects = manifests()
+    assert objects["Deployment", "mesh-operator"]["spec"]["replicas"] == 2
+    budget = objects["PodDisruptionBudget", "mesh-operator"]["spec"]
+    assert budget["maxUnavailable"] == 1
+    assert budget["selector"] == objects["Deployment", "mesh-operator"]["spec"]["selector"]
+
+
+def test_the_operator_only_reads_clusters_and_secrets_and_writes_its_lease_and_records_alone() -> None:
+    objects = manifests("2-*.yaml")
+    rules = {
+        (obj["metadata"]["namespace"], group, resource): rule["verbs"]
+        for (kind, _), obj in objects.items()
+        if kind == "Role"
+        for rule in obj["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert rules == {
+        ("default", "platform.edge-portal.eu", "clusters"): ["get", "list", "watch"],
+        ("default", "", "secrets"): ["get", "list", "watch"],
+        ("mesh-operator", "coordination.k8s.io", "leases"): ["get", "create", "patch"],
+        ("mesh-operator", "", "configmaps"): ["get", "list", "create", "patch", "delete"],
+    }
+    assert {kind for kind, _ in objects} == {"ServiceAccount", "Role", "RoleBinding"}
+    for (kind, name), obj in objects.items():
+        if kind == "RoleBinding":
+            assert obj["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+            assert obj["subjects"] == [{"kind": "ServiceAccount", "name": "mesh-operator", "namespace": "mesh-operator"}]
+
+
+# Values
+
+
+def leaves(tree: Any, place: str = "") -> Iterator[str]:
+    if isinstance(tree, dict) and tree:
+        for key, value in tree.items():
+            yield from leaves(value, f"{place}.{key}")
+    else:
+        yield place
+
+
+def declared(schema: dict[str, Any], place: str = "") -> Iterator[str]:
+    if properties := schema.get("properties"):
+        assert schema.get("additionalProperties") is False, f"{place or 'the top'} takes keys that mean nothing"
+        for key, value in properties.items():
+            yield from declared(value, f"{place}.{key}")
+    else:
+        yield place
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    schema, values = read(CHART / "values.schema.json"), read(CHART / "values.yaml")
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.validate(values, schema)
+    # `global` is Helm's. Resources are Kubernetes' own.
+    assert set(declared(schema)) - {".global", ".resources"} == {place for place in leaves(values) if not place.startswith(".resources")}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"replica": 1},
+        {"replicas": 2, "leaderElect": False},
+        {"meshCheckInterval": "5 minutes"},
+        {"jobTimeout": ""},
+        {"maxRuns": 0},
+        {"image": {"repository": "x", "digest": "sha256:0"}},
+        {"kcp": {"kubeconfigSecret": {"name": "", "key": "kubeconfig"}}},
+        {"kcp": {"kubeconfigSecret": {"name": "x", "key": "../../etc/passwd"}}},
+        {"kcp": {"externalUrl": "kcp.example.com"}},
+        {"mgmt": {"clusterResource": "clusters.platform.edge-portal.eu"}},
+        {"allowAddresses": ["10.0.0.1"]},
+        {"tmpSizeLimit": "lots"},
+    ],
+    ids=json.dumps,
+)
+def test_values_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**read(CHART / "values.yaml"), **wrong}, read(CHART / "values.schema.json"))
+
+
+# With helm
+
+
+def test_the_manifests_are_what_helm_renders() -> None:
+    rendered = by_kind_and_name(helm().stdout)
+    assert rendered == {key: obj for key, obj in manifests().items() if key[0] != "Namespace"}
+
+
+def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
+    values = {
+        "kcp": {"kubeconfigSecret": {"name": "k", "key": "k.yaml"}, "apiExportName": "other", "externalUrl": "https://kcp.example.com"},
+        "mgmt": {
+            "kubeconfigSecret": {"name": "m", "key": "m.yaml"},
+            "namespace": "fleet",
+            "clusterResource": "clusters.v1beta2.cluster.x-k8s.io",
+            "operatorNamespace": "own",
+        },
+        "reconcileInterval": "10s",
+        "meshCheckInterval": 60,
+        "maxRuns": 8,
+        "maxRunsPerWorkspace": 2,
+        "jobTimeout": "1h30m",
+        "idleTimeout": "2m",
+        "teardownDeadline": "2h",
+        "orphanGrace": "3h",
+        "allowAddresses": ["127.0.0.0/8", "fd00::/8"],
+        "leaderElect": False,
+        "replicas": 1,
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    pod = pod_of(by_kind_and_name(helm("--values", str(tmp_path / "values.yaml")).stdout))
+    assert settings_of(pod, {}) == replace(
+        DEFAULTS,
+        kcp_kubeconfig="/etc/mesh-operator/kcp/k.yaml",
+        mgmt_kubeconfig="/etc/mesh-operator/mgmt/m.yaml",
+        mgmt_namespace="fleet",
+        namespace="own",
+        mgmt_cluster_resource="clusters.v1beta2.cluster.x-k8s.io",
+        api_export_name="other",
+        kcp_external_url="https://kcp.example.com",
+        reconcile_interval=10.0,
+        mesh_check_interval=60.0,
+        max_runs=8,
+        max_runs_per_workspace=2,
+        job_timeout=5400.0,
+        idle_timeout=120.0,
+        teardown_deadline=7200.0,
+        orphan_grace=10800.0,
+        allowed_addresses=("127.0.0.0/8", "fd00::/8"),
+        leader_elect=False,
+    )
+
+
+def test_with_a_management_plane_elsewhere_nothing_is_asked_of_the_cluster_of_the_pod() -> None:
+    rendered = by_kind_and_name(helm("--set", "mgmt.kubeconfigSecret.name=m").stdout)
+    pod = pod_of(rendered)
+    assert {kind for kind, _ in rendered} == {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget"}
+    assert pod["automountServiceAccountToken"] is False
+    assert {"name": "mgmt", "mountPath": "/etc/mesh-operator/mgmt", "readOnly": True} in pod["containers"][0]["volumeMounts"]
+
+
+def test_rights_follow_the_resource_and_the_namespaces() -> None:
+    chosen = "mgmt.namespace=fleet,mgmt.operatorNamespace=own,mgmt.clusterResource=clusters.v1beta2.cluster.x-k8s.io"
+    rendered = by_kind_and_name(helm("--set", chosen).stdout)
+    assert rendered["Role", "mesh-operator-clusters"]["metadata"]["namespace"] == "fleet"
+    assert rendered["Role", "mesh-operator-clusters"]["rules"][0]["apiGroups"] == ["cluster.x-k8s.io"]
+    assert rendered["Role", "mesh-operator"]["metadata"]["namespace"] == "own"
+
+
+def test_helm_itself_refuses_two_replicas_without_a_leader() -> None:
+    refused = helm("--set", "leaderElect=false", check=False)
+    assert refused.returncode != 0 and "replicas" in refused.stderr
+
+
+def test_a_service_monitor_is_made_where_it_is_asked_for() -> None:
+    rendered = by_kind_and_name(helm("--set", "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.labels.release=prom").stdout)
+    monitor = rendered["ServiceMonitor", "mesh-operator"]
+    assert monitor["spec"]["endpoints"] == [{"port": "http", "path": "/metrics", "interval": "30s"}]
+    assert monitor["metadata"]["labels"]["release"] == "prom"
+
+
+# The image
+
+
+def instructions() -> list[tuple[str, str]]:
+    text = (DEPLOY / "image" / "Containerfile").read_text(encoding="utf-8")
+    lines = re.sub(r"\\\n", " ", re.sub(r"(?m)^#.*\n", "", text)).splitlines()
+    return [(name, rest.strip()) for name, _, rest in (line.partition(" ") for line in lines if line.strip())]
+
+
+def test_the_image_starts_from_a_fixed_execution_environment() -> None:
+    [base] = [rest for name, rest in instructions() if name == "ARG"]
+    name, _, image = base.partition("=")
+    assert (name, [rest.split()[0] for what, rest in instructions() if what == "FROM"]) == ("BASE_IMAGE", ["${BASE_IMAGE}"] * 2)
+    assert re.fullmatch(r"\S+:\d+\.\d+\.\d+-\d+", image), "a tag that does not move"
+    assert read(DEPLOY / "image" / "execution-environment.yml")["images"]["base_image"]["name"] == image
+
+
+def test_the_image_runs_the_operator_as_the_user_of_the_pod() -> None:
+    last = dict(instructions())
+    user = pod_of(manifests())["securityContext"]
+    assert last["USER"] == f"{user['runAsUser']}:{user['runAsGroup']}"
+    assert json.loads(last["ENTRYPOINT"])[-1] == "mesh-operator"
+    options = read(DEPLOY / "image" / "execution-environment.yml")["options"]
+    assert (options["user"], options["container_init"]["entrypoint"]) == (str(user["runAsUser"]), last["ENTRYPOINT"])
+
+
+def test_nothing_is_installed_but_what_the_lock_names() -> None:
+    steps = [rest for name, rest in instructions() if name == "RUN"]
+    steps += read(DEPLOY / "image" / "execution-environment.yml")["additional_build_steps"]["append_final"].splitlines()
+    installs = [step for step in steps if re.search(r"\bpip (install|wheel)\b", step)]
+    assert len(installs) == 6
+    assert all("--require-hashes" in step or "--no-index" in step for step in installs)
+    assert not any(re.search(r"\b(curl|wget|dnf|apt|apt-get)\b", step) for step in steps)
+
+
+def test_the_build_sees_the_parts_of_the_wheel_and_nothing_else_of_the_checkout() -> None:
+    lines = (CHECKOUT / ".containerignore").read_text(encoding="utf-8").splitlines()
+    seen = {line[1:] for line in lines if line.startswith("!")}
+    copied = {source.split("/")[0] for name, rest in instructions() if name == "COPY" for source in rest.split()[:-1]}
+    assert "*" in lines and not any(name == "ADD" for name, _ in instructions())
+    assert copied == seen
+    assert all((CHECKOUT / name).exists() for name in seen)
+
+
+def test_no_secret_is_part_of_the_image() -> None:
+    words = re.compile(r"token|password|secret|kubeconfig", re.IGNORECASE)
+    assert [rest for name, rest in instructions() if name in ("ARG", "ENV", "COPY", "LABEL") and words.search(rest)] == []

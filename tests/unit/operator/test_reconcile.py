@@ -1,0 +1,310 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""One mesh through the reconciler: what is run, what is written to its custom resources and in which order, and when they may go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from threading import Event
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable, Usable
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.mesh_look import Look
+from mesh_operator import reconcile as module
+from mesh_operator.keys import MeshKey
+from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
+from mesh_operator.reconcile import ABANDON, Next, Reconciler
+from mesh_operator.records import Records
+from mesh_operator.runs import RunRequest, RunResult, RunState
+from mesh_operator.serve import Metrics
+from mesh_operator.store import Store
+from tests.testing.fake_kcp import FakeKcp
+
+KEY = MeshKey("ws1", "default", "edge")
+REFS = {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]}
+NGINX = {"meshRef": {"name": "edge"}, "selector": {"namespace": "shop", "name": "nginx"}}
+
+
+class FakeRecords(dict[str, Any]):
+    """The ConfigMaps of the operator's namespace, and nothing else of its API server."""
+
+    def page(self, path: str, **_: Any) -> dict[str, Any]:
+        return {"metadata": {"resourceVersion": "1"}, "items": list(self.values())}
+
+    def list(self, path: str, **_: Any) -> list[dict[str, Any]]:
+        return list(self.values())
+
+    def get(self, path: str, default: Any = None) -> Any:
+        return super().get(path.rpartition("/")[2], default)
+
+    def create(self, path: str, body: dict[str, Any], *, manager: str) -> dict[str, Any]:
+        name = body["metadata"]["name"]
+        self[name] = {**body, "metadata": {**body["metadata"], "resourceVersion": "1", "uid": name}}
+        return dict(self[name])
+
+    def merge_patch(self, path: str, body: dict[str, Any], *, manager: str) -> dict[str, Any]:
+        name = path.rpartition("/")[2]
+        self[name] = {**self[name], "data": {**self[name].get("data", {}), **body.get("data", {})}}
+        return dict(self[name])
+
+    def delete(self, path: str, **_: Any) -> None:
+        self.pop(path.rpartition("/")[2], None)
+
+
+class World:
+    """A workspace with a mesh of two clusters, and a runner that answers as it is told."""
+
+    def __init__(self) -> None:
+        self.store = Store(lambda *_: None, lambda: 0.0)
+        self.kcp = FakeKcp(self.store)
+        self.found: dict[str, Usable | NotUsable] = {name: Usable(name=name, kubeconfig={"kind": "Config"}) for name in ("c1", "c2")}
+        self.records = Records(FakeRecords(), "operator")  # type: ignore[arg-type]
+        self.records.load()
+        self.runs: list[RunRequest] = []
+        self.answer: Callable[[RunRequest], RunResult] = connected
+        self.at_run: list[Any] = []
+        self.events: list[tuple[str, str]] = []
+        self.reconciler = Reconciler(
+            store=self.store,
+            clusters=self,  # type: ignore[arg-type]
+            records=self.records,
+            runner=self,  # type: ignore[arg-type]
+            api_at=self.kcp.at,
+            cancel=Event(),
+            settled=lambda url: True,
+            teardown_deadline=3600.0,
+            check_interval=300.0,
+            metrics=Metrics(),
+            event=lambda stored, kind, reason, message: self.events.append((kind, reason)),
+        )
+        for name in ("c1", "c2"):
+            self.kcp.put(CLUSTER, name, {})
+        self.kcp.put(BINDING, "edge", REFS)
+
+    def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Any) -> Usable | NotUsable:
+        return self.found.get(name) or NotUsable(name=name, reason="ClusterNotFound", message="it does not exist")
+
+    def run(self, request: RunRequest, cancel: Event, progress: Any = None) -> RunResult:
+        self.runs.append(request)
+        objects = [self.kcp.find(kind, name) for kind, name in ((BINDING, "edge"), (SERVICE, "nginx"))]
+        self.at_run.append(([obj["metadata"].get("finalizers") for obj in objects if obj], self.records.get(KEY)))
+        return self.answer(request)
+
+    def reconcile(self) -> Next:
+        return self.reconciler.reconcile(KEY)
+
+    def phase(self, kind: str = BINDING, name: str = "edge") -> str:
+        obj = self.kcp.find(kind, name)
+        return str(((obj or {}).get("status") or {}).get("phase"))
+
+
+def ready(kind: str, *, holds: bool = True) -> dict[str, str]:
+    return {"type": kind, "status": str(holds), "reason": "AsAsked", "message": "", "lastTransitionTime": "2026-11-01T00:00:00Z"}
+
+
+def connected(request: RunRequest, **more: Any) -> RunResult:
+    """What the playbook mesh says of everything it was asked for."""
+    mesh = request.variables["cilium_mesh"]
+    rows = [
+        {"name": s["name"], "phase": "Exported", "observedGeneration": s["generation"], "conditions": [ready("Ready")]}
+        for s in mesh.get("globalServices") or ()
+    ]
+    binding = {"phase": "Connected", "meshStatus": [], "links": [], "conditions": [ready("Ready")], "lastSyncTime": "2026-11-01T00:00:00Z"}
+    status = {"binding": None if request.variables.get("cilium_mesh_state") == "absent" else binding, "globalServices": rows}
+    result = {"schema": 1, "changed": True, "findings": [], "status": status, "requeueSeconds": 300, **more}
+    return RunResult(state=RunState.SUCCESSFUL, rc=0, mesh_result=result, last_task="Publish mesh_result", seconds=1.0)
+
+
+def broken(request: RunRequest) -> RunResult:
+    return RunResult(state=RunState.FAILED, rc=4, mesh_result=None, last_task="Connect the clusters", seconds=1.0)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(module, "look", lambda *_: None)
+    return World()
+
+
+def test_a_mesh_is_carried_out_and_its_status_says_so(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    found = world.reconcile()
+    assert (found.failed, found.seconds) == (False, 300.0)
+    assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Connected", "Exported")
+    assert [run.playbook for run in world.runs] == ["mesh"]
+    mesh = world.runs[0].variables["cilium_mesh"]
+    assert (mesh["binding"]["workspace"], [entry["name"] for entry in mesh["globalServices"]]) == ("ws1", ["nginx"])
+
+
+def test_finalizers_and_the_record_are_there_before_the_first_write_into_a_cluster(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    finalizers, record = world.at_run[0]
+    assert finalizers == [["networking.edge-portal.eu/clustermeshbinding-cleanup"], ["networking.edge-portal.eu/globalservice-cleanup"]]
+    assert record is not None and set(record.clusters) == {"c1", "c2"}
+
+
+def test_a_mesh_waits_for_its_clusters_and_nothing_is_run(world: World) -> None:
+    world.found["c2"] = NotUsable(name="c2", reason="ClusterNotReady", message="it is being provisioned")
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    found = world.reconcile()
+    assert world.runs == [] and found.seconds is not None and not found.failed
+    assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Pending", "Pending")
+    binding = world.kcp.find(BINDING, "edge")
+    assert binding is not None and "finalizers" not in binding["metadata"], "nothing was made, so nothing has to be cleaned"
+
+
+def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.reconcile()
+    status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
+    monkeypatch.setattr(module, "look", lambda *_: Look(steps=0, result={"status": status, "requeueSeconds": 120}))
+    written = len(world.kcp.writes)
+    found = world.reconcile()
+    assert len(world.runs) == 1 and found.seconds == 120.0
+    assert len(world.kcp.writes) == written, "a status that says the same is not written"
+    status["binding"] |= {"phase": "Degraded"}
+    world.reconcile()
+    assert len(world.runs) == 1 and world.phase() == "Degraded"
+    monkeypatch.setattr(module, "look", lambda *_: Look(steps=2, result={"status": status, "requeueSeconds": 120}))
+    world.reconcile()
+    assert len(world.runs) == 2
+
+
+def test_a_changed_spec_is_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.reconcile()
+    monkeypatch.setattr(module, "look", lambda *_: pytest.fail("there is something to do for sure"))
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    assert len(world.runs) == 2 and world.phase(SERVICE, "nginx") == "Exported"
+
+
+def test_a_run_without_a_result_is_told_by_its_task_and_tried_again(world: World) -> None:
+    world.answer = broken
+    found = world.reconcile()
+    assert found.failed
+    status = (world.kcp.find(BINDING, "edge") or {})["status"]
+    ready_condition = next(c for c in status["conditions"] if c["type"] == "Ready")
+    assert ready_condition["reason"] == "RunnerFailed" and "Connect the clusters" in ready_condition["message"]
+    assert ("Warning", "RunnerFailed") in world.events
+
+
+def test_an_item_that_is_deleted_leaves_the_play_and_goes_when_it_is_cleaned(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.delete(SERVICE, "nginx")
+    world.reconcile()
+    assert world.runs[-1].variables["cilium_mesh"]["globalServices"] == []
+    assert world.kcp.find(SERVICE, "nginx") is None and world.phase() == "Connected"
+
+
+def test_an_item_whose_traces_could_not_be_taken_away_stays(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.delete(SERVICE, "nginx")
+    finding = {"code": "CM-API-03", "severity": "remediable", "item": "globalServices/nginx", "summary": "forbidden"}
+    world.answer = lambda request: connected(request, findings=[finding])
+    world.reconcile()
+    assert world.kcp.find(SERVICE, "nginx") is not None
+    world.answer = connected
+    world.reconcile()
+    assert world.kcp.find(SERVICE, "nginx") is None
+
+
+def test_a_deleted_binding_is_taken_apart_and_nothing_is_left_of_it(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.delete(SERVICE, "nginx")
+    world.kcp.delete(BINDING, "edge")
+    world.reconcile()
+    assert world.runs[-1].variables["cilium_mesh_state"] == "absent"
+    assert (world.kcp.find(BINDING, "edge"), world.kcp.find(SERVICE, "nginx"), world.records.get(KEY)) == (None, None, None)
+    last = [(kind, what) for kind, _name, what in world.kcp.writes][-2:]
+    assert last == [(SERVICE, "metadata"), (BINDING, "metadata")], "the binding goes last: it is our access"
+
+
+def test_items_that_stay_after_their_binding_say_that_it_is_gone(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.delete(BINDING, "edge")
+    world.reconcile()
+    world.store.replace("https://kcp.example.com/services/apiexport/provider/networking", BINDING, [])
+    world.reconcile()
+    assert world.kcp.find(BINDING, "edge") is None and world.kcp.find(SERVICE, "nginx") is not None
+    world.kcp.delete(SERVICE, "nginx")
+    world.reconcile()
+    assert world.kcp.find(SERVICE, "nginx") is None, "nothing is left of it in any cluster, so nothing holds it"
+
+
+@pytest.mark.parametrize(("way", "seconds"), [("deadline", 7200), ("annotation", 60), ("cluster gone", 60)])
+def test_a_cluster_that_does_not_answer_holds_a_deletion_until(world: World, way: str, seconds: int) -> None:
+    world.reconcile()
+    at = (datetime.now(UTC) - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.found["c2"] = NotUsable(name="c2", reason="ClusterNotReady", message="it does not answer")
+    world.kcp.delete(BINDING, "edge", at=at)
+    world.reconcile()
+    assert world.kcp.find(BINDING, "edge") is not None, "what is left in c2 is not forgotten yet"
+    if way == "annotation":
+        world.kcp.put(BINDING, "edge", REFS, annotations={ABANDON: "true"}, deletionTimestamp=at)
+    elif way == "cluster gone":
+        world.found["c2"] = NotUsable(name="c2", reason="ClusterNotFound", message="it does not exist")
+    else:
+        late = (datetime.now(UTC) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        world.kcp.put(BINDING, "edge", REFS, deletionTimestamp=late)
+    world.reconcile()
+    record = world.records.get(KEY)
+    assert world.kcp.find(BINDING, "edge") is None
+    assert record is not None and record.tombstone and record.clusters == ("c2",)
+
+
+def test_a_write_that_comes_too_late_is_made_again_and_not_forced(world: World) -> None:
+    world.kcp.before_write.append(lambda: world.kcp.put(BINDING, "edge", REFS))
+    found = world.reconcile()
+    assert found == Next(seconds=1.0) and world.runs == []
+    assert world.reconcile().failed is False and world.phase() == "Connected"
+
+
+def test_a_binding_that_is_not_seen_is_not_deleted(world: World) -> None:
+    world.reconcile()
+    world.store.drop_url("https://kcp.example.com/services/apiexport/provider/networking")
+    assert world.reconcile() == Next(seconds=300.0)
+    assert len(world.runs) == 1 and world.records.get(KEY) is not None
+
+
+def test_a_recorded_mesh_without_a_resource_is_taken_away(world: World) -> None:
+    world.reconcile()
+    world.store.drop_url("https://kcp.example.com/services/apiexport/provider/networking")
+    world.reconciler.orphaned = frozenset({KEY})
+    world.reconcile()
+    assert world.runs[-1].variables["cilium_mesh_state"] == "absent" and set(world.runs[-1].hosts) == {"c1", "c2"}
+    assert world.records.get(KEY) is None
+
+
+def test_a_fabric_shows_the_worst_of_its_bindings(world: World) -> None:
+    world.kcp.put(FABRIC, "europe", {"meshRefs": [{"name": "edge"}, {"name": "other"}]})
+    world.reconcile()
+    world.reconciler.roll_up_fabrics()
+    assert world.phase(FABRIC, "europe") == "Error", "there is no binding of the name other"
+    world.kcp.put(FABRIC, "europe", {"meshRefs": [{"name": "edge"}]})
+    world.reconciler.roll_up_fabrics()
+    assert world.phase(FABRIC, "europe") == "Connected"
+
+
+def test_a_cluster_that_left_is_no_longer_recorded_once_it_is_clean(world: World) -> None:
+    for name in ("c3",):
+        world.found[name] = Usable(name=name, kubeconfig={"kind": "Config"})
+        world.kcp.put(CLUSTER, name, {})
+    world.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": name} for name in ("c1", "c2", "c3")]})
+    world.reconcile()
+    world.kcp.put(BINDING, "edge", REFS)
+    world.reconcile()
+    assert world.runs[-1].variables["cilium_mesh_former"] == ["c3"]
+    record = world.records.get(KEY)
+    assert record is not None and set(record.clusters) == {"c1", "c2"}
+
+
+def test_nothing_is_decided_before_everything_is_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.reconciler, "_settled", lambda url: False)
+    assert world.reconcile() == Next(seconds=1.0)
+    assert world.runs == [] and world.kcp.writes == [], "a KubernetesCluster that was not listed yet looks as if it did not exist"

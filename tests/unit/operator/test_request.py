@@ -1,0 +1,278 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""From custom resources to what a play is given: what waits, what goes on, what is taken away, and what never reaches a play."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model_parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable, Usable
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, asked, mesh_of
+from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
+from mesh_operator.kinds import BINDING, EXPOSURE, INTENT, SERVICE
+from mesh_operator.records import Record
+from mesh_operator.request import Held, MeshRequest, Nothing, request_of
+from mesh_operator.store import MeshObjects, Stored
+
+KEY = MeshKey("2k5m8k3p1q7z", "default", "edge-mesh-eu")
+CANARY = "c4n4ry-of-a-tenant"
+GOING = "2026-09-01T12:00:00Z"
+Clusters = dict[str, Usable | NotUsable]
+
+
+def stored(kind: str, name: str, spec: dict[str, Any], *, missing: float | None = None, status: Any = None, **metadata: Any) -> Stored:
+    annotations = {CLUSTER_ANNOTATION: KEY.workspace, "note": CANARY}
+    given = {"name": name, "namespace": KEY.namespace, "annotations": annotations, "labels": {"note": CANARY}, "generation": 3, **metadata}
+    obj = {"metadata": given, "spec": spec, **({"status": status} if status is not None else {})}
+    return Stored(ObjectKey(kind, KEY.workspace, KEY.namespace, name), obj, "https://kcp/services/x", missing)
+
+
+def binding(*clusters: str, **more: Any) -> Stored:
+    config = {"meshConfig": {"serviceType": "NodePort"}}
+    return stored(BINDING, KEY.name, {"clusterRefs": [{"name": name} for name in clusters or ("ffm", "ber")], **config}, **more)
+
+
+def service(name: str = "nginx", mesh: str = KEY.name, **more: Any) -> Stored:
+    return stored(SERVICE, name, {"meshRef": {"name": mesh}, "selector": {"namespace": "production", "name": "nginx"}}, **more)
+
+
+def mesh(found: Stored | None, *items: Stored) -> MeshObjects:
+    kinds = (SERVICE, INTENT, EXPOSURE)
+    return MeshObjects(key=KEY, binding=found, items={kind: tuple(item for item in items if item.key.kind == kind) for kind in kinds})
+
+
+def usable(*names: str, token: str = "t") -> Clusters:
+    return {name: Usable(name=name, kubeconfig={"users": [{"name": name, "user": {"token": token}}]}) for name in names}
+
+
+def waiting(name: str, *, fatal: bool = False) -> Clusters:
+    reason = "CiliumNotReady" if fatal else "ClusterNotReady"
+    return {name: NotUsable(name=name, reason=reason, message=f"Not ready: {reason}.", fatal=fatal)}
+
+
+def recorded(*clusters: str, tombstone: bool = False) -> Record:
+    return Record(key=KEY, uid="u", clusters=clusters or ("ffm", "ber"), tombstone=tombstone)
+
+
+def asked_for(objects: MeshObjects, clusters: Clusters | None = None, record: Record | None = None) -> MeshRequest:
+    found = request_of(objects, usable("ffm", "ber") if clusters is None else clusters, record)
+    assert isinstance(found, MeshRequest)
+    return found
+
+
+def held(objects: MeshObjects, clusters: Clusters, record: Record | None = None) -> Held:
+    found = request_of(objects, clusters, record)
+    assert isinstance(found, Held)
+    return found
+
+
+# Without a binding
+
+
+def test_where_there_is_nothing_there_is_nothing_to_do() -> None:
+    assert request_of(mesh(None), {}, None) is None
+    assert request_of(mesh(None), {}, recorded()) is None  # orphans.py
+
+
+def test_an_item_that_names_a_binding_which_does_not_exist_is_told_so() -> None:
+    for record in (None, recorded()):
+        found = held(mesh(None, service()), {}, record)
+        assert (found.phase, found.reason, found.standing) == ("Error", "MeshNotFound", False)
+        assert found.message == "ClusterMeshBinding edge-mesh-eu does not exist in this namespace"
+
+
+def test_a_binding_that_is_not_seen_just_now_is_neither_carried_out_nor_taken_away() -> None:
+    assert request_of(mesh(binding(missing=1.0), service()), usable("ffm", "ber"), recorded()) is None
+
+
+# A mesh that was never carried out
+
+
+def test_a_new_mesh_waits_for_its_clusters_and_says_for_which() -> None:
+    found = held(mesh(binding(), service()), {**usable("ber"), **waiting("ffm")})
+    assert (found.phase, found.reason, found.standing) == ("Pending", "ClusterNotReady", False)
+    assert found.message == "ffm: Not ready: ClusterNotReady."
+
+
+def test_a_cluster_that_waiting_does_not_cure_is_an_error() -> None:
+    found = held(mesh(binding()), {**waiting("ffm"), **waiting("ber", fatal=True)})
+    assert (found.phase, found.reason) == ("Error", "CiliumNotReady")
+    assert found.message == "ffm: Not ready: ClusterNotReady. ber: Not ready: CiliumNotReady."
+
+
+def test_a_cluster_ref_without_a_kubernetes_cluster_is_told() -> None:
+    found = held(mesh(binding()), usable("ffm"))
+    assert (found.phase, found.reason) == ("Pending", "ClusterNotFound")
+    assert found.message == "ber: There is no KubernetesCluster of this name in the namespace."
+
+
+def test_what_a_deleted_mesh_left_behind_makes_a_new_one_of_its_name_no_old_one() -> None:
+    assert not held(mesh(binding()), {**usable("ffm"), **waiting("ber")}, recorded("zrh", tombstone=True)).standing
+
+
+# What a play is given
+
+
+def test_a_play_is_given_names_generations_and_specs_and_nothing_else_of_the_objects() -> None:
+    found = asked_for(mesh(binding(), service(labels={CANARY: CANARY})))
+    assert found.cilium_mesh == {
+        "binding": {
+            "name": "edge-mesh-eu",
+            "workspace": "2k5m8k3p1q7z",
+            "namespace": "default",
+            "generation": 3,
+            "clusterRefs": [{"name": "ffm"}, {"name": "ber"}],
+            "meshConfig": {"serviceType": "NodePort"},
+        },
+        "globalServices": [{"name": "nginx", "generation": 3, "selector": {"namespace": "production", "name": "nginx"}}],
+        "connectivityIntents": [],
+        "exposedServices": [],
+    }
+    assert CANARY not in json.dumps([found.variables, found.hosts])
+    assert found.variables["cilium_mesh"] is found.cilium_mesh and not found.absent
+
+
+def test_who_asked_for_a_hostname_first_is_what_the_server_says() -> None:
+    spec = {"meshRef": {"name": KEY.name}, "service": {"namespace": "production", "name": "nginx"}, "createdAt": "1999-01-01T00:00:00Z"}
+    made = stored(EXPOSURE, "shop", spec, creationTimestamp=GOING)
+    assert asked_for(mesh(binding(), made)).cilium_mesh["exposedServices"][0]["createdAt"] == GOING
+
+
+def test_the_engine_understands_what_a_play_is_given() -> None:
+    found = asked_for(mesh(binding(), service()))
+    read = parse(found.cilium_mesh, tuple(found.hosts))
+    assert (read.binding.generation, read.binding.owner) == (3, found.owner)
+    desired = desired_of(found.cilium_mesh, read)
+    assert [item.generation for item in desired.services] == [3] and not desired.refused
+    assert len(desired.kinds) == 3  # of every kind it is known what there is
+
+
+def test_hosts_have_their_credentials_and_nobody_prints_them() -> None:
+    clusters: Clusters = {**usable("ffm", token=CANARY), "ber": Usable(name="ber", kubeconfig={}, elb_id="41fae315")}
+    found = asked_for(mesh(binding()), clusters)
+    assert found.hosts == {
+        "ffm": {"cilium_mesh_kubeconfig": {"users": [{"name": "ffm", "user": {"token": CANARY}}]}},
+        "ber": {"cilium_mesh_kubeconfig": {}, "cilium_mesh_elb_id": "41fae315"},
+    }
+    assert CANARY not in repr(found)
+
+
+def test_a_play_continues_the_statuses_of_the_resources() -> None:
+    found = asked_for(mesh(binding(status={"phase": "Connected"}), service(status={"phase": "Exported"}), service("new")))
+    assert found.variables["cilium_mesh_previous_status"] == {
+        "binding": {"phase": "Connected"},
+        "globalServices": [{"name": "nginx", "phase": "Exported"}, {"name": "new"}],
+        "connectivityIntents": [],
+        "exposedServices": [],
+    }
+
+
+def test_equal_wishes_have_equal_digests_whatever_the_status_says() -> None:
+    first = asked_for(mesh(binding(), service()))
+    assert first.digest == asked_for(mesh(binding(status={"phase": "Error"}), service(status={"x": 1}))).digest
+    others = [
+        asked_for(mesh(binding(generation=4), service())),
+        asked_for(mesh(binding())),
+        asked_for(mesh(binding(), service("other"))),
+        asked_for(mesh(binding(), service()), usable("ffm", "ber", token="renewed")),
+        asked_for(mesh(binding(), service()), {**usable("ffm"), **waiting("ber")}, recorded()),
+    ]
+    assert len({first.digest, *(other.digest for other in others)}) == 6
+
+
+def test_the_name_of_a_run_has_no_text_of_a_tenant() -> None:
+    found = asked_for(mesh(binding()))
+    assert found.owner == Binding(name=KEY.name, cluster_refs=(), workspace=KEY.workspace, namespace=KEY.namespace).owner
+    assert KEY.name not in found.owner
+
+
+# A mesh that stands
+
+
+def test_a_mesh_goes_on_with_the_clusters_that_are_usable() -> None:
+    found = asked_for(mesh(binding(), service()), {**usable("ffm"), **waiting("ber")}, recorded())
+    assert found.hosts["ber"] == {"cilium_mesh_unavailable": "Not ready: ClusterNotReady."}
+    assert list(found.unavailable) == ["ber"]
+    assert "mesh_connect_max_failures" not in found.variables  # it is a member already, and may be down
+
+
+def test_a_new_member_that_is_not_ready_yet_does_not_stop_the_others() -> None:
+    clusters = {**usable("ffm"), **waiting("ber"), **waiting("zrh")}
+    found = asked_for(mesh(binding("ffm", "ber", "zrh")), clusters, recorded())
+    assert found.variables["mesh_connect_max_failures"] == 2
+
+
+def test_a_mesh_of_which_no_cluster_is_usable_is_held_and_still_stands() -> None:
+    found = held(mesh(binding()), {**waiting("ffm"), **waiting("ber")}, recorded())
+    assert (found.phase, found.reason, found.standing) == ("Pending", "ClusterNotReady", True)
+
+
+def test_a_cluster_that_left_is_cleaned_by_the_play_that_goes_on() -> None:
+    found = asked_for(mesh(binding()), usable("ffm", "ber", "zrh"), recorded("ffm", "ber", "zrh", "gone"))
+    assert found.variables["cilium_mesh_former"] == ["zrh", "gone"]
+    assert "cilium_mesh_kubeconfig" in found.hosts["zrh"]
+    assert found.hosts["gone"] == {"cilium_mesh_unavailable": "There is no KubernetesCluster of this name in the namespace."}
+    assert parse(found.cilium_mesh, tuple(found.hosts)).clusters == ("ffm", "ber")
+
+
+# What goes
+
+
+def test_a_deleted_item_is_left_out_of_its_list_and_leaves() -> None:
+    found = asked_for(mesh(binding(), service(deletionTimestamp=GOING), service("stays")), record=recorded())
+    assert [entry["name"] for entry in found.cilium_mesh["globalServices"]] == ["stays"]
+    assert [item.key.name for item in found.leaving] == ["nginx"]
+    assert [item.key.name for item in found.items] == ["stays"]
+
+
+def test_an_item_that_names_another_mesh_now_leaves_this_one() -> None:
+    found = asked_for(mesh(binding(), service(mesh="other")), record=recorded())
+    assert found.cilium_mesh["globalServices"] == [] and len(found.leaving) == 1
+
+
+def test_an_item_that_is_not_seen_just_now_stays_as_it_was() -> None:
+    found = asked_for(mesh(binding(), service(missing=1.0)), record=recorded())
+    assert len(found.cilium_mesh["globalServices"]) == len(found.items) == 1
+
+
+def test_an_item_that_is_gone_for_good_is_waited_for_no_more() -> None:
+    found = asked_for(mesh(binding(), service(missing=1.0, deletionTimestamp=GOING)), record=recorded())
+    assert found.cilium_mesh["globalServices"] == [] and not found.leaving and not found.items
+
+
+def test_deleting_a_binding_takes_everything_away_where_it_was_carried_out() -> None:
+    clusters = {**usable("ffm"), **waiting("ber"), **waiting("new")}
+    going = mesh(binding("ffm", "new", deletionTimestamp=GOING), service(), service("other", deletionTimestamp=GOING))
+    found = asked_for(going, clusters, recorded("ffm", "ber"))
+    assert found.absent and found.variables["cilium_mesh_state"] == "absent"
+    assert list(found.hosts) == ["ffm", "ber"]  # nothing was made in the new one, so nobody waits for it
+    assert list(found.unavailable) == ["ber"]
+    assert [item.key.name for item in found.leaving] == ["edge-mesh-eu", "nginx", "other"] and not found.items
+    assert parse(found.cilium_mesh, tuple(found.hosts)).clusters == ("ffm", "ber")
+
+
+def test_a_binding_that_was_never_carried_out_may_go_at_once() -> None:
+    going = mesh(binding(deletionTimestamp=GOING), service())
+    assert request_of(going, {**usable("ffm"), **waiting("ber")}, None) == Nothing()
+    assert request_of(going, {}, replace(recorded(), clusters=())) == Nothing()
+
+
+def test_the_last_cluster_of_a_mesh_can_be_cleaned_alone() -> None:
+    found = asked_for(mesh(binding("ffm", deletionTimestamp=GOING)), usable("ffm"), recorded("ffm"))
+    play = Play(hosts=(found.variables["cilium_mesh_hosts"],), inventory=tuple(found.hosts), limit="", hostvars=found.hosts)
+    read = mesh_of(play, found.cilium_mesh, limited=True)
+    assert (asked(play, read), len(read.clusters), dict(found.unavailable)) == (("ffm",), 2, {})
+
+
+@pytest.mark.parametrize("name", ["{{ 1 }}", "!unsafe x", "name", "__ansible_unsafe"])
+def test_text_of_a_tenant_is_handed_on_as_it_is(name: str) -> None:
+    spec = {"meshRef": {"name": KEY.name}, "selector": {"labelSelector": {name: name}}, "generation": name, "name": name}
+    entry = asked_for(mesh(binding(), stored(SERVICE, "nginx", spec))).cilium_mesh["globalServices"][0]
+    assert entry == {"name": "nginx", "generation": 3, "selector": {"labelSelector": {name: name}}}

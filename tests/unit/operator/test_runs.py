@@ -1,0 +1,413 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Plays that the operator runs: a tenant's text stays text, secrets stay in memory, and nothing is left, however a run ends."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible._internal._datatag._tags import TrustedAsTemplate
+from ansible.parsing.utils.yaml import from_yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mesh_operator import runs
+from mesh_operator.runs import MARK, Runner, RunRequest, RunResult, RunState, unsafe
+from tests.collection_path import CHECKOUT
+
+CANARY = "canary-7f3a-of-a-secret"
+NO_CANCEL = threading.Event()
+
+
+# A tenant's text stays text
+
+
+def as_ansible_reads_it(text: str) -> Any:
+    """What a file of extra vars or an inventory says to Ansible, which trusts both (utils/vars.py, plugins/inventory/yaml.py)."""
+    return from_yaml(TrustedAsTemplate().tag(text))
+
+
+def templates_in(value: Any) -> Iterator[str]:
+    """All texts that Ansible would evaluate, keys too."""
+    if isinstance(value, str) and TrustedAsTemplate.is_tagged_on(value):
+        yield value
+    for part in (*value.keys(), *value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        yield from templates_in(part)
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
+    (
+        "{{ 1 }}",
+        "{% raw %}",
+        "{# #}",
+        "!unsafe x",
+        "!vault x",
+        "<<",
+        "=",
+        "*a",
+        "&a",
+        "? a",
+        "- a",
+        "yes",
+        "1:30",
+        "2026-01-01",
+        "0x1f",
+        "null",
+        "\u0085",
+    )
+)
+keys = texts | st.sampled_from(("__ansible_unsafe", "__ansible_vault", "__ansible_type", "plugin", "k" * 1100))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda part: st.lists(part, max_size=4) | st.dictionaries(keys, part, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(keys, values, max_size=5))
+@example({"__ansible_vault": "{{ 1 }}"})
+@example({"a": {"__ansible_unsafe": "{{ 1 }}"}, "b": "{{ 1 }}"})
+@example({"a": [{"__ansible_type": "TrustedStr", "value": "{{ 1 }}"}]})
+def test_whatever_it_is_ansible_reads_the_same_and_evaluates_none_of_it(value: dict[str, Any]) -> None:
+    read = as_ansible_reads_it(unsafe(value))
+    assert read == value
+    assert list(templates_in(read)) == []
+
+
+def test_a_tenant_s_marker_would_turn_all_of_a_wrapped_json_document_into_templates() -> None:
+    """Why ``unsafe`` writes no JSON. Where this fails, Ansible has changed, and it may."""
+    wrapped = {"labels": {"__ansible_vault": {"__ansible_unsafe": "x"}}, "name": {"__ansible_unsafe": "{{ 1 }}"}}
+    assert "{{ 1 }}" in list(templates_in(as_ansible_reads_it(json.dumps(wrapped))))
+
+
+def test_what_cannot_be_said_is_refused_without_its_value() -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        unsafe({"a": {"b": [object(), CANARY.encode()]}})
+    assert CANARY not in str(caught.value)
+
+
+# Plays
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def play(tmp_path: Path, folder: Path) -> Callable[..., RunResult]:
+    """Run tasks as a play on all hosts; afterwards nothing may be left."""
+
+    def run(tasks: str, *, hosts: Mapping[str, Any] | None = None, **options: Any) -> RunResult:
+        request = RunRequest(
+            playbook=playbook(tmp_path, tasks), hosts=hosts or {"one": {}}, variables=options.pop("variables", {}), name="abc"
+        )
+        runner = Runner(folder, **options.pop("timeouts", {}))
+        result = runner.run(request, options.pop("cancel", NO_CANCEL), **options)
+        assert_nothing_left(folder)
+        return result
+
+    return run
+
+
+def playbook(where: Path, tasks: str) -> str:
+    file = where / "play.yml"
+    file.write_text(f"- hosts: all\n  gather_facts: false\n  tasks: [{tasks}]\n", encoding="utf-8")
+    return str(file)
+
+
+def publish(what: str) -> str:
+    return f"{{name: Publish, run_once: true, set_stats: {{per_host: false, aggregate: false, data: {{mesh_result: {what}}}}}}}"
+
+
+SHELL = "{name: Shell, debug: {msg: '{{ query(\"ansible.builtin.pipe\", command) }}'}}"  # as a child of Ansible's worker
+
+
+def processes(folder: Path) -> list[int]:
+    """Those that have a run's mark, or have anything to do with its folder."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            about = (place / "environ").read_bytes() + (place / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in about and int(place.name) != os.getpid():
+            found.append(int(place.name))
+    return found
+
+
+def assert_nothing_left(folder: Path) -> None:
+    assert list(folder.iterdir()) == []
+    assert processes(folder) == []
+
+
+def until(there: Callable[[], Any], seconds: float = 60) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := there()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+    return found
+
+
+def hostile(mark: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The variable cilium_mesh, and a host's, with an attack at every place for a text, keys of free maps among them."""
+    bad = f"{{{{ lookup('ansible.builtin.pipe', 'touch {mark}') }}}}"
+    selector = {"namespace": bad, "name": bad, "matchLabels": {bad: bad, "__ansible_vault": bad, "__ansible_unsafe": bad, "!unsafe": bad}}
+    item = {
+        "name": bad,
+        "description": bad,
+        "labels": {bad: bad, "{% set x = 1 %}": "{# #}"},
+        "selector": selector,
+        "list": [bad, [bad, {bad: [bad]}]],
+    }
+    mesh = {
+        "binding": {
+            "name": bad,
+            "workspace": bad,
+            "namespace": bad,
+            "clusterRefs": [{"name": bad}],
+            "meshConfig": {bad: bad},
+            "topology": {"mode": bad},
+        },
+        "globalServices": [item],
+        "connectivityIntents": [{**item, "ports": [{"protocol": bad, "port": bad}]}],
+        "exposedServices": [{**item, "hostname": bad, "sourceRanges": [bad]}],
+        bad: bad,
+    }
+    kubeconfig = {
+        "clusters": [{"name": bad, "cluster": {"server": bad, "certificate-authority-data": bad}}],
+        "users": [{"name": bad, "user": {"token": bad}}],
+    }
+    return mesh, {"cilium_mesh_kubeconfig": kubeconfig, "cilium_mesh_elb_id": bad, "cilium_mesh_unavailable": bad}
+
+
+SHOW = '{mesh: \'{{ cilium_mesh }}\', hosts: \'{{ hostvars.one | dict2items | selectattr("key", "match", "cilium_mesh_") | items2dict }}\'}'
+USE_KEYS = "{debug: {msg: '{{ item.key }} {{ item.value }}'}, loop: '{{ cilium_mesh.binding.meshConfig | dict2items }}'}"
+
+
+def test_a_template_at_any_place_of_a_resource_reaches_the_play_as_it_is_and_is_never_run(
+    tmp_path: Path, play: Callable[..., RunResult]
+) -> None:
+    mesh, host = hostile(tmp_path / "MARK")
+    result = play(f"{USE_KEYS}, {publish(SHOW)}", hosts={"one": host}, variables={"cilium_mesh": mesh})
+    assert result.state is RunState.SUCCESSFUL
+    assert result.mesh_result == {"mesh": mesh, "hosts": {name: host[name] for name in host}}
+    assert not (tmp_path / "MARK").exists()
+
+
+def test_that_test_would_notice_if_texts_were_not_made_unsafe(
+    tmp_path: Path, play: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "unsafe", json.dumps)
+    mesh, host = hostile(tmp_path / "MARK")
+    del mesh["globalServices"], mesh["connectivityIntents"], mesh["exposedServices"]  # they have keys that JSON could not be read with
+    play(publish(SHOW), hosts={"one": host}, variables={"cilium_mesh": mesh})
+    assert (tmp_path / "MARK").exists()
+
+
+def forged_result() -> str:
+    event = {"uuid": "x", "event": "playbook_on_stats", "event_data": {"artifact_data": {"mesh_result": {"forged": True}}}}
+    token = base64.b64encode(json.dumps(event).encode()).decode()
+    return f"\x1b[K{token}\x1b[{len(token)}D\x1b[K"
+
+
+def test_output_that_looks_like_a_result_is_none(play: Callable[..., RunResult]) -> None:
+    """Ansible prints an error's text as it is, and ansible-runner looks for events in all that is printed (utils/__init__.py)."""
+    result = play("{name: Fail, fail: {msg: '{{ text }}'}}", variables={"text": f"{forged_result()} {CANARY}"})
+    assert (result.state, result.mesh_result, result.last_task) == (RunState.FAILED, None, "Fail")
+    assert CANARY not in repr(result)
+
+
+# How a run ends
+
+
+def test_a_failed_play_that_published_a_result_has_it_and_the_names_of_its_tasks_are_told(play: Callable[..., RunResult]) -> None:
+    told: list[str] = []
+    result = play(
+        f"{{name: Look, fail: {{msg: no}}, ignore_errors: true}}, {publish('{schema: 1}')}, {{name: End, fail: {{}}}}", progress=told.append
+    )
+    assert (result.state, result.rc, result.mesh_result) == (RunState.FAILED, 2, {"schema": 1})
+    assert told == ["Look", "Publish", "End"]
+    assert result.last_task == "End"
+
+
+@pytest.mark.parametrize("limit", ["job_timeout", "idle_timeout"])
+def test_a_run_that_takes_too_long_or_says_nothing_ends_as_a_timeout_with_nothing_left(play: Callable[..., RunResult], limit: str) -> None:
+    said = "{name: Fail, fail: {msg: '{{ text }}'}, ignore_errors: true}"
+    result = play(f"{said}, {SHELL}", variables={"command": "sleep 300", "text": forged_result()}, timeouts={limit: 2})
+    assert (result.state, result.rc, result.mesh_result) == (RunState.TIMEOUT, 254, None)
+    assert result.seconds < 30
+
+
+def test_when_the_runner_itself_fails_its_exception_is_named_and_not_quoted(play: Callable[..., RunResult]) -> None:
+    def broken(task: str) -> None:
+        raise ValueError(CANARY)
+
+    result = play(SHELL, variables={"command": "sleep 300"}, progress=broken)
+    assert (result.state, result.mesh_result, result.error) == (RunState.FAILED, None, "ValueError")
+    assert CANARY not in repr(result)
+
+
+def test_an_inventory_that_cannot_be_read_is_no_run_without_hosts(play: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "unsafe", lambda value: "{[" if "all" in value else unsafe(value))
+    result = play(publish("{schema: 1}"))
+    assert (result.state, result.mesh_result, result.last_task) == (RunState.FAILED, None, "")
+
+
+def test_runs_at_the_same_time_have_nothing_in_common(tmp_path: Path, folder: Path) -> None:
+    runner, tasks = Runner(folder), playbook(tmp_path, publish("{hosts: '{{ groups.all }}', mesh: '{{ mesh }}'}"))
+    requests = [RunRequest(playbook=tasks, hosts={f"host-{n}": {}}, variables={"mesh": n}, name="abc") for n in range(2)]
+    with ThreadPoolExecutor(2) as threads:
+        results = list(threads.map(lambda request: runner.run(request, NO_CANCEL), requests))
+    assert [result.mesh_result for result in results] == [{"hosts": [f"host-{n}"], "mesh": n} for n in range(2)]
+    assert_nothing_left(folder)
+
+
+# What is there while a run goes on
+
+STUBBORN = (
+    "setsid sh -c 'trap \"\" TERM HUP INT; sleep 301' & sleep 300"  # a grandchild in a session of its own that ends for SIGKILL alone
+)
+
+
+def sleeping(folder: Path) -> list[int]:
+    """The processes of a run when all of them are there: ansible-playbook, its worker, the shell, and the two that sleep."""
+    found = processes(folder)
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in found if Path(f"/proc/{pid}").exists()]
+    return found if [b"sleep", b"301", b""] in commands and [b"sleep", b"300", b""] in commands else []
+
+
+def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothing_to_anybody(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", f"/{CANARY}")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", CANARY)
+    monkeypatch.setenv("ANSIBLE_CALLBACK_PLUGINS", f"/{CANARY}")
+    monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "minimal")
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)]
+    tasks = playbook(tmp_path, SHELL)
+    request = RunRequest(
+        playbook=tasks,
+        hosts={"one": {"cilium_mesh_kubeconfig": {"token": CANARY}}},
+        variables={"command": STUBBORN, "secret": CANARY},
+        name="abc",
+    )
+    runner, cancel = Runner(folder), threading.Event()
+    with ThreadPoolExecutor(1) as threads, as_process_1():
+        running = threads.submit(runner.run, request, cancel)
+        try:
+            pids = until(lambda: sleeping(folder))
+            assert len(pids) >= 5
+            for pid in pids:
+                assert CANARY.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes() + Path(f"/proc/{pid}/environ").read_bytes()
+            (run,) = folder.iterdir()
+            assert stat.S_IMODE(run.stat().st_mode) == 0o700
+            written = {str(file.relative_to(run)) for file in run.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()}
+            assert written == {"inventory.yml", "env/extravars"}
+            assert not [
+                file for file in run.rglob("job_events/*") if not file.name.endswith("-partial.json")
+            ]  # those are of Ansible, and go
+            assert Runner(folder).sweep() == 0  # another operator on this machine: this one lives
+            assert not running.done()
+        finally:
+            began = time.monotonic()
+            cancel.set()
+        result = running.result()
+    assert result.state is RunState.CANCELED
+    assert time.monotonic() - began < 15
+    assert_nothing_left(folder)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists() and _parent(pid) == os.getpid()]  # nor as zombies of ours
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)] == handlers
+
+
+@contextmanager
+def as_process_1() -> Iterator[None]:
+    """Orphans become children of this process, as they do in a container (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    prctl = ctypes.CDLL(None).prctl
+    assert prctl(36, 1, 0, 0, 0) == 0
+    try:
+        yield
+    finally:
+        prctl(36, 0, 0, 0, 0)
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+OPERATOR = """
+import sys, threading
+from pathlib import Path
+from mesh_operator.runs import Runner, RunRequest
+request = RunRequest(playbook=sys.argv[1], hosts={"one": {}}, variables={"command": sys.argv[3]}, name="abc")
+Runner(Path(sys.argv[2])).run(request, threading.Event())
+"""
+
+
+def test_what_a_killed_operator_left_is_ended_and_removed_by_the_next(tmp_path: Path, folder: Path) -> None:
+    path = os.pathsep.join((str(runs.COLLECTIONS_PATH), str(CHECKOUT / "operator")))
+    command = [sys.executable, "-c", OPERATOR, playbook(tmp_path, SHELL), str(folder), STUBBORN]
+    operator = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
+    try:
+        until(lambda: folder.is_dir() and len(sleeping(folder)) >= 5)
+        runner = Runner(folder)
+        assert runner.sweep() == 0  # it lives
+        operator.kill()
+        operator.wait()
+        assert len(sleeping(folder)) >= 5  # they have outlived it
+        assert runner.sweep() == 1
+        assert_nothing_left(folder)
+        assert runner.sweep() == 0
+    finally:
+        operator.kill()
+        operator.wait()
+        Runner(folder).sweep()
+
+
+def test_a_process_that_has_nothing_to_do_with_a_run_is_left_alone(folder: Path) -> None:
+    Runner(folder)
+    dead = folder / "run-abc-dead"
+    dead.mkdir()
+    mark = {**os.environ, MARK: f"{dead}-of-another"}  # no run's own, though it begins with one
+    with subprocess.Popen(["sleep", "60"], env=mark) as other:
+        try:
+            assert Runner(folder).sweep() == 1
+            assert other.poll() is None
+        finally:
+            other.kill()
+
+
+def test_a_folder_of_somebody_else_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        Runner(folder)
+
+
+def test_runs_are_in_memory_unless_another_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: list[Path] = []
+    monkeypatch.setattr(Path, "mkdir", lambda self, **_: made.append(self))
+    monkeypatch.setattr(Path, "lstat", lambda self: os.stat("/proc/self"))
+    Runner()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    Runner()
+    assert made == [Path(f"/dev/shm/mesh-operator-{os.getuid()}"), tmp_path / f"mesh-operator-{os.getuid()}"]

@@ -1,0 +1,180 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What probes and Prometheus get."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from mesh_operator.serve import Metrics, serve
+from tests.collection_path import CHECKOUT
+
+Get = Callable[[str], tuple[int, str]]
+
+
+class Operator:
+    """What the answers are made of."""
+
+    alive = True
+    missing: tuple[str, ...] = ()
+
+    def ready(self) -> tuple[bool, tuple[str, ...]]:
+        return not self.missing, self.missing
+
+
+@pytest.fixture(scope="module")
+def only_operator() -> Operator:
+    return Operator()
+
+
+@pytest.fixture
+def operator(only_operator: Operator) -> Operator:
+    vars(only_operator).clear()
+    return only_operator
+
+
+@pytest.fixture(scope="module")
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture(scope="module")
+def get(only_operator: Operator, metrics: Metrics) -> Iterator[Get]:
+    """One server for all: it needs half a second to shut down."""
+    server = serve("127.0.0.1:0", metrics, alive=lambda: only_operator.alive, ready=lambda: only_operator.ready())
+
+    def ask(path: str) -> tuple[int, str]:
+        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=5)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, text
+
+    yield ask
+    server.shutdown()
+    server.server_close()
+
+
+def samples(get: Get) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    status, text = get("/metrics")
+    assert status == 200
+    return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in text_string_to_metric_families(text) for s in family.samples}
+
+
+def test_it_is_alive_or_not(get: Get, operator: Operator) -> None:
+    assert get("/healthz") == (200, "ok\n")
+    operator.alive = False
+    assert get("/healthz")[0] == 503
+
+
+def test_it_is_ready_or_says_what_is_missing(get: Get, operator: Operator) -> None:
+    operator.missing = ("Fabric was not listed", "GlobalService was not listed")
+    assert get("/readyz") == (503, "Fabric was not listed\nGlobalService was not listed\n")
+    operator.missing = ()
+    assert get("/readyz?verbose=1")[0] == 200
+
+
+def test_other_paths_are_not_there(get: Get) -> None:
+    for path in ("/", "/healthz/x", "/../etc/passwd"):
+        assert get(path)[0] == 404
+
+
+def test_a_check_that_fails_is_an_answer_without_its_text(get: Get, operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
+    def broken() -> Any:
+        raise KeyError("token abc")
+
+    operator.ready = broken  # type: ignore[method-assign]
+    status, text = get("/readyz")
+    assert status == 503
+    assert "abc" not in text
+    assert get("/healthz")[0] == 200
+    assert "abc" not in "".join(capsys.readouterr())
+
+
+def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
+    metrics.show(endpoints=2, queued=3, objects={"GlobalService": 4}, meshes={"Connected": 5, "Pending": 1}, ages={"Fabric": 12.5})
+    metrics.show(endpoints=1, queued=0, objects={"GlobalService": 4}, meshes={"Connected": 6, "acme": 1}, ages={"Fabric": 2.5})
+    metrics.leader.set(1)
+    found = samples(get)
+    assert found["mesh_operator_endpoints", ()] == 1
+    assert found["mesh_operator_queue_length", ()] == 0
+    assert found["mesh_operator_objects", (("kind", "GlobalService"),)] == 4
+    assert found["mesh_operator_meshes", (("phase", "Connected"),)] == 6
+    assert found["mesh_operator_meshes", (("phase", "Pending"),)] == 0
+    assert "acme" not in str(found), "a phase that is none of ours may be a tenant's text"
+    assert found["mesh_operator_last_list_age_seconds", (("kind", "Fabric"),)] == 2.5
+    assert found["mesh_operator_leader", ()] == 1
+    assert found["process_resident_memory_bytes", ()] > 0
+
+
+def test_work_is_counted_and_timed(get: Get, metrics: Metrics) -> None:
+    with metrics.reconciling(), metrics.running():
+        found = samples(get)
+        assert found["mesh_operator_reconciles_in_progress", ()] == 1
+        assert found["mesh_operator_runs_in_progress", ()] == 1
+    metrics.reconciles.labels("ClusterMeshBinding", "run").inc()
+    metrics.errors.labels("RunnerFailed").inc()
+    found = samples(get)
+    assert found["mesh_operator_reconciles_in_progress", ()] == 0
+    assert found["mesh_operator_runs_in_progress", ()] == 0
+    assert found["mesh_operator_run_seconds_count", ()] == 1
+    assert found["mesh_operator_reconciles_total", (("kind", "ClusterMeshBinding"), ("outcome", "run"))] == 1
+    assert found["mesh_operator_errors_total", (("reason", "RunnerFailed"),)] == 1
+
+
+def test_no_metric_has_a_label_for_tenants(metrics: Metrics) -> None:
+    labels = {label for family in vars(metrics).values() for label in getattr(family, "_labelnames", ())}
+    assert labels == {"kind", "outcome", "phase", "reason"}
+
+
+def test_two_operators_in_one_process_do_not_share_figures() -> None:
+    first, second = Metrics(), Metrics()
+    first.leader.set(1)
+    assert second.registry.get_sample_value("mesh_operator_leader") == 0
+
+
+def test_no_host_means_every_address_of_both_families_and_a_reader_that_hangs_up_disturbs_nobody(
+    metrics: Metrics, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = serve(":0", metrics, alive=lambda: True, ready=lambda: (True, ()))
+    port = server.server_address[1]
+    try:
+        for said in (b"", b"GET /met", b"\x00\xff\r\n\r\n", b"POST /healthz HTTP/1.1\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as reader:
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # hangs up by a reset
+                reader.sendall(said)
+        for host in ["127.0.0.1"] + ["::1"] * socket.has_dualstack_ipv6():
+            connection = HTTPConnection(host, port, timeout=5)
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().status == 200
+            connection.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_port_that_is_taken_is_named_with_the_flag(metrics: Metrics) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InvalidInput, match=f"--health-addr {address} cannot be listened on: Address already in use"):
+            serve(address, metrics, alive=lambda: True, ready=lambda: (True, ()))
+
+
+def test_the_documentation_has_every_metric_with_its_labels(metrics: Metrics) -> None:
+    lines = (CHECKOUT / "docs" / "operator-flags.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `mesh_operator_")]
+    told = {(row[0].strip("`").removesuffix("_total"), row[1], row[2].replace("`", "").replace(" ", "")) for row in rows}
+    families = {family.name: family.type for family in metrics.registry.collect() if family.name.startswith("mesh_operator_")}
+    instruments: list[Any] = [item for item in metrics.registry._collector_to_names if hasattr(item, "_labelnames")]
+    labels = {item._name: ",".join(item._labelnames) for item in instruments}
+    assert told == {(name, kind, labels[name]) for name, kind in families.items()}

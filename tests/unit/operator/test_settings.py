@@ -1,0 +1,150 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Flags and environment: defaults, what goes before what, and sentences that name the flag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_operator import __version__
+from mesh_operator.settings import Settings, parse_settings
+from tests.collection_path import CHECKOUT
+
+NEEDED = ("--kcp-kubeconfig", "kcp.yaml", "--mgmt-kubeconfig", "mgmt.yaml", "--node-id", "node-1")
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str, **environment: str) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        parse_settings(arguments, environment)
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_the_required_three_are_enough() -> None:
+    expected = Settings(kcp_kubeconfig="kcp.yaml", mgmt_kubeconfig="mgmt.yaml", node_id="node-1", namespace="default")
+    assert parse_settings(NEEDED, {}) == expected
+    environment = {"KCP_KUBECONFIG": "kcp.yaml", "MGMT_KUBECONFIG": "mgmt.yaml", "NODE_ID": "node-1"}
+    assert parse_settings([], environment) == expected
+
+
+def test_a_flag_goes_before_its_variable_and_an_empty_variable_counts_for_nothing() -> None:
+    settings = parse_settings([*NEEDED, "--mgmt-namespace", "fleet"], {"MGMT_NAMESPACE": "other", "NODE_ID": "x", "NAMESPACE": ""})
+    assert (settings.mgmt_namespace, settings.node_id, settings.namespace) == ("fleet", "node-1", "fleet")
+
+
+@pytest.mark.parametrize("name", ["kcp-kubeconfig", "mgmt-kubeconfig", "node-id"])
+def test_what_is_missing_is_named_with_flag_and_variable(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    position = NEEDED.index(f"--{name}")
+    said = refused(capsys, *NEEDED[:position], *NEEDED[position + 2 :])
+    assert f"--{name} is missing" in said
+    assert name.replace("-", "_").upper() in said
+
+
+def test_in_a_pod_the_management_plane_may_be_the_pods_own_cluster() -> None:
+    assert parse_settings([*NEEDED[:2], *NEEDED[4:]], {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}).mgmt_kubeconfig == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("5m", 300), ("1h30m", 5400), ("90", 90), ("1h0m5s", 3605), ("2h", 7200), ("1m30", 90)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_settings([*NEEDED, "--mesh-check-interval", text], {}).mesh_check_interval == seconds
+
+
+@given(hours=st.integers(0, 99), minutes=st.integers(0, 99), seconds=st.integers(1, 99))
+def test_a_duration_is_the_sum_of_its_parts(hours: int, minutes: int, seconds: int) -> None:
+    parsed = parse_settings([*NEEDED, "--job-timeout", f"{hours}h{minutes}m{seconds}s"], {})
+    assert parsed.job_timeout == hours * 3600 + minutes * 60 + seconds
+
+
+@pytest.mark.parametrize(
+    ("flag", "values"),
+    [
+        ("--reconcile-interval", ["", "0", "0s", "-5s", "5 m", "1d", "m", "30s5m", "nan", "1e3", "٣s"]),
+        ("--job-timeout", ["never"]),
+        ("--max-runs", ["0", "-1", "two", "1.5", "10000"]),
+        ("--max-runs-per-workspace", ["0"]),
+        ("--health-addr", ["", "8081", ":", ":65536", ":x", "host:", "::1:8081", "http://x:1", "a b:1"]),
+        ("--allow-address", ["", "x", "10.0.0.1/8", "10.0.0.0/33", "10.0.0"]),
+        ("--mgmt-cluster-resource", ["", "clusters", "clusters.v1", "clusters.example.com", "Clusters.v1.example.com", "a.v1./x"]),
+        (
+            "--kcp-external-url",
+            ["kcp.example", "ftp://kcp", "https://", "https://a/b", "https://u:pw@kcp", "https://kcp:99999", "https://["],
+        ),
+        ("--mgmt-namespace", ["", "UPPER", "a.b", "x" * 64, "../x"]),
+        ("--namespace", ["-a"]),
+        ("--api-export-name", ["", "A", "a/b"]),
+        ("--node-id", ["a b", "a/b", "x" * 101]),
+        ("--mesh-check", ["5m"]),
+        ("--unknown", ["x"]),
+    ],
+)
+def test_bad_input_names_its_flag_and_is_not_quoted_where_it_may_hold_a_password(
+    flag: str, values: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in values:
+        said = refused(capsys, *NEEDED, f"{flag}={value}")
+        assert flag in said, value
+        assert "Traceback" not in said
+        assert "pw" not in said
+
+
+@pytest.mark.parametrize(
+    ("flag", "field", "given_", "parsed"),
+    [
+        ("--health-addr", "health_addr", "[::1]:8081", "[::1]:8081"),
+        ("--health-addr", "health_addr", "127.0.0.1:0", "127.0.0.1:0"),
+        ("--mgmt-cluster-resource", "mgmt_cluster_resource", "clusters.v1beta2.cluster.x-k8s.io", "clusters.v1beta2.cluster.x-k8s.io"),
+        ("--kcp-external-url", "kcp_external_url", "https://kcp.example:6443/", "https://kcp.example:6443/"),
+        ("--kcp-external-url", "kcp_external_url", "https://[fd00::1]:6443", "https://[fd00::1]:6443"),
+        ("--max-runs", "max_runs", "8", 8),
+    ],
+)
+def test_good_input(flag: str, field: str, given_: str, parsed: Any) -> None:
+    assert getattr(parse_settings([*NEEDED, flag, given_], {}), field) == parsed
+
+
+def test_addresses_may_be_allowed_more_than_once_and_are_cidrs() -> None:
+    settings = parse_settings([*NEEDED, "--allow-address", "127.0.0.0/8", "--allow-address", "fd00::1"], {})
+    assert settings.allowed_addresses == ("127.0.0.0/8", "fd00::1/128")
+
+
+def test_a_single_replica_may_do_without_election() -> None:
+    assert parse_settings(NEEDED, {}).leader_elect
+    assert not parse_settings([*NEEDED, "--no-leader-elect"], {}).leader_elect
+
+
+def test_every_setting_is_in_the_help_with_its_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_settings(["--help"], {})
+    said = capsys.readouterr().out
+    renamed = {"allowed_addresses": "allow-address", "leader_elect": "no-leader-elect"}
+    for field in Settings.__dataclass_fields__:
+        assert f"--{renamed.get(field, field.replace('_', '-'))} " in said
+    for variable in ("KCP_KUBECONFIG", "MGMT_KUBECONFIG", "MGMT_NAMESPACE", "NODE_ID", "NAMESPACE", "KCP_EXTERNAL_URL"):
+        assert f"environment: {variable}" in " ".join(said.split())
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        parse_settings(["--version"], {})
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"mesh-operator {__version__}\n"
+
+
+def test_the_documentation_has_every_flag_with_its_variable_and_default() -> None:
+    lines = (CHECKOUT / "docs" / "operator-flags.md").read_text(encoding="utf-8").splitlines()
+    rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `--")]
+    table = {flag: (variable, default) for flag, variable, default, _meaning in rows}
+    renamed = {"allowed_addresses": "allow-address", "leader_elect": "no-leader-elect"}
+    assert set(table) == {f"--{renamed.get(name, name.replace('_', '-'))}" for name in Settings.__dataclass_fields__} | {"--version"}
+    for flag, (_, default) in table.items():
+        field = flag[2:].replace("-", "_")
+        if default not in ("", "required", "that of the Clusters"):
+            assert getattr(parse_settings([*NEEDED, f"{flag}={default}"], {}), field) == getattr(Settings, field)
+    for variable in ("KCP_KUBECONFIG", "MGMT_KUBECONFIG", "MGMT_NAMESPACE", "NODE_ID", "NAMESPACE", "KCP_EXTERNAL_URL"):
+        assert [flag for flag, (shown, _) in table.items() if shown == variable] == [f"--{variable.lower().replace('_', '-')}"]
