@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any, Protocol, Self
 
@@ -17,13 +17,10 @@ Object = dict[str, Any]
 
 class Api(Protocol):
     """What the operator asks of an API server. ``Cluster`` of the engine is one. Errors: module_utils/errors.py; ServerRefused has the HTTP
-    status (404 for a missing watch, 409 is WriteConflict, 410 expired, 422 failed test)."""
+    status (409 is WriteConflict)."""
 
     def get(self, path: str) -> Object | None: ...
     def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None: ...
-    def watch(
-        self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False
-    ) -> Iterator[Object]: ...
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object: ...
     def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object: ...
     def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None: ...

@@ -14,6 +14,7 @@ from threading import Event, Thread
 from typing import Any, Final, NamedTuple
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Timeouts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.list_watch import Watcher, WatchState
 
 from .api import Connections
 from .clusters import Clusters
@@ -31,7 +32,6 @@ from .runs import Runner
 from .serve import Metrics, serve
 from .settings import Settings
 from .store import Store
-from .watch import Watcher, WatchState
 
 Object = dict[str, Any]
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"

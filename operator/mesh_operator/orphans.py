@@ -22,7 +22,7 @@ class Absence:
 
     def orphans(self, records: tuple[Record, ...], store: Store, now: float) -> list[Record]:
         """Those without one for longer than the grace. Ask only while every URL has been listed: what is not seen may well be there."""
-        absent = {record.key for record in records if not _is_there(store, record)}
+        absent = {record.key for record in records if store.mesh(record.key).binding is None}  # missing is not absent (store.py)
         self._since = {key: self._since.get(key, now) for key in absent}
         return [record for record in records if record.key in absent and now - self._since[record.key] >= self._grace]
 
@@ -40,8 +40,3 @@ def remains(record: Record) -> MeshObjects:
     obj = {"metadata": dict(metadata), "spec": {"clusterRefs": [{"name": name} for name in record.clusters]}}
     binding = Stored(key=ObjectKey(BINDING, key.workspace, key.namespace, key.name), obj=obj, url="")
     return MeshObjects(key=key, binding=binding)
-
-
-def _is_there(store: Store, record: Record) -> bool:
-    binding = store.mesh(record.key).binding
-    return binding is not None and binding.missing_since is None and (binding.uid == record.uid or not record.tombstone)

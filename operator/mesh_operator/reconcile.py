@@ -9,14 +9,13 @@ our access, until they are gone).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, Defect, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable, Usable
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.mesh_look import Look, look
 
 from .api import MANAGER, Cluster
@@ -76,9 +75,10 @@ class Reconciler:
             return self._reconcile(key)
         except WriteConflict:  # somebody wrote meanwhile; the watch brings what
             return Next(seconds=1.0)
-        except ClusterError as error:
-            self._metrics.errors.labels(error.code).inc()
-            log("reconcile_failed", workspace=key.workspace, namespace=key.namespace, name=key.name, code=error.code)
+        except Exception as error:  # one tenant's mesh never stops the others'
+            code = error.code if isinstance(error, ClusterError) else Defect.code
+            self._metrics.errors.labels(code).inc()
+            log("reconcile_failed", workspace=key.workspace, namespace=key.namespace, name=key.name, code=code, error=error)
             return Next(seconds=None, failed=True)
 
     def _reconcile(self, key: MeshKey) -> Next:
@@ -102,6 +102,9 @@ class Reconciler:
             return Next(seconds=None)
         if isinstance(wish, Held):
             return self._hold(mesh, wish, clusters)
+        if wish.absent and not any(isinstance(found, Usable) for found in clusters.values()):
+            self._give_up(mesh, _deleting(mesh), wish.unavailable)
+            return Next(seconds=self._interval)
         self._put_finalizers(wish, mesh)
         if self._must_run(wish, mesh):
             return self._run(wish, mesh)
@@ -198,8 +201,10 @@ class Reconciler:
             names = BY_KIND[FABRIC].names_of_bindings(stored.obj)
             place = (stored.key.workspace, stored.key.namespace)
             bindings = {name: self._store.get(ObjectKey(BINDING, *place, name)) for name in names}
-            with suppress(ClusterError):  # the next round tries again
+            try:
                 self._write(stored, status_of_fabric(stored, bindings, datetime.now(UTC)))
+            except Exception as error:  # as above; the next round tries again
+                log("fabric_failed", workspace=stored.key.workspace, namespace=stored.key.namespace, name=stored.key.name, error=error)
 
     # Writing to kcp
 

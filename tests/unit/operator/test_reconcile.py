@@ -308,3 +308,20 @@ def test_nothing_is_decided_before_everything_is_listed(world: World, monkeypatc
     monkeypatch.setattr(world.reconciler, "_settled", lambda url: False)
     assert world.reconcile() == Next(seconds=1.0)
     assert world.runs == [] and world.kcp.writes == [], "a KubernetesCluster that was not listed yet looks as if it did not exist"
+
+
+def test_an_object_that_nobody_foresaw_stops_no_other_mesh(world: World) -> None:
+    world.kcp.put(BINDING, "edge", {"clusterRefs": [{"nome": "c1"}]})
+    assert world.reconcile() == Next(seconds=None, failed=True)
+    assert world.runs == []
+
+
+def test_clusters_that_are_gone_are_not_dialled_again_and_again(world: World) -> None:
+    world.reconcile()
+    world.found = {}
+    at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.kcp.delete(BINDING, "edge", at=at)
+    assert world.reconcile() == Next(seconds=300.0)
+    record = world.records.get(KEY)
+    assert len(world.runs) == 1 and record is not None and record.tombstone
+    assert world.kcp.find(BINDING, "edge") is None

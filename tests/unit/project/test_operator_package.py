@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.collection_path import CHECKOUT
+from tests.collection_path import CHECKOUT, link
 
 OPERATOR = CHECKOUT / "operator"
 COLLECTION = Path("ansible_collections", "edge_portal", "cilium_mesh")
@@ -94,3 +94,16 @@ def test_the_image_gets_what_the_package_asks_for_in_the_versions_that_are_teste
     image = pinned("operator.txt")
     assert image | pinned("operator-build.txt") <= pinned("dev.txt")
     assert names <= {line.split("==")[0] for line in image}
+
+
+def test_the_operator_stays_small() -> None:
+    """Mesh logic belongs into the collection, where playbooks have it too."""
+    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in (OPERATOR / "mesh_operator").glob("*.py"))
+    assert 0 < lines <= 2500
+
+
+def test_the_operator_runs_without_ansible_in_its_own_process() -> None:
+    """ansible-core is started by ansible-runner, in a child; in the operator itself it would be 60 MB that nobody uses."""
+    script = "import sys, mesh_operator.operator; sys.exit(int('ansible' in sys.modules))"
+    path = os.pathsep.join((str(OPERATOR), str(link())))
+    assert subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": path}, check=False).returncode == 0

@@ -191,6 +191,11 @@ def test_a_secret_name_that_would_lead_elsewhere_is_not_asked_for(name: Any) -> 
     assert why_not(secret_of(cluster("ffm", kubeconfigSecretRef={"name": name}), "ffm")) == ("KubeconfigMissing", False)
 
 
+@pytest.mark.parametrize("name", [f"{'x' * 63}-kubeconfig", "a.b-c", "x" * 253])
+def test_a_secret_may_have_any_name_that_the_api_server_takes(name: str) -> None:
+    assert secret_of(cluster("ffm", kubeconfigSecretRef={"name": name}), "ffm") == SecretRef(name=name)
+
+
 def test_a_reference_without_a_key_leaves_the_choice() -> None:
     assert secret_of(cluster("ffm", kubeconfigSecretRef={"name": "s"}), "ffm") == SecretRef(name="s")
 

@@ -17,8 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors imp
     ServerRefused,
     Unreachable,
 )
-from mesh_operator.api import Api
-from mesh_operator.watch import Watcher
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.list_watch import Source, Watcher
 
 PATH = "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/globalservices"
 Object = dict[str, Any]
@@ -63,7 +62,7 @@ class World:
         self.stop = Event()
         self.drawn: Callable[[float, float], float] = lambda low, high: high
         self.watcher = Watcher(
-            cast(Api, self),
+            cast(Source, self),
             PATH,
             self,
             self.stop,
@@ -283,7 +282,7 @@ def test_a_sink_that_fails_ends_neither_the_thread_nor_the_truth() -> None:
     world = Failing(page("a"), [event("ADDED", "b", 101)], page("a", "b"), END).run()
     assert world.asked == [("list", ""), ("watch", "100"), ("list", ""), ("watch", "100")]
     assert world.seen == [["a"], ["a", "b"]] and world.state.restarts == 1
-    assert any("KeyError at test_watch.py:" in error for error in told) and "canary" not in str(told)
+    assert any("KeyError at test_list_watch.py:" in error for error in told) and "canary" not in str(told)
 
 
 # The end
@@ -309,7 +308,7 @@ def test_a_watcher_that_waits_ends_with_its_stop() -> None:
             raise Unreachable("refused the connection")
 
     asked, stop = Event(), Event()
-    watcher = Watcher(cast(Api, Down()), PATH, World(None), stop, clock=lambda: 0.0, random=lambda low, high: 60.0)
+    watcher = Watcher(cast(Source, Down()), PATH, World(None), stop, clock=lambda: 0.0, random=lambda low, high: 60.0)
     thread = Thread(target=watcher.run, daemon=True)
     thread.start()
     assert asked.wait(5)

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import random as chance
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, Final, Protocol
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Defect, MeshError, ServerRefused
-
-from .api import Api, Object
+from .errors import Defect, MeshError, ServerRefused
+from .kube import Object
 
 LONGEST: Final = (240.0, 300.0)  # seconds of one watch, drawn anew each time, so that they do not all begin again at once
 BACKOFF: Final = (1.0, 60.0)  # seconds after a failure: the first, and the most
@@ -21,6 +20,15 @@ UNSERVED: Final = (2.0, 30.0)  # seconds between lists of what is not served
 PAUSE: Final = (0.1, 1.0)  # seconds between two watches
 PATIENCE: Final = 3  # failures in a row, after which the version is given up and all is listed again
 GONE: Final = (404, 410)  # of a watch: not served any more; its version, or that of a page, is too old
+
+
+class Source(Protocol):
+    """``kube.Cluster`` is one."""
+
+    def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None: ...
+    def watch(
+        self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False
+    ) -> Iterator[Object]: ...
 
 
 class Sink(Protocol):
@@ -46,7 +54,7 @@ class Watcher:
 
     def __init__(
         self,
-        api: Api,
+        api: Source,
         path: str,
         sink: Sink,
         stop: Event,

@@ -1,0 +1,104 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The management plane as the operator keeps it: whose meshes are looked at again, and what is kept of a Secret."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable
+from mesh_operator.clusters import Clusters
+from mesh_operator.keys import MeshKey
+
+KEY = MeshKey("ws1", "default", "edge")
+
+
+class Secrets:
+    """The API server of the management plane, which has no Secret, or does not answer."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.asked: list[str] = []
+
+    def get(self, path: str) -> None:
+        self.asked.append(path)
+        if self.error:
+            raise self.error
+
+
+def cluster(name: str, workspace: str, version: str = "1") -> dict[str, Any]:
+    labels = {"edge-connect.eu/source-workspace": workspace, "edge-connect.eu/source-name": name}
+    status = {
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "kubeconfigSecretRef": {"name": f"{name}-kubeconfig", "key": "kubeconfig"},
+    }
+    return {"metadata": {"name": f"{name}-{workspace}", "labels": labels, "resourceVersion": version}, "status": status}
+
+
+def secret(name: str, version: str) -> dict[str, Any]:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": "CANARY"}
+    return {"metadata": {"name": name, "resourceVersion": version, "annotations": annotations}}
+
+
+def watched(api: Secrets | None = None) -> tuple[Clusters, list[str]]:
+    touched: list[str] = []
+    found = Clusters(api or Secrets(), "default", touched.append)  # type: ignore[arg-type]
+    return found, touched
+
+
+def test_before_the_management_plane_was_read_no_cluster_is_taken_for_gone() -> None:
+    clusters, _touched = watched()
+    before = clusters.resolve(KEY, "c1", None)
+    assert isinstance(before, NotUsable) and before.reason == "ManagementPlaneUnavailable"
+    clusters.objects.replace([])
+    after = clusters.resolve(KEY, "c1", None)
+    assert isinstance(after, NotUsable) and after.reason == "ClusterNotFound"
+
+
+def test_a_changed_cluster_touches_its_own_workspace_alone() -> None:
+    clusters, touched = watched()
+    clusters.objects.replace([cluster("c1", "ws1"), cluster("c1", "ws2")])
+    assert touched == [], "what is listed first is no change"
+    clusters.objects.put(cluster("c1", "ws2", "2"))
+    assert set(touched) == {"ws2"}
+    touched.clear()
+    clusters.objects.replace([cluster("c1", "ws1")])
+    assert set(touched) == {"ws2"}, "it is gone"
+    clusters.objects.missing(cluster("c1", "ws1"))
+    assert "ws1" in touched
+
+
+def test_a_rotated_secret_touches_the_workspace_whose_cluster_it_opens() -> None:
+    clusters, touched = watched()
+    clusters.objects.replace([cluster("c1", "ws1"), cluster("c2", "ws2")])
+    clusters.secrets.replace([secret("c1-kubeconfig", "1"), secret("c2-kubeconfig", "1"), secret("other", "1")])
+    clusters.secrets.put(secret("c2-kubeconfig", "2"))
+    clusters.secrets.put(secret("other", "2"))
+    assert touched == ["ws2"]
+    clusters.secrets.replace([secret("c1-kubeconfig", "3"), secret("c2-kubeconfig", "2")])
+    assert touched == ["ws2", "ws1"]
+
+
+def test_nothing_but_name_and_version_of_a_secret_is_kept() -> None:
+    clusters, _touched = watched()
+    clusters.secrets.replace([secret("c1-kubeconfig", "1")])
+    clusters.secrets.put(secret("c2-kubeconfig", "1"))
+    assert "CANARY" not in repr(clusters.secrets.known)
+
+
+def test_a_management_plane_that_does_not_answer_is_waited_for() -> None:
+    api = Secrets(Unreachable("it is down"))
+    clusters, _touched = watched(api)
+    clusters.objects.replace([cluster("c1", "ws1")])
+    found = clusters.resolve(KEY, "c1", None)
+    assert isinstance(found, NotUsable) and (found.reason, found.fatal) == ("ManagementPlaneUnavailable", False)
+    assert api.asked == ["/api/v1/namespaces/default/secrets/c1-kubeconfig"]
+
+
+def test_a_tenant_never_opens_the_secret_of_another_ones_cluster() -> None:
+    api = Secrets()
+    clusters, _touched = watched(api)
+    clusters.objects.replace([cluster("c1", "ws2")])
+    found = clusters.resolve(KEY, "c1", None)
+    assert isinstance(found, NotUsable) and found.reason == "ClusterNotFound" and api.asked == []
