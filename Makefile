@@ -35,6 +35,10 @@ venv: ## the virtual environment .venv, exactly as the lock says
 demo: venv ## two real control planes become one mesh, and part again
 	@$(python) -m tests.demo
 
+.PHONY: demo-operator
+demo-operator: venv ## two tenants of a kcp write equal resources, and get a mesh each
+	@$(python) -m tests.demo_operator
+
 .PHONY: test
 test: venv ## every test: unit and lab
 	@$(python) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
@@ -54,7 +58,7 @@ lint-ruff:
 	$(python) -m ruff format --check .
 lint-mypy:
 	$(python) -m mypy $(foreach part,module_utils plugin_utils action filter inventory,-p $(plugins).$(part)) -p mesh_operator \
-		$(foreach part,lab testing demo bench unit integration,-p tests.$(part))
+		$(foreach part,lab testing demo demo_operator bench unit integration,-p tests.$(part))
 lint-ansible:
 	@echo ansible-lint --offline --profile production
 	@$(ansible_env) $(python) -m ansiblelint --offline --profile production
@@ -78,6 +82,10 @@ molecule: venv ## molecule test of every scenario, or of one (SCENARIO=connect)
 .PHONY: bench
 bench: venv ## time, memory and API requests of connect on the lab
 	@$(python) -m tests.bench $(ARGS)
+
+.PHONY: bench-operator
+bench-operator: venv ## the operator: from resource to written object, restart with 500 resources, cost of 1000
+	@$(python) -m tests.bench.operator $(ARGS)
 
 .PHONY: lab-tools
 lab-tools: venv ## the lab's servers: found, or built once (about 12 minutes)

@@ -139,7 +139,8 @@ class Reconciler:
             return True
         if self._done.get(wish.key) == wish.digest:
             return False
-        return any(_generation(stored) != (stored.obj.get("status") or {}).get("observedGeneration") for stored in _all(mesh))
+        asked = (*wish.items, *filter(None, [mesh.binding]))  # an item that was deleted stays known for a while, and asks for nothing
+        return any(stored.obj["metadata"]["generation"] != (stored.obj.get("status") or {}).get("observedGeneration") for stored in asked)
 
     def _run(self, wish: MeshRequest, mesh: MeshObjects) -> Next:
         key, binding = wish.key, mesh.binding
@@ -282,10 +283,6 @@ def _path(stored: Stored) -> str:
 
 def _finalizers(obj: Mapping[str, Any]) -> list[str]:
     return list((obj.get("metadata") or {}).get("finalizers") or ())
-
-
-def _generation(stored: Stored) -> int:
-    return int((stored.obj.get("metadata") or {}).get("generation") or 0)
 
 
 def _abandoned(stored: Stored) -> bool:

@@ -26,6 +26,7 @@ class Source(Protocol):
     """``kube.Cluster`` is one."""
 
     def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None: ...
+
     def watch(
         self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False
     ) -> Iterator[Object]: ...

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from ..module_utils.errors import MeshError
 from ..module_utils.items.desired import Desired
+from ..module_utils.items.kinds import ItemKind, ItemRef
 from ..module_utils.items.observe_scene import observe_scene
 from ..module_utils.items.parse import desired_of
+from ..module_utils.items.planned import Verdict
 from ..module_utils.items.rows import Course, item_rows, look_again
 from ..module_utils.items.run import plan_items
 from ..module_utils.kube import ClusterAccess
@@ -77,7 +79,8 @@ def _judged(mesh: Mesh, desired: Desired, seen: Observation, previous: Mapping[s
     scene = observe_scene(seen, mesh, desired.kinds, now=now, binding_status=status, parallel=_PARALLEL)
     decided = plan_items(desired, scene)
     rows = item_rows(desired, decided, scene, Course(), now=datetime.now(UTC), previous=previous)
-    probed = {intent.name for intent in desired.intents if intent.probe.enabled}
+    carried_out = {plan.ref for plan in decided.of(Verdict.ACCEPTED)}  # no other one is probed (items_probes.py)
+    probed = {i.name for i in desired.intents if i.probe.enabled and ItemRef(ItemKind.INTENT, i.name) in carried_out}
     # What was probed is told by plays alone, which probe; the rows here know of no probe.
     rows["connectivityIntents"] = [row for row in rows["connectivityIntents"] if row["name"] not in probed]
     again = min(REQUEUE_SECONDS.get(status["phase"], 60), look_again(desired, rows))

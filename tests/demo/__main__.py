@@ -7,35 +7,24 @@ Exit status 0 only if the real kvstoremesh of both clusters said that its peer i
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 from tests.demo.evidence import ask_kvstoremesh
 from tests.demo.play import Desk
+from tests.demo.stages import StageFailed, find_servers, say, stop_on_signals
 from tests.demo.verdict import Verdict, judge
 from tests.lab.control import LabError
 from tests.lab.lab import Lab
 from tests.lab.options import LabOptions
-from tests.lab.tools import ToolUnavailable, crds_for_profile, ensure
-from tests.lab.tools.cache import cache_root
-from tests.lab.tools.progress import console
 
 BINDING = "edge-mesh-eu"
 CLUSTERS = ("cluster-ffm-1", "cluster-ber-2")
 CILIUM = "1.20"
 STAGES = 5
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ORIGINS = {"MESH_LAB_TOOLS": "the folder MESH_LAB_TOOLS", "PATH": "PATH", "built": f"{cache_root()} (built once)"}
-
-
-class StageFailed(Exception):
-    """A stage did not do what it is for. The text says what to do."""
 
 
 class Demo:
@@ -52,7 +41,7 @@ class Demo:
     def run(self) -> None:
         """All stages. Raises StageFailed."""
         self.begin("Servers", "kube-apiserver, controller-manager, scheduler, etcd and clustermesh-apiserver, found or built once")
-        self.servers()
+        find_servers(CILIUM)
         self.begin(
             "Clusters", f"{' and '.join(CLUSTERS)} with what the chart of Cilium {CILIUM} leaves in a cluster, each with a CA of its own"
         )
@@ -67,16 +56,6 @@ class Demo:
     def begin(self, title: str, what: str) -> None:
         self.stage += 1
         say(f"\n[{self.stage}/{STAGES}] {title}: {what}")
-
-    def servers(self) -> None:
-        progress = console(sys.stdout)
-        try:
-            tools = ensure(progress=progress)
-            crds_for_profile(CILIUM, progress=progress)
-        except ToolUnavailable as error:
-            raise StageFailed(str(error)) from None
-        origins = Counter(tools.origin(name) for name in tools)
-        say(f"      {len(tools)} programs at hand: " + ", ".join(f"{number} from {ORIGINS[origin]}" for origin, number in origins.items()))
 
     @contextmanager
     def lab(self) -> Iterator[Lab]:
@@ -113,20 +92,8 @@ class Demo:
             )
 
 
-def say(line: str) -> None:
-    print(line, flush=True)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    for further in STOPS:
-        signal.signal(further, signal.SIG_IGN)  # cleaning up takes seconds and is not to be cut short
-    raise KeyboardInterrupt
-
-
 def main() -> int:
-    for number in STOPS:
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-            signal.signal(number, _stop)  # so that ``with`` blocks end the playbook and the lab
+    stop_on_signals()
     demo = Demo()
     started = time.monotonic()
     say(f"Demo of edge_portal.cilium_mesh: binding {BINDING} connects {' and '.join(CLUSTERS)}.")

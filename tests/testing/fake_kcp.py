@@ -44,8 +44,9 @@ class FakeKcp:
     def delete(self, kind: str, name: str, *, workspace: str = "ws1", namespace: str = "default", at: str = "2026-11-01T00:00:00Z") -> None:
         """As kcp does it: gone at once without finalizers, else marked."""
         path = path_of(ObjectKey(kind, workspace, namespace, name))
-        obj = self._objects[path]
-        self._settle(path, {**obj, "metadata": {**obj["metadata"], "deletionTimestamp": at}})
+        metadata = self._objects[path]["metadata"]
+        generation = metadata["generation"] + 1  # as registry/rest/delete.go of Kubernetes does it
+        self._settle(path, {**self._objects[path], "metadata": {**metadata, "deletionTimestamp": at, "generation": generation}})
 
     def get(self, path: str) -> dict[str, Any] | None:
         return copy.deepcopy(self._objects.get(path))

@@ -81,7 +81,7 @@ def plan_items(
 
 
 def waits_for_mesh(scene: Scene) -> bool:
-    """Is the binding known not to be connected? (Seed: "The referenced ClusterMeshBinding must be in Connected or Degraded phase.")"""
+    """Is the binding known not to be connected? ("The referenced ClusterMeshBinding must be in Connected or Degraded phase.")"""
     return scene.phase != "" and scene.phase not in CONNECTED_PHASES
 
 

@@ -13,7 +13,7 @@ from ..model import Binding, Mesh
 from .facts import TrafficFacts
 
 CONNECTED_PHASES = frozenset({"Connected", "Degraded"})
-"""Phases of a binding in which what refers to it is carried out (seed: the prerequisite of GlobalService and ConnectivityIntent)."""
+"""Phases of a binding in which what refers to it is carried out (the prerequisite of a GlobalService and of a ConnectivityIntent)."""
 
 
 @dataclass(frozen=True, kw_only=True)

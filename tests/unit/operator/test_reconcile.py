@@ -199,6 +199,18 @@ def test_an_item_that_is_deleted_leaves_the_play_and_goes_when_it_is_cleaned(wor
     assert world.kcp.find(SERVICE, "nginx") is None and world.phase() == "Connected"
 
 
+def test_an_item_that_is_gone_asks_for_no_further_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.delete(SERVICE, "nginx")
+    world.reconcile()
+    status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
+    monkeypatch.setattr(module, "look", lambda *_: Look(steps=0, result={"status": status, "requeueSeconds": 120}))
+    world.found["c2"] = Usable(name="c2", kubeconfig={"kind": "Config", "users": []})  # renewed credentials
+    world.reconcile()
+    assert len(world.runs) == 2
+
+
 def test_an_item_whose_traces_could_not_be_taken_away_stays(world: World) -> None:
     world.kcp.put(SERVICE, "nginx", NGINX)
     world.reconcile()

@@ -77,7 +77,7 @@ def test_what_is_left_in_clusters_is_named_without_values() -> None:
         "c1/secrets/ns/b": {"metadata": {}},
         "c1/secrets/ns/same": {"metadata": {}},
     }
-    after = {
+    after: dict[str, Any] = {
         "c1/secrets/ns/a": {"metadata": {"labels": {"x": "1", "y": "2"}}, "data": {"k": "top secret"}},
         "c1/services/ns/new": {"metadata": {}},
         "c1/secrets/ns/same": {"metadata": {}},

@@ -1,0 +1,53 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.bench.operator``: how soon the operator does what a resource says, how soon it is quiet after a restart, and what it
+costs while nothing changes. Some 15 minutes, with real clusters in every mesh; docs/benchmark.md says how."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.bench.__main__ import say
+from tests.bench.table import Target, targets_text
+from tests.collection_path import CHECKOUT, link
+
+PARTS = ("latency", "scale")
+
+
+def main() -> None:
+    link()
+    sys.path.insert(0, str(CHECKOUT / "operator"))
+    from tests.bench import operator_latency, operator_scale
+    from tests.bench.operator_world import open_bench
+
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.operator", description=__doc__)
+    parser.add_argument("--only", choices=PARTS, help="this part alone")
+    parser.add_argument("--meshes", type=int, default=operator_scale.MESHES, help="meshes of the part scale (default 20)")
+    parser.add_argument("--window", type=float, default=operator_scale.WINDOW, help="seconds in which nothing changes (default 300)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
+    options = parser.parse_args()
+    figures: dict[str, Any] = {}
+    promised: list[Target] = []
+    meshes = 1 if options.only == "latency" else options.meshes
+    with tempfile.TemporaryDirectory() as folder, open_bench(Path(folder), meshes, say) as bench:
+        if options.only != "scale":
+            found = figures["latency"] = operator_latency.measure(bench, say)
+            promised += operator_latency.targets(found)
+            print(operator_latency.as_text(found), "", sep="\n", flush=True)
+        if options.only != "latency":
+            found = figures["scale"] = operator_scale.measure(bench, say, options.window)
+            promised += operator_scale.targets(found)
+            print(operator_scale.as_text(found), "", sep="\n", flush=True)
+    print(targets_text(promised))
+    if options.json:
+        figures["targets"] = [{**vars(target), "met": target.met} for target in promised]
+        options.json.write_text(json.dumps(figures, indent=2), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

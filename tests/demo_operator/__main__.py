@@ -1,0 +1,227 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.demo_operator``: two tenants of one kcp write the same custom resources, and each gets a mesh of its own.
+
+A real kcp is used when there is one on PATH or in the tools folder, else the test double; which one is said. Exit status 0 only if all that
+the last line says was seen: by the tenants in their workspaces, by the kvstoremesh processes, and by looking at every object afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from mesh_operator.kinds import CLUSTER
+from tests.demo.evidence import ask_kvstoremesh
+from tests.demo.stages import StageFailed, find_servers, say, stop_on_signals
+from tests.demo_operator import leftovers
+from tests.demo_operator.follow import GONE, Follower
+from tests.demo_operator.scene import CLUSTERS, DOCUMENTS, MESH, NAME, TENANTS, WANTED
+from tests.demo_operator.verdict import HURT, OTHER, Seen, Verdict, judge
+from tests.integration.everything import everything
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.operator_lab import Workspace, run_folders, run_processes
+from tests.integration.shop import furnish
+from tests.lab.control import LabError
+from tests.lab.controlplane import StartError
+from tests.lab.options import LabOptions
+from tests.lab.tools import ToolUnavailable, ensure
+from tests.testing.kcp_client import path_of
+from tests.testing.kcp_world import World, open_world
+from tests.testing.management_plane import ManagementPlane
+from tests.testing.operator_process import OperatorProcess
+
+BINDING: Final = "ClusterMeshBinding"
+CILIUM: Final = "1.20"
+STAGES: Final = 8
+CHECK: Final = 5  # seconds between two looks at a mesh; 5 minutes unless the operator is told
+
+
+class Demo:
+    """The stages, and what was seen so far."""
+
+    def __init__(self) -> None:
+        self.stage = 0
+        self.workspaces: dict[str, Workspace] = {}
+        self.before: dict[str, Any] = {}
+        self.seen = Seen()
+
+    def verdict(self) -> Verdict:
+        return judge(self.seen)
+
+    def run(self) -> None:
+        """All stages. Raises StageFailed."""
+        self.begin("Servers", "kube-apiserver, etcd, clustermesh-apiserver and others, found or built once")
+        find_servers(CILIUM)
+        self.begin("Tenants", f"{' and '.join(TENANTS)}, each with a workspace of kcp and two clusters. All names are equal, Cilium's too")
+        with self.world() as (world, management), tempfile.TemporaryDirectory() as folder:
+            self.begin("Operator", f"a process of its own; told to look at each mesh every {CHECK} s, so that nobody has to wait 5 minutes")
+            with self.operator(world, management, Path(folder)) as operator:
+                self.begin("Create", "the same file in both workspaces, while the clusters are still being made")
+                self.create(management)
+                self.begin("Apart", "whose is what, asked of the clusters and of their kvstoremesh processes")
+                self.look_whose()
+                self.begin("Cut", f"the link between the two clusters of {HURT} is cut, and healed")
+                self.cut_and_heal()
+                self.begin("Delete", "the same file in both workspaces")
+                self.delete()
+                status = operator.stop()
+                say(f"      the operator was told to end, and did with status {status}")
+            self.begin("Nothing left", "every object of every kind in the clusters, the workspaces, the operator's records, its runs")
+            self.look_what_is_left(status)
+
+    def begin(self, title: str, what: str) -> None:
+        self.stage += 1
+        say(f"\n[{self.stage}/{STAGES}] {title}: {what}")
+
+    # Around the operator
+
+    @contextmanager
+    def world(self) -> Iterator[tuple[World, ManagementPlane]]:
+        started = time.monotonic()
+        with ExitStack() as stack:
+            management = stack.enter_context(ManagementPlane())
+            management.install()
+            kind, told = _kcp()
+            say(f"      kcp: {told}")
+            world = stack.enter_context(open_world(kind))
+            for number, name in enumerate(TENANTS, 1):
+                tenant = world.tenant(name)
+                options = LabOptions(name=f"demo-operator-{number}", clusters=len(CLUSTERS), names=CLUSTERS, cilium=CILIUM)
+                lab = stack.enter_context(MeshLab(options))
+                furnish(lab)
+                self.workspaces[name] = Workspace(tenant, management, lab, {})
+                self.before[name] = everything(lab)
+                say(f"      {name}: workspace {tenant.path}, logical cluster {tenant.cluster}; {' and '.join(CLUSTERS)} run nginx")
+            self.follower = Follower(workspace.tenant for workspace in self.workspaces.values())
+            self.seen.history = self.follower.history
+            say(f"      ready after {time.monotonic() - started:.0f} s")
+            yield world, management
+
+    @contextmanager
+    def operator(self, world: World, management: ManagementPlane, folder: Path) -> Iterator[OperatorProcess]:
+        kubeconfig = folder / "kcp.yaml"
+        kubeconfig.write_text(json.dumps(world.operator().kubeconfig()), encoding="utf-8")
+        flags = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", f"{CHECK}s")
+        say(f"      $ mesh-operator --kcp-kubeconfig kcp.yaml --mgmt-kubeconfig mgmt.yaml --node-id node-1 {' '.join(flags)}")
+        with OperatorProcess(folder, kubeconfig, management.kubeconfig, *flags) as operator:
+            try:
+                operator.wait_ready()
+                say("      it is ready: every kind was listed once")
+                yield operator
+            except (AssertionError, StageFailed):
+                say(f"      the end of its log:\n{operator.output()}")
+                raise
+
+    # What tenants do
+
+    def create(self, management: ManagementPlane) -> None:
+        say("\n".join(f"      | {line}" for line in MESH.splitlines()))
+        for name, workspace in self.workspaces.items():
+            say(f"      $ kubectl --kubeconfig {name}.yaml apply --filename clusters.yaml --filename mesh.yaml")
+            for cluster in CLUSTERS:
+                workspace.add(cluster, ready=False)
+            for document in DOCUMENTS:
+                workspace.client.create(document)
+        self._until_all(dict.fromkeys(WANTED, "Pending"), "every resource waits", 30)
+        for name, workspace in self.workspaces.items():
+            for own in workspace.clusters.values():
+                management.set_status(own, ready=True)
+            self.follower.tell(name, "the management plane says that the clusters are ready")
+        self._until_all(WANTED, "every resource has reached its phase", 120)
+
+    def look_whose(self) -> None:
+        self.seen.strangers = 0
+        for name, workspace in self.workspaces.items():
+            rows = [row for cluster in CLUSTERS for row in ask_kvstoremesh(workspace.lab.lab.clusters[cluster].kubeconfig)]
+            ready = sum(row.get("ready") is True for row in rows)
+            self.seen.links[name] = (ready, len(CLUSTERS))
+            found = leftovers.workspaces(everything(workspace.lab))
+            own = found.pop(workspace.tenant.cluster, 0)
+            self.seen.strangers += found.total()
+            say(f"      {name}: kvstoremesh of its clusters says: {ready} of {len(CLUSTERS)} links ready")
+            say(f"      {name}: {own} objects in its clusters are labelled with its workspace, {found.total()} with another one")
+
+    def cut_and_heal(self) -> None:
+        phase, lab = self.follower.phase, self.workspaces[HURT].lab.lab
+        self.seen.cut = self.follower.now()
+        self.follower.tell(HURT, "the link is cut")
+        lab.cut(*CLUSTERS)
+        self.follower.until(lambda: phase(HURT, BINDING) == "Degraded", f"the mesh of {HURT} is Degraded", 60)
+        self.follower.follow(CHECK + 2)  # long enough for the operator to look at the other tenant's mesh as well
+        self.follower.tell(OTHER, f"{BINDING}/{NAME:17}  is still {phase(OTHER, BINDING)}")
+        self.seen.healed = self.follower.now()
+        self.follower.tell(HURT, "the link is healed")
+        lab.heal(*CLUSTERS)
+        self.follower.until(lambda: all(phase(HURT, kind) == good for kind, good in WANTED.items()), f"all is well with {HURT} again", 90)
+
+    def delete(self) -> None:
+        self.seen.deleted = self.follower.now()
+        for name, workspace in self.workspaces.items():
+            say(f"      $ kubectl --kubeconfig {name}.yaml delete --filename mesh.yaml --filename clusters.yaml")
+            for document in DOCUMENTS:
+                workspace.client.delete(path_of(document))
+        self._until_all(dict.fromkeys(WANTED, GONE), "every resource is gone", 90)
+        for workspace in self.workspaces.values():
+            for cluster in CLUSTERS:
+                workspace.delete(CLUSTER, cluster)
+
+    def _until_all(self, phases: dict[str, str], what: str, limit: float) -> None:
+        phase = self.follower.phase
+        self.follower.until(lambda: all(phase(t, kind) == wanted for t in TENANTS for kind, wanted in phases.items()), what, limit)
+
+    # What is left
+
+    def look_what_is_left(self, status: int) -> None:
+        found = [] if status == 0 else [f"the operator ended with status {status}"]
+        for name, workspace in self.workspaces.items():
+            after, key = everything(workspace.lab), workspace.key(NAME)
+            differences = leftovers.left(self.before[name], after)
+            rest = [
+                *(f"in the workspace: {resource}" for resource in workspace.resources()),
+                *(["on the management plane: the record of the mesh"] if workspace.record(NAME) else []),
+                *(f"of a run: {folder}" for folder in run_folders(key)),
+                *(f"of a run: process {pid}" for pid in run_processes(key)),
+            ]
+            say(f"      {name}: of {len(after)} objects in its clusters {len(differences)} are not as before; besides: {len(rest)}")
+            found += [f"{name}: {line}" for line in (*differences, *rest)]
+        for line in found:
+            say(f"      left: {line}")
+        self.seen.left = found
+
+
+def _kcp() -> tuple[str, str]:
+    """Which kcp there is to be had, and the words that say so."""
+    try:
+        tools = ensure(["kcp"], progress=lambda line: None)
+    except ToolUnavailable:
+        return "double", "none on PATH or in the tools folder, so its test double plays it (docs/kcp-double.md)"
+    return "kcp", f"the real one, {tools.path('kcp')}"
+
+
+def main() -> int:
+    stop_on_signals()
+    demo, started = Demo(), time.monotonic()
+    say(f"Demo of the operator of edge_portal.cilium_mesh: {' and '.join(TENANTS)} each write {BINDING} {NAME}.")
+    try:
+        demo.run()
+    except KeyboardInterrupt:
+        say(f"\nStopped in stage {demo.stage} of {STAGES}; operator, kcp and clusters are gone.")
+        return 130
+    except (StageFailed, LabError, StartError, ToolUnavailable, AssertionError) as error:
+        say(f"\nStage {demo.stage} of {STAGES} failed: {str(error).splitlines()[0]}")
+    else:
+        say(f"\nDone after {time.monotonic() - started:.0f} s; operator, kcp and clusters are gone.")
+    verdict = demo.verdict()
+    say(verdict.text)
+    return 0 if verdict.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,372 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""kcp and the management plane break in every way that is known of, under a mesh that stands: nothing in the clusters is lost, no
+finalizer is taken off, and what was asked for meanwhile is carried out afterwards.
+
+The tests share one mesh and one operator, and follow one another as a bad day would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+import yaml
+
+from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, INTENT, SERVICE
+from tests.integration.operator_lab import OperatorLab, Workspace, open_operator_lab, run_folders
+from tests.integration.shop import INTENT as RULE
+from tests.integration.shop import NAMESPACE
+from tests.integration.shop import SERVICE as SHOP
+from tests.lab.tools import ToolUnavailable
+from tests.testing.kcp_double import KcpDouble
+from tests.testing.kcp_world import EXPORT, Tenant
+from tests.testing.operator_process import OperatorProcess, until
+
+Object = dict[str, Any]
+OURS: Final = "app.kubernetes.io/managed-by=cilium-mesh.edge-portal.eu"
+POLICIES: Final = f"/apis/cilium.io/v2/namespaces/{NAMESPACE}/ciliumnetworkpolicies"
+SOON: Final = 120.0  # seconds that a machine with other work may take for what takes a few
+PAGE: Final = 500  # objects that the operator asks for at a time
+
+
+class Gate:
+    """The way to an API server, which can be closed: connections end, and new ones find nobody."""
+
+    def __init__(self, kubeconfig: Path, folder: Path) -> None:
+        document = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+        cluster = document["clusters"][0]["cluster"]
+        server = urlsplit(cluster["server"])
+        self._target = (str(server.hostname), int(server.port or 443))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._address = self._listener.getsockname()
+        self._open: set[socket.socket] = set()
+        self.closed = False
+        cluster |= {"server": f"https://127.0.0.1:{self._address[1]}", "tls-server-name": server.hostname}
+        self.kubeconfig = folder / "gate.kubeconfig"
+        self.kubeconfig.write_text(yaml.safe_dump(document), encoding="utf-8")
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def shut(self) -> None:
+        self.closed = True
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def open(self) -> None:
+        self.closed = False
+
+    def end(self) -> None:
+        self.shut()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.closed:
+                client.close()
+                continue
+            server = socket.create_connection(self._target)
+            self._open |= {client, server}
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        self._open.discard(source)
+
+
+@dataclass
+class Day:
+    """A mesh of two clusters with a service and a rule that stands, and its operator."""
+
+    lab: OperatorLab
+    shop: Workspace
+    gate: Gate
+    operator: OperatorProcess
+    stack: ExitStack
+    untouched: set[str] = field(default_factory=set)  # what was in the clusters before
+    ports: Iterator[int] = field(default_factory=lambda: itertools.count(8081))
+
+    @property
+    def double(self) -> KcpDouble:
+        assert self.lab.world.double is not None
+        return self.lab.world.double
+
+    def wait(self, holds: Callable[[], object], what: str, limit: float = SOON) -> None:
+        until(holds, what, limit, lambda: f"{self.operator.output()}\n{json.dumps(self.shop.resources())[-6000:]}")
+
+    def wait_good(self, what: str) -> None:
+        self.wait(lambda: self.phases() == ("Connected", "Exported", "Applied"), what)
+
+    def phases(self) -> tuple[str, ...]:
+        return tuple(self.shop.phase(kind, name) for kind, name in ((BINDING, "edge"), (SERVICE, "nginx"), (INTENT, RULE["name"])))
+
+    def made(self) -> dict[str, str]:
+        """Everything that the mesh has in the clusters, by place, with uid: what was taken away and made again has another one."""
+        found = {}
+        for name in self.lab.clusters.names:
+            api = self.lab.clusters.api(name)
+            for path in ("/api/v1/namespaces/kube-system/secrets", "/api/v1/namespaces/kube-system/configmaps", POLICIES):
+                for obj in api.list(path, label_selector=OURS if path == POLICIES else ""):
+                    found[f"{name}{path}/{obj['metadata']['name']}"] = obj["metadata"]["uid"]
+            for peer in self.lab.clusters.secret(name, "cilium-kvstoremesh"):
+                found[f"{name} peer {peer}"] = ""
+            annotations = (api.get(f"/api/v1/namespaces/{NAMESPACE}/services/nginx") or {})["metadata"].get("annotations") or {}
+            found |= {f"{name} service {key}={value}": "" for key, value in annotations.items()}
+        return found
+
+    def held(self) -> dict[str, list[str]]:
+        return {name: obj["metadata"].get("finalizers") or [] for name, obj in self.shop.resources().items()}
+
+    def ports_in_clusters(self) -> list[str]:
+        policies = [
+            policy for name in self.lab.clusters.names for policy in self.lab.clusters.api(name).list(POLICIES, label_selector=OURS)
+        ]
+        return sorted({port["port"] for text in policies for port in _ports(text["spec"])})
+
+    def ask(self) -> int:
+        """The tenant wants another port. Returns it."""
+        port = next(self.ports)
+        self.shop.change(INTENT, RULE["name"], ports=[{"protocol": "TCP", "port": port}])
+        return port
+
+    def is_answered(self, port: int) -> bool:
+        found = self.shop.get(INTENT, RULE["name"]) or {}
+        answered = found["status"]["observedGeneration"] == found["metadata"]["generation"] and found["status"]["phase"] == "Applied"
+        return bool(answered) and self.ports_in_clusters() == [str(port)]
+
+    def readiness(self) -> tuple[int, str]:
+        try:
+            with urlopen(f"http://{self.operator.address}/readyz", timeout=5) as answer:  # our own address
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def start(self) -> None:
+        flags = ("--no-leader-elect", "--mgmt-kubeconfig", str(self.gate.kubeconfig))
+        self.operator = self.stack.enter_context(self.lab.operator(*flags))
+
+
+def _ports(value: Any) -> Iterator[Object]:
+    if isinstance(value, dict) and "port" in value and not isinstance(value["port"], dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _ports(inner)
+
+
+@pytest.fixture(scope="module")
+def whole_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
+    folder = tmp_path_factory.mktemp("day")
+    with ExitStack() as stack:
+        try:
+            lab = stack.enter_context(open_operator_lab(folder, clusters=2))
+        except ToolUnavailable as error:
+            pytest.skip(f"a server cannot be had: {error}")
+        gate = Gate(lab.management.kubeconfig, folder)
+        stack.callback(gate.end)
+        shop = lab.workspace("shop", "c1", "c2")
+        day = Day(lab, shop, gate, lab.operator(), stack)
+        day.untouched |= day.made().keys()
+        day.start()
+        shop.create(BINDING, "edge", clusterRefs=shop.refs())
+        shop.create(SERVICE, "nginx", meshRef={"name": "edge"}, selector=SHOP["selector"])
+        shop.create(INTENT, RULE["name"], meshRef={"name": "edge"}, **{key: value for key, value in RULE.items() if key != "name"})
+        shop.create(FABRIC, "all", meshRefs=[{"name": "edge"}])
+        yield day
+
+
+@pytest.fixture
+def day(whole_day: Day) -> Iterator[Day]:
+    """All is well before a test; nothing was lost, and all is well, after it."""
+    whole_day.wait_good("all is well")
+    made, held, record = whole_day.made(), whole_day.held(), whole_day.shop.record("edge")
+    assert record is not None and len(made) > 10 and sum(map(len, held.values())) == 3
+    yield whole_day
+    whole_day.double.faults.clear()
+    whole_day.gate.open()
+    whole_day.wait_good("all is well again")
+    assert made.items() <= whole_day.made().items()
+    assert held.items() <= whole_day.held().items()
+    assert (record["uid"], record["clusters"], record["tombstone"]) == tuple(
+        (whole_day.shop.record("edge") or {}).get(key) for key in ("uid", "clusters", "tombstone")
+    )
+
+
+def test_urls_vanish_return_and_move_to_another_shard(day: Day) -> None:
+    double = day.double
+    double.hide_url("root")
+    day.wait(lambda: day.operator.metrics()["mesh_operator_endpoints"] == 0, "the URL is seen to be gone")
+    assert day.operator.metrics()['mesh_operator_objects{kind="ClusterMeshBinding"}'] in (0, 1)
+    port = day.ask()
+    day.wait(lambda: day.operator.metrics()['mesh_operator_objects{kind="ClusterMeshBinding"}'] == 0, "nothing is shown any more")
+    time.sleep(3.0)  # a few rounds, in which somebody might take what is not seen for deleted
+    assert len(day.held()) == 4
+    double.show_url("root")
+    day.wait(lambda: day.is_answered(port), "what was asked meanwhile is carried out")
+
+    double.add_shard("east")
+    double.move_workspace(day.shop.tenant.path, "east")
+    port = day.ask()
+    day.wait(lambda: day.is_answered(port), "it is carried out by the URL of the other shard")
+    double.move_url("east")
+    port = day.ask()
+    day.wait(lambda: day.is_answered(port), "it is carried out by the shard's new address")
+    double.move_workspace(day.shop.tenant.path, "root")
+    day.lab.world.wait_urls()
+
+
+def test_watches_are_cut_and_versions_and_pages_expire(day: Day) -> None:
+    crowd = day.lab.workspace("crowd")
+    with ThreadPoolExecutor(8) as pool:  # more than one page of them
+        list(pool.map(lambda number: crowd.create(CLUSTER, f"k{number}"), range(PAGE + 10)))
+    faults = day.double.faults
+    page = faults.expire_page(plural="kubernetesclusters")
+    watches = [faults.expire_watch(plural="kubernetesclusters"), faults.expire_watch(plural="connectivityintents", as_event=False)]
+    assert faults.cut_watches() >= 6
+    day.wait(lambda: page.met and all(watch.met for watch in watches), "they have met what was prepared for them")
+    day.wait(lambda: day.operator.metrics()['mesh_operator_objects{kind="KubernetesCluster"}'] == PAGE + 12, "all pages are there")
+    assert faults.cut_watches(clean=True) >= 3
+    port = day.ask()
+    day.wait(lambda: day.is_answered(port), "it is carried out")
+
+
+def test_kcp_refuses_for_a_while(day: Day) -> None:
+    faults = day.double.faults
+    answers = {"clustermeshbindings": 404, "globalservices": 403, "connectivityintents": 503, "kubernetesclusters": 404}
+    refused = [faults.answer(status, plural=plural, verbs=("list", "watch")) for plural, status in answers.items()]
+    faults.cut_watches()
+    day.wait(lambda: all(fault.met >= 2 for fault in refused), "every one of them was met")
+    assert day.readiness() == (200, "ok\n"), "every kind was listed once"
+    port = day.ask()
+    time.sleep(2.0)  # a round or two
+    for fault in refused:
+        fault.end()
+    day.wait(lambda: day.is_answered(port), "it is carried out")
+
+    # Writing is refused: statuses come late, and they come.
+    refused = [faults.answer(503, plural="connectivityintents", verbs=("patch",), times=1)]
+    port = day.ask()
+    day.wait(lambda: refused[0].met == 1, "a status could not be written")
+    day.wait(lambda: day.is_answered(port), "it is told in the end")
+
+
+def test_kcp_restarts_during_a_play(day: Day) -> None:
+    port = day.ask()
+    day.wait(lambda: run_folders(day.shop.key("edge")), "a play is under way")
+    day.double.restart(down=3.0)
+    day.wait(lambda: day.is_answered(port), "it is carried out and told")
+
+
+def test_a_spec_changes_whenever_its_status_is_to_be_written(day: Day) -> None:
+    """The write of the status is slow, so that a tenant who edits all the time is always faster."""
+    before = (day.shop.get(INTENT, RULE["name"]) or {})["metadata"]["generation"]
+    with day.double.faults.delay(0.6, plural="connectivityintents", verbs=("patch",)) as slow:
+        edits, port = 0, 0
+        while slow.met < 1:
+            port, edits = day.ask(), edits + 1
+            time.sleep(0.2)
+            assert edits < 600
+    day.wait(lambda: day.is_answered(port), "the last one wins")
+    found = day.shop.get(INTENT, RULE["name"]) or {}
+    assert found["metadata"]["generation"] == before + edits == found["status"]["observedGeneration"]
+
+
+def test_the_management_plane_is_not_reached_for_a_while(day: Day) -> None:
+    shop = day.shop
+    day.gate.shut()
+    shop.create(BINDING, "second", clusterRefs=shop.refs("c1", "c2"))
+    shop.create(INTENT, "leaving", meshRef={"name": "second"}, **{key: value for key, value in RULE.items() if key != "name"})
+    day.wait(lambda: shop.condition(BINDING, "second").get("reason") == "ManagementPlaneUnavailable", "a new mesh waits")
+    day.wait(lambda: (shop.phase(BINDING, "second"), shop.phase(INTENT, "leaving")) == ("Pending", "Pending"), "and its items with it")
+    day.wait(lambda: shop.condition(BINDING, "edge").get("reason") == "ManagementPlaneUnavailable", "the old one says why nobody looks")
+    assert day.phases() == ("Degraded", "Degraded", "Degraded"), "what was carried out is still there"
+    assert day.readiness() == (200, "ok\n")
+    port = day.ask()
+    shop.delete(BINDING, "second")
+    shop.delete(INTENT, "leaving")
+    day.wait(lambda: "ClusterMeshBinding/second" not in shop.resources(), "what was never carried out may go")
+    day.gate.open()
+    day.wait(lambda: day.is_answered(port), "what was asked meanwhile is carried out")
+
+
+def test_the_management_plane_forgets_its_clusters_and_remembers(day: Day) -> None:
+    shop = day.shop
+    for name in shop.clusters.values():
+        day.lab.management.remove(name)
+    day.wait(lambda: shop.condition(BINDING, "edge").get("reason") == "ClusterNotFound", "the mesh says so")
+    assert day.phases() == ("Degraded", "Degraded", "Degraded")
+    for name in shop.clusters:
+        day.lab.management.add(shop.tenant.cluster, name, day.lab.clusters.lab.clusters[name].kubeconfig)
+
+
+def test_claims_are_withdrawn_and_accepted_again(day: Day) -> None:
+    client, path = day.shop.client, f"/apis/apis.kcp.io/v1alpha2/apibindings/{EXPORT}"
+    accepted = (client.get(path) or {})["spec"]["permissionClaims"]
+    known = day.operator.metrics()['mesh_operator_objects{kind="KubernetesCluster"}']
+    client.merge(path, {"spec": {"permissionClaims": json.loads(json.dumps(accepted).replace("Accepted", "Rejected"))}})
+    day.wait(lambda: day.operator.metrics()['mesh_operator_objects{kind="KubernetesCluster"}'] == known - 2, "its clusters are hidden")
+    port = day.ask()
+    day.wait(lambda: day.is_answered(port), "the mesh goes on with what is known of them")
+    client.merge(path, {"spec": {"permissionClaims": accepted}})
+    day.wait(lambda: day.operator.metrics()['mesh_operator_objects{kind="KubernetesCluster"}'] == known, "they are shown again")
+
+
+def test_an_operator_that_starts_in_the_middle_of_it_waits_until_it_has_seen_everything(day: Day) -> None:
+    day.operator.stop()
+    refused = day.double.faults.answer(503, plural="clustermeshbindings", verbs=("list",))
+    port = day.ask()
+    day.start()
+    day.wait(lambda: day.readiness()[0] == 503 and refused.met >= 2, "it is not ready")
+    day.wait(lambda: day.readiness()[1] == "ClusterMeshBinding was not listed\n", "it says what is missing")
+    assert not [event for event in day.operator.events() if event["event"] == "run_ended"]
+    refused.end()
+    day.wait(lambda: day.readiness() == (200, "ok\n"), "it is ready")
+    day.wait(lambda: day.is_answered(port), "what was asked meanwhile is carried out")
+
+
+def test_an_operator_without_a_management_plane_says_so_and_ends(day: Day) -> None:
+    day.operator.stop()
+    day.gate.shut()
+    day.start()
+    assert day.operator.process.wait(60) == 1
+    assert "the management plane" in day.operator.output().splitlines()[-1]
+    day.gate.open()
+    day.start()
+
+
+def test_the_tenant_leaves_and_everything_of_his_goes_with_him(whole_day: Day) -> None:
+    """Last: the APIBinding is deleted while the resources still have our finalizers."""
+    day = whole_day
+    day.wait_good("all is well")
+    stays: Tenant = day.lab.world.tenant("stays")
+    client, path = day.shop.client, f"/apis/apis.kcp.io/v1alpha2/apibindings/{EXPORT}"
+    day.lab.world.unbind(day.shop.tenant)
+    day.wait(lambda: client.get(path) is None, "the binding is gone")
+    assert day.shop.record("edge") is None
+    assert day.made().keys() - day.untouched == set()
+    assert stays.client.get(path) is not None

@@ -1,0 +1,436 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What a tenant notices of the operator from the first resource to the last, whatever happens to clusters, links, credentials, and to the
+operator itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, Final
+
+import pytest
+
+from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, INTENT, SERVICE
+from tests.integration import credentials, shop
+from tests.integration.everything import everything
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.operator_lab import CHECK, OperatorLab, Workspace, open_operator_lab, run_folders, run_processes
+from tests.lab.api import ApiError
+from tests.testing.operator_process import OperatorProcess, until
+
+Object = dict[str, Any]
+ALONE: Final = "--no-leader-elect"
+LIMIT: Final = 90.0  # seconds that something may take on a loaded machine
+OWNER: Final = "cilium-mesh.edge-portal.eu/owner"
+DONE: Final = 'mesh_operator_reconciles_total{kind="ClusterMeshBinding",outcome="done"}'
+SERVICES: Final = f"/api/v1/namespaces/{shop.NAMESPACE}/services"
+POLICIES: Final = f"/apis/cilium.io/v2/namespaces/{shop.NAMESPACE}/ciliumnetworkpolicies"
+MESH: Final = {"meshRef": {"name": "edge"}}
+ASKED: Final[Mapping[tuple[str, str], Object]] = {
+    (BINDING, "edge"): {"clusterRefs": [{"name": "c1"}, {"name": "c2"}, {"name": "c3"}]},
+    (SERVICE, "nginx"): {**MESH, "selector": shop.SERVICE["selector"]},
+    (SERVICE, "quiet"): {**MESH, "selector": {"namespace": shop.NAMESPACE, "name": "quiet"}},
+    (INTENT, "frontend"): {**MESH, **{key: value for key, value in shop.INTENT.items() if key != "name"}},
+    (EXPOSURE, "shop"): {**MESH, **{key: value for key, value in shop.EXPOSURE.items() if key != "name"}},
+    (FABRIC, "europe"): {"meshRefs": [{"name": "edge"}]},
+}
+TRUE: Final = {
+    (BINDING, "edge"): "Connected",
+    (SERVICE, "nginx"): "Exported",
+    (SERVICE, "quiet"): "Degraded",  # nobody is behind it
+    (INTENT, "frontend"): "Applied",
+    (EXPOSURE, "shop"): "Exposed",
+    (FABRIC, "europe"): "Connected",
+}
+
+
+@pytest.fixture(scope="module")
+def lab(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorLab]:
+    with open_operator_lab(tmp_path_factory.mktemp("operator")) as made:
+        for name in made.clusters.names:
+            spec = {"selector": {"app": "quiet"}, "ports": [{"name": "http", "port": 80}]}
+            metadata = {"name": "quiet", "namespace": shop.NAMESPACE}
+            made.clusters.api(name).create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        yield made
+
+
+@pytest.fixture(scope="module")
+def untouched(lab: OperatorLab) -> dict[str, Any]:
+    """Everything in the clusters before anybody asked for anything."""
+    return everything(lab.clusters)
+
+
+@pytest.fixture(scope="module")
+def tenant(lab: OperatorLab, untouched: dict[str, Any]) -> Workspace:
+    return lab.workspace("shop", "c1", "c2", "c3")
+
+
+@pytest.fixture
+def edge(tenant: Workspace) -> Workspace:
+    """A tenant who asks for one resource of each kind; what a test before took back is asked for again."""
+    for (kind, name), spec in ASKED.items():
+        if tenant.get(kind, name) is None:
+            tenant.create(kind, name, **spec)
+    return tenant
+
+
+def all_true(tenant: Workspace) -> bool:
+    """Every resource is told as it is, about the newest spec."""
+    found = tenant.resources()
+    seen = {place: found.get("/".join(place)) or {} for place in TRUE}
+    return all(
+        status.get("phase") == TRUE[place] and status.get("observedGeneration") == obj["metadata"]["generation"]
+        for place, obj in seen.items()
+        for status in [obj.get("status") or {}]
+    )
+
+
+def settle(tenant: Workspace, operator: OperatorProcess) -> None:
+    until(lambda: all_true(tenant), "every resource is told as it is", LIMIT, lambda: f"{phases(tenant)}\n{operator.output()}")
+
+
+def phases(tenant: Workspace) -> dict[str, str]:
+    return {name: str((found.get("status") or {}).get("phase")) for name, found in tenant.resources().items()}
+
+
+def looks(operator: OperatorProcess, count: int) -> None:
+    """Wait until meshes were looked at so many times more."""
+    wanted = operator.metrics().get(DONE, 0) + count
+    until(lambda: operator.metrics().get(DONE, 0) >= wanted, f"{count} looks", LIMIT, operator.output)
+
+
+def is_(tenant: Workspace, kind: str, name: str, phase: str) -> Callable[[], bool]:
+    return lambda: tenant.phase(kind, name) == phase
+
+
+def connected(tenant: Workspace, operator: OperatorProcess, *names: str) -> None:
+    for name in names:
+        until(is_(tenant, BINDING, name, "Connected"), f"{name} is connected", LIMIT, operator.output)
+
+
+def gone(tenant: Workspace, operator: OperatorProcess, *names: str) -> None:
+    for name in names:
+        until(lambda name=name: tenant.get(BINDING, name) is None, f"{name} is gone", LIMIT, operator.output)  # type: ignore[misc]
+
+
+def owned(lab: MeshLab, cluster: str, owner: str) -> list[Object]:
+    """What a mesh made for its items in a cluster."""
+    api = lab.api(cluster)
+    return [found for path in (SERVICES, POLICIES) for found in api.list(path, label_selector=f"{OWNER}={owner}")]
+
+
+def written(lab: OperatorLab, tenant: Workspace) -> dict[str, Any]:
+    """Versions of all resources and of everything in the clusters that could have been written."""
+    found: dict[str, Any] = {name: obj["metadata"]["resourceVersion"] for name, obj in tenant.resources().items()}
+    for cluster in lab.clusters.names:
+        for path in (SERVICES, POLICIES):
+            for entry in lab.clusters.api(cluster).list(path):
+                found[f"{cluster}{path}/{entry['metadata']['name']}"] = entry["metadata"]["resourceVersion"]
+    return found | lab.clusters.snapshot(volatile=True)
+
+
+def test_every_resource_is_told_as_it_is_and_a_second_look_writes_nothing(lab: OperatorLab, edge: Workspace) -> None:
+    with lab.operator(ALONE) as operator:
+        settle(edge, operator)
+        found = edge.resources()
+        for (kind, name), phase in TRUE.items():
+            obj = found[f"{kind}/{name}"]
+            conditions = {entry["type"]: entry for entry in obj["status"]["conditions"]}
+            assert conditions["Ready"]["status"] == str(phase != "Degraded")
+            assert conditions["Degraded"]["status"] == str(phase == "Degraded")
+            assert all(entry["reason"] and entry["lastTransitionTime"].endswith("Z") for entry in conditions.values())
+            expected = [] if kind == FABRIC else [f"networking.edge-portal.eu/{kind.lower()}-cleanup"]
+            assert obj["metadata"].get("finalizers", []) == expected
+            assert columns(edge, kind, name)["Phase"] == phase
+        assert {row["clusterName"] for row in edge.status(BINDING, "edge")["meshStatus"] if row["connected"]} == {"c1", "c2", "c3"}
+        assert edge.status(SERVICE, "nginx")["exportedClusters"] == ["c1", "c2", "c3"] == edge.status(INTENT, "frontend")["appliedClusters"]
+        assert columns(edge, FABRIC, "europe")["Links"] == columns(edge, FABRIC, "europe")["Ready"] == 6
+        assert columns(edge, EXPOSURE, "shop")["Address"]
+
+        record = edge.record("edge") or {}
+        assert set(record["clusters"]) == {"c1", "c2", "c3"} and not record["tombstone"]
+        made = {cluster: owned(lab.clusters, cluster, edge.owner("edge")) for cluster in ("c1", "c2", "c3")}
+        for objects in made.values():
+            assert {entry["metadata"]["annotations"]["cilium-mesh.edge-portal.eu/item"] for entry in objects} == {
+                "connectivityIntents/frontend",
+                "exposedServices/shop",
+            }
+            assert {entry["metadata"]["labels"]["edge-connect.eu/source-workspace"] for entry in objects} == {edge.tenant.cluster}
+        before = written(lab, edge)
+        looks(operator, 2)
+        assert written(lab, edge) == before
+        assert len(runs(operator)) <= 2, "resources come one after another, but not each gets a run of its own"
+    with lab.operator(ALONE) as again:  # it remembers nothing
+        looks(again, 1)
+        assert written(lab, edge) == before
+        assert runs(again) == []
+
+
+def columns(tenant: Workspace, kind: str, name: str) -> Object:
+    """What `kubectl get` shows of it."""
+    plural = kind.lower() + "s"
+    path = f"/apis/networking.edge-portal.eu/v1alpha1/namespaces/default/{plural}/{name}"
+    table = tenant.client.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io").json
+    return dict(zip([entry["name"] for entry in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
+
+
+def runs(operator: OperatorProcess) -> list[str]:
+    """How its runs ended."""
+    return [event["state"] for event in operator.events() if event["event"] == "run_ended"]
+
+
+def test_a_cut_link_shows_within_the_check_interval_and_so_does_a_healed_one(lab: OperatorLab, edge: Workspace) -> None:
+    with lab.operator(ALONE) as operator:
+        settle(edge, operator)
+        connected_since = edge.condition(BINDING, "edge")["lastTransitionTime"]
+        looks(operator, 1)
+        assert edge.condition(BINDING, "edge")["lastTransitionTime"] == connected_since
+
+        lab.clusters.lab.cut("c1", "c2")
+        try:
+            took = until(is_(edge, BINDING, "edge", "Degraded"), "it is degraded", LIMIT, operator.output)
+            assert took < CHECK + 8, "a look itself takes a moment"
+            broken = edge.condition(BINDING, "edge")
+            assert broken["status"] == "False" and broken["lastTransitionTime"] > connected_since
+            down = {(row["cluster"], row["peer"]) for row in edge.status(BINDING, "edge")["links"] if not row["ready"]}
+            assert down == {("c1", "c2"), ("c2", "c1")}
+            until(is_(edge, FABRIC, "europe", "Degraded"), "the fabric shows it too", LIMIT)
+            looks(operator, 1)
+            assert edge.condition(BINDING, "edge")["lastTransitionTime"] == broken["lastTransitionTime"]
+        finally:
+            lab.clusters.lab.heal("c1", "c2")
+        settle(edge, operator)
+        assert edge.condition(BINDING, "edge")["lastTransitionTime"] > broken["lastTransitionTime"]
+
+
+def test_a_renewed_secret_is_used_at_once_and_a_cluster_that_is_not_ready_is_told(
+    lab: OperatorLab, edge: Workspace, tmp_path: Path
+) -> None:
+    own, original = edge.clusters["c2"], lab.clusters.lab.clusters["c2"].kubeconfig
+    with lab.operator(ALONE) as operator, administrator(lab.clusters, "c2", tmp_path / "renewed.yaml") as renewed:
+        settle(edge, operator)
+        credentials.token(lab.clusters, "c2", tmp_path / "broken.yaml", "no-such-token")
+        lab.management.rotate(own, tmp_path / "broken.yaml")
+        until(is_(edge, BINDING, "edge", "Degraded"), "c2 cannot be asked", LIMIT, operator.output)
+        lab.management.rotate(own, renewed)
+        edge.change(INTENT, "frontend", ports=[{"protocol": "TCP", "port": 9090}])
+        settle(edge, operator)
+        (policy,) = lab.clusters.api("c2").list(POLICIES, label_selector=f"{OWNER}={edge.owner('edge')}")
+        assert "9090" in str(policy["spec"])
+
+        lab.management.set_status(own, ready=False)
+        until(is_(edge, BINDING, "edge", "Degraded"), "c2 is not ready", LIMIT, operator.output)
+        assert "c2" in edge.condition(BINDING, "edge")["message"]
+        lab.management.set_status(own, ready=True)
+        settle(edge, operator)
+        lab.management.rotate(own, original)
+
+
+@contextmanager
+def administrator(lab: MeshLab, cluster: str, place: Path) -> Iterator[Path]:
+    """A kubeconfig with other credentials than those of the lab, which end with the block."""
+    api, name = lab.api(cluster), "renewed"
+    metadata = {"name": name, "namespace": "kube-system"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
+    api.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    api.create({**kind, "metadata": {"name": name}, "roleRef": role, "subjects": [{"kind": "ServiceAccount", **metadata}]})
+    try:
+        credentials.service_account(lab, cluster, place, name)
+        yield place
+    finally:
+        api.delete(f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/{name}")
+        api.delete(f"/api/v1/namespaces/kube-system/serviceaccounts/{name}")
+
+
+def test_an_operator_that_is_stopped_in_the_middle_of_a_run_leaves_nothing_and_the_next_one_ends_it(
+    lab: OperatorLab, edge: Workspace
+) -> None:
+    key = edge.key("edge")
+    with lab.operator(ALONE) as operator:
+        settle(edge, operator)
+        edge.change(INTENT, "frontend", ports=[{"protocol": "TCP", "port": 7070}])
+        until(lambda: len(run_processes(key)) > 1, "the play is at work", LIMIT, operator.output)
+        began = time.monotonic()
+        assert operator.stop() == 0, operator.output()
+        assert time.monotonic() - began < 8
+        assert runs(operator)[-1] == "canceled"
+        assert (run_folders(key), run_processes(key)) == ([], {})
+    with lab.operator(ALONE) as operator:
+        settle(edge, operator)
+
+
+def test_a_replica_takes_over_from_a_leader_that_dies_and_no_mesh_is_ever_in_two_runs(lab: OperatorLab, edge: Workspace) -> None:
+    key, seen, ended = edge.key("edge"), list[set[str]](), Event()
+
+    def observe() -> None:
+        while not ended.wait(0.05):
+            seen.append(set(run_processes(key).values()))
+
+    with lab.operator(node="first") as first, lab.operator(node="second") as second:
+        settle(edge, first)
+        leader, waiting = (first, second) if first.metrics().get("mesh_operator_leader") else (second, first)
+        observer = Thread(target=observe)
+        observer.start()
+        try:
+            edge.change(INTENT, "frontend", ports=[{"protocol": "TCP", "port": 6060}])
+            until(lambda: run_processes(key), "the play is at work", LIMIT, leader.output)
+            leader.kill()
+            settle(edge, waiting)
+        finally:
+            ended.set()
+            observer.join()
+        assert waiting.metrics()["mesh_operator_leader"] == 1
+        assert max(len(marks) for marks in seen) == 1 < len(set[str]().union(*seen))
+    assert (run_folders(key), run_processes(key)) == ([], {})
+
+
+def test_what_a_tenant_takes_back_goes_from_the_clusters(lab: OperatorLab, edge: Workspace, untouched: dict[str, Any]) -> None:
+    clusters = lab.clusters
+    with lab.operator(ALONE) as operator:
+        settle(edge, operator)
+    with pytest.raises(ApiError, match="cannot be changed"):
+        edge.change(INTENT, "frontend", meshRef={"name": "side"})
+    edge.delete(EXPOSURE, "shop")
+    edge.change(BINDING, "edge", clusterRefs=edge.refs("c1", "c2"))
+
+    with lab.operator(ALONE) as operator:
+        until(lambda: edge.get(EXPOSURE, "shop") is None, "the exposure is gone", LIMIT, operator.output)
+        until(lambda: remembered(edge, "edge") == {"c1", "c2"}, "nothing of the mesh is left in c3", LIMIT, operator.output)
+        connected(edge, operator, "edge")
+        kinds = {c: {entry["kind"] for entry in owned(clusters, c, edge.owner("edge"))} for c in clusters.names}
+        assert kinds == {"c1": {"CiliumNetworkPolicy"}, "c2": {"CiliumNetworkPolicy"}, "c3": set()}
+        assert within(everything(clusters), "c3") == within(untouched, "c3")
+
+        for place in edge.resources():  # as the deletion of a namespace does it: all at once, in no order
+            edge.delete(*place.split("/"))
+        until(lambda: not edge.resources(), "no resource is left", LIMIT, operator.output)
+    assert edge.record("edge") is None
+    assert everything(clusters) == untouched
+
+
+def within(found: Mapping[str, Any], cluster: str) -> dict[str, Any]:
+    return {path: entry for path, entry in found.items() if path.startswith(f"{cluster}/")}
+
+
+def remembered(tenant: Workspace, binding: str) -> set[str]:
+    """Clusters in which something may be left of a mesh."""
+    return set((tenant.record(binding) or {}).get("clusters") or ())
+
+
+def test_a_mesh_that_cannot_be_cleaned_is_let_go_and_is_taken_away_when_its_cluster_is_back(
+    lab: OperatorLab, untouched: dict[str, Any], tmp_path: Path
+) -> None:
+    leaving, files = lab.workspace("leaving", "c1", "c2", "c3"), lab.clusters.lab.clusters
+    leaving.add("lost", kubeconfig=files["c3"].kubeconfig)
+    leaving.add("dark", kubeconfig=files["c2"].kubeconfig)
+    flags = (ALONE, "--orphan-grace", "2s", "--mesh-check-interval", "20s")  # what hangs is tried again that often
+    pairs = {"gone": ("c1", "lost"), "abandoned": ("c1", "dark"), "bare": ("c2", "c3")}
+    with lab.operator(*flags) as operator:
+        for name, refs in pairs.items():
+            leaving.create(BINDING, name, clusterRefs=leaving.refs(*refs))
+        connected(leaving, operator, *pairs)
+
+    lab.management.remove(leaving.clusters["lost"])
+    leaving.delete(CLUSTER, "lost")
+    credentials.unreachable(lab.clusters, "c2", tmp_path / "dark.yaml")
+    lab.management.rotate(leaving.clusters["dark"], tmp_path / "dark.yaml")
+    leaving.merge(BINDING, "bare", {"metadata": {"finalizers": []}})
+    for name in pairs:
+        leaving.delete(BINDING, name)
+    assert leaving.get(BINDING, "bare") is None and leaving.record("bare") is not None
+
+    with lab.operator(*flags) as operator:
+        gone(leaving, operator, "gone")
+        record = leaving.record("gone") or {}
+        assert record["tombstone"] and record["clusters"] == ["lost"]
+        until(lambda: leaving.record("bare") is None, "what was left without a resource is taken away", LIMIT, operator.output)
+
+        held = leaving.get(BINDING, "abandoned") or {}
+        assert held["metadata"]["finalizers"] == ["networking.edge-portal.eu/clustermeshbinding-cleanup"]
+        leaving.merge(BINDING, "abandoned", {"metadata": {"annotations": {"networking.edge-portal.eu/abandon": "true"}}})
+        gone(leaving, operator, "abandoned")
+        assert (leaving.record("abandoned") or {})["tombstone"]
+
+    leaving.add("lost", kubeconfig=files["c3"].kubeconfig)
+    lab.management.rotate(leaving.clusters["dark"], files["c2"].kubeconfig)
+    with lab.operator(*flags) as operator:
+        for name in pairs:
+            until(lambda name=name: leaving.record(name) is None, f"nothing is left of {name}", LIMIT, operator.output)  # type: ignore[misc]
+    assert everything(lab.clusters) == untouched
+
+
+def test_a_deletion_waits_for_a_silent_cluster_until_the_deadline(lab: OperatorLab, tmp_path: Path, untouched: dict[str, Any]) -> None:
+    late = lab.workspace("late", "c1")
+    credentials.unreachable(lab.clusters, "c2", tmp_path / "silent.yaml")
+    late.add("silent", kubeconfig=tmp_path / "silent.yaml")
+    with lab.operator(ALONE, "--teardown-deadline", "4s") as operator:
+        late.create(BINDING, "late", clusterRefs=late.refs())
+        until(is_(late, BINDING, "late", "Error"), "it is told that a cluster does not answer", LIMIT, operator.output)
+        late.delete(BINDING, "late")
+        asked = time.monotonic()
+        gone(late, operator, "late")
+        assert time.monotonic() - asked > 3
+    assert (late.record("late") or {})["tombstone"]
+    assert everything(lab.clusters) == untouched
+
+
+def test_an_operator_that_is_killed_at_any_moment_loses_nothing(lab: OperatorLab, untouched: dict[str, Any]) -> None:
+    tenant = lab.workspace("killed", "c1", "c2")
+    key, no_writes = tenant.key("edge"), partial(lab.world.faults.silence, plural="clustermeshbindings", verbs=("patch",))
+
+    @contextmanager
+    def killed() -> Iterator[OperatorProcess]:
+        """An operator that is killed at the end of the block. It has removed first of all what the one before it left."""
+        left = run_folders(key)
+        with lab.operator(ALONE) as operator:
+            yield operator
+            operator.kill()
+        assert not any(folder.exists() for folder in left)
+
+    tenant.create(BINDING, "edge", clusterRefs=tenant.refs())
+    with killed() as operator, no_writes() as refused:
+        at_once(lambda: refused.met, "the finalizer is about to be written", operator)
+    assert tenant.record("edge") is None and everything(lab.clusters) == untouched
+
+    with killed() as operator:
+        at_once(lambda: run_folders(key), "the inventory is being written", operator)
+    assert tenant.record("edge") is not None and (tenant.get(BINDING, "edge") or {})["metadata"]["finalizers"]
+
+    with killed() as operator:
+        at_once(lambda: "c2" in lab.clusters.secret("c1", "cilium-clustermesh"), "the play writes", operator)
+    assert run_folders(key)
+
+    with killed() as operator:
+        at_once(lambda: run_folders(key), "the play begins", operator)
+        with no_writes() as refused:
+            at_once(lambda: refused.met, "the status is about to be written", operator)
+    assert not tenant.status(BINDING, "edge")
+
+    with lab.operator(ALONE) as operator:
+        connected(tenant, operator, "edge")
+        tenant.delete(BINDING, "edge")
+        at_once(lambda: run_folders(key), "the mesh is being taken away", operator)
+        with no_writes() as refused:
+            at_once(lambda: refused.met, "the finalizer is about to be taken off", operator)
+            operator.kill()
+    assert (tenant.get(BINDING, "edge") or {})["metadata"]["finalizers"]
+
+    with lab.operator(ALONE) as operator:
+        gone(tenant, operator, "edge")
+        until(lambda: tenant.record("edge") is None, "nothing is remembered", LIMIT, operator.output)
+    assert (run_folders(key), run_processes(key)) == ([], {})
+    assert everything(lab.clusters) == untouched
+
+
+def at_once(holds: Callable[[], object], what: str, operator: OperatorProcess) -> None:
+    """As until, for what lasts a moment only."""
+    deadline = time.monotonic() + LIMIT
+    while not holds():
+        assert time.monotonic() < deadline, f"not yet: {what}\n{operator.output()}"
+        time.sleep(0.005)

@@ -1,0 +1,759 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants who are curious, hostile or loud: what they cannot see, cannot take, cannot run, and cannot keep from others.
+
+No cluster is real here. Where a play is to run, a tenant's API servers are posts: they refuse everybody, and remember who came.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import ssl
+import threading
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.request import urlopen
+
+import pytest
+import yaml
+
+from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, EXPOSURE, FABRIC, GROUP, INTENT, ROWS, SERVICE, VERSION
+from mesh_operator.log import FIELDS
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.operator_lab import OperatorLab, Workspace
+from tests.lab.api import ApiError
+from tests.lab.options import LabOptions
+from tests.lab.pki import Authority
+from tests.lab.tools import ToolUnavailable
+from tests.testing.crd_examples import BASES, examples
+from tests.testing.kcp_world import open_world
+from tests.testing.management_plane import GROUP as PLATFORM
+from tests.testing.management_plane import NAMESPACE, ManagementPlane
+from tests.testing.operator_process import OperatorProcess, until
+
+Object = dict[str, Any]
+ITEM_KINDS: Final = (SERVICE, INTENT, EXPOSURE)
+OUR_KINDS: Final = (BINDING, *ITEM_KINDS, FABRIC)
+CHECK: Final = 3  # seconds between two looks at a mesh
+SOON: Final = 60.0  # seconds that a machine with other work may take for what takes one or two
+QUIET: Final = 28  # workspaces
+
+
+class Post(ThreadingHTTPServer):
+    """An API server that refuses everything with 403 and what it has to say, or gives everybody the same ``answer``.
+
+    ``seen``: (method, path, header Authorization)."""
+
+    daemon_threads = True
+
+    def __init__(self, context: ssl.SSLContext, authority: Authority) -> None:
+        post = self
+        self.seen: list[tuple[str, str, str]] = []
+        self.says = "this is only a post"
+        self.answer: Any = None
+        self._authority = authority
+        self._context = context
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _refuse(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length") or 0))
+                authorization = self.headers.get("authorization") or ""
+                post.seen.append((self.command, self.path, authorization))
+                message = f"{post.says} {authorization}"
+                status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "reason": "Forbidden", "message": message}
+                body = json.dumps(status if post.answer is None else post.answer).encode()
+                self.send_response(403 if post.answer is None else 200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _refuse
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing."""
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        super().finish_request(self._context.wrap_socket(request, server_side=True), client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who hangs up is nobody's trouble."""
+
+    @property
+    def tokens(self) -> set[str]:
+        """Who came."""
+        return {authorization.removeprefix("Bearer ") for _, _, authorization in self.seen}
+
+    def kubeconfig(self, **user: str) -> Object:
+        ca = base64.b64encode(self._authority.cert.read_bytes()).decode()
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "k", "cluster": {"server": f"https://127.0.0.1:{self.server_port}", "certificate-authority-data": ca}}],
+            "users": [{"name": "k", "user": user}],
+            "contexts": [{"name": "k", "context": {"cluster": "k", "user": "k"}}],
+            "current-context": "k",
+        }
+
+
+@dataclass
+class Site:
+    """kcp, management plane, posts, and one operator for all tests of this file. ``private``: the only folder that is the operator's."""
+
+    lab: OperatorLab
+    operator: OperatorProcess
+    private: Path
+    authority: Authority
+    context: ssl.SSLContext
+    stack: ExitStack
+    secrets: list[str] = field(default_factory=list)  # whatever stood in a kubeconfig and must stand nowhere else
+
+    def post(self) -> Post:
+        post = Post(self.context, self.authority)
+        self.stack.callback(post.server_close)
+        self.stack.callback(post.shutdown)
+        return post
+
+    def secret_word(self, word: str) -> str:
+        self.secrets.append(f"{word}-{secrets.token_hex(12)}")
+        return self.secrets[-1]
+
+    def workspace(self, name: str) -> Workspace:
+        return self.lab.workspace(name)
+
+    def platform(
+        self,
+        name: str,
+        kubeconfig: Mapping[str, Any] | str,
+        labels: Mapping[str, str],
+        *,
+        secret: str = "",
+        owner: str = "",
+        reason: str = "Provisioned",
+    ) -> None:
+        """A Cluster of the management plane, Ready, and its Secret, unless it names another one. ``owner``: label of the Secret."""
+        api = self.lab.management.api
+        if not secret:
+            text = kubeconfig if isinstance(kubeconfig, str) else yaml.safe_dump(dict(kubeconfig))
+            metadata = {"name": f"{name}-kubeconfig", "namespace": NAMESPACE, "labels": workspace_label(owner) if owner else {}}
+            data = {"kubeconfig": base64.b64encode(text.encode()).decode()}
+            api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+        metadata = {"name": name, "namespace": NAMESPACE, "labels": dict(labels)}
+        made = api.create({"apiVersion": f"{PLATFORM}/{VERSION}", "kind": "Cluster", "metadata": metadata, "spec": {}})
+        status = {
+            "conditions": [{"type": "Ready", "status": "True", "reason": reason, "message": reason}],
+            "kubeconfigSecretRef": {"name": secret or f"{name}-kubeconfig", "key": "kubeconfig"},
+        }
+        api.patch(f"/apis/{PLATFORM}/{VERSION}/namespaces/{NAMESPACE}/clusters/{made['metadata']['name']}/status", {"status": status})
+
+    def log_of(self, *workspaces: Workspace) -> list[Object]:
+        names = [workspace.tenant.cluster for workspace in workspaces]
+        return [event for event in self.operator.events() if event.get("workspace") in names]
+
+    def runs_of(self, workspace: Workspace) -> Counter[str]:
+        """How many plays of each mesh have ended."""
+        return Counter(str(event["name"]) for event in self.log_of(workspace) if event["event"] == "run_ended")
+
+    def wait(self, holds: Callable[[], object], what: str, limit: float = SOON) -> None:
+        until(holds, what, limit, self.operator.output)
+
+    def wait_settled(self, what: str, *workspaces: Workspace) -> None:
+        """Each resource of theirs has a status about its present spec."""
+        wanted = {workspace.tenant.cluster for workspace in workspaces}
+        everywhere = self.lab.world.virtual("*")
+
+        def open_ones() -> list[Object]:
+            every = [obj for kind in OUR_KINDS for obj in everywhere.list(f"/apis/{GROUP}/{VERSION}/{BY_KIND[kind].plural}")]
+            return [obj for obj in every if obj["metadata"]["annotations"]["kcp.io/cluster"] in wanted and not _has_status(obj)]
+
+        self.wait(lambda: not open_ones(), what, 3 * SOON)
+
+    def is_alive(self) -> bool:
+        return self.operator.process.poll() is None and _status(f"http://{self.operator.address}/healthz") == 200
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder, private = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("private")
+    with ExitStack() as stack:
+        try:
+            management = stack.enter_context(ManagementPlane())
+        except ToolUnavailable as error:
+            pytest.skip(f"no kube-apiserver: {error}")
+        management.install()
+        world = stack.enter_context(open_world("double", server=management))
+        lab = OperatorLab(world, management, MeshLab(LabOptions()), folder)  # with clusters that are not there
+        authority = Authority(folder, "posts")
+        pair = authority.issue("server", "post", names=["127.0.0.1"])
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pair.cert, pair.key)
+        intervals = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--teardown-deadline", "2s")
+        operator = lab.operator("--max-runs", "2", "--no-leader-elect", *intervals)
+        with pytest.MonkeyPatch.context() as environment:
+            for name in ("HOME", "TMPDIR"):
+                environment.setenv(name, str(private))
+            stack.enter_context(operator)
+        operator.wait_ready()
+        yield Site(lab, operator, private, authority, context, stack)
+
+
+def workspace_label(cluster: str, name: str = "") -> dict[str, str]:
+    return {"edge-connect.eu/source-workspace": cluster, **({"edge-connect.eu/source-name": name} if name else {})}
+
+
+def items_of(binding: str) -> dict[str, Object]:
+    """The least spec of each kind of item."""
+    return {kind: {**BASES[kind], "meshRef": {"name": binding}} for kind in ITEM_KINDS}
+
+
+def furnish(workspace: Workspace, binding: str, *clusters: str) -> None:
+    """A binding, one item of each kind and a Fabric, all with the same names in every workspace."""
+    workspace.create(BINDING, binding, clusterRefs=workspace.refs(*clusters))
+    for kind, spec in items_of(binding).items():
+        workspace.create(kind, binding, **spec)
+    workspace.create(FABRIC, binding, meshRefs=[{"name": binding}])
+
+
+def told(workspace: Workspace) -> str:
+    """Everything that the operator writes where this tenant reads: statuses, finalizers, Events."""
+    objects = workspace.resources().values()
+    events = workspace.client.list("/api/v1/events")
+    return json.dumps([[obj.get("status"), obj["metadata"].get("finalizers")] for obj in objects] + events)
+
+
+def reasons(workspace: Workspace, kind: str, *names: str) -> dict[str, tuple[str, str]]:
+    return {name: (workspace.phase(kind, name), workspace.condition(kind, name).get("reason", "")) for name in names}
+
+
+def texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from texts(inner)
+
+
+def misshapen(value: Any, limit: int) -> list[str]:
+    """Texts that are no single printable line of a length that can be read."""
+    return [text for text in texts(value) if len(text) > limit or any(unicodedata.category(letter).startswith("C") for letter in text)]
+
+
+def key_words(pem: bytes) -> list[str]:
+    """What is to be looked for of a private key: a line out of its middle, and the same in base64."""
+    return [pem.decode().split("\n")[1][:48], base64.b64encode(pem).decode()[60:120]]
+
+
+def found_in(folder: Path, words: Sequence[str]) -> list[str]:
+    """Files that hold one of the words."""
+    found = []
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # gone, or no file
+            text = path.read_bytes().decode(errors="replace") if path.is_file() else ""
+            found += [f"{path}: {word[:12]}" for word in words if word in text]
+    return found
+
+
+def _has_status(obj: Object) -> bool:
+    status = obj.get("status") or {}
+    return bool(status.get("phase")) and status.get("observedGeneration") == obj["metadata"]["generation"]
+
+
+def _status(url: str) -> int:
+    with suppress(OSError), urlopen(url, timeout=5) as answer:  # our own address
+        return int(answer.status)
+    return 0
+
+
+# Curious tenants
+
+
+def test_a_tenant_neither_sees_nor_uses_what_another_one_has_under_the_same_names(site: Site) -> None:
+    alpha, bravo = site.workspace("alpha"), site.workspace("bravo")
+    posts = {"alpha": site.post(), "bravo": site.post()}
+    tokens = {name: site.secret_word(f"token-{name}") for name in posts}
+    theirs = f"canary{secrets.token_hex(6)}"  # stands in all that is bravo's
+    own, other = workspace_label(alpha.tenant.cluster), workspace_label(bravo.tenant.cluster)
+    configs = {name: post.kubeconfig(token=tokens[name]) for name, post in posts.items()}
+
+    # Cluster objects of bravo with alpha's names; one without labels; one with bravo's labels under a third name.
+    for name in ("c1", "c2"):
+        site.platform(name, configs["bravo"], {**other, "canary": theirs}, owner=bravo.tenant.cluster)
+    site.platform("c3", configs["bravo"], {}, owner=bravo.tenant.cluster)
+    site.platform(f"{theirs}-c4", configs["bravo"], workspace_label(bravo.tenant.cluster, "c4"), owner=bravo.tenant.cluster)
+    # alpha's Clusters: without a KubernetesCluster in its workspace; with the Secret of bravo; with a Secret elsewhere; and its own.
+    for name in ("c5", "c6"):
+        site.platform(f"alpha-{name}", configs["alpha"], {**own, "edge-connect.eu/source-name": name})
+    for name in ("c7", "c8"):
+        site.platform(f"alpha-{name}", {}, {**own, "edge-connect.eu/source-name": name}, secret="c1-kubeconfig")
+    for name, secret in (("c9", "../../kube-system/secrets/c1-kubeconfig"), ("c10", f"..%2f..%2f{NAMESPACE}%2fsecrets%2fc1-kubeconfig")):
+        site.platform(f"alpha-{name}", {}, {**own, "edge-connect.eu/source-name": name}, secret=secret)
+    for name in ("c11", "c12"):
+        site.platform(f"alpha-{name}", configs["alpha"], {**own, "edge-connect.eu/source-name": name}, owner=alpha.tenant.cluster)
+    for name in ("c1", "c2", "c3", "c4", "c7", "c8", "c9", "c10", "c11", "c12"):
+        alpha.create(CLUSTER, name, providerRef={"name": "kind"})
+    for name in ("c1", "c2", "c5", "c6"):
+        metadata = {"name": name, "namespace": "default", "labels": {"canary": theirs}, "annotations": {"canary": theirs}}
+        head = {"apiVersion": f"{PLATFORM}/{VERSION}", "kind": CLUSTER, "metadata": metadata}
+        bravo.client.create({**head, "spec": {"region": theirs, "providerRef": {"name": theirs}}})
+
+    furnish(bravo, "edge", "c1", "c2")
+    bravo.merge(BINDING, "edge", {"metadata": {"labels": {"canary": theirs}}})
+    bravo.create(INTENT, theirs, **{**BASES[INTENT], "meshRef": {"name": "edge"}})
+    furnish(alpha, "edge", "c1", "c2")
+    for binding, clusters in {
+        "unlabelled": ("c3", "c4"),
+        "elsewhere": ("c5", "c6"),
+        "secret": ("c7", "c8"),
+        "path": ("c9", "c10"),
+        "nowhere": ("c91", "c92"),
+        "own": ("c11", "c12"),
+    }.items():
+        alpha.create(BINDING, binding, clusterRefs=alpha.refs(*clusters))
+    site.wait_settled("all have their statuses", alpha, bravo)
+    site.wait(lambda: site.runs_of(alpha)["own"] and site.runs_of(bravo)["edge"], "the plays of those who have clusters have ended")
+
+    assert reasons(alpha, BINDING, "edge", "unlabelled", "elsewhere", "secret", "path") == {
+        **dict.fromkeys(("edge", "unlabelled", "elsewhere"), ("Pending", "ClusterNotFound")),
+        **dict.fromkeys(("secret", "path"), ("Pending", "KubeconfigMissing")),
+    }
+    messages = {name: alpha.condition(BINDING, name)["message"] for name in ("edge", "nowhere", "unlabelled")}
+    nothing = messages["nowhere"].replace("c91", "c1").replace("c92", "c2")
+    assert messages["edge"] == nothing, "what another one has looks like what nobody has"
+    assert messages["unlabelled"] == nothing.replace("c1", "c3").replace("c2", "c4")
+    assert reasons(alpha, SERVICE, "edge") == {"edge": ("Pending", "MeshNotConnected")}
+    assert set(site.runs_of(alpha)) == {"own"} and set(site.runs_of(bravo)) == {"edge"}
+    assert posts["alpha"].tokens == {tokens["alpha"]}, "with alpha's token alone, and it went nowhere else"
+    assert posts["bravo"].tokens == {tokens["bravo"]}
+
+    known_to = {"bravo": (theirs, bravo.tenant.cluster, bravo.tenant.path), "alpha": (alpha.tenant.cluster, alpha.tenant.path)}
+    for reader, owner in ((alpha, "bravo"), (bravo, "alpha")):
+        shown = json.dumps([*reader.resources().values(), *reader.client.list("/api/v1/events"), *site.log_of(reader)])
+        assert [word for word in known_to[owner] if word in shown] == []
+    assert theirs not in site.operator.log.read_text(encoding="utf-8")
+
+    # What one tenant deletes is not missed by the other.
+    before = {name: obj["metadata"]["uid"] for name, obj in bravo.resources().items()}
+    record = bravo.record("edge")
+    for name in alpha.resources():
+        alpha.delete(*name.split("/"))
+    site.wait(lambda: not alpha.resources(), "alpha is gone")
+    assert {name: obj["metadata"]["uid"] for name, obj in bravo.resources().items()} == before
+    assert not any("deletionTimestamp" in obj["metadata"] for obj in bravo.resources().values())
+    assert (record, bravo.record("edge")["clusters"]) == (bravo.record("edge"), ["c1", "c2"])  # type: ignore[index]
+    assert set(site.runs_of(bravo)) == {"edge"}
+
+
+# Tenants whose clusters do not answer
+
+
+def test_a_mesh_that_nobody_can_reach_is_looked_at_and_not_played_again(site: Site) -> None:
+    tess, post = site.workspace("tess"), site.post()
+    for name in ("c1", "c2"):
+        token = site.secret_word("token-tess")
+        site.platform(f"tess-{name}", post.kubeconfig(token=token), workspace_label(tess.tenant.cluster, name))
+        tess.create(CLUSTER, name, providerRef={"name": "kind"})
+    tess.create(INTENT, "probed", **{**items_of("edge")[INTENT], "probe": {"enabled": True}})
+    furnish(tess, "edge", "c1", "c2")
+    site.wait_settled("all have their statuses", tess)
+    assert reasons(tess, BINDING, "edge") == {"edge": ("Error", "PrerequisiteNotMet")}
+    assert reasons(tess, INTENT, "edge", "probed") == dict.fromkeys(("edge", "probed"), ("Pending", "MeshNotConnected"))
+    plays, asked = site.runs_of(tess)["edge"], len(post.seen)
+    site.wait(lambda: len(post.seen) >= asked + 4, "it was looked at twice")
+    assert site.runs_of(tess)["edge"] == plays, "nothing could be done or probed"
+
+
+# Tenants who forge
+
+
+def test_what_a_tenant_forges_moves_nothing(site: Site) -> None:
+    mallory, victim = site.workspace("mallory"), site.workspace("victim")
+    post = site.post()
+    token = site.secret_word("token-victim")
+    for name in ("c1", "c2"):
+        site.platform(f"victim-{name}", post.kubeconfig(token=token), workspace_label(victim.tenant.cluster, name))
+        victim.create(CLUSTER, name, providerRef={"name": "kind"})
+    forged = {
+        "namespace": "default",
+        "labels": workspace_label(victim.tenant.cluster, "c1"),
+        "annotations": {
+            "kcp.io/cluster": victim.tenant.cluster,
+            "kcp.io/path": victim.tenant.path,
+            "networking.edge-portal.eu/abandon": "true",
+            "networking.edge-portal.eu/workspace": victim.tenant.cluster,
+        },
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": "0"}],
+    }
+    status = {"phase": "Connected", "observedGeneration": 1, "conditions": []}
+    for name in ("c1", "c2"):
+        head = {"apiVersion": f"{PLATFORM}/{VERSION}", "kind": CLUSTER, "metadata": {"name": name, **forged}}
+        mallory.client.create({**head, "spec": {}})
+    specs = {BINDING: {"clusterRefs": mallory.refs("c1", "c2")}, **items_of("edge")}
+    for kind, spec in specs.items():
+        head = {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": {"name": "edge", **forged}}
+        mallory.client.create({**head, "spec": spec, "status": status})
+    site.wait_settled("the forger has its statuses", mallory)
+    assert reasons(mallory, BINDING, "edge") == {"edge": ("Pending", "ClusterNotFound")}
+    assert {mallory.phase(kind, "edge") for kind in ITEM_KINDS} == {"Pending"}
+    assert victim.resources() == {}
+    assert post.seen == []
+
+    # A status is not a tenant's to write; who may do it all the same (kcp's administrator) is overruled at the next look.
+    path = f"/apis/{GROUP}/{VERSION}/namespaces/default/clustermeshbindings/edge/status"
+    with pytest.raises(ApiError, match="403"):
+        mallory.client.merge(path, {"status": status})
+    site.lab.world.admin(mallory.tenant.path).merge(path, {"status": {**status, "meshStatus": [{"clusterName": "c1", "connected": True}]}})
+    site.wait(lambda: reasons(mallory, BINDING, "edge") == {"edge": ("Pending", "ClusterNotFound")}, "the status is true again")
+    assert "meshStatus" not in mallory.status(BINDING, "edge")
+
+    # The word that lets go of clusters is none as long as nothing is deleted.
+    assert mallory.get(BINDING, "edge") is not None
+    for kind in specs:
+        mallory.delete(kind, "edge")
+    site.wait(lambda: not mallory.resources(), "what was never carried out goes")
+
+
+def test_finalizers_that_are_not_the_operators_stay_and_forged_ones_do_not_hold_what_was_never_carried_out(site: Site) -> None:
+    tenant = site.workspace("holder")
+    theirs = "example.com/theirs"
+    specs = {BINDING: {"clusterRefs": tenant.refs("c1", "c2")}, **items_of("edge")}
+    lonely = items_of("nobody")
+    for name, some in (("edge", specs), ("lonely", lonely)):
+        for kind, spec in some.items():
+            metadata = {"name": name, "namespace": "default", "finalizers": [theirs, BY_KIND[kind].finalizer, f"{GROUP}/other-cleanup"]}
+            tenant.client.create({"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": metadata, "spec": spec})
+    site.wait_settled("all have their statuses", tenant)
+    assert reasons(tenant, INTENT, "lonely") == {"lonely": ("Error", "MeshNotFound")}
+    for name in tenant.resources():
+        tenant.delete(*name.split("/"))
+
+    def held_by() -> set[str]:
+        return {finalizer for obj in tenant.resources().values() for finalizer in obj["metadata"]["finalizers"]}
+
+    site.wait(lambda: held_by() == {theirs, f"{GROUP}/other-cleanup"}, "the operator's finalizers are off, and no others")
+    assert len(tenant.resources()) == len(specs) + len(lonely)
+    for name in tenant.resources():
+        kind, _, own = name.partition("/")
+        tenant.merge(kind, own, {"metadata": {"finalizers": None}})
+    assert tenant.resources() == {}
+    site.wait(lambda: site.is_alive(), "the operator is alive")
+
+
+# Tenants who want to run something
+
+
+def hostile_texts(mark: Path) -> dict[str, str]:
+    """Texts that would make ``mark`` if anybody took them for more than texts, and texts that break what they stand in."""
+    touch = f"touch {mark}"
+    return {
+        "jinja": f"{{{{ lookup('ansible.builtin.pipe', '{touch}') }}}}",
+        "jinja-statement": f"{{% set x = lookup('pipe', '{touch}') %}}{{# #}}",
+        "yaml": f"x\n- hosts: localhost\n  tasks: [{{ansible.builtin.shell: {touch}}}]\n--- !unsafe\n...\n",
+        "python": f"!!python/object/apply:os.system ['{touch}']",
+        "json": '"}]}, {"__ansible_unsafe": "{{ 1 }}", "phase": "Connected", "x": "\\u0000\\ud800',
+        "shell": f"$({touch}) `{touch}` ; {touch} | {touch} &",
+        "terminal": "\x1b[2J\x1b]0;title\x07\r\x08\x7f\u202eesrever\u2066\u200b\ufeff\u2028\x85",
+        "long": "{{" * 2048,
+    }
+
+
+def hostile_kubeconfigs(post: Post, mark: Path, token: str) -> dict[str, tuple[Mapping[str, Any] | str, str]]:
+    """Contents of Secrets by name, and the reason that a binding is to give; "" where the cluster is contacted."""
+    good = post.kubeconfig(token=token)
+    cluster, run = (
+        good["clusters"][0]["cluster"],
+        {"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [str(mark)]},
+    )
+    jinja = f"{{{{lookup('pipe','touch${{IFS}}{mark}')}}}}"  # a token has no spaces
+
+    def as_user(user: Mapping[str, Any]) -> Object:
+        return {**good, "users": [{"name": "k", "user": dict(user)}]}
+
+    def in_cluster(key: str, value: str) -> Object:
+        return {**good, "clusters": [{"name": "k", "cluster": {**cluster, key: value}}]}
+
+    refused: dict[str, Mapping[str, Any] | str] = {
+        "exec": as_user({"exec": run}),
+        "exec-and-token": as_user({"exec": run, "token": token}),
+        "provider": as_user({"auth-provider": {"name": "oidc", "config": {"idp-issuer-url": cluster["server"]}}}),
+        "file": as_user({"tokenFile": "/etc/passwd"}),
+        "key-file": as_user({"client-certificate": "/etc/passwd", "client-key": "/etc/passwd"}),
+        "ca-file": in_cluster("certificate-authority", "/etc/passwd"),
+        "proxy": in_cluster("proxy-url", f"http://127.0.0.1:{post.server_port}"),
+        "server": in_cluster("server", f"https://{jinja}@127.0.0.1:{post.server_port}"),
+        "metadata": in_cluster("server", "https://169.254.169.254"),
+        "python": f"!!python/object/apply:os.system ['touch {mark}']",
+        "bomb": "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n",
+        "deep": "[" * 60_000,
+        "long": "x" * 70_000,
+        "template": f"{{{{ lookup('pipe', 'touch {mark}') }}}}",
+        "terminal": as_user({"token": f"\x1b[2J{token}\n"}),
+        "key": as_user({"client-certificate-data": "e3sgMSB9fQ==", "client-key-data": base64.b64encode(token.encode()).decode()}),
+    }
+    return {**{name: (text, "KubeconfigRefused") for name, text in refused.items()}, "jinja-token": (as_user({"token": jinja}), "")}
+
+
+def test_nothing_that_a_tenant_writes_is_run_or_breaks_a_status_a_log_line_or_anybody_else(site: Site, tmp_path: Path) -> None:
+    mark = tmp_path / "MARK"
+    hostile, post, token = hostile_texts(mark), site.post(), site.secret_word("token-hostile")
+    post.says = "".join(hostile.values())
+    eve, kate = site.workspace("eve"), site.workspace("kate")
+    furnish(kate, "edge", "c1", "c2")
+
+    def cluster(name: str, kubeconfig: Mapping[str, Any] | str, *, object_name: str = "", **annotations: str) -> None:
+        kept = {f"example.com/{word}": text for word, text in hostile.items()} | {
+            f"{GROUP}/{word}": text for word, text in annotations.items()
+        }
+        metadata = {"name": name, "namespace": "default", "annotations": kept}
+        spec = {"region": hostile["jinja"], "providerRef": {"name": hostile["yaml"]}}
+        eve.client.create({"apiVersion": f"{PLATFORM}/{VERSION}", "kind": CLUSTER, "metadata": metadata, "spec": spec})
+        labels = workspace_label(eve.tenant.cluster, "" if object_name else name)
+        site.platform(object_name or f"eve-{name}", kubeconfig, labels, reason=hostile["terminal"] + hostile["jinja"])
+
+    # Names that mean something to Ansible, to YAML or to a shell, as far as Kubernetes takes them; and every form that a spec can have.
+    good, long = post.kubeconfig(token=token), ".".join(["x" * 58] * 4)
+    odd = ("hosts", "vars", "children", "null", "true", "1e3", "0x1f", "2026-11-21", "127.0.0.1")
+    for name in odd:
+        cluster(name, good)
+    cluster(long, good, object_name=long)
+    kubeconfigs = hostile_kubeconfigs(post, mark, token)
+    for name, (content, _reason) in kubeconfigs.items():
+        cluster(f"k-{name}", content)
+    for word in hostile:
+        cluster(f"e-{word}", good, **{"elb-id": hostile[word]})
+
+    def create(kind: str, name: str, spec: Mapping[str, Any]) -> None:
+        annotations = {f"{GROUP}/{word}": text for word, text in hostile.items()} | {
+            "kubectl.kubernetes.io/last-applied-configuration": "{"
+        }
+        labels = {"ansible_connection": "ssh", "null": "", "true": "1e3", "x__x": "ansible_unsafe"}
+        metadata = {"name": name, "namespace": "default", "annotations": annotations, "labels": labels}
+        eve.client.create({"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": metadata, "spec": dict(spec)})
+
+    create(BINDING, "null", {"clusterRefs": eve.refs(*odd, long), "topology": {"mode": "HubAndSpoke", "hubs": ["null"]}})
+    liar = site.post()
+    liar.answer = {
+        "metadata": {"uid": [7], "name": None, "labels": "x"},
+        "items": [None, 7, {"metadata": 7}],
+        "spec": [],
+        "data": "x",
+        "status": 7,
+    }
+    for name in ("l1", "l2"):
+        cluster(name, liar.kubeconfig(token=token))
+    create(BINDING, "nonsense", {"clusterRefs": eve.refs("l1", "l2")})
+    create(BINDING, "token", {"clusterRefs": eve.refs("k-jinja-token", "hosts")})
+    for name, (_content, reason) in kubeconfigs.items():
+        if reason:
+            create(BINDING, f"k-{name}", {"clusterRefs": eve.refs("hosts", f"k-{name}")})
+    for word in hostile:
+        create(BINDING, f"e-{word}", {"clusterRefs": eve.refs("hosts", f"e-{word}")})
+    taken = [example for example in examples() if example.schema and example.kind in ITEM_KINDS]
+    for number, example in enumerate(taken):
+        create(example.kind, f"{'true' if number % 2 else '1e3'}.{number}", {**example.spec, "meshRef": {"name": "null"}})
+    probe = {"enabled": True, "method": "job", "command": [text[:512] for text in hostile.values()]}
+    create(INTENT, "all", {**BASES[INTENT], "meshRef": {"name": "null"}, "probe": probe})
+    create(FABRIC, "null", {"meshRefs": [{"name": "null"}, {"name": "token"}, {"name": "all"}]})
+
+    site.wait(lambda: site.runs_of(eve).keys() >= {"null", "token", "nonsense"}, "the plays of the hostile meshes have ended")
+    site.wait_settled("all have their statuses", eve, kate)
+    kate.change(SERVICE, "edge", shared=False)
+    site.wait_settled("another tenant goes on", kate)
+
+    assert not mark.exists()
+    assert site.is_alive()
+    assert f"touch${{IFS}}{mark}" in "".join(post.tokens), "it was sent as what it is, a token"
+    with pytest.raises(ApiError, match="inventory"):
+        create(BINDING, "groups", {"clusterRefs": eve.refs("all", "ungrouped")})
+    wanted = {f"k-{name}": ("Error", reason) for name, (_content, reason) in kubeconfigs.items() if reason}
+    wanted |= {f"e-{word}": ("Error", "LoadBalancerIdInvalid") for word in hostile}
+    assert reasons(eve, BINDING, *wanted) == wanted
+    assert {eve.phase(BINDING, name) for name in ("null", "token", "nonsense")} == {"Error"}, "none of their clusters is of any use"
+    for name, obj in eve.resources().items():
+        assert misshapen(obj["status"], 1024) == [], name
+        assert obj["metadata"]["finalizers"] if name in ("ClusterMeshBinding/null", "ClusterMeshBinding/token") else True
+    for event in eve.client.list("/api/v1/events"):
+        assert misshapen([event["message"], event["reason"]], 1000) == []
+    lines = site.operator.log.read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == ""
+    for line in lines:
+        event = json.loads(line)
+        assert set(event) <= {*FIELDS, "time", "level", "event", "error"} and misshapen(event, 200) == []
+    assert {json.loads(line)["event"] for line in lines}.isdisjoint({"crashed", "thread_crashed", "library", "health_failed"})
+    leaked = [secret for secret in site.secrets if secret in told(eve) + "".join(lines)]
+    assert leaked == [], "also where an API server repeats the token that it was given"
+
+    for name in eve.resources():
+        eve.delete(*name.split("/", 1))
+    site.wait(lambda: not eve.resources(), "the deadline for teardowns lets go of clusters that answer nothing")
+
+
+# Secrets
+
+
+class Watcher(threading.Thread):
+    """Looks at the arguments of every process of this machine, again and again: which words were ever among them."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        super().__init__(daemon=True)
+        self.looks, self.found, self.ended, self._words = 0, set[str](), threading.Event(), words
+
+    def run(self) -> None:
+        while not self.ended.wait(0.05):
+            self.looks += 1
+            for place in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    arguments = place.read_bytes().decode(errors="replace")
+                    self.found |= {word for word in self._words if word in arguments}
+
+
+def test_nothing_out_of_a_kubeconfig_is_ever_told_or_kept(site: Site) -> None:
+    sam = site.workspace("sam")
+    post, tokens = site.post(), [site.secret_word(f"token-{number}") for number in range(4)]
+    pair = site.authority.issue("client", "sam")
+    site.secrets += key_words(pair.key.read_bytes())
+    certificate = {
+        "client-certificate-data": base64.b64encode(pair.cert.read_bytes()).decode(),
+        "client-key-data": base64.b64encode(pair.key.read_bytes()).decode(),
+    }
+    site.platform("sam-c1", post.kubeconfig(token=tokens[0]), workspace_label(sam.tenant.cluster, "c1"))
+    site.platform("sam-c2", post.kubeconfig(**certificate), workspace_label(sam.tenant.cluster, "c2"))
+    site.platform("sam-c3", post.kubeconfig(token=tokens[1], password=tokens[1]), workspace_label(sam.tenant.cluster, "c3"))
+    site.platform("sam-c4", f"token: [{tokens[2]}\n{{", workspace_label(sam.tenant.cluster, "c4"))
+    own = yaml.safe_load(site.lab.management.kubeconfig.read_text(encoding="utf-8"))["users"][0]["user"]["client-key-data"]
+    site.secrets += key_words(base64.b64decode(own))
+    site.secrets.append(site.lab.world.operator().kubeconfig()["users"][0]["user"]["token"])
+    watcher = Watcher(site.secrets)
+    watcher.start()
+    for name in ("c1", "c2", "c3", "c4"):
+        sam.create(CLUSTER, name, providerRef={"name": "kind"})
+    furnish(sam, "edge", "c1", "c2")
+    furnish(sam, "refused", "c3", "c4")
+    site.wait(lambda: site.runs_of(sam)["edge"], "a play has ended")
+    site.wait_settled("all have their statuses", sam)
+    assert reasons(sam, BINDING, "refused") == {"refused": ("Error", "KubeconfigRefused")}
+
+    rotated = base64.b64encode(yaml.safe_dump(post.kubeconfig(token=tokens[3])).encode()).decode()
+    site.lab.management.api.patch(f"/api/v1/namespaces/{NAMESPACE}/secrets/sam-c1-kubeconfig", {"data": {"kubeconfig": rotated}})
+    site.wait(lambda: tokens[3] in post.tokens, "the new token is used")
+    assert post.tokens == {tokens[0], tokens[3], ""}, "of which the empty one is the certificate's; what is refused is not used"
+    before = site.runs_of(sam)["edge"]
+    sam.change(BINDING, "edge", meshConfig={"serviceType": "NodePort"})
+    site.wait(lambda: site.runs_of(sam)["edge"] > before, "a further play has ended")
+    site.wait_settled("it is told", sam)
+    watcher.ended.set()
+    watcher.join()
+
+    assert watcher.looks > 20 and watcher.found == set()
+    records = site.lab.management.api.list(f"/api/v1/namespaces/{NAMESPACE}/configmaps")
+    assert json.loads(next(r["data"]["record"] for r in records if sam.tenant.cluster in str(r.get("data"))))["clusters"] == ["c1", "c2"]
+    written = {
+        "the log": site.operator.log.read_text(encoding="utf-8"),
+        "a record": json.dumps(records),
+        "what a tenant reads": told(sam) + json.dumps(list(sam.resources().values())),
+        "metrics": json.dumps(site.operator.metrics()),
+    }
+    assert [(place, word[:12]) for place, text in written.items() for word in site.secrets if word in text] == []
+    assert found_in(site.private, site.secrets) == []
+    for kept in (BINDING, *ITEM_KINDS):
+        assert "networking.edge-portal.eu/" in "".join((sam.get(kept, "edge") or {})["metadata"]["finalizers"])
+    # All plays are over when nothing is running; then no folder of theirs is left in memory either.
+    site.wait(lambda: found_in(Path("/dev/shm"), site.secrets) == [], "what plays were given is gone")
+
+
+# Loud tenants
+
+
+class Noise(threading.Thread):
+    """A tenant who edits all of his bindings all the time."""
+
+    def __init__(self, workspace: Workspace, names: Sequence[str]) -> None:
+        super().__init__(daemon=True)
+        self.edits, self.ended, self._workspace, self._names = 0, threading.Event(), workspace, names
+
+    def run(self) -> None:
+        while not self.ended.wait(0.05):
+            kind = ("NodePort", "LoadBalancer")[self.edits // len(self._names) % 2]
+            self._workspace.change(BINDING, self._names[self.edits % len(self._names)], meshConfig={"serviceType": kind})
+            self.edits += 1
+
+
+def ten_resources(workspace: Workspace) -> None:
+    """Two meshes without clusters, and what belongs to them."""
+    furnish(workspace, "edge", "c1", "c2")
+    furnish(workspace, "core", "c1", "c2")
+
+
+def edited(workspace: Workspace) -> None:
+    workspace.change(BINDING, "edge", clusterRefs=workspace.refs("c1", "c3"))
+
+
+def test_loud_tenants_keep_nobody_waiting(site: Site) -> None:
+    """300 resources over 30 workspaces. Two of the tenants have clusters that refuse, ten meshes each, and edit them without end: each turn
+    of theirs is a play of seconds, and there are as many of them as plays at a time."""
+    with ThreadPoolExecutor(4) as pool:
+        loud = list(pool.map(site.workspace, ("loud-1", "loud-2")))
+        quiet = list(pool.map(site.workspace, (f"quiet-{number}" for number in range(QUIET))))
+        names = [f"mesh-{number}" for number in range(10)]
+        post = site.post()
+        for workspace in loud:
+            for name in ("c1", "c2"):
+                token = site.secret_word("token-loud")
+                labels = workspace_label(workspace.tenant.cluster, name)
+                site.platform(f"{workspace.tenant.name}-{name}", post.kubeconfig(token=token), labels)
+                workspace.create(CLUSTER, name, providerRef={"name": "kind"})
+            for name in names:
+                workspace.create(BINDING, name, clusterRefs=workspace.refs("c1", "c2"))
+        noise = [Noise(workspace, names) for workspace in loud]
+        for thread in noise:
+            thread.start()
+        list(pool.map(ten_resources, quiet))
+        site.wait_settled("every quiet tenant has all of his statuses", *quiet)
+        assert site.operator.metrics()["mesh_operator_queue_length"] >= 10, "the loud ones' meshes wait"
+
+        plays = Counter({workspace.tenant.name: site.runs_of(workspace).total() for workspace in loud})
+        edits = [thread.edits for thread in noise]
+        list(pool.map(edited, quiet))
+        site.wait_settled("every quiet tenant's change is answered", *quiet)
+        assert all(thread.edits > before for thread, before in zip(noise, edits, strict=True)), "they were loud all the time"
+        meanwhile = Counter({workspace.tenant.name: site.runs_of(workspace).total() for workspace in loud}) - plays
+        # One that had begun, and one for each time that the queue had nobody else.
+        assert max(meanwhile.values(), default=0) <= 5, f"of {len(names)} meshes each that were due all the time"
+        for thread in noise:
+            thread.ended.set()
+            thread.join()
+
+        wanted = {"Pending"}
+        assert {workspace.phase(kind, "edge") for workspace in quiet for kind in OUR_KINDS} == wanted
+        for workspace in quiet[:3]:
+            assert "c3" in workspace.condition(BINDING, "edge")["message"]
+        for workspace in loud:  # without clusters they are answered at once, instead of with twenty plays
+            for name in ("c1", "c2"):
+                site.lab.management.remove(f"{workspace.tenant.name}-{name}")
+        site.wait_settled("the loud ones get their answers, too", *loud)
+        site.wait(lambda: site.operator.metrics()["mesh_operator_queue_length"] == 0, "nothing waits any more")
+    metrics = site.operator.metrics()
+    assert {kind: metrics[f'mesh_operator_objects{{kind="{kind}"}}'] for kind in OUR_KINDS} == count_of_resources(site)
+    assert metrics['mesh_operator_meshes{phase="Pending"}'] >= 2 * QUIET
+    assert metrics['mesh_operator_reconciles_total{kind="ClusterMeshBinding",outcome="done"}'] >= 2 * QUIET + len(loud) * len(names)
+    words = [word for workspace in (*loud, *quiet) for word in (workspace.tenant.cluster, workspace.tenant.name)]
+    assert [word for word in words if word in json.dumps(metrics)] == [], "figures name nobody"
+    assert site.is_alive()
+
+
+def count_of_resources(site: Site) -> dict[str, int]:
+    """Of all tenants, as kcp shows them to the operator, by kind."""
+    everywhere = site.lab.world.virtual("*")
+    return {row.kind: len(everywhere.list(f"/apis/{row.group}/{VERSION}/{row.plural}")) for row in ROWS if row.kind != CLUSTER}
