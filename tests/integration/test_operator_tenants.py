@@ -684,7 +684,7 @@ class Noise(threading.Thread):
         self.edits, self.ended, self._workspace, self._names = 0, threading.Event(), workspace, names
 
     def run(self) -> None:
-        while not self.ended.wait(0.05):
+        while not self.ended.wait(0.15):
             kind = ("NodePort", "LoadBalancer")[self.edits // len(self._names) % 2]
             self._workspace.change(BINDING, self._names[self.edits % len(self._names)], meshConfig={"serviceType": kind})
             self.edits += 1
