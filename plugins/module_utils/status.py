@@ -228,7 +228,8 @@ def build_status(
 
     :param now: aware; becomes lastSyncTime.
     :param generation: metadata.generation that this status is about; None: that of the binding.
-    :param findings: blocking ones make the phase Error as long as no link is ready.
+    :param findings: while one blocks the phase is never Connected, as nothing can be carried out: Degraded if it was good before, or if only
+        some links are ready, else Error.
     :param previous: the status before, which comes from outside (``earlier_binding``): keeps lastTransitionTime and the last proof of a
         link, and tells a mesh that broke (Degraded) from a new one (Connecting).
     :param written: the links were written after ``facts`` were observed.
@@ -279,11 +280,14 @@ def _phase(
     configured: bool,
     was: str,
 ) -> str:
-    ready = sum(link.ready for link in links)
+    ready, blocked = sum(link.ready for link in links), any(finding.blocks for finding in findings)
+    all_ready = bool(links) and ready == len(links) and not failures
     table = (
-        (bool(links) and ready == len(links) and not failures, "Connected"),
+        (all_ready and not blocked, "Connected"),
+        # The links may be another binding's: no more is said of them than what was said before.
+        (all_ready, "Degraded" if was in ("Connected", "Degraded") else "Error"),
         (ready > 0, "Degraded"),
-        (any(finding.blocks for finding in findings), "Error"),
+        (blocked, "Error"),
         (was in ("Connected", "Degraded") or any(link.broke for link in links), "Degraded"),
         (bool(failures) and not facts, "Error"),
         (bool(failures), "Degraded" if configured else "Error"),
@@ -325,24 +329,25 @@ def _conditions(
 ) -> list[dict[str, Any]]:
     """MeshConnected, Ready and Degraded. Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady,
     ClustersUnreachable, PrerequisiteNotMet, HeartbeatStale."""
-    blocking = sorted({finding.code for finding in findings if finding.blocks})
+    blocking = list(dict.fromkeys(f"{f.code} {f.cluster}: {f.summary}" for f in findings if f.blocks))
+    all_ready = all(link.ready for link in links) and not failures
     if phase == "Connected":
         established = f"Mesh established between {len(mesh.clusters)} clusters"
         rows = (("MeshConnected", True, "MeshEstablished"), ("Ready", True, "Connected"), ("Degraded", False, "AllLinksReady"))
         return [condition(kind, value, reason, established) for kind, value, reason in rows]
-    if phase == "Error" and blocking:
-        reason, message = "PrerequisiteNotMet", f"Blocking findings: {', '.join(blocking)}"
+    if blocking and (phase == "Error" or all_ready):
+        reason, message = "PrerequisiteNotMet", "; ".join(blocking)
     elif failures:
         reason, message = "ClustersUnreachable", "; ".join(f"{f.host}: {f.message}" for f in list(failures.values())[:_NAMED])
     elif phase == "Pending":
         reason, message = "NotYetConnected", "No link is configured yet"
-    elif stale and all(link.ready for link in links):
+    elif stale and all_ready:
         reason, message = "HeartbeatStale", _silent(stale)
     else:
         reason, message = "LinksNotReady", _behind(links)
     degraded = phase == "Degraded"
     return [
-        condition("MeshConnected", reason == "HeartbeatStale", reason, message),
+        condition("MeshConnected", degraded and all_ready, reason, message),
         condition("Ready", False, reason, message),
         condition("Degraded", degraded, reason, message),
     ]

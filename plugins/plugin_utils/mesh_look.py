@@ -84,7 +84,8 @@ def _judged(mesh: Mesh, desired: Desired, seen: Observation, previous: Mapping[s
     # What was probed is told by plays alone, which probe; the rows here know of no probe.
     rows["connectivityIntents"] = [row for row in rows["connectivityIntents"] if row["name"] not in probed]
     again = min(REQUEUE_SECONDS.get(status["phase"], 60), look_again(desired, rows))
-    steps = (len(plan.steps) if plan else 0) + len(decided.plan.steps) + _probes_due(probed, previous, again, now)
+    # A play of a mesh that is blocked ends before its items.
+    steps = len(plan.steps) + len(decided.plan.steps) + _probes_due(probed, previous, again, now) if plan else 0
     return Look(steps=steps, result={"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": again})
 
 

@@ -40,7 +40,7 @@ class Verdict:
 def judge(seen: Seen) -> Verdict:
     """Each part is told as it was seen."""
     parts = [*(_reached(seen, tenant) for tenant in TENANTS), _apart(seen), _cut(seen), _healed(seen), _gone(seen)]
-    return Verdict(good=all(good for good, _ in parts), text="; ".join(text for _, text in parts if text))
+    return Verdict(good=all(part[0] for part in parts), text="; ".join(part[1] for part in parts if part[1]))
 
 
 def _reached(seen: Seen, tenant: str) -> tuple[bool, str]:

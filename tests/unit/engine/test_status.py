@@ -204,7 +204,11 @@ ALIVE = {"c1": FACTS["c1"]}
         (FACTS, {}, ALL_DOWN, {"previous": {"phase": "Connecting"}}, "Connecting", "LinksNotReady"),
         (FACTS, {}, ALL_DOWN, {"previous": {"phase": "Connected"}}, "Degraded", "LinksNotReady"),
         (FACTS, {}, {**READERS, "c1": ALL_DOWN["c1"]}, {}, "Degraded", "LinksNotReady"),
-        (FACTS, {}, READERS, {"findings": BLOCKS}, "Connected", "MeshEstablished"),
+        (FACTS, {}, READERS, {"findings": BLOCKS}, "Error", "PrerequisiteNotMet"),
+        (FACTS, {}, READERS, {"findings": BLOCKS, "previous": {"phase": "Error"}}, "Error", "PrerequisiteNotMet"),
+        (FACTS, {}, READERS, {"findings": (replace(BLOCKS[0], accepted=True),)}, "Connected", "MeshEstablished"),
+        (FACTS, {}, {**READERS, "c1": ALL_DOWN["c1"]}, {"findings": BLOCKS}, "Degraded", "LinksNotReady"),
+        (ALIVE, GONE, {"c1": READERS["c1"]}, {"findings": BLOCKS}, "Degraded", "ClustersUnreachable"),
         (FACTS, {}, NOT_KNOWN, {"findings": BLOCKS}, "Error", "PrerequisiteNotMet"),
         (FACTS, {}, NOT_KNOWN, {"findings": (replace(BLOCKS[0], accepted=True),)}, "Pending", "NotYetConnected"),
         ({}, {**GONE, "c1": failure("c1")}, {}, {}, "Error", "ClustersUnreachable"),
@@ -221,6 +225,16 @@ def test_the_phase_says_what_is_known(facts: Any, failures: Any, readers: Any, m
     assert set(conditions) == {"MeshConnected", "Ready", "Degraded"}
     assert conditions["Ready"]["status"] == conditions["MeshConnected"]["status"] == str(phase == "Connected")
     assert conditions["Degraded"]["status"] == str(phase == "Degraded")
+
+
+def test_a_mesh_that_was_connected_and_is_blocked_now_is_degraded_and_tells_by_what() -> None:
+    before = build_status(MESH, FACTS, {}, READERS, now=NOW)
+    status = build_status(MESH, FACTS, {}, READERS, now=NOW, findings=BLOCKS, previous=before)
+    assert status["phase"] == "Degraded"
+    conditions = {c["type"]: (c["status"], c["reason"], c["message"]) for c in status["conditions"]}
+    why = ("PrerequisiteNotMet", "CM-ID-03 c1: s")
+    assert conditions == {"MeshConnected": ("True", *why), "Ready": ("False", *why), "Degraded": ("True", *why)}
+    assert status["links"] == before["links"]
 
 
 def test_a_cluster_that_is_not_reached_is_a_row_without_invented_values() -> None:
