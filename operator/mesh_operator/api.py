@@ -5,9 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, Self
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import CredentialsInvalid
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster as Cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, Timeouts, open_cluster
 
@@ -28,10 +32,12 @@ class Api(Protocol):
 
 class Connections:
     """API servers with the credentials of one kubeconfig ("": the pod's service account), one client per URL. Thread-safe. Errors: as
-    ``open_cluster``. ``name`` is what messages call them; ``connections``: as many as threads that use one URL at once."""
+    ``open_cluster``. ``name`` is what messages call them, ``flag`` where the kubeconfig comes from; ``connections``: as many as threads
+    that use one URL at once."""
 
-    def __init__(self, name: str, kubeconfig: str, *, connections: int = 16, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, name: str, kubeconfig: str, flag: str, *, connections: int = 16, timeouts: Timeouts | None = None) -> None:
         self._access = ClusterAccess(host=name, kubeconfig=kubeconfig or None, context=None)
+        self._kubeconfig, self._flag, self._began = Path(kubeconfig), flag, _content(Path(kubeconfig))
         self._connections, self._timeouts, self._lock = connections, timeouts, Lock()
         self._opened: dict[str, Cluster] = {}
 
@@ -42,8 +48,17 @@ class Connections:
         """The server at another URL that the owner of the credentials vouches for: a virtual workspace out of our own slice."""
         with self._lock:
             if url not in self._opened:
-                self._opened[url] = open_cluster(self._access, timeouts=self._timeouts, connections=self._connections, server=url)
+                try:
+                    self._opened[url] = open_cluster(self._access, timeouts=self._timeouts, connections=self._connections, server=url)
+                except CredentialsInvalid as error:
+                    error.remedy = f"Correct {self._flag}."  # the engine knows hosts of inventories
+                    raise
             return self._opened[url]
+
+    def outdated(self) -> list[str]:
+        """A sentence when the file holds another kubeconfig than at the start, else nothing."""
+        now = _content(self._kubeconfig)
+        return [f"the file of {self._flag} has changed, and is read at the start"] if now and now != self._began else []
 
     def __enter__(self) -> Self:
         return self
@@ -55,3 +70,10 @@ class Connections:
         with self._lock:
             for cluster in self._opened.values():
                 cluster.close()
+
+
+def _content(kubeconfig: Path) -> str:
+    """A digest; "" of what cannot be read just now."""
+    with suppress(OSError):
+        return sha256(kubeconfig.read_bytes()).hexdigest()
+    return ""

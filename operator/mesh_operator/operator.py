@@ -106,9 +106,11 @@ class Operator:
         for thread in self._workers:
             thread.join()
 
-    def alive(self) -> bool:
-        """A worker that ended by itself is a defect; a new process is the remedy."""
-        return self.stop.is_set() or all(thread.is_alive() for thread in self._workers)
+    def alive(self) -> tuple[bool, list[str]]:
+        """A worker that ended by itself is a defect, and kubeconfigs are read at the start: a new process is the remedy of both."""
+        ended = ["a part of the operator has ended, or hangs"] * (not all(thread.is_alive() for thread in self._workers))
+        missing = [*ended, *self._kcp.outdated(), *self._mgmt.outdated()]
+        return self.stop.is_set() or not missing, missing
 
     def ready(self) -> tuple[bool, list[str]]:
         """Every URL and kind has been listed once. A replica that waits for the lead is ready to wait."""
@@ -213,7 +215,8 @@ def run(settings: Settings) -> int:
     stop, metrics = Event(), Metrics()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
-    with Connections("kcp", settings.kcp_kubeconfig) as kcp, Connections("the management plane", settings.mgmt_kubeconfig) as mgmt:
+    known = (("kcp", settings.kcp_kubeconfig, "--kcp-kubeconfig"), ("the management plane", settings.mgmt_kubeconfig, "--mgmt-kubeconfig"))
+    with Connections(*known[0]) as kcp, Connections(*known[1]) as mgmt:
         operator = Operator(settings, kcp, mgmt, metrics, stop)
         server = serve(settings.health_addr, metrics, alive=operator.alive, ready=operator.ready)
         try:
@@ -222,7 +225,7 @@ def run(settings: Settings) -> int:
                 return 0
             place = settings.namespace or settings.mgmt_namespace
             quick = Timeouts(connect=RETRY, read=RETRY)
-            with Connections("the management plane", settings.mgmt_kubeconfig, connections=2, timeouts=quick) as lease:
+            with Connections(*known[1], connections=2, timeouts=quick) as lease:
                 election = Election(lease.own(), place, LEASE, settings.node_id, retry=RETRY)
                 return 0 if election.lead(operator.work, stop.set, stop) else 1
         finally:

@@ -24,6 +24,7 @@ _SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300, 600, 900)
 _PHASES: Final = ("Pending", "Connecting", "Connected", "Degraded", "Error")
 Counts = Mapping[str, float]
 Check = Callable[[], tuple[bool, Sequence[str]]]
+"""Whether all is well, and if not, what is missing."""
 
 
 class Metrics:
@@ -74,12 +75,9 @@ class _Server(ThreadingHTTPServer):
         """A reader that hung up is nobody's trouble; the inherited one prints a traceback."""
 
 
-def serve(
-    address: str, metrics: Metrics, *, alive: Callable[[], bool], ready: Callable[[], tuple[bool, Sequence[str]]]
-) -> ThreadingHTTPServer:
-    """Answer on ``address`` ([HOST]:PORT) until ``shutdown``. ``ready`` says what is missing, in sentences without tenants' names."""
-
-    checks: dict[str, Check] = {"/healthz": lambda: (alive(), ["a part of the operator has ended, or hangs"]), "/readyz": ready}
+def serve(address: str, metrics: Metrics, *, alive: Check, ready: Check) -> ThreadingHTTPServer:
+    """Answer on ``address`` ([HOST]:PORT) until ``shutdown``. The checks say what is missing, in sentences without tenants' names."""
+    checks: dict[str, Check] = {"/healthz": alive, "/readyz": ready}
 
     class Handler(MetricsHandler):
         registry = metrics.registry

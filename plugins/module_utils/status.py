@@ -19,7 +19,7 @@ from .facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
 from .findings import Finding
 from .items.conditions import condition, timestamp, with_times
 from .model import Mesh
-from .proof import ControllerProof, LinkProof, Verdict, age_seconds, is_stale, link_proof, proof_columns
+from .proof import ControllerProof, LinkProof, Verdict, is_stale, link_proof, proof_columns
 
 
 class Stage(StrEnum):
@@ -228,8 +228,8 @@ def build_status(
 
     :param now: aware; becomes lastSyncTime.
     :param generation: metadata.generation that this status is about; None: that of the binding.
-    :param findings: while one blocks the phase is never Connected, as nothing can be carried out: Degraded if it was good before, or if only
-        some links are ready, else Error.
+    :param findings: while one blocks the phase is never Connected, as nothing can be carried out: Degraded if it was good before, or if
+        only some links are ready, else Error.
     :param previous: the status before, which comes from outside (``earlier_binding``): keeps lastTransitionTime and the last proof of a
         link, and tells a mesh that broke (Degraded) from a new one (Connecting).
     :param written: the links were written after ``facts`` were observed.
@@ -325,7 +325,7 @@ def _conditions(
     links: Sequence[LinkState],
     failures: Mapping[str, ObserveFailure],
     findings: Iterable[Finding],
-    stale: Mapping[str, int],
+    stale: Mapping[str, datetime],
 ) -> list[dict[str, Any]]:
     """MeshConnected, Ready and Degraded. Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady,
     ClustersUnreachable, PrerequisiteNotMet, HeartbeatStale."""
@@ -356,13 +356,14 @@ def _conditions(
 _NAMED: Final = 4
 
 
-def _stale(links: Sequence[LinkState], now: datetime) -> dict[str, int]:
-    """Peer -> age of its heartbeat in seconds, of those that no longer write one."""
-    return {x.peer: age_seconds(x.proof.heartbeat, now) or 0 for x in links if is_stale(x.proof.heartbeat, now)}
+def _stale(links: Sequence[LinkState], now: datetime) -> dict[str, datetime]:
+    """Peer -> its last heartbeat, of those that no longer write one."""
+    return {x.peer: last for x in links if (last := x.proof.heartbeat) is not None and is_stale(last, now)}
 
 
-def _silent(stale: Mapping[str, int]) -> str:
-    named = ", ".join(f"{peer} ({age} s)" for peer, age in list(stale.items())[:_NAMED])
+def _silent(stale: Mapping[str, datetime]) -> str:
+    """With times and not ages, which would be another message at each look."""
+    named = ", ".join(f"{peer} ({timestamp(last)})" for peer, last in list(stale.items())[:_NAMED])
     more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
     return (
         f"Every link is ready, but the last heartbeat is old: {named}{more}. The peer's clustermesh-apiserver writes one every 60 s: "

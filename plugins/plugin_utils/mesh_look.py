@@ -76,7 +76,8 @@ def _judged(mesh: Mesh, desired: Desired, seen: Observation, previous: Mapping[s
         previous=previous.get("binding"),
         proofs=controller_proofs(seen, mesh, "auto"),
     )
-    scene = observe_scene(seen, mesh, desired.kinds, now=now, binding_status=status, parallel=_PARALLEL)
+    told = status if plan else {"phase": "Error"}  # items of a mesh that is blocked wait, as in a play (tasks/mesh_items.yml)
+    scene = observe_scene(seen, mesh, desired.kinds, now=now, binding_status=told, parallel=_PARALLEL)
     decided = plan_items(desired, scene)
     rows = item_rows(desired, decided, scene, Course(), now=datetime.now(UTC), previous=previous)
     carried_out = {plan.ref for plan in decided.of(Verdict.ACCEPTED)}  # no other one is probed (items_probes.py)
@@ -84,8 +85,7 @@ def _judged(mesh: Mesh, desired: Desired, seen: Observation, previous: Mapping[s
     # What was probed is told by plays alone, which probe; the rows here know of no probe.
     rows["connectivityIntents"] = [row for row in rows["connectivityIntents"] if row["name"] not in probed]
     again = min(REQUEUE_SECONDS.get(status["phase"], 60), look_again(desired, rows))
-    # A play of a mesh that is blocked ends before its items.
-    steps = len(plan.steps) + len(decided.plan.steps) + _probes_due(probed, previous, again, now) if plan else 0
+    steps = (len(plan.steps) if plan else 0) + len(decided.plan.steps) + _probes_due(probed, previous, again, now)
     return Look(steps=steps, result={"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": again})
 
 

@@ -57,7 +57,7 @@ def targets(found: dict[str, Any]) -> list[Target]:
 
 def as_text(found: dict[str, Any]) -> str:
     """The table for people, and what of it is per mesh and per item."""
-    head = ("", "bindings", "resources", "seconds", "CPU s", "looks", "plays", "peak MB", "with children MB")
+    head = ("", "bindings", "resources", "seconds", "CPU s", "reconciles", "plays", "peak MB", "with children MB")
     body = [
         (
             row["what"],
@@ -65,7 +65,7 @@ def as_text(found: dict[str, Any]) -> str:
             str(row["resources"]),
             f"{row['seconds']:.1f}",
             f"{row['cpu']:.1f}",
-            f"{row['looks']:.0f}",
+            f"{row['reconciles']:.0f}",
             f"{row['plays']:.0f}",
             f"{row['own'] / 1e6:.0f}",
             f"{row['peak'] / 1e6:.0f}",
@@ -117,7 +117,7 @@ def _row(what: str, count: int, seconds: float, meter: Meter, before: dict[str, 
         "resources": count,
         "seconds": seconds,
         "cpu": meter.cpu,
-        "looks": _done(after) - _done(before),
+        "reconciles": _done(after) - _done(before),
         "plays": after.get(_RUNS, 0) - before.get(_RUNS, 0),
         "own": meter.own_peak,
         "peak": meter.peak,

@@ -53,15 +53,3 @@ def shared_lab(servers: None) -> Iterator[Callable[..., MeshLab]]:
             return labs[key]
 
         yield get
-
-
-LONG = ("test_operator_lifecycle.py", "test_operator_tenants.py", "test_operator_faults.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The operator through every fault takes many minutes on a loaded machine: those who change the operator run it, with this variable."""
-    if not os.environ.get("MESH_OPERATOR_LAB"):
-        why = pytest.mark.skip(reason="MESH_OPERATOR_LAB is not set: these tests of the operator with real clusters take many minutes")
-        for item in items:
-            if item.path.name in LONG:
-                item.add_marker(why)

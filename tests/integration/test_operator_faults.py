@@ -34,7 +34,7 @@ from tests.integration.shop import NAMESPACE
 from tests.integration.shop import SERVICE as SHOP
 from tests.lab.tools import ToolUnavailable
 from tests.testing.kcp_double import KcpDouble
-from tests.testing.kcp_world import EXPORT, Tenant
+from tests.testing.kcp_world import EXPORT, Tenant, eventually
 from tests.testing.operator_process import OperatorProcess, until
 
 Object = dict[str, Any]
@@ -191,7 +191,7 @@ def whole_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
         stack.callback(gate.end)
         shop = lab.workspace("shop", "c1", "c2")
         day = Day(lab, shop, gate, lab.operator(), stack)
-        day.untouched |= day.made().keys()
+        day.untouched |= eventually(day.made, "new definitions are served").keys()
         day.start()
         shop.create(BINDING, "edge", clusterRefs=shop.refs())
         shop.create(SERVICE, "nginx", meshRef={"name": "edge"}, selector=SHOP["selector"])
@@ -205,7 +205,7 @@ def day(whole_day: Day) -> Iterator[Day]:
     """All is well before a test; nothing was lost, and all is well, after it."""
     whole_day.wait_good("all is well")
     made, held, record = whole_day.made(), whole_day.held(), whole_day.shop.record("edge")
-    assert record is not None and len(made) > 10 and sum(map(len, held.values())) == 3
+    assert record is not None and len(made) > 10 and sum(map(len, held.values())) >= 3
     yield whole_day
     whole_day.double.faults.clear()
     whole_day.gate.open()
@@ -304,7 +304,7 @@ def test_the_management_plane_is_not_reached_for_a_while(day: Day) -> None:
     day.wait(lambda: shop.condition(BINDING, "second").get("reason") == "ManagementPlaneUnavailable", "a new mesh waits")
     day.wait(lambda: (shop.phase(BINDING, "second"), shop.phase(INTENT, "leaving")) == ("Pending", "Pending"), "and its items with it")
     day.wait(lambda: shop.condition(BINDING, "edge").get("reason") == "ManagementPlaneUnavailable", "the old one says why nobody looks")
-    assert day.phases() == ("Degraded", "Degraded", "Degraded"), "what was carried out is still there"
+    day.wait(lambda: set(day.phases()) == {"Degraded"}, "what was carried out is still there")
     assert day.readiness() == (200, "ok\n")
     port = day.ask()
     shop.delete(BINDING, "second")
@@ -319,7 +319,7 @@ def test_the_management_plane_forgets_its_clusters_and_remembers(day: Day) -> No
     for name in shop.clusters.values():
         day.lab.management.remove(name)
     day.wait(lambda: shop.condition(BINDING, "edge").get("reason") == "ClusterNotFound", "the mesh says so")
-    assert day.phases() == ("Degraded", "Degraded", "Degraded")
+    day.wait(lambda: set(day.phases()) == {"Degraded"}, "what was carried out is still there")
     for name in shop.clusters:
         day.lab.management.add(shop.tenant.cluster, name, day.lab.clusters.lab.clusters[name].kubeconfig)
 

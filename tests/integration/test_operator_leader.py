@@ -42,7 +42,7 @@ def stop_work():
 
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
-api = Connections("the management plane", sys.argv[1], timeouts=Timeouts(connect={RETRY}, read={RETRY})).own()
+api = Connections("the management plane", sys.argv[1], "--mgmt-kubeconfig", timeouts=Timeouts(connect={RETRY}, read={RETRY})).own()
 election = Election(api, "default", "mesh-operator", "replica", lease={LEASE}, renew={RENEW}, retry={RETRY})
 kept = election.lead(work, stop_work, stop)
 sys.exit(0 if kept else 1)

@@ -40,7 +40,7 @@ def server() -> Iterator[OneServer]:
 
 @pytest.fixture
 def api(server: OneServer) -> Iterator[Cluster]:
-    with Connections("management plane", str(server.kubeconfig)) as connections:
+    with Connections("management plane", str(server.kubeconfig), "--mgmt-kubeconfig") as connections:
         yield connections.own()
 
 

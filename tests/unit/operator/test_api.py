@@ -34,7 +34,7 @@ def kubeconfig(server: ScriptedServer, tmp_path: Path) -> str:
 
 def test_the_kubeconfig_s_own_server_keeps_its_path_and_a_virtual_workspace_has_another(server: ScriptedServer, kubeconfig: str) -> None:
     vw = f"{server.url}/services/apiexport/abc/networking"
-    with Connections("kcp", kubeconfig) as connections:
+    with Connections("kcp", kubeconfig, "--kcp-kubeconfig") as connections:
         assert connections.own().get("/apis/apis.kcp.io/v1alpha1/x/y") == {"path": "/clusters/root:provider/apis/apis.kcp.io/v1alpha1/x/y"}
         page = connections.at(vw).page(WILDCARD)
         assert page == {"path": f"/services/apiexport/abc/networking{WILDCARD}?limit=500"}
@@ -42,28 +42,42 @@ def test_the_kubeconfig_s_own_server_keeps_its_path_and_a_virtual_workspace_has_
 
 
 def test_threads_that_ask_for_the_same_url_share_one_client(server: ScriptedServer, kubeconfig: str) -> None:
-    with Connections("kcp", kubeconfig) as connections, ThreadPoolExecutor(8) as threads:
+    with Connections("kcp", kubeconfig, "--kcp-kubeconfig") as connections, ThreadPoolExecutor(8) as threads:
         found = list(threads.map(connections.at, [server.url, f"{server.url}/services/x"] * 8))
         assert len(set(map(id, found))) == 2
         assert connections.own() is connections.own()
 
 
 def test_a_kubeconfig_that_is_not_there_is_named_when_it_is_first_used(tmp_path: Path) -> None:
-    connections = Connections("kcp", str(tmp_path / "none"))
-    with pytest.raises(CredentialsInvalid, match=r"kcp: .*none"):
+    connections = Connections("kcp", str(tmp_path / "none"), "--kcp-kubeconfig")
+    with pytest.raises(CredentialsInvalid, match=r"kcp: .*none.* Correct --kcp-kubeconfig\.$"):
         connections.own()
+
+
+def test_a_kubeconfig_with_other_content_is_outdated_and_one_that_is_only_touched_or_unreadable_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("one")
+    connections = Connections("kcp", str(path), "--kcp-kubeconfig")
+    assert connections.outdated() == []
+    path.write_text("one")
+    assert connections.outdated() == []
+    path.unlink()
+    assert connections.outdated() == []
+    path.write_text("other")
+    assert connections.outdated() == ["the file of --kcp-kubeconfig has changed, and is read at the start"]
+    assert Connections("management plane", "", "--mgmt-kubeconfig").outdated() == [], "the pod's own account is renewed while it is used"
 
 
 def test_no_kubeconfig_means_the_service_account_of_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(CredentialsInvalid, match="management plane: No kubeconfig"):
-        Connections("management plane", "").own()
+    with pytest.raises(CredentialsInvalid, match=r"management plane: No kubeconfig .* Correct --mgmt-kubeconfig\.$"):
+        Connections("management plane", "", "--mgmt-kubeconfig").own()
 
 
 def test_what_is_opened_after_closing_works_and_an_unknown_url_is_refused_before_anything_is_sent(
     server: ScriptedServer, kubeconfig: str
 ) -> None:
-    connections = Connections("kcp", kubeconfig)
+    connections = Connections("kcp", kubeconfig, "--kcp-kubeconfig")
     connections.own().get("/api/v1/a/b")
     connections.close()
     assert connections.own().get("/api/v1/a/b") is not None

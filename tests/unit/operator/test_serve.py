@@ -23,8 +23,11 @@ Get = Callable[[str], tuple[int, str]]
 class Operator:
     """What the answers are made of."""
 
-    alive = True
+    outdated: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+
+    def alive(self) -> tuple[bool, tuple[str, ...]]:
+        return not self.outdated, self.outdated
 
     def ready(self) -> tuple[bool, tuple[str, ...]]:
         return not self.missing, self.missing
@@ -49,7 +52,7 @@ def metrics() -> Metrics:
 @pytest.fixture(scope="module")
 def get(only_operator: Operator, metrics: Metrics) -> Iterator[Get]:
     """One server for all: it needs half a second to shut down."""
-    server = serve("127.0.0.1:0", metrics, alive=lambda: only_operator.alive, ready=lambda: only_operator.ready())
+    server = serve("127.0.0.1:0", metrics, alive=lambda: only_operator.alive(), ready=lambda: only_operator.ready())
 
     def ask(path: str) -> tuple[int, str]:
         connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=5)
@@ -72,8 +75,8 @@ def samples(get: Get) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 def test_it_is_alive_or_not(get: Get, operator: Operator) -> None:
     assert get("/healthz") == (200, "ok\n")
-    operator.alive = False
-    assert get("/healthz")[0] == 503
+    operator.outdated = ("the file of --kcp-kubeconfig has changed, and is read at the start",)
+    assert get("/healthz") == (503, "the file of --kcp-kubeconfig has changed, and is read at the start\n")
 
 
 def test_it_is_ready_or_says_what_is_missing(get: Get, operator: Operator) -> None:
@@ -145,7 +148,7 @@ def test_two_operators_in_one_process_do_not_share_figures() -> None:
 def test_no_host_means_every_address_of_both_families_and_a_reader_that_hangs_up_disturbs_nobody(
     metrics: Metrics, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = serve(":0", metrics, alive=lambda: True, ready=lambda: (True, ()))
+    server = serve(":0", metrics, alive=lambda: (True, ()), ready=lambda: (True, ()))
     port = server.server_address[1]
     try:
         for said in (b"", b"GET /met", b"\x00\xff\r\n\r\n", b"POST /healthz HTTP/1.1\r\n\r\n"):
@@ -167,7 +170,7 @@ def test_a_port_that_is_taken_is_named_with_the_flag(metrics: Metrics) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(InvalidInput, match=f"--health-addr {address} cannot be listened on: Address already in use"):
-            serve(address, metrics, alive=lambda: True, ready=lambda: (True, ()))
+            serve(address, metrics, alive=lambda: (True, ()), ready=lambda: (True, ()))
 
 
 def test_the_documentation_has_every_metric_with_its_labels(metrics: Metrics) -> None:
