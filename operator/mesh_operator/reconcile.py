@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""One mesh, from its objects to their statuses: what to do, finalizers and record first, then a play or a look, then the truth.
+"""One mesh, from its objects to their statuses: what to do, finalizers and record first, then a look, a play if need be, then the truth.
 
 The order of finalizers: on before the first write into a cluster, off after the last one was taken back (kcp keeps the binding, and with it
 our access, until they are gone).
@@ -8,6 +8,7 @@ our access, until they are gone).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -45,6 +46,15 @@ class Next:
     failed: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Linked:
+    """Links that needed nothing when they were seen last. ``wish``: MeshRequest.linked; ``at``: monotonic seconds."""
+
+    wish: str
+    at: float
+    status: Mapping[str, Any]  # of the binding
+
+
 class Reconciler:
     """Thread-safe for different meshes; one mesh is reconciled by one thread at a time (queue.py)."""
 
@@ -66,7 +76,7 @@ class Reconciler:
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
         self._api_at, self._cancel, self._metrics, self._event = api_at, cancel, metrics, event
         self._settled, self._deadline, self._interval = settled, teardown_deadline, check_interval
-        self._done: dict[MeshKey, str] = {}  # digest of what was carried out by this process
+        self._linked: dict[MeshKey, _Linked] = {}
         self.orphaned: frozenset[MeshKey] = frozenset()  # recorded meshes without a resource (orphans.py)
 
     def reconcile(self, key: MeshKey) -> Next:
@@ -106,10 +116,11 @@ class Reconciler:
             self._give_up(mesh, _deleting(mesh), wish.unavailable)
             return Next(seconds=self._interval)
         self._put_finalizers(wish, mesh)
-        if self._must_run(wish, mesh):
-            return self._run(wish, mesh)
-        seen = look(wish.cilium_mesh, wish.hosts, wish.variables.get("cilium_mesh_previous_status") or {})
-        if seen is None or seen.steps:
+        if wish.absent or record is None or (self._fresh(wish) and _items_changed(wish)):
+            return self._run(wish, mesh)  # there is something to do for sure
+        seen = look(wish.cilium_mesh, wish.hosts, wish.variables["cilium_mesh_previous_status"])
+        self._remember(wish, seen.result["status"]["binding"] if seen and seen.linked else None)
+        if seen is None or seen.steps or wish.leaving:
             return self._run(wish, mesh)
         return self._report(mesh, seen)
 
@@ -133,21 +144,23 @@ class Reconciler:
 
     # Carrying out
 
-    def _must_run(self, wish: MeshRequest, mesh: MeshObjects) -> bool:
-        """Is there something to do for sure? What was carried out and has not changed since is looked at first."""
-        if wish.absent or wish.leaving:
-            return True
-        if self._done.get(wish.key) == wish.digest:
-            return False
-        asked = (*wish.items, *filter(None, [mesh.binding]))  # an item that was deleted stays known for a while, and asks for nothing
-        return any(stored.obj["metadata"]["generation"] != (stored.obj.get("status") or {}).get("observedGeneration") for stored in asked)
+    def _fresh(self, wish: MeshRequest) -> _Linked | None:
+        """Its links, if they were seen within the check interval, with the same wish: the next check is when they are looked at again."""
+        known = self._linked.get(wish.key)
+        return known if known and known.wish == wish.linked and time.monotonic() < known.at + self._interval else None
+
+    def _remember(self, wish: MeshRequest, status: Mapping[str, Any] | None) -> None:
+        self._linked.pop(wish.key, None)
+        if status and status.get("phase") == "Connected":
+            self._linked[wish.key] = _Linked(wish=wish.linked, at=time.monotonic(), status=status)
 
     def _run(self, wish: MeshRequest, mesh: MeshObjects) -> Next:
-        key, binding = wish.key, mesh.binding
+        """Links that were seen a short while ago, and needed nothing, are left alone: that makes the play a second shorter."""
+        key, binding, known = wish.key, mesh.binding, self._fresh(wish)
+        variables = {**wish.variables, **({"cilium_mesh_binding_status": known.status} if known else {})}
         if not wish.absent and binding is not None:
             self._records.remember(key, binding.uid, (host for host in wish.hosts if host not in wish.unavailable))
-        self._done.pop(key, None)
-        request = RunRequest(playbook="mesh", hosts=wish.hosts, variables=wish.variables, name=wish.owner)
+        request = RunRequest(playbook="mesh", hosts=wish.hosts, variables=variables, name=wish.owner)
         with self._metrics.running():
             run = self._runner.run(request, self._cancel)
         log(
@@ -162,14 +175,19 @@ class Reconciler:
         if run.state is RunState.CANCELED:
             return Next(seconds=0.0)
         now, result = datetime.now(UTC), run.mesh_result
+        if known and result is not None:  # the play knows nothing of the links
+            result = {**result, "status": {**result["status"], "binding": known.status}}
         for stored in (*wish.items, *((binding,) if binding else ())):
             self._write(stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
         self._after(wish, mesh, run)
         if result is None:
+            self._linked.pop(key, None)
             self._tell_failed(binding, run)
             return Next(seconds=None, failed=True)
-        self._done[key] = wish.digest  # also where an item was refused: a look tells whether there is more to do
-        return Next(seconds=min(float(result.get("requeueSeconds", 60)), self._interval))
+        if not known:
+            self._remember(wish, result["status"].get("binding"))
+        later = known.at + self._interval - time.monotonic() if known else self._interval
+        return Next(seconds=max(0.0, min(float(result.get("requeueSeconds", 60)), later)))
 
     def _after(self, wish: MeshRequest, mesh: MeshObjects, run: RunResult) -> None:
         """Let go what is taken away. Items whose leftovers stand in a cluster that does not answer may go while the binding stays: the next
@@ -249,6 +267,12 @@ class Reconciler:
         self._metrics.errors.labels("RunnerFailed").inc()
         if binding is not None:
             self._event(binding, "Warning", "RunnerFailed", f"the run ended as {run.state.value} in task {run.last_task or 'unknown'}")
+
+
+def _items_changed(wish: MeshRequest) -> bool:
+    items = (stored.obj for stored in wish.items)
+    told = all(obj["metadata"]["generation"] == (obj.get("status") or {}).get("observedGeneration") for obj in items)
+    return bool(wish.leaving) or not told
 
 
 def _refs(mesh: MeshObjects) -> tuple[str, ...]:

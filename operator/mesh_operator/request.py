@@ -37,7 +37,7 @@ class MeshRequest:
     items: tuple[Stored, ...] = ()
     leaving: tuple[Stored, ...] = ()
     unavailable: Mapping[str, NotUsable] = field(default_factory=dict)  # those among ``hosts`` that the play will not reach
-    digest: str = ""  # of everything that the play is given, credentials included: equal digests ask for the same
+    linked: str = ""  # digest of everything that the links depend on, credentials included
     owner: str = ""  # hash that tells this mesh from all others, without a tenant's text
 
 
@@ -102,7 +102,8 @@ def _carried_out(mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], reco
     silent = {name for name in refs if isinstance(found[name], NotUsable)}
     if silent - set(recorded):  # one that the mesh does not hold yet stops a play, unless so many may be silent (module_utils/absence.py)
         variables["mesh_connect_max_failures"] = len(silent)
-    return _request(mesh, raw, found, variables, {"cilium_mesh_previous_status": previous}, items=tuple(items), leaving=tuple(leaving))
+    variables["cilium_mesh_previous_status"] = previous
+    return _request(mesh, raw, found, variables, items=tuple(items), leaving=tuple(leaving))
 
 
 def _taken_away(mesh: MeshObjects, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
@@ -114,21 +115,21 @@ def _taken_away(mesh: MeshObjects, refs: tuple[str, ...], recorded: tuple[str, .
         names.append(f"not-{names[0]}")
     raw = {"binding": {**_place(mesh.key), "clusterRefs": [{"name": name} for name in names]}}
     leaving = (*filter(None, [mesh.binding]), *(stored for row in ITEMS for stored in mesh.items.get(row.kind, ())))
-    return _request(mesh, raw, kept, variables, {}, absent=True, leaving=leaving)
+    return _request(mesh, raw, kept, variables, absent=True, leaving=leaving)
 
 
-def _request(mesh: MeshObjects, raw: Json, found: Found, variables: Json, seen: Json, **rest: Any) -> MeshRequest:
-    """``seen`` is given to the play, and asks for nothing: it is no part of the digest."""
-    key, wish = mesh.key, {"cilium_mesh": raw, **variables}
+def _request(mesh: MeshObjects, raw: Json, found: Found, variables: Json, **rest: Any) -> MeshRequest:
+    key = mesh.key
     hosts: dict[str, dict[str, Any]] = {ref["name"]: {} for ref in raw["binding"]["clusterRefs"]}
     hosts |= {name: _variables(entry) for name, entry in found.items()}
+    links = [raw["binding"], hosts, variables.get("cilium_mesh_former")]
     return MeshRequest(
         key=key,
         cilium_mesh=raw,
         hosts=hosts,
-        variables={**wish, **seen},
+        variables={"cilium_mesh": raw, **variables},
         unavailable={name: entry for name, entry in found.items() if isinstance(entry, NotUsable)},
-        digest=hashlib.sha256(json.dumps([wish, hosts], sort_keys=True).encode()).hexdigest(),
+        linked=hashlib.sha256(json.dumps(links, sort_keys=True).encode()).hexdigest(),
         owner=Binding(name=key.name, cluster_refs=(), workspace=key.workspace, namespace=key.namespace).owner,
         **{"absent": False, **rest},
     )

@@ -36,9 +36,11 @@ _PARALLEL: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """``steps``: how many writes a play would make. ``result``: in the shape of ``mesh_result``, as far as statuses are made of it."""
+    """``steps``: how many writes and probes a play would make. ``linked``: the links need none of them, and nothing blocks them.
+    ``result``: in the shape of ``mesh_result``, as far as statuses are made of it."""
 
     steps: int
+    linked: bool
     result: Mapping[str, Any]
 
 
@@ -81,19 +83,26 @@ def _judged(mesh: Mesh, desired: Desired, seen: Observation, previous: Mapping[s
     decided = plan_items(desired, scene)
     rows = item_rows(desired, decided, scene, Course(), now=datetime.now(UTC), previous=previous)
     carried_out = {plan.ref for plan in decided.of(Verdict.ACCEPTED)}  # no other one is probed (items_probes.py)
-    probed = {i.name for i in desired.intents if i.probe.enabled and ItemRef(ItemKind.INTENT, i.name) in carried_out}
+    probed = {i.name: i.generation for i in desired.intents if i.probe.enabled and ItemRef(ItemKind.INTENT, i.name) in carried_out}
     # What was probed is told by plays alone, which probe; the rows here know of no probe.
     rows["connectivityIntents"] = [row for row in rows["connectivityIntents"] if row["name"] not in probed]
     again = min(REQUEUE_SECONDS.get(status["phase"], 60), look_again(desired, rows))
-    steps = (len(plan.steps) if plan else 0) + len(decided.plan.steps) + _probes_due(probed, previous, again, now)
-    return Look(steps=steps, result={"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": again})
+    steps = (len(plan.steps) if plan else 0) + len(decided.plan.steps) + probes_due(probed, previous, again, now)
+    linked = plan is not None and not plan.steps
+    return Look(steps=steps, linked=linked, result={"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": again})
 
 
-def _probes_due(probed: set[str], previous: Mapping[str, Any], again: int, now: datetime) -> int:
-    """How many intents were not probed for so many seconds, which is no longer than the interval of any of them."""
+def probes_due(probed: Mapping[str, int], previous: Mapping[str, Any], again: int, now: datetime) -> int:
+    """How many intents, given with their generations, were changed since their last probe, or not probed for so many seconds, which is no
+    longer than the interval of any of them."""
     rows = {str(row.get("name")): row for row in previous.get("connectivityIntents") or ()}
-    last = [str((rows.get(name, {}).get("probeStatus") or {}).get("lastProbeTime") or "") for name in probed]
-    return sum(not time or (now - datetime.fromisoformat(time)).total_seconds() >= again for time in last)
+    return sum(_is_due(rows.get(name, {}), generation, again, now) for name, generation in probed.items())
+
+
+def _is_due(row: Mapping[str, Any], generation: int, again: int, now: datetime) -> bool:
+    last = str((row.get("probeStatus") or {}).get("lastProbeTime") or "")
+    changed = generation not in (0, row.get("observedGeneration"))
+    return changed or not last or (now - datetime.fromisoformat(last)).total_seconds() >= again
 
 
 def _access(host: str, variables: Mapping[str, Any]) -> ClusterAccess:

@@ -159,7 +159,7 @@ def test_a_mesh_waits_for_its_clusters_and_nothing_is_run(world: World) -> None:
 def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reconcile()
     status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(module, "look", lambda *_: Look(steps=0, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(module, "look", lambda *_: Look(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
     written = len(world.kcp.writes)
     found = world.reconcile()
     assert len(world.runs) == 1 and found.seconds == 120.0
@@ -167,17 +167,83 @@ def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, 
     status["binding"] |= {"phase": "Degraded"}
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Degraded"
-    monkeypatch.setattr(module, "look", lambda *_: Look(steps=2, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(module, "look", lambda *_: Look(steps=2, linked=False, result={"status": status, "requeueSeconds": 120}))
     world.reconcile()
-    assert len(world.runs) == 2
+    assert len(world.runs) == 2 and "cilium_mesh_binding_status" not in world.runs[-1].variables, "the links need something"
 
 
-def test_a_changed_spec_is_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.reconcile()
+def test_what_was_never_carried_out_is_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "look", lambda *_: pytest.fail("there is something to do for sure"))
+    world.reconcile()
+    assert len(world.runs) == 1 and world.phase() == "Connected"
+
+
+def looks(world: World, monkeypatch: pytest.MonkeyPatch, *, steps: int, linked: bool = True, phase: str = "Connected") -> list[Any]:
+    """What the next look finds; where the names of the services are put that it is asked about."""
+    status = {**(world.kcp.find(BINDING, "edge") or {})["status"], "phase": phase}
+    asked: list[Any] = []
+
+    def look(mesh: Any, *_: Any) -> Look:
+        names = [entry["name"] for entry in mesh["globalServices"]]
+        asked.append(names)
+        rows = [{"name": name, "phase": "Degraded", "conditions": [ready("Ready", holds=False)]} for name in names]
+        return Look(steps=steps, linked=linked, result={"status": {"binding": status, "globalServices": rows}, "requeueSeconds": 120})
+
+    monkeypatch.setattr(module, "look", look)
+    return asked
+
+
+def test_a_change_of_items_leaves_links_alone_that_were_good_within_the_check_interval(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.reconcile()
+    asked, before = looks(world, monkeypatch, steps=0), world.kcp.find(BINDING, "edge")
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    again = world.reconcile()
+    assert asked == [] and len(world.runs) == 2, "there is something to do for sure"
+    assert world.runs[-1].variables["cilium_mesh_binding_status"]["phase"] == "Connected"
+    assert world.phase(SERVICE, "nginx") == "Exported"
+    assert world.kcp.find(BINDING, "edge") == before and before, "nobody has looked at its links"
+    assert again.seconds is not None and 295 < again.seconds < 300, "they are looked at when they would have been without the change"
+    world.reconcile()
+    assert asked == [["nginx"]] and len(world.runs) == 2
+
+
+@pytest.mark.parametrize("what", ["binding", "credentials", "time"])
+def test_links_that_may_need_something_are_looked_at_first(world: World, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    world.reconcile()
+    asked = looks(world, monkeypatch, steps=1, linked=False)
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    if what == "binding":
+        world.kcp.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
+    elif what == "credentials":
+        world.found["c2"] = Usable(name="c2", kubeconfig={"kind": "Config", "users": []})
+    else:
+        monkeypatch.setattr(world.reconciler, "_interval", 0.0)
+    world.reconcile()
+    assert asked == [["nginx"]]
+    assert "cilium_mesh_binding_status" not in world.runs[-1].variables
+
+
+@pytest.mark.parametrize("phase", ["Connected", "Degraded"])
+def test_what_a_look_says_of_links_is_good_for_the_play_after_it(world: World, monkeypatch: pytest.MonkeyPatch, phase: str) -> None:
+    world.reconcile()
+    looks(world, monkeypatch, steps=1, phase=phase)
+    world.reconcile()
+    given = world.runs[-1].variables.get("cilium_mesh_binding_status", {})
+    assert given.get("phase") == ("Connected" if phase == "Connected" else None), "a play waits for links, and may mend them"
+
+
+def test_a_change_that_needs_nothing_is_told_without_a_play(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.kcp.put(SERVICE, "nginx", NGINX)
     world.reconcile()
-    assert len(world.runs) == 2 and world.phase(SERVICE, "nginx") == "Exported"
+    looks(world, monkeypatch, steps=0)
+    monkeypatch.setattr(world.reconciler, "_interval", 0.0)
+    world.kcp.put(SERVICE, "nginx", {**NGINX, "affinity": "Local"})
+    world.reconcile()
+    changed = world.kcp.find(SERVICE, "nginx") or {}
+    assert len(world.runs) == 1 and world.phase(SERVICE, "nginx") == "Degraded"
+    assert changed["status"]["observedGeneration"] == changed["metadata"]["generation"]
 
 
 def test_a_run_without_a_result_is_told_by_its_task_and_tried_again(world: World) -> None:
@@ -205,7 +271,7 @@ def test_an_item_that_is_gone_asks_for_no_further_run(world: World, monkeypatch:
     world.kcp.delete(SERVICE, "nginx")
     world.reconcile()
     status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(module, "look", lambda *_: Look(steps=0, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(module, "look", lambda *_: Look(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
     world.found["c2"] = Usable(name="c2", kubeconfig={"kind": "Config", "users": []})  # renewed credentials
     world.reconcile()
     assert len(world.runs) == 2

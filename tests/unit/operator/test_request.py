@@ -174,17 +174,17 @@ def test_a_play_continues_the_statuses_of_the_resources() -> None:
     }
 
 
-def test_equal_wishes_have_equal_digests_whatever_the_status_says() -> None:
+def test_what_links_depend_on_has_one_digest_whatever_items_and_statuses_say() -> None:
     first = asked_for(mesh(binding(), service()))
-    assert first.digest == asked_for(mesh(binding(status={"phase": "Error"}), service(status={"x": 1}))).digest
+    for same in (asked_for(mesh(binding(status={"phase": "Error"}), service("other"))), asked_for(mesh(binding()))):
+        assert same.linked == first.linked
     others = [
         asked_for(mesh(binding(generation=4), service())),
-        asked_for(mesh(binding())),
-        asked_for(mesh(binding(), service("other"))),
         asked_for(mesh(binding(), service()), usable("ffm", "ber", token="renewed")),
         asked_for(mesh(binding(), service()), {**usable("ffm"), **waiting("ber")}, recorded()),
+        asked_for(mesh(binding(), service()), {**usable("ffm", "ber"), **usable("left")}, recorded("ffm", "ber", "left")),
     ]
-    assert len({first.digest, *(other.digest for other in others)}) == 6
+    assert len({first.linked, *(other.linked for other in others)}) == 5
 
 
 def test_the_name_of_a_run_has_no_text_of_a_tenant() -> None:
