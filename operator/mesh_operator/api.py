@@ -37,7 +37,8 @@ class Connections:
 
     def __init__(self, name: str, kubeconfig: str, flag: str, *, connections: int = 16, timeouts: Timeouts | None = None) -> None:
         self._access = ClusterAccess(host=name, kubeconfig=kubeconfig or None, context=None)
-        self._kubeconfig, self._flag, self._began = Path(kubeconfig), flag, _content(Path(kubeconfig))
+        self._kubeconfig, self._flag = Path(kubeconfig), flag
+        self._began = self._content()
         self._connections, self._timeouts, self._lock = connections, timeouts, Lock()
         self._opened: dict[str, Cluster] = {}
 
@@ -55,9 +56,14 @@ class Connections:
                     raise
             return self._opened[url]
 
+    def _content(self) -> str:
+        with suppress(OSError):
+            return sha256(self._kubeconfig.read_bytes()).hexdigest()
+        return ""  # it cannot be read just now
+
     def outdated(self) -> list[str]:
         """A sentence when the file holds another kubeconfig than at the start, else nothing."""
-        now = _content(self._kubeconfig)
+        now = self._content()
         return [f"the file of {self._flag} has changed, and is read at the start"] if now and now != self._began else []
 
     def __enter__(self) -> Self:
@@ -70,10 +76,3 @@ class Connections:
         with self._lock:
             for cluster in self._opened.values():
                 cluster.close()
-
-
-def _content(kubeconfig: Path) -> str:
-    """A digest; "" of what cannot be read just now."""
-    with suppress(OSError):
-        return sha256(kubeconfig.read_bytes()).hexdigest()
-    return ""

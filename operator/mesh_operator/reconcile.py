@@ -35,8 +35,6 @@ from .store import MeshObjects, Store, Stored
 ABANDON: Final = "networking.edge-portal.eu/abandon"
 """Annotation of an object that is being deleted: let it go although something may be left in clusters. A record keeps what is left."""
 
-GONE: Final = "ClusterNotFound"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Next:
@@ -206,7 +204,7 @@ class Reconciler:
 
     def _give_up(self, mesh: MeshObjects, going: Iterable[Stored], unavailable: Mapping[str, NotUsable]) -> None:
         """What cannot be cleaned is let go when its clusters are gone, after the deadline, or when its owner says so. A tombstone stays."""
-        gone = bool(unavailable) and all(found.reason == GONE for found in unavailable.values())
+        gone = bool(unavailable) and all(found.reason == "ClusterNotFound" for found in unavailable.values())
         late = [stored for stored in going if gone or _abandoned(stored) or _age(stored) > self._deadline]
         if any(stored.key.kind == BINDING for stored in late):
             record = self._records.get(mesh.key)
@@ -270,8 +268,7 @@ class Reconciler:
 
 
 def _items_changed(wish: MeshRequest) -> bool:
-    items = (stored.obj for stored in wish.items)
-    told = all(obj["metadata"]["generation"] == (obj.get("status") or {}).get("observedGeneration") for obj in items)
+    told = all(s.obj["metadata"]["generation"] == (s.obj.get("status") or {}).get("observedGeneration") for s in wish.items)
     return bool(wish.leaving) or not told
 
 

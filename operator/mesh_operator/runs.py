@@ -181,11 +181,28 @@ def _clear(folder: Path) -> None:
     while found := _signal(folder, signal.SIGTERM if time.monotonic() - began < GRACE else signal.SIGKILL):
         ended |= found
         time.sleep(0.02)
-    for pid in ended:
-        with suppress(ChildProcessError):  # in a container orphans are ours to bury: the operator is process 1
-            while os.waitpid(pid, os.WNOHANG) == (0, 0) and time.monotonic() - began < 3 * GRACE:
-                time.sleep(0.02)  # what has lost its environment is dying, and not dead yet
+    while (ended := {pid for pid in ended | _orphans() if not _is_buried(pid)}) and time.monotonic() - began < 3 * GRACE:
+        time.sleep(0.02)  # what has lost its environment is dying, and not dead yet
     shutil.rmtree(folder)
+
+
+def _is_buried(pid: int) -> bool:
+    """In a container orphans are ours to bury, as the operator is process 1; but only once their own parent is dead."""
+    try:
+        return os.waitpid(pid, os.WNOHANG) != (0, 0)
+    except ChildProcessError:
+        return not Path(f"/proc/{pid}").exists()
+
+
+def _orphans() -> set[int]:
+    """Dead children that others left us, ansible-runner's victims among them: what we start ourselves leads a group, or is in ours."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, parent, group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
+            if (state, parent) == ("Z", str(os.getpid())) and group not in (place.name, str(os.getpgrp())):
+                found.add(int(place.name))
+    return found
 
 
 def _signal(folder: Path, number: int) -> set[int]:

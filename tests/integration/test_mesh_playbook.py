@@ -91,6 +91,21 @@ def test_one_file_makes_the_mesh_and_takes_it_away(start_lab: Callable[..., Mesh
         untouched = lab.play(playbook, mesh=given)
         assert (untouched.rc, untouched.changed) == (0, 0) and everything(lab) == now, untouched.output
 
+    # Links whose status is given are left alone, and the items go by it. That is no way to approve or to take away.
+    status = second.result["status"]["binding"]
+    quick = lab.play("mesh", mesh=file_of(lab, intents=[], exposures=[]), cilium_mesh_binding_status=status)
+    assert quick.rc == 0 and phases(quick) == {"globalServices/nginx": "Exported"}, quick.output
+    assert quick.result["status"]["binding"] is None and {step["verb"] for step in quick.result["plan"]["steps"]} == {"delete"}
+    assert {path.split("/")[-3] for path in set(now) - set(everything(lab))} == {"ciliumnetworkpolicies"}
+    held = everything(lab)
+    not_ready = lab.play("mesh", mesh=file_of(lab, exposures=[]), cilium_mesh_binding_status={**status, "phase": "Connecting"})
+    assert phases(not_ready)["connectivityIntents/frontend-to-nginx"] == "Pending" and everything(lab) == held, not_ready.output
+    for wrong_with in ({"cilium_mesh_state": "absent"}, {"cilium_mesh_hash": digest}):
+        meant = lab.play("mesh", mesh=whole, cilium_mesh_binding_status=status, **wrong_with)
+        assert meant.rc != 0 and "leaves the links alone" in meant.output and everything(lab) == held, meant.output
+    back = lab.play("mesh", mesh=file_of(lab, exposures=[]), cilium_mesh_binding_status=status)
+    assert back.rc == 0 and phases(back)["connectivityIntents/frontend-to-nginx"] == "Applied", back.output
+
     warned = lab.play("disconnect", mesh=whole, arguments=["--check"])
     assert warned.rc == 0 and "CM-ITEM-20" in warned.finding_codes() and "CM-ITEM-20" in warned.output
 
