@@ -98,7 +98,7 @@ def test_one_file_makes_the_mesh_and_takes_it_away(start_lab: Callable[..., Mesh
     assert quick.result["status"]["binding"] is None and {step["verb"] for step in quick.result["plan"]["steps"]} == {"delete"}
     assert {path.split("/")[-3] for path in set(now) - set(everything(lab))} == {"ciliumnetworkpolicies"}
     held = everything(lab)
-    not_ready = lab.play("mesh", mesh=file_of(lab, exposures=[]), cilium_mesh_binding_status={**status, "phase": "Connecting"})
+    not_ready = lab.play("mesh", mesh=file_of(lab, exposures=[]), cilium_mesh_binding_status={"phase": "Error"})
     assert phases(not_ready)["connectivityIntents/frontend-to-nginx"] == "Pending" and everything(lab) == held, not_ready.output
     for wrong_with in ({"cilium_mesh_state": "absent"}, {"cilium_mesh_hash": digest}):
         meant = lab.play("mesh", mesh=whole, cilium_mesh_binding_status=status, **wrong_with)
