@@ -65,6 +65,9 @@ class Site:
         found = self.workspace.resources()
         return [name for name, obj in found.items() if (obj.get("status") or {}).get("phase") != PHASES[obj["kind"]]]
 
+    def is_done(self) -> bool:
+        return not self.missing()
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -86,7 +89,7 @@ class Bench:
         """Until everything is in the phase that it is to reach, looked at one site after the other; how many seconds that took."""
         began = time.monotonic()
         for site in sites:
-            until(lambda site=site: not site.missing(), f"{site.namespace} is done", limit, operator.output)  # type: ignore[misc]
+            until(site.is_done, f"{site.namespace} is done", limit, operator.output)
         return time.monotonic() - began
 
 

@@ -117,9 +117,17 @@ def connected(tenant: Workspace, operator: OperatorProcess, *names: str) -> None
         until(is_(tenant, BINDING, name, "Connected"), f"{name} is connected", LIMIT, operator.output)
 
 
+def is_gone(tenant: Workspace, binding: str) -> bool:
+    return tenant.get(BINDING, binding) is None
+
+
+def is_forgotten(tenant: Workspace, binding: str) -> bool:
+    return tenant.record(binding) is None
+
+
 def gone(tenant: Workspace, operator: OperatorProcess, *names: str) -> None:
     for name in names:
-        until(lambda name=name: tenant.get(BINDING, name) is None, f"{name} is gone", LIMIT, operator.output)  # type: ignore[misc]
+        until(partial(is_gone, tenant, name), f"{name} is gone", LIMIT, operator.output)
 
 
 def owned(lab: MeshLab, cluster: str, owner: str) -> list[Object]:
@@ -382,7 +390,7 @@ def test_a_mesh_that_cannot_be_cleaned_is_let_go_and_is_taken_away_when_its_clus
     lab.management.rotate(leaving.clusters["dark"], files["c2"].kubeconfig)
     with lab.operator(*flags) as operator:
         for name in pairs:
-            until(lambda name=name: leaving.record(name) is None, f"nothing is left of {name}", LIMIT, operator.output)  # type: ignore[misc]
+            until(partial(is_forgotten, leaving, name), f"nothing is left of {name}", LIMIT, operator.output)
     assert everything(lab.clusters) == untouched
 
 

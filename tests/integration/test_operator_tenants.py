@@ -360,7 +360,7 @@ def test_a_tenant_neither_sees_nor_uses_what_another_one_has_under_the_same_name
     site.wait(lambda: not alpha.resources(), "alpha is gone")
     assert {name: obj["metadata"]["uid"] for name, obj in bravo.resources().items()} == before
     assert not any("deletionTimestamp" in obj["metadata"] for obj in bravo.resources().values())
-    assert (record, bravo.record("edge")["clusters"]) == (bravo.record("edge"), ["c1", "c2"])  # type: ignore[index]
+    assert record == bravo.record("edge") and record is not None and record["clusters"] == ["c1", "c2"]
     assert set(site.runs_of(bravo)) == {"edge"}
 
 
