@@ -9,6 +9,8 @@ SHELL := /bin/sh
 python := .venv/bin/python
 # Arguments for pytest, for example: make test-fast ARGS="-k trust -x"
 ARGS ?=
+# Processes that run tests side by side. The lab's servers need memory: count 4 GiB for each of them.
+WORKERS ?= 2
 # Molecule scenarios.
 SCENARIO ?= connect services
 
@@ -39,13 +41,27 @@ demo: venv ## two real control planes become one mesh, and part again
 demo-operator: venv ## two tenants of a kcp write equal resources, and get a mesh each
 	@$(python) -m tests.demo_operator
 
+# Python keeps what it compiled even where the environment says otherwise: pytest rewrites every assertion, which costs each worker more
+# than collecting all tests does.
+pytest = env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest --numprocesses $(WORKERS) --durations 30
+# Tests that share a lab are one group, and the longest groups begin first (tests/integration/labs.py).
+in_groups := --dist loadgroup --no-loadscope-reorder
+
 .PHONY: test
-test: venv ## every test: unit and lab
-	@$(python) -m pytest --numprocesses 2 --dist loadfile $(ARGS)
+test: venv ## every test, unit and lab, without the full matrix
+	@$(pytest) $(in_groups) -m "not full" $(ARGS)
 
 .PHONY: test-fast
-test-fast: venv ## the unit tests
-	@$(python) -m pytest tests/unit $(ARGS)
+test-fast: venv ## the unit tests but the slowest, with fewer examples of each property
+	@$(pytest) tests/unit --dist worksteal -m "not slow" --hypothesis-profile fast $(ARGS)
+
+.PHONY: test-all
+test-all: venv ## every test and the full matrix, with many examples of each property
+	@$(pytest) $(in_groups) --hypothesis-profile full $(ARGS)
+
+.PHONY: findings
+findings: venv ## what the docs say of each finding, from the catalogue
+	@$(python) -m tests.testing.write_code_table
 
 linters := ruff mypy ansible docs reuse changelog
 .PHONY: lint

@@ -27,6 +27,7 @@ def take(wheel: Path, collection: str, target: Path) -> int:
 
 
 def main() -> None:
+    """Extract each named collection from the one wheel of Ansible in a folder."""
     folder, *collections = sys.argv[1:]
     wheels = sorted(Path(folder).glob("ansible-*.whl"))
     if len(wheels) != 1:

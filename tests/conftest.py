@@ -4,12 +4,8 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
-
 from tests.collection_path import link
+from tests.testing import properties
 
 link()
-
-# On a loaded machine a draw may take a second; how long something takes is a matter for the benchmark, not for a test.
-settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("tests")
+properties.register()

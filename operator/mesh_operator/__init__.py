@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The operator. Its version is the collection's version."""
+"""Operator for meshes as custom resources of kcp workspaces. Its version is the collection's version."""
 
 from __future__ import annotations
 

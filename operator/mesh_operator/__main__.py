@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``mesh-operator [flags]`` runs the operator; ``mesh-operator kcp-manifests`` prints what kcp needs for it."""
+"""Command line: ``mesh-operator [flags]`` runs the operator; ``mesh-operator kcp-manifests`` prints what kcp needs for it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .settings import parse_settings
 
 
 def main() -> int:
-    """Exit status: 0 stopped as told, 1 with a sentence on stderr, 2 bad flags."""
+    """Run the command and return its exit status: 0 after a requested stop, 1 with a sentence on stderr, 2 for bad flags."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["kcp-manifests"]:
         from .manifests import print_manifests
 
         return print_manifests(arguments[1:])
     settings = parse_settings(arguments, os.environ)
-    # Only now: --version and --help need neither the collection nor the libraries.
-    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import MeshError
+    # Imported only now: --version and --help need neither the collection nor the libraries.
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
 
     from .log import setup
     from .operator import run
@@ -27,7 +27,7 @@ def main() -> int:
     setup()
     try:
         return run(settings)
-    except MeshError as error:  # its text is made to be shown (module_utils/errors.py)
+    except MeshError as error:  # its text is safe to print (module_utils/base/errors.py)
         print(f"mesh-operator: {error}", file=sys.stderr)
         return 1
 

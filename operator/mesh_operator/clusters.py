@@ -1,44 +1,42 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The management plane, watched: Clusters, and of Secrets the versions alone. A Secret is read when a mesh needs it, and not kept."""
+"""Watched objects of the management plane: Clusters, and of Secrets only the versions.
+
+A Secret is read when a mesh needs it, and not kept.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import (
-    WORKSPACE_LABEL,
-    NotUsable,
-    SecretRef,
-    Usable,
-    cluster_of,
-    secret_of,
-    usable,
-)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 
 from .api import Api
 from .keys import MeshKey
+from .management_plane import WORKSPACE_LABEL, NotUsable, SecretRef, Usable, cluster_of, secret_of, usable_cluster
 from .store import Stored
 
 Object = dict[str, Any]
 _UNAVAILABLE: Final = "ManagementPlaneUnavailable"
-Touched = Callable[[str], None]  # a logical cluster whose meshes have to be looked at
+Touched = Callable[[str], None]  # called with a logical cluster whose meshes have to be reconciled
 
 
 class Clusters:
-    """See the module. Thread-safe: the mappings are replaced and never changed."""
+    """Clusters of the management plane, with the credentials of those that a mesh needs.
+
+    Thread-safe: the mappings are replaced and never changed.
+    """
 
     def __init__(self, api: Api, namespace: str, touched: Touched, *, allowed: Sequence[str] = ()) -> None:
         self._api, self._namespace, self._touched, self._allowed = api, namespace, touched, allowed
-        self.objects = _Sink(self._cluster_changed)
-        self.secrets = _Sink(self._secret_changed, named=True)
+        self.objects = _Collection(self._cluster_changed)
+        self.secrets = _Collection(self._secret_changed, named=True)
 
     def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Stored | None) -> Usable | NotUsable:
-        """Credentials of a cluster of that workspace, or why there are none."""
+        """Return the credentials of a cluster of that workspace, or the reason why there are none."""
         if not self.objects.listed:
-            return NotUsable(name=name, reason=_UNAVAILABLE, message="The management plane was not read yet.")
+            return NotUsable(name=name, reason=_UNAVAILABLE, message="The operator has not read the management plane yet.")
         cluster = cluster_of(self.objects.known.values(), key.workspace, key.namespace, name)
         if isinstance(cluster, NotUsable):
             return cluster
@@ -49,7 +47,7 @@ class Clusters:
             secret = self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{ref.name}")
         except ClusterError as error:
             return NotUsable(name=name, reason=_UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
-        return usable(name, kubernetes_cluster.obj if kubernetes_cluster else None, ref, secret, allowed=self._allowed)
+        return usable_cluster(name, kubernetes_cluster.obj if kubernetes_cluster else None, ref, secret, allowed=self._allowed)
 
     def _cluster_changed(self, before: Object | None, after: Object | None) -> None:
         for obj in (before, after):
@@ -65,10 +63,10 @@ class Clusters:
                 self._cluster_changed(None, cluster)
 
 
-class _Sink:
-    """Objects of one collection by name; tells of those whose resourceVersion changed.
+class _Collection:
+    """Objects of one collection by name; calls ``changed`` for those whose resourceVersion changed.
 
-    ``named``: name and version are all that is kept. The metadata of a Secret may hold what is in it: kubectl's last-applied-configuration.
+    ``named``: only name and version are kept. The metadata of a Secret may hold its values: kubectl's last-applied-configuration.
     """
 
     def __init__(self, changed: Callable[[Object | None, Object | None], None], *, named: bool = False) -> None:
@@ -78,6 +76,7 @@ class _Sink:
         self._changed = changed
 
     def replace(self, objects: Iterable[Object]) -> None:
+        """Replace all objects by a new list."""
         before, after = self.known, {str(obj["metadata"]["name"]): self._kept(obj) for obj in objects}
         again, self.known, self.listed = self.listed, after, True
         for name in before.keys() | after.keys():
@@ -85,6 +84,7 @@ class _Sink:
                 self._changed(before.get(name), after.get(name))
 
     def put(self, obj: Object) -> None:
+        """Store one object that was added or modified."""
         name = str(obj["metadata"]["name"])
         before = self.known.get(name)
         self.known = {**self.known, name: self._kept(obj)}
@@ -94,6 +94,7 @@ class _Sink:
         return _named(obj) if self._named else obj
 
     def missing(self, obj: Object) -> None:
+        """Drop one object that was deleted."""
         name = str(obj["metadata"]["name"])
         self.known = {other: entry for other, entry in self.known.items() if other != name}
         self._changed(obj, None)

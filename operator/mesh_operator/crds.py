@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The CRDs of operator/deploy/crds, which are the one source of the kinds, and what kcp wants in their place: APIResourceSchemas."""
+"""CRDs of operator/deploy/crds, the one source of the kinds, and the APIResourceSchemas that kcp wants in their place."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _VERSION: Final = ("name", "served", "storage", "deprecated", "deprecationWarnin
 
 
 def deploy_folder() -> Traversable:
-    """operator/deploy: within the package when that is installed, beside it in a checkout."""
+    """Return operator/deploy: within the package if that is installed, beside it in a checkout."""
     package = files(__package__)
     return next(folder for folder in (package / "deploy", package / ".." / "deploy") if (folder / "crds").is_dir())
 
 
 def load(folder: str, name: str = "") -> list[Document]:
-    """The documents of one file, or of all, of a folder of ``deploy``; in the order of names.
+    """Load the documents of one file, or of all, of a folder of ``deploy``, in the order of file names.
 
-    Without aliases: what is used twice in a file is two values, so that a document can be changed and printed by itself.
+    Aliases are resolved to separate values, so that a document can be changed and printed by itself.
     """
     found = sorted((entry for entry in (deploy_folder() / folder).iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
     texts = [entry.read_text(encoding="utf-8") for entry in found if name in ("", entry.name)]
@@ -37,12 +37,12 @@ def load(folder: str, name: str = "") -> list[Document]:
 
 
 def crds() -> list[Document]:
-    """Every CustomResourceDefinition."""
+    """Return every CustomResourceDefinition."""
     return load("crds")
 
 
 def api_resource_schema(crd: Mapping[str, Any]) -> Document:
-    """The CRD as an ``APIResourceSchema`` (kcp: CRDToAPIResourceSchema): the schema stands without a level openAPIV3Schema.
+    """Return the CRD as an ``APIResourceSchema`` (kcp: CRDToAPIResourceSchema): the schema stands without a level openAPIV3Schema.
 
     Its name begins with a hash of its spec, which kcp never lets change: another spec is another object, and the same one is found again.
     It has to begin with a letter (kcp: pkg/admission/apiresourceschema/validation.go).

@@ -1,20 +1,22 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""How objects and meshes are named across all workspaces: by logical cluster, namespace and name. A path of a workspace is for display only
-(kcp: ``kcp.io/cluster`` is set by the storage layer and cannot be forged; paths can be taken over)."""
+"""Keys of objects and meshes across all workspaces: logical cluster, namespace and name. The path of a workspace is for display only.
+
+kcp: ``kcp.io/cluster`` is set by the storage layer and cannot be forged; paths can be taken over.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import CLUSTER_ANNOTATION
+from .management_plane import CLUSTER_ANNOTATION
 
 __all__ = ["CLUSTER_ANNOTATION", "MeshKey", "ObjectKey", "key_of"]
 
 
 class MeshKey(NamedTuple):
-    """One mesh: a ClusterMeshBinding and everything in its namespace that refers to it. The unit of work."""
+    """Key of one mesh: a ClusterMeshBinding and everything in its namespace that refers to it. The unit of work."""
 
     workspace: str  # logical cluster
     namespace: str
@@ -22,7 +24,7 @@ class MeshKey(NamedTuple):
 
 
 class ObjectKey(NamedTuple):
-    """One object."""
+    """Key of one object."""
 
     kind: str
     workspace: str
@@ -31,7 +33,7 @@ class ObjectKey(NamedTuple):
 
 
 def key_of(kind: str, obj: Mapping[str, Any]) -> ObjectKey | None:
-    """None for an object without the annotation: whose it is is then not known."""
+    """Return the key of an object; None without the annotation, because its workspace is then not known."""
     metadata = obj.get("metadata") or {}
     workspace = (metadata.get("annotations") or {}).get(CLUSTER_ANNOTATION)
     name = metadata.get("name")

@@ -1,8 +1,11 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""One replica works, the others wait: by a Lease, as client-go does (tools/leaderelection). Not by ``kubernetes.leaderelection`` (37.0.2):
-there a lost connection ends the election by an exception while the work goes on, a request may hang longer than the Lease lasts, setting
-the clock ends others' Leases, waiting cannot be stopped, a Lease is never given back, and the client keeps its keys in files."""
+"""Leader election: one replica works, the others wait, by a Lease, as client-go does (tools/leaderelection).
+
+``kubernetes.leaderelection`` (37.0.2) is not used: there a lost connection ends the election by an exception while the work goes on, a
+request may hang longer than the Lease lasts, setting the clock ends others' Leases, waiting cannot be stopped, a Lease is never given back,
+and the client keeps its keys in files.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,21 @@ from logging import WARNING
 from threading import Event, Thread
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import MeshError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
 
 from .api import MANAGER, Api
 from .log import log
 
 
 class Election:
-    """One candidate. A Lease that was not seen to change for ``lease`` seconds, each by its own clock, may be taken. Who has it stops
-    ``renew`` seconds after its last renewal began. All ask every ``retry`` seconds. ``api``: best one with timeouts of ``retry``, so that a
-    request that hangs costs one try. ``identity`` is made unique: a replica that starts anew is another one."""
+    """Candidate for the lead.
+
+    A Lease that did not change for ``lease`` seconds, by each candidate's own clock, may be taken. The leader stops ``renew`` seconds after
+    its last renewal began. All candidates try every ``retry`` seconds.
+
+    :param api: best a client with timeouts of ``retry``, so that a request that hangs costs one try.
+    :param identity: prefix of the holder's name, to which a random part is added: a restarted replica is another candidate.
+    """
 
     def __init__(
         self, api: Api, namespace: str, name: str, identity: str, *, lease: int = 15, renew: float = 10.0, retry: float = 2.0
@@ -33,13 +41,15 @@ class Election:
         self.identity = f"{identity}_{secrets.token_hex(4)}"
         self._leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._seen: tuple[Any, float] = (None, 0.0)  # the Lease's version, and since when
-        self._until = 0.0  # the Lease is ours for sure until then
+        self._until = 0.0  # until then this candidate certainly holds the Lease
         self._said = ""
 
     def lead(self, work: Callable[[], None], stop_work: Callable[[], None], stop: Event) -> bool:
         """Wait for the Lease, do ``work`` in this thread, and give the Lease back when that returns. ``stop`` ends the waiting.
 
-        False: it was lost. ``stop_work`` is called then, in another thread; ``lease - renew`` seconds later another one may start."""
+        Returns False if the Lease was lost. ``stop_work`` is called then, in another thread; ``lease - renew`` seconds later another
+        candidate may start.
+        """
         while not self._try():
             if stop.wait(self._retry):
                 return True
@@ -63,7 +73,10 @@ class Election:
             self._try()
 
     def _guard(self, ended: Event, lost: Event, stop_work: Callable[[], None]) -> None:
-        """On a thread of its own: a request may hang, in DNS for example without any limit."""
+        """Call ``stop_work`` when the Lease is lost.
+
+        It has a thread of its own: a request may hang, in DNS for example without any limit.
+        """
         while not ended.wait(min(self._retry, max(0.0, self._until - self.clock()))):
             if self.clock() >= self._until:
                 lost.set()
@@ -71,7 +84,7 @@ class Election:
                 return stop_work()
 
     def _try(self, *, release: bool = False) -> bool:
-        """Take, renew or release. False when another one has it, or when that cannot be known."""
+        """Take, renew or release the Lease. Return False if another candidate holds it, or if that cannot be known."""
         begun = self.clock()
         try:
             ours, self._said = self._ask(release), ""
@@ -98,6 +111,6 @@ class Election:
         if lease is None:
             self._api.create(self._leases, {"metadata": metadata, "spec": wanted}, manager=MANAGER)
         else:
-            body = {"metadata": {"resourceVersion": version}, "spec": wanted}  # WriteConflict where another one was faster
+            body = {"metadata": {"resourceVersion": version}, "spec": wanted}  # WriteConflict if another candidate was faster
             self._api.merge_patch(f"{self._leases}/{self._name}", body, manager=MANAGER)
         return True

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator tells: one JSON object a line on stdout, with no field but those of FIELDS, each value short and free of secrets. Of an
-exception its class and place, never its text, which may quote an API answer; of what a library logs, which one and how bad, never what."""
+"""Log of the operator: one JSON object per line on stdout, with only the fields of FIELDS, each value short and free of secrets.
+
+An exception is logged by its class and place, never by its text, which may quote an API answer; a library's record by its logger and
+level, never by its message.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 
 FIELDS: Final = frozenset(
     ("workspace", "namespace", "name", "kind", "run", "state", "reason", "code", "seconds", "changed", "url", "count", "attempt", "node")
@@ -24,13 +27,17 @@ _logger: Final = logging.getLogger("mesh_operator")
 
 
 def log(event: str, *, level: int = logging.INFO, error: BaseException | None = None, **fields: Any) -> None:
-    """``event`` is a fixed word. A field that is not in FIELDS is dropped, and so is a value that is neither text nor number."""
-    shown = {name: _shown(name, value) for name, value in fields.items() if name in FIELDS} | {"error": _place(error) if error else ""}
+    """Log one event.
+
+    :param event: a fixed word.
+    :param fields: a field that is not in FIELDS is dropped, and so is a value that is neither text nor number.
+    """
+    shown = {name: _field_text(name, value) for name, value in fields.items() if name in FIELDS} | {"error": _place(error) if error else ""}
     _logger.log(level, event, extra={"fields": {"event": one_line(event)} | {k: v for k, v in shown.items() if v not in (None, "")}})
 
 
 def setup(level: int = logging.INFO) -> None:
-    """All that this process logs goes to stdout in this form, warnings of libraries and uncaught exceptions too."""
+    """Send all logs of this process to stdout in this form, including warnings of libraries and uncaught exceptions."""
     handler = logging.StreamHandler(sys.stdout)
     handler.format = _line  # type: ignore[method-assign]
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
@@ -47,7 +54,7 @@ def _line(record: logging.LogRecord) -> str:
     return json.dumps({"time": time, "level": record.levelname.lower()} | said)
 
 
-def _shown(name: str, value: Any) -> Any:
+def _field_text(name: str, value: Any) -> Any:
     if isinstance(value, float):
         return round(value, 3) if isfinite(value) else None
     if name == "url" and isinstance(value, str):

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``mesh-operator kcp-manifests``: what kcp has to be told, from operator/deploy/kcp and the CRDs. See docs/kcp.md."""
+"""Command ``mesh-operator kcp-manifests``: manifests for kcp, from operator/deploy/kcp and the CRDs. See docs/kcp.md."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PARTS: Final = ("export", "rbac", "binding", "workspacetype")
 
 
 def kcp_manifests(values: Mapping[str, str], only: Collection[str] = PARTS, *, events: bool = True) -> list[Document]:
-    """Documents in the order in which they are applied. ``export`` and ``rbac`` belong into the provider's workspace.
+    """Return documents in the order in which they are applied. ``export`` and ``rbac`` belong into the provider's workspace.
 
-    :param values: what the templates name: options of the command without dashes, and ``namespace``.
-    :raises KeyError: a value that a part of ``only`` needs is not in ``values``.
+    :param values: values of the templates by name: options of the command without dashes, and ``namespace``.
+    :raises KeyError: when a part of ``only`` needs a value that is not in ``values``.
     """
     schemas = [api_resource_schema(crd) for crd in crds()]
     named = [(schema["spec"]["names"]["plural"], schema["spec"]["group"], schema["metadata"]["name"]) for schema in schemas]
@@ -37,7 +37,7 @@ def kcp_manifests(values: Mapping[str, str], only: Collection[str] = PARTS, *, e
 
 
 def _filled(value: Any, values: Mapping[str, str]) -> Any:
-    """Filled after parsing: a value is text, and cannot become anything else."""
+    """Fill a template after parsing it: a value is text, and cannot become anything else."""
     if isinstance(value, dict):
         return {key: _filled(item, values) for key, item in value.items()}
     if isinstance(value, list):
@@ -46,8 +46,8 @@ def _filled(value: Any, values: Mapping[str, str]) -> Any:
 
 
 def print_manifests(arguments: Sequence[str]) -> int:
-    """Print them as YAML; exits with status 2 and a sentence when an option is wrong or missing."""
-    parser = argparse.ArgumentParser(prog="mesh-operator kcp-manifests", description="Print what kcp has to be told.")
+    """Print the manifests as YAML and return 0; exit with status 2 and a sentence when an option is wrong or missing."""
+    parser = argparse.ArgumentParser(prog="mesh-operator kcp-manifests", description="Print the manifests that kcp needs.")
     parser.add_argument("--export-name", default="edge-portal-networking")
     parser.add_argument("--provider-path", help="workspace of the export, for example root:networking")
     parser.add_argument("--fleet-export", default="edge-portal-fleet", help="export that has the KubernetesClusters")

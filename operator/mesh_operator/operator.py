@@ -1,30 +1,29 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's parts, put together and run until it is told to stop: watches -> store -> queue -> workers."""
+"""Operator: its parts, put together and run until it is stopped: watches -> store -> queue -> workers."""
 
 from __future__ import annotations
 
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from threading import Event, Thread
 from typing import Any, Final, NamedTuple
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Timeouts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.list_watch import Watcher, WatchState
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Timeouts
 
 from .api import Connections
 from .clusters import Clusters
 from .endpoints import urls_of
 from .events import Recorder
 from .keys import MeshKey, ObjectKey
-from .kinds import BINDING, ROWS
+from .kinds import BINDING, ROWS, KindRow
 from .leader import Election
 from .log import log
-from .orphans import Absence
+from .orphans import OrphanTracker
 from .queue import FairQueue, Urgency
 from .reconcile import Next, Reconciler
 from .records import Records
@@ -32,24 +31,25 @@ from .runs import Runner
 from .serve import Metrics, serve
 from .settings import Settings
 from .store import Store
+from .watch import Watcher, WatchState
 
 Object = dict[str, Any]
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 LEASE = "mesh-operator"
 TENDING: Final = 2.0  # seconds between two rounds
-RETRY: Final = 2.0  # seconds; of the lead, also the longest that a request for it may take
+RETRY: Final = 2.0  # seconds between tries for the lead, and the timeout of each
 
 
 @dataclass
 class _Endpoint:
-    """One virtual workspace: its watches, and what ends them."""
+    """Virtual workspace: its watches, and the event that ends them."""
 
-    stop: Event = field(default_factory=Event)
-    states: dict[str, WatchState] = field(default_factory=dict)  # by kind
+    stop: Event
+    states: Mapping[str, WatchState]  # by kind; complete from the start
 
 
-class _Sink(NamedTuple):
-    """Who takes what a watch sees."""
+class _Callbacks(NamedTuple):
+    """Callbacks that receive the objects of a watch."""
 
     replace: Callable[[Iterable[Object]], None]
     put: Callable[[Object], None]
@@ -57,7 +57,7 @@ class _Sink(NamedTuple):
 
 
 class Operator:
-    """The work of one leader, done once: ``work`` returns after ``stop`` is set."""
+    """Work of one leader, done once: ``work`` returns after ``stop`` is set."""
 
     def __init__(self, settings: Settings, kcp: Connections, mgmt: Connections, metrics: Metrics, stop: Event) -> None:
         self._settings, self._kcp, self._mgmt, self.metrics, self.stop = settings, kcp, mgmt, metrics, stop
@@ -68,7 +68,7 @@ class Operator:
         namespace = settings.namespace or settings.mgmt_namespace
         self._records = Records(mgmt.own(), namespace)
         self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched, allowed=settings.allowed_addresses)
-        self._absence = Absence(settings.orphan_grace)
+        self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = Runner(job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
         self._reconciler = Reconciler(
             store=self._store,
@@ -86,7 +86,7 @@ class Operator:
         self._workers: list[Thread] = []
 
     def work(self) -> None:
-        """Sweep what a dead operator left, read the records, watch, reconcile; at the end cancel the runs and wait for them."""
+        """Sweep the folders of a dead operator, read the records, watch, reconcile; at the end cancel the runs and wait for them."""
         self.metrics.leader.set(1)
         log("swept", count=self._runner.sweep())
         self._records.load()
@@ -95,25 +95,34 @@ class Operator:
         self._watch(self._mgmt.own(), f"/apis/{group}/{version}/{place}/{plural}", self._clusters.objects, self.stop)
         self._watch(self._mgmt.own(), f"/api/v1/{place}/secrets", self._clusters.secrets, self.stop, metadata_only=True)
         chosen, relist = f"metadata.name={self._settings.api_export_name}", self._settings.reconcile_interval
-        slices = _Sink(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
+        slices = _Callbacks(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
         self._slice = self._watch(self._kcp.own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist)
         self._workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
         for thread in self._workers:
             thread.start()
-        while not self.stop.wait(TENDING):
-            self._tend()
-        self._queue.close()
-        for thread in self._workers:
-            thread.join()
+        try:
+            while not self.stop.wait(TENDING):
+                self._tend()
+        finally:  # also after a defect: workers that go on alone would keep a process that is no operator any more
+            self.stop.set()
+            self._queue.close()
+            for thread in self._workers:
+                thread.join()
 
     def alive(self) -> tuple[bool, list[str]]:
-        """A worker that ended by itself is a defect, and kubeconfigs are read at the start: a new process is the remedy of both."""
+        """Return whether the process is alive, with sentences that say what is wrong.
+
+        A worker that ended by itself is a defect, and kubeconfigs are read at the start: a new process is the remedy of both.
+        """
         ended = ["a part of the operator has ended, or hangs"] * (not all(thread.is_alive() for thread in self._workers))
         missing = [*ended, *self._kcp.outdated(), *self._mgmt.outdated()]
         return self.stop.is_set() or not missing, missing
 
     def ready(self) -> tuple[bool, list[str]]:
-        """Every URL and kind has been listed once. A replica that waits for the lead is ready to wait."""
+        """Return whether every URL and kind has been listed once, with sentences that say what is missing.
+
+        A replica that waits for the lead counts as ready.
+        """
         if not self._workers:
             return True, []
         waiting: list[str] = [] if self._slice.listed_at is not None else ["the APIExportEndpointSlice was not read"]
@@ -125,26 +134,31 @@ class Operator:
 
     def _watch(self, api: Any, path: str, sink: Any, stop: Event, **options: Any) -> WatchState:
         watcher = Watcher(api, path, sink, stop, clock=time.monotonic, **options)
-        Thread(target=watcher.run, name=f"watch {path}", daemon=True).start()
+        _start(watcher, path)
         return watcher.state
 
     def _take_slice(self, found: Object | None) -> None:
-        """The one APIExportEndpointSlice of our export, or None when it is gone."""
+        """Start and stop watches for the APIExportEndpointSlice of the export, which is None when it is gone."""
         urls = urls_of(found, self._settings.kcp_external_url)
         for url in [url for url in self._endpoints if url not in urls]:
             self._endpoints.pop(url).stop.set()
             self._store.drop_url(url)
             log("endpoint_gone", url=url)
         for url in [url for url in urls if url not in self._endpoints]:
-            endpoint = self._endpoints[url] = _Endpoint()
+            stop, watchers = Event(), list[tuple[KindRow, Watcher]]()
             for row in ROWS:
-                sink = _Sink(*(partial(act, url, row.kind) for act in (self._store.replace, self._store.put, self._store.missing)))
-                endpoint.states[row.kind] = self._watch(self._kcp.at(url), row.collection("*"), sink, endpoint.stop)
+                sink = _Callbacks(*(partial(act, url, row.kind) for act in (self._store.replace, self._store.put, self._store.missing)))
+                watchers.append((row, Watcher(self._kcp.at(url), row.collection("*"), sink, stop, clock=time.monotonic)))
+            # Other threads read the endpoints meanwhile, so an endpoint is published with the states of all its kinds, and only then do
+            # its watches begin.
+            self._endpoints[url] = _Endpoint(stop=stop, states={row.kind: watcher.state for row, watcher in watchers})
+            for row, watcher in watchers:
+                _start(watcher, row.collection("*"))
             log("endpoint_found", url=url)
 
     def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
-        if before is not None and after is not None and _asked(before) == _asked(after):
-            return  # our own status, or somebody else's field
+        if before is not None and after is not None and _requested(before) == _requested(after):
+            return  # only the status or a field of another writer changed
         for obj in (before, after):
             for mesh in self._store.meshes_of(key, obj) if obj is not None else ():
                 self._queue.add(mesh, Urgency.CHANGE)
@@ -175,7 +189,7 @@ class Operator:
             self._queue.add_after(key, found.seconds, Urgency.RESYNC)
 
     def _tend(self) -> None:
-        """Now and then: figures, fabrics, and meshes that have lost their resource."""
+        """Update metrics, fabrics, and meshes that have lost their resource, from time to time."""
         now, listed = time.monotonic(), self.ready()[0]
         self.metrics.show(
             endpoints=len(self._endpoints),
@@ -192,26 +206,33 @@ class Operator:
                 self._queue.add(key, Urgency.RESYNC)
 
     def _is_listed(self, url: str) -> bool:
-        """The management plane, and all kinds at that URL, or at all URLs for ""."""
+        """Return whether the management plane is listed, and all kinds at that URL, or at all URLs for ""."""
         endpoints = [endpoint for known, endpoint in list(self._endpoints.items()) if url in ("", known)]
         return self._clusters.objects.listed and all(
             state.listed_at is not None for endpoint in endpoints for state in endpoint.states.values()
         )
 
     def _listed(self, kind: str) -> list[float]:
-        """When each URL listed the kind last."""
+        """Return the times at which each URL listed the kind last."""
         return [state.listed_at for endpoint in list(self._endpoints.values()) if (state := endpoint.states[kind]).listed_at is not None]
 
 
-def _asked(obj: Object) -> tuple[Any, ...]:
-    """What of an object is somebody's wish: its status and its finalizers are not."""
+def _start(watcher: Watcher, path: str) -> None:
+    Thread(target=watcher.run, name=f"watch {path}", daemon=True).start()
+
+
+def _requested(obj: Object) -> tuple[Any, ...]:
+    """Return the fields of an object that its users request, without its status and finalizers."""
     metadata = obj["metadata"]
     kept = {key: value for key, value in (metadata.get("annotations") or {}).items() if key.startswith("networking.edge-portal.eu/")}
     return metadata.get("uid"), metadata.get("generation"), metadata.get("deletionTimestamp"), kept
 
 
 def run(settings: Settings) -> int:
-    """Until SIGTERM or SIGINT, or until the lead is lost. Exit status 0, or 1 after a loss: another replica leads then."""
+    """Run the operator until SIGTERM or SIGINT, or until the lead is lost.
+
+    Returns the exit status 0, or 1 after a loss: another replica leads then.
+    """
     stop, metrics = Event(), Metrics()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Meshes that the operator carried out and whose custom resource is no more, although nobody asked us to take them away: a finalizer was
-removed by hand, or a deletion had to be let go. Their resources are looked for in all workspaces first, and for a while."""
+"""Orphaned meshes: the operator carried them out, and their custom resource is gone without a clean-up.
+
+A finalizer was removed by hand, or a deletion was completed after the deadline. Their resources are searched in all workspaces first, and
+for a while.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,25 @@ from .records import Record
 from .store import MeshObjects, Store, Stored
 
 
-class Absence:
-    """Since when each recorded mesh has been without a resource. Times are monotonic seconds."""
+class OrphanTracker:
+    """Tracker of recorded meshes without a resource, with the time since then. Times are monotonic seconds."""
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
         self._since: dict[MeshKey, float] = {}
 
     def orphans(self, records: tuple[Record, ...], store: Store, now: float) -> list[Record]:
-        """Those without one for longer than the grace. Ask only while every URL has been listed: what is not seen may well be there."""
+        """Return the records without a resource for longer than the grace period.
+
+        Call it only while every URL has been listed: an object that is not listed may well exist.
+        """
         absent = {record.key for record in records if store.mesh(record.key).binding is None}  # missing is not absent (store.py)
         self._since = {key: self._since.get(key, now) for key in absent}
         return [record for record in records if record.key in absent and now - self._since[record.key] >= self._grace]
 
 
-def remains(record: Record) -> MeshObjects:
-    """The mesh as it would be if its binding were being deleted: to take away what the record says was made."""
+def mesh_to_remove(record: Record) -> MeshObjects:
+    """Return the mesh as if its binding were being deleted, so that its play removes everything in the record."""
     key = record.key
     metadata: Mapping[str, object] = {
         "name": key.name,

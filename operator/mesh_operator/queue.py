@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Which mesh is next: fair between workspaces, changes before resyncs, each mesh at most once at a time, later after failures."""
+"""Queue of meshes: fair between workspaces, changes before resyncs, each mesh at most once at a time, later after failures."""
 
 from __future__ import annotations
 
@@ -15,42 +15,44 @@ from .keys import MeshKey
 
 
 class Urgency(IntEnum):
-    """Lower goes first."""
+    """Urgency of a mesh. Lower goes first."""
 
     CHANGE = 0
     RESYNC = 1
 
 
-RESYNC_TURN: Final = 8  # every so many turns resyncs go first: tenants that change without end do not keep others from being checked
+RESYNC_TURN: Final = 8  # every so many turns resyncs go first: tenants with endless changes do not keep others from being checked
 
 
 class FairQueue:
-    """Thread-safe. Workspaces take turns (round robin) within an urgency; of one workspace at most ``per_workspace`` are out at a time.
+    """Queue of meshes. Thread-safe.
 
-    A mesh that is added while it is out comes back when it is done. ``clock`` is monotonic seconds.
+    Workspaces take turns (round robin) within an urgency; of one workspace at most ``per_workspace`` are out at a time. A mesh that is
+    added while it is out comes back when it is done. ``clock`` is monotonic seconds.
     """
 
     def __init__(self, *, per_workspace: int = 1, clock: Callable[[], float], first_delay: float = 5.0, last_delay: float = 300.0) -> None:
         self._per_workspace, self._clock, self._first, self._last = per_workspace, clock, first_delay, last_delay
         self._changed, self._closed, self._turn = Condition(), False, 0
-        # What is due, by workspace. Workspaces are in the order of their turns, the meshes of each in that of their coming.
+        # Due meshes by workspace. Workspaces are in the order of their turns, the meshes of each in the order of their arrival.
         self._due: dict[Urgency, dict[str, dict[MeshKey, None]]] = {urgency: {} for urgency in Urgency}
         self._out: set[MeshKey] = set()
-        self._later: dict[MeshKey, tuple[float, Urgency]] = {}  # of what is out also what was added meanwhile
+        self._later: dict[MeshKey, tuple[float, Urgency]] = {}  # also meshes that were added while they are out
         self._failures: dict[MeshKey, tuple[int, float]] = {}  # how many in a row, and the earliest time for the next try
 
     def add(self, key: MeshKey, urgency: Urgency = Urgency.CHANGE) -> None:
+        """Add a mesh that is due now."""
         self.add_after(key, 0.0, urgency)
 
     def add_after(self, key: MeshKey, seconds: float, urgency: Urgency = Urgency.RESYNC) -> None:
-        """Not before so many seconds. An earlier time that is set already stays, and so does the wait after a failure for a resync."""
+        """Add a mesh that is due after so many seconds. An earlier time stays, and so does the wait after a failure for a resync."""
         with self._changed:
             now = self._clock()
             self._plan(key, now + seconds, urgency, now)
             self._changed.notify_all()
 
     def get(self, timeout: float | None = None) -> MeshKey | None:
-        """The next one, which is out until ``done``; None after the timeout, or when the queue was closed."""
+        """Return the next mesh, which is out until ``done``; None after the timeout, or when the queue was closed."""
         with self._changed:
             end = None if timeout is None else self._clock() + timeout
             while not self._closed:
@@ -62,13 +64,16 @@ class FairQueue:
             return None
 
     def done(self, key: MeshKey) -> None:
+        """Take a mesh back; it may be handed out again."""
         with self._changed:
             self._out.discard(key)
             self._changed.notify_all()
 
     def failed(self, key: MeshKey) -> float:
-        """Instead of done: comes back after a delay that doubles, with jitter, from first to last. Returns it. A change cuts it short, but
-        not before ``first_delay`` has passed."""
+        """Take a mesh back after a failure, and return the seconds until it is due again.
+
+        The delay doubles, with jitter, from first to last. A change cuts it short, but not before ``first_delay`` has passed.
+        """
         with self._changed:
             now, (count, _) = self._clock(), self._failures.get(key, (0, 0.0))
             delay = min(self._last, self._first * 2.0 ** min(count, 30) * random.uniform(1.0, 1.25))
@@ -80,17 +85,18 @@ class FairQueue:
             return delay
 
     def forget(self, key: MeshKey) -> None:
-        """Success: the next failure starts at the first delay."""
+        """Reset a mesh's failures after a success: the next failure starts at the first delay."""
         with self._changed:
             self._failures.pop(key, None)
 
     def close(self) -> None:
+        """Close the queue: ``get`` returns None from now on."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def __len__(self) -> int:
-        """How many are due and wait for their turn."""
+        """Return how many meshes are due and wait for their turn."""
         with self._changed:
             self._promote()
             return sum(len(keys) for workspaces in self._due.values() for keys in workspaces.values())
@@ -120,7 +126,7 @@ class FairQueue:
         keys = self._due[urgency].pop(key.workspace)
         del keys[key]
         if keys:
-            self._due[urgency][key.workspace] = keys  # at the end: others' turn
+            self._due[urgency][key.workspace] = keys  # at the end: the other workspaces come first
 
     def _next(self) -> MeshKey | None:
         busy = Counter(key.workspace for key in self._out)

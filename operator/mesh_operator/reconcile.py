@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""One mesh, from its objects to their statuses: what to do, finalizers and record first, then a look, a play if need be, then the truth.
+"""Reconciliation of one mesh: (1) finalizers and record, (2) dry run in process, (3) playbook if it found changes, (4) statuses.
 
-The order of finalizers: on before the first write into a cluster, off after the last one was taken back (kcp keeps the binding, and with it
-our access, until they are gone).
+The order of finalizers: set before the first write into a cluster, removed after the last write was undone (kcp keeps the binding, and with
+it the operator's access, until they are gone).
 """
 
 from __future__ import annotations
@@ -15,46 +15,47 @@ from datetime import UTC, datetime
 from threading import Event
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, Defect, WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable, Usable
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.mesh_look import Look, look
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Defect, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun, dry_run
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
 
 from .api import MANAGER, Cluster
 from .clusters import Clusters
 from .keys import MeshKey, ObjectKey
 from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS
 from .log import log
-from .orphans import remains
+from .management_plane import NotUsable, Usable
+from .orphans import mesh_to_remove
 from .records import Records
-from .request import Held, MeshRequest, Nothing, request_of
+from .request import MeshRequest, NoOp, Wait, request_of
 from .runs import Runner, RunRequest, RunResult, RunState
 from .serve import Metrics
-from .status import Status, patch_of, status_of_fabric, status_of_failed_run, status_of_held, status_of_result, worth_writing
+from .status import Status, patch_of, status_of_fabric, status_of_failed_run, status_of_result, status_of_waiting, worth_writing
 from .store import MeshObjects, Store, Stored
 
 ABANDON: Final = "networking.edge-portal.eu/abandon"
-"""Annotation of an object that is being deleted: let it go although something may be left in clusters. A record keeps what is left."""
+"""Annotation of an object that is being deleted: remove its finalizer although clusters may hold objects of it, which a record keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Next:
-    """When to look at the mesh again, in seconds (None: when something changes), and whether this time failed."""
+    """Result of one reconciliation: seconds until the next one (None: at the next change), and whether this one failed."""
 
     seconds: float | None
     failed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Linked:
-    """Links that needed nothing when they were seen last. ``wish``: MeshRequest.linked; ``at``: monotonic seconds."""
+class _GoodLinks:
+    """Links that needed nothing in the last dry run or play. ``linked``: MeshRequest.linked; ``at``: monotonic seconds."""
 
-    wish: str
+    linked: str
     at: float
     status: Mapping[str, Any]  # of the binding
 
 
 class Reconciler:
-    """Thread-safe for different meshes; one mesh is reconciled by one thread at a time (queue.py)."""
+    """Reconciler of meshes. Thread-safe for different meshes; one mesh is reconciled by one thread at a time (queue.py)."""
 
     def __init__(
         self,
@@ -74,14 +75,14 @@ class Reconciler:
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
         self._api_at, self._cancel, self._metrics, self._event = api_at, cancel, metrics, event
         self._settled, self._deadline, self._interval = settled, teardown_deadline, check_interval
-        self._linked: dict[MeshKey, _Linked] = {}
+        self._linked: dict[MeshKey, _GoodLinks] = {}
         self.orphaned: frozenset[MeshKey] = frozenset()  # recorded meshes without a resource (orphans.py)
 
     def reconcile(self, key: MeshKey) -> Next:
-        """Once. Errors of kcp are a failure that is tried again; nothing that a cluster or a tenant does raises."""
+        """Reconcile a mesh once. Errors of kcp are a failure that is tried again; nothing that a cluster or a tenant does raises."""
         try:
             return self._reconcile(key)
-        except WriteConflict:  # somebody wrote meanwhile; the watch brings what
+        except WriteConflict:  # another writer changed the object; the watch brings its new state
             return Next(seconds=1.0)
         except Exception as error:  # one tenant's mesh never stops the others'
             code = error.code if isinstance(error, ClusterError) else Defect.code
@@ -92,75 +93,77 @@ class Reconciler:
     def _reconcile(self, key: MeshKey) -> Next:
         mesh, record = self._store.mesh(key), self._records.get(key)
         if key in self.orphaned and record is not None:
-            mesh = remains(record)
+            mesh = mesh_to_remove(record)
         elif mesh.binding is not None and mesh.binding.missing_since is not None:
             if record is None:
-                self._release(_deleting(mesh))  # nothing is left of what refers to it
-            return Next(seconds=self._interval)  # not seen is not deleted
+                self._release(_deleting(mesh))  # without a record, no cluster holds anything of its items
+            return Next(seconds=self._interval)  # missing is not deleted
         if not self._settled(mesh.binding.url if mesh.binding else ""):
-            return Next(seconds=1.0)  # what is not listed yet looks as if it were gone
+            return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
         names = dict.fromkeys((*_refs(mesh), *(record.clusters if record else ())))
         place = (key.workspace, key.namespace)
         clusters = {name: self._clusters.resolve(key, name, self._store.get(ObjectKey(CLUSTER, *place, name))) for name in names}
-        wish = request_of(mesh, clusters, record)
-        if wish is None:
+        request = request_of(mesh, clusters, record)
+        if request is None:
             return Next(seconds=None)
-        if isinstance(wish, Nothing):
-            self._release(_deleting(mesh))  # nothing was ever made for it
+        if isinstance(request, NoOp):
+            self._release(_deleting(mesh))  # no cluster holds anything of it
             return Next(seconds=None)
-        if isinstance(wish, Held):
-            return self._hold(mesh, wish, clusters)
-        if wish.absent and not any(isinstance(found, Usable) for found in clusters.values()):
-            self._give_up(mesh, _deleting(mesh), wish.unavailable)
+        if isinstance(request, Wait):
+            return self._hold(mesh, request, clusters)
+        if request.absent and not any(isinstance(found, Usable) for found in clusters.values()):
+            self._give_up(mesh, _deleting(mesh), request.unavailable)
             return Next(seconds=self._interval)
-        self._put_finalizers(wish, mesh)
-        if wish.absent or record is None or (self._fresh(wish) and _items_changed(wish)):
-            return self._run(wish, mesh)  # there is something to do for sure
-        seen = look(wish.cilium_mesh, wish.hosts, wish.variables["cilium_mesh_previous_status"])
-        self._remember(wish, seen.result["status"]["binding"] if seen and seen.linked else None)
-        if seen is None or seen.steps or wish.leaving:
-            return self._run(wish, mesh)
-        return self._report(mesh, seen)
+        self._put_finalizers(request, mesh)
+        if request.absent or record is None or (self._recent_good_links(request) and _items_changed(request)):
+            return self._run(request, mesh)  # there is something to do for sure
+        hosts = tuple(request.hosts)
+        who = Play(hosts=hosts, inventory=hosts, limit="", hostvars=request.hosts)
+        dry = dry_run(request.cilium_mesh, who, request.variables["cilium_mesh_previous_status"])
+        self._remember(request, dry.result["status"]["binding"] if dry and dry.linked else None)
+        if dry is None or dry.steps or request.leaving:
+            return self._run(request, mesh)
+        return self._report(mesh, dry)
 
-    # What is not carried out
+    # Meshes for which no play runs
 
-    def _hold(self, mesh: MeshObjects, held: Held, clusters: Mapping[str, Any]) -> Next:
+    def _hold(self, mesh: MeshObjects, wait: Wait, clusters: Mapping[str, Any]) -> Next:
         for stored in _all(mesh):
             if not stored.deleting:
-                self._write(stored, status_of_held(stored, held, datetime.now(UTC)))
+                self._write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         going = _deleting(mesh)
         if self._records.get(mesh.key) is None:
-            self._release(going)  # nothing was ever written for it
+            self._release(going)  # no cluster holds anything of it
         else:
             self._give_up(mesh, going, {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
         return Next(seconds=min(30.0, self._interval))
 
-    def _report(self, mesh: MeshObjects, seen: Look) -> Next:
+    def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
         for stored in _all(mesh):
-            self._write(stored, status_of_result(stored, seen.result, datetime.now(UTC)))
-        return Next(seconds=min(float(seen.result["requeueSeconds"]), self._interval))
+            self._write(stored, status_of_result(stored, dry.result, datetime.now(UTC)))
+        return Next(seconds=min(float(dry.result["requeueSeconds"]), self._interval))
 
-    # Carrying out
+    # Plays
 
-    def _fresh(self, wish: MeshRequest) -> _Linked | None:
-        """Its links, if they were seen within the check interval, with the same wish: the next check is when they are looked at again."""
-        known = self._linked.get(wish.key)
-        return known if known and known.wish == wish.linked and time.monotonic() < known.at + self._interval else None
+    def _recent_good_links(self, request: MeshRequest) -> _GoodLinks | None:
+        """Return the links of this request if they needed nothing within the check interval; the next check observes them again."""
+        last_good = self._linked.get(request.key)
+        return last_good if last_good and last_good.linked == request.linked and time.monotonic() < last_good.at + self._interval else None
 
-    def _remember(self, wish: MeshRequest, status: Mapping[str, Any] | None) -> None:
-        self._linked.pop(wish.key, None)
+    def _remember(self, request: MeshRequest, status: Mapping[str, Any] | None) -> None:
+        self._linked.pop(request.key, None)
         if status and status.get("phase") == "Connected":
-            self._linked[wish.key] = _Linked(wish=wish.linked, at=time.monotonic(), status=status)
+            self._linked[request.key] = _GoodLinks(linked=request.linked, at=time.monotonic(), status=status)
 
-    def _run(self, wish: MeshRequest, mesh: MeshObjects) -> Next:
-        """Links that were seen a short while ago, and needed nothing, are left alone: that makes the play a second shorter."""
-        key, binding, known = wish.key, mesh.binding, self._fresh(wish)
-        variables = {**wish.variables, **({"cilium_mesh_binding_status": known.status} if known else {})}
-        if not wish.absent and binding is not None:
-            self._records.remember(key, binding.uid, (host for host in wish.hosts if host not in wish.unavailable))
-        request = RunRequest(playbook="mesh", hosts=wish.hosts, variables=variables, name=wish.owner)
+    def _run(self, request: MeshRequest, mesh: MeshObjects) -> Next:
+        """Run the play. Links that needed nothing a short while ago are left out, which makes the play a second shorter."""
+        key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
+        variables = {**request.variables, **({"cilium_mesh_binding_status": last_good.status} if last_good else {})}
+        if not request.absent and binding is not None:
+            self._records.remember(key, binding.uid, (host for host in request.hosts if host not in request.unavailable))
+        run_request = RunRequest(playbook="mesh", hosts=request.hosts, variables=variables, name=request.owner)
         with self._metrics.running():
-            run = self._runner.run(request, self._cancel)
+            run = self._runner.run(run_request, self._cancel)
         log(
             "run_ended",
             workspace=key.workspace,
@@ -173,37 +176,44 @@ class Reconciler:
         if run.state is RunState.CANCELED:
             return Next(seconds=0.0)
         now, result = datetime.now(UTC), run.mesh_result
-        if known and result is not None:  # the play knows nothing of the links
-            result = {**result, "status": {**result["status"], "binding": known.status}}
-        for stored in (*wish.items, *((binding,) if binding else ())):
+        if last_good and result is not None:  # the play did not observe the links
+            result = {**result, "status": {**result["status"], "binding": last_good.status}}
+        for stored in (*request.items, *((binding,) if binding else ())):
             self._write(stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
-        self._after(wish, mesh, run)
+        self._clean_up(request, mesh, run)
         if result is None:
             self._linked.pop(key, None)
-            self._tell_failed(binding, run)
+            self._report_failed_run(binding, run)
             return Next(seconds=None, failed=True)
-        if not known:
-            self._remember(wish, result["status"].get("binding"))
-        later = known.at + self._interval - time.monotonic() if known else self._interval
+        if not last_good:
+            self._remember(request, result["status"].get("binding"))
+        later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
         return Next(seconds=max(0.0, min(float(result.get("requeueSeconds", 60)), later)))
 
-    def _after(self, wish: MeshRequest, mesh: MeshObjects, run: RunResult) -> None:
-        """Let go what is taken away. Items whose leftovers stand in a cluster that does not answer may go while the binding stays: the next
-        play that reaches it takes them away, as they are in no list."""
+    def _clean_up(self, request: MeshRequest, mesh: MeshObjects, run: RunResult) -> None:
+        """Remove finalizers of deleted resources whose objects are gone.
+
+        While the binding exists, an item may go although an unreachable cluster still has its objects; the next play that reaches it prunes
+        them, as they are in no list.
+        """
         unclean = _unclean(run.mesh_result)
-        clean = run.mesh_result is not None and not (unclean & {"", *(_ref(stored) for stored in wish.leaving)})
-        if wish.absent and clean and run.state is RunState.SUCCESSFUL and not wish.unavailable:
+        clean = run.mesh_result is not None and not (unclean & {"", *(_ref(stored) for stored in request.leaving)})
+        if request.absent and clean and run.state is RunState.SUCCESSFUL and not request.unavailable:
             self._release(_deleting(mesh))
-            self._records.forget(wish.key)
-        elif wish.absent:
-            self._give_up(mesh, _deleting(mesh), wish.unavailable)
+            self._records.forget(request.key)
+        elif request.absent:
+            self._give_up(mesh, _deleting(mesh), request.unavailable)
         elif run.mesh_result is not None:
-            if run.state is RunState.SUCCESSFUL:  # clusters that left are clean now, but for those that did not answer
-                self._records.narrow(wish.key, {*_refs(mesh), *wish.unavailable})
-            self._release([stored for stored in wish.leaving if _ref(stored) not in unclean])
+            if run.state is RunState.SUCCESSFUL:  # former members are clean now, but for those that did not answer
+                self._records.narrow(request.key, {*_refs(mesh), *request.unavailable})
+            self._release([stored for stored in request.leaving if _ref(stored) not in unclean])
 
     def _give_up(self, mesh: MeshObjects, going: Iterable[Stored], unavailable: Mapping[str, NotUsable]) -> None:
-        """What cannot be cleaned is let go when its clusters are gone, after the deadline, or when its owner says so. A tombstone stays."""
+        """Remove finalizers of resources that cannot be cleaned.
+
+        Their clusters are gone, the deadline has passed, or their owner set the annotation ABANDON. The record of a released
+        binding becomes a tombstone.
+        """
         gone = bool(unavailable) and all(found.reason == "ClusterNotFound" for found in unavailable.values())
         late = [stored for stored in going if gone or _abandoned(stored) or _age(stored) > self._deadline]
         if any(stored.key.kind == BINDING for stored in late):
@@ -213,7 +223,7 @@ class Reconciler:
         self._release(late)
 
     def roll_up_fabrics(self) -> None:
-        """Statuses of Fabrics, out of those of their bindings. Nothing else is done for them."""
+        """Write the statuses of Fabrics, computed from those of their bindings. Nothing else is done for them."""
         for stored in self._store.of_kind(FABRIC):
             names = BY_KIND[FABRIC].names_of_bindings(stored.obj)
             place = (stored.key.workspace, stored.key.namespace)
@@ -225,8 +235,8 @@ class Reconciler:
 
     # Writing to kcp
 
-    def _put_finalizers(self, wish: MeshRequest, mesh: MeshObjects) -> None:
-        for stored in (*wish.items, *((mesh.binding,) if mesh.binding else ())):
+    def _put_finalizers(self, request: MeshRequest, mesh: MeshObjects) -> None:
+        for stored in (*request.items, *((mesh.binding,) if mesh.binding else ())):
             if not stored.deleting and BY_KIND[stored.key.kind].finalizer not in _finalizers(stored.obj):
                 self._set_finalizer(stored, wanted=True)
 
@@ -236,11 +246,11 @@ class Reconciler:
                 self._set_finalizer(stored, wanted=False)
 
     def _set_finalizer(self, stored: Stored, *, wanted: bool) -> None:
-        """Ours alone, if the object is still the one that was seen; others' stay."""
+        """Set or remove the operator's own finalizer, if the object still has the same uid; others' finalizers stay."""
         api, finalizer = self._api_at(stored.url), BY_KIND[stored.key.kind].finalizer
         current = api.get(_path(stored))
         if current is None or current["metadata"].get("uid") != stored.uid:
-            return  # gone, and so is what was to be done
+            return  # the object is gone, and needs no finalizer
         metadata = {
             "finalizers": [entry for entry in _finalizers(current) if entry != finalizer] + ([finalizer] if wanted else []),
             "resourceVersion": current["metadata"]["resourceVersion"],
@@ -261,19 +271,19 @@ class Reconciler:
             kind = "Normal" if status.get("phase") not in ("Error", "Degraded") else "Warning"
             self._event(stored, kind, str(status.get("phase")), f"phase is {status.get('phase')}")
 
-    def _tell_failed(self, binding: Stored | None, run: RunResult) -> None:
+    def _report_failed_run(self, binding: Stored | None, run: RunResult) -> None:
         self._metrics.errors.labels("RunnerFailed").inc()
         if binding is not None:
             self._event(binding, "Warning", "RunnerFailed", f"the run ended as {run.state.value} in task {run.last_task or 'unknown'}")
 
 
-def _items_changed(wish: MeshRequest) -> bool:
-    told = all(s.obj["metadata"]["generation"] == (s.obj.get("status") or {}).get("observedGeneration") for s in wish.items)
-    return bool(wish.leaving) or not told
+def _items_changed(request: MeshRequest) -> bool:
+    current = all(s.obj["metadata"]["generation"] == (s.obj.get("status") or {}).get("observedGeneration") for s in request.items)
+    return bool(request.leaving) or not current
 
 
 def _refs(mesh: MeshObjects) -> tuple[str, ...]:
-    """Names in clusterRefs. The schema says that each is {name}."""
+    """Return the names in clusterRefs. The schema says that each is {name}."""
     refs = ((mesh.binding.obj.get("spec") or {}).get("clusterRefs") or ()) if mesh.binding else ()
     return tuple(str(ref["name"]) for ref in refs if isinstance(ref, Mapping) and ref.get("name"))
 
@@ -288,7 +298,7 @@ def _deleting(mesh: MeshObjects) -> list[Stored]:
 
 
 def _unclean(result: Mapping[str, Any] | None) -> set[str]:
-    """Items ("" for the mesh) about which the run has a finding that blocks or that an API server answered."""
+    """Return the items ("" for the mesh) with a finding that blocks or that an API server caused."""
     found = (result or {}).get("findings") or ()
     return {str(f.get("item", "")) for f in found if f.get("severity") == "blocking" or str(f.get("code", "")).startswith("CM-API")}
 
@@ -311,5 +321,5 @@ def _abandoned(stored: Stored) -> bool:
 
 
 def _age(stored: Stored) -> float:
-    """Seconds since its deletion was asked for."""
+    """Return the seconds since its deletion was requested."""
     return (datetime.now(UTC) - datetime.fromisoformat(stored.obj["metadata"]["deletionTimestamp"])).total_seconds()

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator has to remember itself: which meshes it has carried out, and in which clusters something may be left of them.
+"""Records of the operator: which meshes it has carried out, and in which clusters objects of them may remain.
 
-A ConfigMap per mesh in the operator's namespace of the management plane. It is written before the first write into a cluster, so that a
-mesh whose custom resource vanishes without our finalizer is still found (orphans.py). Names of clusters only, no credentials.
+There is a ConfigMap per mesh in the operator's namespace of the management plane. It is written before the first write into a cluster, so
+that a mesh whose custom resource vanishes without our finalizer is still found (orphans.py). Names of clusters only, no credentials.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 
 from .api import MANAGER, Api, Object
 from .keys import MeshKey
@@ -21,24 +21,31 @@ from .keys import MeshKey
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """One mesh. ``clusters``: all in which something was written and not yet taken away. ``tombstone``: its resource is gone."""
+    """Record of one mesh. ``clusters``: all that may hold its objects. ``tombstone``: its resource is gone."""
 
     key: MeshKey
     uid: str  # of the binding
     clusters: tuple[str, ...]
     tombstone: bool = False
-    since: str = ""  # RFC 3339; of a tombstone when it became one
+    since: str = ""  # RFC 3339; the time at which it became a tombstone
 
 
 class Records:
-    """Read once, then kept in memory; one writer (the leader). WriteConflict: somebody else changed the record; it was read anew, for the
-    next try. ClusterError: somebody made it unreadable; it stays as it is, and is not taken for nothing."""
+    """All records, read once, then kept in memory; one writer (the leader).
+
+    Methods that read or write a record raise WriteConflict if another writer changed it (it was read anew, for the next try), and
+    ClusterError if it is not valid: it stays as it is, and does not count as absent.
+    """
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api, self._path = api, f"/api/v1/namespaces/{namespace}/configmaps"
         self._seen: dict[str, Object | None] = {}  # ConfigMaps by name; None: gone
 
     def load(self) -> None:
+        """Read all records.
+
+        :raises ClusterError: when they cannot be read.
+        """
         page, found = self._api.page(self._path), list[Object]()
         while page is not None:
             found += [obj for obj in page["items"] or () if obj["metadata"]["name"].startswith(f"{MANAGER}-")]
@@ -47,6 +54,10 @@ class Records:
         self._seen = {obj["metadata"]["name"]: obj for obj in found}
 
     def get(self, key: MeshKey) -> Record | None:
+        """Return the record of a mesh; None if there is none.
+
+        :raises ClusterError: when the ConfigMap is no valid record.
+        """
         name = name_of(key)
         obj, record = self._seen.get(name), _parsed(self._seen.get(name))
         if obj is not None and record is None:
@@ -55,26 +66,42 @@ class Records:
         return record
 
     def all(self) -> tuple[Record, ...]:
+        """Return all valid records."""
         return tuple(record for obj in tuple(self._seen.values()) if (record := _parsed(obj)))
 
     def remember(self, key: MeshKey, uid: str, clusters: Iterable[str]) -> None:
-        """Adds to what is recorded; writes only when that is new. A tombstone is none any more: there is a resource again."""
+        """Add clusters to the record of a mesh; write only if that changes it.
+
+        A tombstone becomes a normal record: there is a resource again.
+
+        :raises ClusterError: see the class.
+        """
         old = self.get(key) or Record(key=key, uid=uid, clusters=())
         self._save(key, Record(key=key, uid=uid, clusters=tuple(dict.fromkeys((*old.clusters, *clusters)))))
 
     def narrow(self, key: MeshKey, clusters: Iterable[str]) -> None:
-        """In no others of those that are recorded is anything left."""
+        """Reduce the record to those of ``clusters`` that are in it: no other holds an object of the mesh.
+
+        :raises ClusterError: see the class.
+        """
         if old := self.get(key):
             kept = set(clusters)
             self._save(key, replace(old, clusters=tuple(name for name in old.clusters if name in kept)))
 
     def left_behind(self, key: MeshKey, clusters: Iterable[str], now: str) -> None:
-        """Its resource may go although these clusters could not be cleaned: a tombstone."""
+        """Turn the record into a tombstone with the clusters that could not be cleaned, so that its resource may go.
+
+        :param now: RFC 3339.
+        :raises ClusterError: see the class.
+        """
         old = self.get(key) or Record(key=key, uid="", clusters=())
         self._save(key, replace(old, clusters=tuple(clusters), tombstone=True, since=old.since or now))
 
     def forget(self, key: MeshKey) -> None:
-        """Nothing is left of it anywhere."""
+        """Delete the record: no cluster holds an object of the mesh.
+
+        :raises ClusterError: see the class.
+        """
         self._save(key, None)
 
     def _save(self, key: MeshKey, record: Record | None) -> None:
@@ -96,7 +123,7 @@ class Records:
 
 
 def name_of(key: MeshKey) -> str:
-    """Of its ConfigMap. The first 12 digits are those of the owner label on what the mesh made in its clusters."""
+    """Return the name of the ConfigMap. Its first 12 digits are the owner hash on the mesh's objects in its clusters."""
     return f"{MANAGER}-{sha256(chr(0).join(key).encode()).hexdigest()[:20]}"
 
 
@@ -105,7 +132,7 @@ def _text(record: Record) -> str:
 
 
 def _parsed(obj: Object | None) -> Record | None:
-    """None where it is none, or that of another mesh."""
+    """Return the record of a ConfigMap; None if it is not valid, or that of another mesh."""
     try:
         data = json.loads((obj or {})["data"]["record"])
         clusters = tuple(data["clusters"])

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""From the objects of a mesh to what its play is given. Pure."""
+"""Request for a play, built from the objects of a mesh. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable, Usable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 
 from .keys import MeshKey
 from .kinds import EXPOSURE, ITEMS
+from .management_plane import NotUsable, Usable
 from .records import Record
 from .store import MeshObjects, Stored
 
@@ -27,23 +27,23 @@ Found = Mapping[str, Usable | NotUsable]
 
 @dataclass(frozen=True, kw_only=True)
 class MeshRequest:
-    """A play that is to be run. ``items``: those it carries out; ``leaving``: those it takes away, with the binding when ``absent``."""
+    """Play to be run. ``items``: those it carries out; ``leaving``: those it removes, with the binding when ``absent``."""
 
     key: MeshKey
-    absent: bool  # take everything away
+    absent: bool  # remove everything
     cilium_mesh: Json
     hosts: Mapping[str, Json] = field(repr=False)  # with credentials
-    variables: Json  # all that the play is given besides its hosts, cilium_mesh among it
+    variables: Json  # all variables of the play besides its hosts, cilium_mesh among them
     items: tuple[Stored, ...] = ()
     leaving: tuple[Stored, ...] = ()
     unavailable: Mapping[str, NotUsable] = field(default_factory=dict)  # those among ``hosts`` that the play will not reach
     linked: str = ""  # digest of everything that the links depend on, credentials included
-    owner: str = ""  # hash that tells this mesh from all others, without a tenant's text
+    owner: str = ""  # owner hash of the mesh, without a tenant's text
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
-    """Nothing is run now. ``phase`` Pending or Error; ``standing``: what was carried out before is still there."""
+class Wait:
+    """Mesh for which no play runs now. ``phase`` is Pending or Error; ``standing``: the objects of an earlier play still exist."""
 
     phase: str
     reason: str
@@ -52,42 +52,47 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Nothing:
-    """The binding is to go, and nothing was ever made for it."""
+class NoOp:
+    """Binding that is being deleted, and for which nothing was ever written."""
 
 
-def request_of(mesh: MeshObjects, clusters: Found, record: Record | None) -> MeshRequest | Held | Nothing | None:
-    """What is to be done; None when there is nothing: no binding and nothing that names it, or a binding that is not seen just now.
+def request_of(mesh: MeshObjects, clusters: Found, record: Record | None) -> MeshRequest | Wait | NoOp | None:
+    """Return the request for a mesh; None if there is nothing to do: no binding and no item of it, or a binding that is missing just now.
 
     A mesh that was never carried out waits until all clusters are usable. One that was goes on with those that are; the others are given to
     the play as unavailable, with the reason (host variable cilium_mesh_unavailable).
-    :param clusters: every cluster that the binding names, and every one that the record names."""
+
+    :param clusters: every cluster that the binding names, and every one that the record names.
+    """
     binding = mesh.binding
     if binding is None:
         message = f"ClusterMeshBinding {mesh.key.name} does not exist in this namespace"
-        return Held(phase="Error", reason=MESH_NOT_FOUND, message=message) if any(mesh.items.values()) else None
+        return Wait(phase="Error", reason=MESH_NOT_FOUND, message=message) if any(mesh.items.values()) else None
     if binding.missing_since is not None:
-        return None  # not seen is not deleted
+        return None  # missing is not deleted
     refs = tuple(ref["name"] for ref in binding.obj["spec"]["clusterRefs"])
     recorded = record.clusters if record else ()
     found = {name: clusters.get(name) or NotUsable(name=name, reason="ClusterNotFound", message=_NO_CLUSTER) for name in (*refs, *recorded)}
     if binding.deleting:
-        return _taken_away(mesh, refs, recorded, found) if recorded else Nothing()
+        return _removal(mesh, refs, recorded, found) if recorded else NoOp()
     unusable = [entry for name in refs if isinstance(entry := found[name], NotUsable)]
     standing = record is not None and not record.tombstone
     if unusable and (not standing or len(unusable) == len(refs)):
-        return _held(unusable, standing)
-    return _carried_out(mesh, binding, refs, recorded, found)
+        return _wait(unusable, standing)
+    return _play(mesh, binding, refs, recorded, found)
 
 
-def _held(unusable: list[NotUsable], standing: bool) -> Held:
+def _wait(unusable: list[NotUsable], standing: bool) -> Wait:
     first = next((entry for entry in unusable if entry.fatal), unusable[0])
     message = " ".join(f"{entry.name}: {entry.message}" for entry in unusable)
-    return Held(phase="Error" if first.fatal else "Pending", reason=first.reason, message=message, standing=standing)
+    return Wait(phase="Error" if first.fatal else "Pending", reason=first.reason, message=message, standing=standing)
 
 
-def _carried_out(mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
-    """A list that is there says what there is of its kind, also when it is empty: what items made that are in none is taken away."""
+def _play(mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
+    """Return the play for an existing binding.
+
+    A list in the variable is complete for its kind, also when it is empty: objects of items that are in no list are pruned.
+    """
     raw: dict[str, Any] = {"binding": {**_entry(binding), **_place(mesh.key)}}
     previous: dict[str, Any] = {"binding": binding.obj.get("status") or {}}
     items, leaving = list[Stored](), list[Stored]()
@@ -100,14 +105,19 @@ def _carried_out(mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], reco
         leaving += [stored for stored in every if stored not in kept and stored.missing_since is None]
     variables: dict[str, Any] = {"cilium_mesh_former": [name for name in recorded if name not in refs]}
     silent = {name for name in refs if isinstance(found[name], NotUsable)}
-    if silent - set(recorded):  # one that the mesh does not hold yet stops a play, unless so many may be silent (module_utils/absence.py)
+    if silent - set(
+        recorded
+    ):  # one that the mesh does not hold yet stops a play, unless so many may be silent (module_utils/mesh/tolerance.py)
         variables["mesh_connect_max_failures"] = len(silent)
     variables["cilium_mesh_previous_status"] = previous
     return _request(mesh, raw, found, variables, items=tuple(items), leaving=tuple(leaving))
 
 
-def _taken_away(mesh: MeshObjects, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
-    """Out of every cluster that the record names. Of the others those that are usable are looked at too; none is waited for."""
+def _removal(mesh: MeshObjects, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
+    """Return the play that removes the mesh from every cluster of the record.
+
+    Usable clusters that are not in the record are observed too; the play waits for none of them.
+    """
     kept = {name: entry for name, entry in found.items() if name in recorded or isinstance(entry, Usable)}
     names, variables = list(kept), {"cilium_mesh_state": "absent"}
     if len(names) == 1:  # a mesh has two members: another one is named, and left out of the play
@@ -142,7 +152,7 @@ def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
 
 
 def _entry(stored: Stored) -> dict[str, Any]:
-    """Name, generation, spec, and of an exposure when it was made, as the server says it: nothing else of an object reaches a play."""
+    """Return name, generation and spec, and for an exposure its creation time by the server: nothing else of an object reaches a play."""
     metadata = stored.obj["metadata"]
     spec = {key: value for key, value in stored.obj["spec"].items() if key != "meshRef"}
     made = {"createdAt": metadata["creationTimestamp"]} if stored.key.kind == EXPOSURE and "creationTimestamp" in metadata else {}

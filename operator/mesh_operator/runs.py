@@ -1,9 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Playbooks by ansible-runner; no other file knows it. Inventory and credentials live in a 0700 folder in memory, as long as a run.
+"""Runs of playbooks by ansible-runner; no other file uses it. Inventory and credentials live in a 0700 folder in memory, as long as a run.
 
-A run's processes have the folder's path in their environment (MARK), and whoever runs it holds a lock on the folder, which the kernel takes
-back when the holder dies. Groups and parents do not tell: Ansible's workers make sessions of their own (executor/process/worker.py).
+A run's processes have the folder's path in their environment (MARK), and the process that runs it holds a lock on the folder, which the
+kernel releases when the holder dies. Process groups and parents do not identify them: Ansible's workers make sessions of their own
+(executor/process/worker.py).
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from typing import Any, Final
 import ansible_runner
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import redact
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
-COLLECTIONS_PATH: Final = Path(redact.__file__).parents[5]  # the engine that is imported here is the one that plays run
+COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
 MARK: Final = "MESH_OPERATOR_RUN"
 GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
 
 
 class RunState(StrEnum):
-    """How a run ended."""
+    """End of a run."""
 
     SUCCESSFUL = "successful"
     FAILED = "failed"
@@ -45,7 +46,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """One play. All texts are a tenant's: they are wrapped on the way to Ansible, so that none is ever a template."""
+    """Play to run. All texts are a tenant's: they are wrapped on the way to Ansible, so that none is ever a template."""
 
     playbook: str  # of the collection, e.g. "mesh"; or the absolute path of a .yml file
     hosts: Mapping[str, Mapping[str, Any]]  # inventory name -> host variables
@@ -55,7 +56,7 @@ class RunRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """What came of it. ``mesh_result`` None: the run ended without one. ``last_task``: the name of the task that ran last; never stdout."""
+    """Result of a run. ``mesh_result`` None: the run ended without one. ``last_task``: the name of the task that ran last; never stdout."""
 
     state: RunState
     rc: int
@@ -66,20 +67,26 @@ class RunResult:
 
 
 class Runner:
-    """Runs plays. Thread-safe; each call of ``run`` is one family of processes that is surely gone when it returns."""
+    """Runner of plays. Thread-safe; each call of ``run`` is one family of processes that is certainly gone when it returns."""
 
     def __init__(self, folder: Path | None = None, *, job_timeout: int = 900, idle_timeout: int = 300) -> None:
-        """``folder``: where runs' folders are made (default: in /dev/shm, or the temporary folder). Seconds; idle means without events."""
+        """Prepare the folder of all runs.
+
+        :param folder: parent of the folders of runs (default: in /dev/shm, or the temporary folder).
+        :param job_timeout: seconds for a run.
+        :param idle_timeout: seconds without an event.
+        :raises PermissionError: when the folder belongs to another user.
+        """
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
         self._folder = (folder or Path(memory, f"mesh-operator-{os.getuid()}")).absolute()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._folder.lstat().st_uid != os.getuid():  # of a link: its own owner
+        if self._folder.lstat().st_uid != os.getuid():  # lstat: for a link, the owner of the link itself
             raise PermissionError(f"{self._folder} belongs to another user. Remove it, so that runs can have it to themselves.")
-        # ansible-runner forgets settings that it is given by keyword when there is no file (2.4.3, config/_base.py, prepare_env).
+        # ansible-runner ignores settings given by keyword if there is no settings file (2.4.3, config/_base.py, prepare_env).
         self._settings = {"job_timeout": job_timeout, "idle_timeout": idle_timeout, "pexpect_timeout": 1, "suppress_output_file": True}
 
     def sweep(self) -> int:
-        """Remove what runs of an operator that died have left, processes first. Returns how many folders."""
+        """Remove the folders of runs whose operator died, processes first, and return how many there were."""
         swept = 0
         with _locked(self._folder):
             for folder in self._folder.glob("run-*"):
@@ -89,7 +96,10 @@ class Runner:
         return swept
 
     def run(self, request: RunRequest, cancel: Event, progress: Callable[[str], None] | None = None) -> RunResult:
-        """Run to its end, its timeout or ``cancel``. ``progress`` is told names of tasks."""
+        """Run a play to its end, its timeout or ``cancel``.
+
+        :param progress: called with the name of each task.
+        """
         began, events, error = time.monotonic(), _Events(progress or (lambda _: None)), ""
         with ExitStack() as afterwards:
             with _locked(self._folder):  # no sweep may come between making a folder and locking it
@@ -112,14 +122,14 @@ class Runner:
 
 @dataclass
 class _Events:
-    """What is kept of a run's events. The last result counts: the genuine one comes after all that a play prints."""
+    """Data kept of a run's events. The last result counts: the genuine one comes after all that a play prints."""
 
     progress: Callable[[str], None]
     last_task: str = ""
     mesh_result: Mapping[str, Any] | None = None
 
     def take(self, event: Mapping[str, Any]) -> bool:
-        """False: ansible-runner is to store nothing."""
+        """Take one event and return False, so that ansible-runner stores nothing."""
         kind, data = event.get("event"), event.get("event_data") or {}
         if kind == "playbook_on_task_start":
             self.last_task = redact.one_line(data.get("task"))
@@ -130,11 +140,12 @@ class _Events:
 
 
 def unsafe(value: Any) -> str:
-    """``value``, of JSON's types, as a YAML document in which no text is ever a template, keys of mappings included.
+    """Return ``value``, of JSON's types, as a YAML document in which no text is ever a template, keys of mappings included.
 
-    ``!unsafe`` holds for all below it. Not JSON with ``__ansible_unsafe`` around each text: where a tenant uses such a key himself that is
-    unreadable, and Ansible then takes it for YAML, where every text is a template (ansible-core 2.19, parsing/utils/yaml.py)."""
-    tree = json.loads(json.dumps(value, default=dict))  # a tree needs no anchors; and what JSON cannot say is named by its class alone
+    ``!unsafe`` holds for all below it. JSON with ``__ansible_unsafe`` around each text is not used: if a tenant uses such a key, that is
+    unreadable, and Ansible then takes it for YAML, where every text is a template (ansible-core 2.19, parsing/utils/yaml.py).
+    """
+    tree = json.loads(json.dumps(value, default=dict))  # a tree needs no anchors; an error about a value names its class alone
     return "!unsafe " + yaml.dump(tree, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), default_flow_style=True, sort_keys=False)
 
 
@@ -160,7 +171,7 @@ def _configure(folder: Path, request: RunRequest, settings: Mapping[str, Any]) -
     playbook = request.playbook if request.playbook.endswith(".yml") else f"edge_portal.cilium_mesh.{request.playbook}"
     config = ansible_runner.RunnerConfig(str(folder), playbook, str(folder / "inventory.yml"), envvars=ours, quiet=True, fact_cache_type="")
     config.prepare()
-    # ansible-runner starts from the operator's whole environment, and writes it down too.
+    # ansible-runner starts from the operator's whole environment, and writes it to disk too.
     config.env = {name: config.env[name] for name in (*ours, "AWX_ISOLATED_DATA_DIR", "ANSIBLE_STDOUT_CALLBACK")}
     return config
 
@@ -176,18 +187,21 @@ def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 
 
 def _clear(folder: Path) -> None:
-    """End the processes of a run, however they are related, and remove its folder. Comes back only when that is done."""
+    """End the processes of a run, by any relation, and remove its folder. It returns only when that is done."""
     began, ended = time.monotonic(), set[int]()
     while found := _signal(folder, signal.SIGTERM if time.monotonic() - began < GRACE else signal.SIGKILL):
         ended |= found
         time.sleep(0.02)
     while (ended := {pid for pid in ended | _orphans() if not _is_buried(pid)}) and time.monotonic() - began < 3 * GRACE:
-        time.sleep(0.02)  # what has lost its environment is dying, and not dead yet
+        time.sleep(0.02)  # a process without an environment is dying, and not dead yet
     shutil.rmtree(folder)
 
 
 def _is_buried(pid: int) -> bool:
-    """In a container orphans are ours to bury, as the operator is process 1; but only once their own parent is dead."""
+    """Return whether a dead process is reaped.
+
+    In a container the operator is process 1 and reaps orphans, once their own parent is dead.
+    """
     try:
         return os.waitpid(pid, os.WNOHANG) != (0, 0)
     except ChildProcessError:
@@ -195,7 +209,10 @@ def _is_buried(pid: int) -> bool:
 
 
 def _orphans() -> set[int]:
-    """Dead children that others left us, ansible-runner's victims among them: what we start ourselves leads a group, or is in ours."""
+    """Return dead children that other processes left, for example those that ansible-runner killed.
+
+    A process that the operator starts itself leads a group, or is in the operator's.
+    """
     found = set()
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -206,11 +223,11 @@ def _orphans() -> set[int]:
 
 
 def _signal(folder: Path, number: int) -> set[int]:
-    """Send a signal to each process of a run; which they were."""
+    """Send a signal to each process of a run and return their ids."""
     found, mark = set(), f"{MARK}={folder}\0".encode()
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError), ExitStack() as opened:  # gone, or somebody else's
-            process = os.pidfd_open(int(place.name))  # before it is looked at: what is signalled is what was looked at
+        with suppress(OSError), ExitStack() as opened:  # gone, or another user's
+            process = os.pidfd_open(int(place.name))  # opened before it is examined, so that the signal goes to the examined process
             opened.callback(os.close, process)
             if mark in (place / "environ").read_bytes():
                 found.add(int(place.name))

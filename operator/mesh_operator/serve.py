@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""/healthz, /readyz and /metrics on one port. Anybody who reaches the port may read them: they name kinds and phases, never a tenant."""
+"""HTTP endpoints /healthz, /readyz and /metrics on one port. Every client may read them: they name kinds and phases, never a tenant."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, MetricsHandler, ProcessCollector
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 
 from .log import log
 
@@ -24,39 +24,39 @@ _SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300, 600, 900)
 _PHASES: Final = ("Pending", "Connecting", "Connected", "Degraded", "Error")
 Counts = Mapping[str, float]
 Check = Callable[[], tuple[bool, Sequence[str]]]
-"""Whether all is well, and if not, what is missing."""
+"""Check that returns whether all is well, and sentences about what is missing."""
 
 
 class Metrics:
-    """What /metrics shows; see docs/operator-flags.md. Labels hold words of the project, never a tenant's."""
+    """Metrics of /metrics; see docs/operator-flags.md. Labels hold words of the project, never a tenant's."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         ours: dict[str, Any] = {"namespace": "mesh_operator", "registry": self.registry}
         self.leader = Gauge("leader", "1 while this replica leads", **ours)
-        self.reconciles = Counter("reconciles", "Meshes that were worked on", ["kind", "outcome"], **ours)
-        self.errors = Counter("errors", "What went wrong: reasons of conditions, codes of errors", ["reason"], **ours)
-        self.reconciling = Gauge("reconciles_in_progress", "Meshes that are worked on now", **ours).track_inprogress
-        self._runs = Gauge("runs_in_progress", "Plays that run now", **ours)
-        self._run_seconds = Histogram("run_seconds", "How long plays took", buckets=_SECONDS, **ours)
+        self.reconciles = Counter("reconciles", "Reconciles of meshes", ["kind", "outcome"], **ours)
+        self.errors = Counter("errors", "Errors: reasons of conditions, codes of errors", ["reason"], **ours)
+        self.reconciling = Gauge("reconciles_in_progress", "Meshes that are being reconciled", **ours).track_inprogress
+        self._runs = Gauge("runs_in_progress", "Playbook runs at this moment", **ours)
+        self._run_seconds = Histogram("run_seconds", "Duration of playbook runs", buckets=_SECONDS, **ours)
         self._endpoints = Gauge("endpoints", "URLs of virtual workspaces that are watched", **ours)
         self._queued = Gauge("queue_length", "Meshes that are due and wait", **ours)
         self._objects = Gauge("objects", "Custom resources that are known", ["kind"], **ours)
         self._meshes = Gauge("meshes", "Meshes by the phase of their status", ["phase"], **ours)
-        self._ages = Gauge("last_list_age_seconds", "Age of the last whole list, of the URL where it is oldest", ["kind"], **ours)
+        self._ages = Gauge("last_list_age_seconds", "Age of the oldest complete list among the URLs", ["kind"], **ours)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A play runs."""
+        """Count a play as running within the ``with`` block, and measure its time."""
         with self._runs.track_inprogress(), self._run_seconds.time():
             yield
 
     def show(self, *, endpoints: int, queued: int, objects: Counts, meshes: Counts, ages: Counts) -> None:
-        """How things stand, instead of what was shown before. ``objects`` and ``ages`` (seconds) by kind, ``meshes`` by phase."""
+        """Replace the gauges by the present values. ``objects`` and ``ages`` (seconds) by kind, ``meshes`` by phase."""
         self._endpoints.set(endpoints)
         self._queued.set(queued)
-        known = {phase: meshes.get(phase, 0) for phase in _PHASES}  # a status might have been written by others
+        known = {phase: meshes.get(phase, 0) for phase in _PHASES}  # other writers may have set another phase in a status
         for gauge, values in ((self._objects, objects), (self._meshes, known), (self._ages, ages)):
             gauge.clear()
             for label, value in values.items():
@@ -67,16 +67,20 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
+        """Bind the socket without a DNS query."""
         if self.address_family == socket.AF_INET6:
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        TCPServer.server_bind(self)  # HTTPServer's asks DNS for the name of this machine, which may take long
+        TCPServer.server_bind(self)  # HTTPServer's method queries DNS for the name of this machine, which may take long
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A reader that hung up is nobody's trouble; the inherited one prints a traceback."""
+        """Ignore a client that closed its connection; the inherited method prints a traceback."""
 
 
 def serve(address: str, metrics: Metrics, *, alive: Check, ready: Check) -> ThreadingHTTPServer:
-    """Answer on ``address`` ([HOST]:PORT) until ``shutdown``. The checks say what is missing, in sentences without tenants' names."""
+    """Answer on ``address`` ([HOST]:PORT) until ``shutdown``. The checks return sentences without tenants' names.
+
+    :raises InvalidInput: when the address cannot be listened on.
+    """
     checks: dict[str, Check] = {"/healthz": alive, "/readyz": ready}
 
     class Handler(MetricsHandler):
@@ -93,7 +97,7 @@ def serve(address: str, metrics: Metrics, *, alive: Check, ready: Check) -> Thre
                 fine, missing = checks[path]()
             except Exception as error:  # a probe gets an answer in any case
                 log("health_failed", level=ERROR, error=error)
-                fine, missing = False, ["this cannot be told; see the log"]
+                fine, missing = False, ["this is not known; see the log"]
             self.send_response(200 if fine else 503)
             self.send_header("content-type", "text/plain; charset=utf-8")
             self.end_headers()

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator is told: flags, some with an environment variable. Bad input names the flag and the remedy."""
+"""Settings of the operator: flags, some with an environment variable. Errors name the flag and the remedy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import __version__
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Intervals in seconds."""
+    """Settings of the operator. Intervals are in seconds."""
 
     kcp_kubeconfig: str  # --kcp-kubeconfig, KCP_KUBECONFIG; required: the provider's workspace
     mgmt_kubeconfig: str  # --mgmt-kubeconfig, MGMT_KUBECONFIG; required; "" means the pod's own cluster where it runs in one
@@ -34,7 +34,7 @@ class Settings:
     max_runs_per_workspace: int = 1  # --max-runs-per-workspace
     job_timeout: float = 900.0  # --job-timeout 15m
     idle_timeout: float = 300.0  # --idle-timeout 5m
-    teardown_deadline: float = 3600.0  # --teardown-deadline 1h: then what cannot be cleaned becomes a tombstone
+    teardown_deadline: float = 3600.0  # --teardown-deadline 1h: then a mesh that cannot be cleaned becomes a tombstone
     orphan_grace: float = 3600.0  # --orphan-grace 1h
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers that would be refused otherwise
     leader_elect: bool = True  # --no-leader-elect
@@ -48,7 +48,10 @@ _PORT: Final = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Exits with status 2 and a sentence on bad input, as argparse does. Durations: 30s, 5m, 1h30m, or plain seconds."""
+    """Parse flags and environment; exit with status 2 and a sentence on bad input, as argparse does.
+
+    Durations: 30s, 5m, 1h30m, or plain seconds.
+    """
     parser = _parser(environment)
     values = vars(parser.parse_args(arguments))
     values["namespace"] = values["namespace"] or values["mgmt_namespace"]
@@ -75,25 +78,32 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--mgmt-kubeconfig", str, "kubeconfig of the management plane; required, but in a pod of it", variable=True)
     add("--mgmt-namespace", _like(_LABEL, "a namespace"), "namespace of the Clusters and their Secrets", variable=True)
     add("--node-id", _like("[A-Za-z0-9._-]{0,100}", "letters, digits, . _ -"), "stable name of this replica; required", variable=True)
-    add("--namespace", _like(f"({_LABEL})?", "a namespace"), "of Lease and records; default: that of the Clusters", variable=True)
+    add("--namespace", _like(f"({_LABEL})?", "a namespace"), "namespace of Lease and records; default: that of the Clusters", variable=True)
     resource = _like(rf"[a-z][a-z0-9]*\.v[0-9][a-z0-9]*\.{_NAME}", "PLURAL.VERSION.GROUP, as clusters.v1beta2.cluster.x-k8s.io")
     add("--mgmt-cluster-resource", resource, "PLURAL.VERSION.GROUP of the Clusters")
     add("--api-export-name", _like(_NAME, "a name"), "name of the APIExport and its APIExportEndpointSlice")
     url = _like(f"(https?://{_HOST}(:{_PORT})?/?)?", "https://HOST or https://HOST:PORT, without user and path")
-    add("--kcp-external-url", url, "scheme, host and port instead of those that kcp tells", variable=True)
+    add("--kcp-external-url", url, "scheme, host and port instead of those that kcp publishes", variable=True)
     add("--health-addr", _like(f"{_HOST}?:{_PORT}", "[HOST]:PORT, as :8081"), "[HOST]:PORT of /healthz, /readyz and /metrics")
     duration = _like(_DURATION, "a duration above zero; write 30s, 5m, 1h30m or seconds", _seconds)
-    add("--reconcile-interval", duration, "how often endpoints are looked for")
-    add("--mesh-check-interval", duration, "how often a mesh is looked at")
+    add("--reconcile-interval", duration, "how often the operator reads endpoints")
+    add("--mesh-check-interval", duration, "how often the operator observes a mesh without a change")
     count = _like("[1-9][0-9]{0,3}", "a number from 1 to 9999", int)
     add("--max-runs", count, "runs at a time")
-    add("--max-runs-per-workspace", count, "of one workspace")
+    add("--max-runs-per-workspace", count, "runs at a time of one workspace")
     add("--job-timeout", duration, "how long a run may take")
-    add("--idle-timeout", duration, "how long a run may say nothing")
-    add("--teardown-deadline", duration, "after which clusters that cannot be cleaned are let go")
-    add("--orphan-grace", duration, "before what a vanished resource left is taken away")
-    parser.add_argument("--allow-address", type=_network, action="append", default=[], metavar="CIDR", help="API servers allowed besides")
-    parser.add_argument("--no-leader-elect", dest="leader_elect", action="store_false", help="for one replica only")
+    add("--idle-timeout", duration, "how long a run may print nothing")
+    add("--teardown-deadline", duration, "time after which a deletion goes on without clusters that cannot be cleaned")
+    add("--orphan-grace", duration, "time before objects of a vanished resource are pruned")
+    parser.add_argument(
+        "--allow-address",
+        type=_network,
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="further addresses of API servers that are allowed",
+    )
+    parser.add_argument("--no-leader-elect", dest="leader_elect", action="store_false", help="do not elect a leader; for one replica only")
     return parser
 
 

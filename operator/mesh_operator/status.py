@@ -1,9 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""From a mesh_result to the status of each custom resource: the engine's rows, as the CRDs have them. Pure: the time is passed in.
+"""Status of each custom resource, from a mesh_result: the engine's rows, as the CRDs have them. Pure: the time is passed in.
 
-Conditions keep their lastTransitionTime while their status is the same; a status that differs in nothing but lastSyncTime is not written
-more often than ``SYNC_SECONDS``."""
+Conditions keep their lastTransitionTime while their status is the same; a status that differs only in lastSyncTime is not written
+more often than ``SYNC_SECONDS``.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +15,15 @@ from typing import Any, Final
 
 import jmespath
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import MeshError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fabric import BindingRow, fabric_status
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.conditions import condition, with_times
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.objects import time_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.redact import one_line
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import rows_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_times
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
 from .kinds import BY_KIND
-from .request import MESH_NOT_FOUND, Held
+from .request import MESH_NOT_FOUND, Wait
 from .runs import RunResult, RunState
 from .store import Stored
 
@@ -34,13 +35,14 @@ _GOOD: Final = ("Connected", "Exported", "Applied", "Exposed", "Degraded")
 _TEXT: Final = 1024  # characters of any text; metav1.Condition allows a message 32768
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?")  # as metav1.Condition has it
 _HOLDS: Final = {"True": True, "False": False}
-_TIMES: Final = ("time", "heartbeatAgeSeconds", "oldest", "newest")  # of a last proof
+_TIMES: Final = ("time", "heartbeatAgeSeconds", "oldest", "newest")  # fields of a last proof
 
 
 def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -> Status | None:
-    """The status of one object out of a ``mesh_result``; None when it has none for it.
+    """Return the status of one object from a ``mesh_result``; None if it has none for it.
 
-    Where the mesh has none because a finding stopped the run, the findings are told, and what was measured before stays."""
+    If the mesh has none because a finding stopped the run, the status reports the findings, and keeps the values measured earlier.
+    """
     row = BY_KIND[stored.key.kind]
     found = jmespath.search(row.status, result)
     if isinstance(found, list):
@@ -51,23 +53,25 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
     blocking = [entry for entry in found if entry.get("severity") == "blocking"]
     if not blocking:
         return None
-    told = "; ".join(f"{entry.get('code')} {entry.get('cluster') or ''}: {entry.get('summary')}" for entry in blocking)
-    if row.listed:  # an item that is refused has a row: what stopped the run is about the mesh
-        return _unmeasured(stored, "Pending", "MeshNotConnected", f"The mesh is not carried out: {told}", now)
+    summaries = "; ".join(f"{entry.get('code')} {entry.get('cluster') or ''}: {entry.get('summary')}" for entry in blocking)
+    if row.listed:  # a refused item has a row of its own: the finding that stopped the run is about the mesh
+        return _unmeasured(stored, "Pending", "MeshNotConnected", f"Nothing is written for the mesh: {summaries}", now)
     reason = "RunnerFailed" if all(entry.get("code") == MeshError.code for entry in blocking) else "PrerequisiteNotMet"
-    return _unmeasured(stored, "Error", reason, told, now)
+    return _unmeasured(stored, "Error", reason, summaries, now)
 
 
-def status_of_held(stored: Stored, held: Held, now: datetime) -> Status:
-    """Items wait for their mesh, whatever it waits for; they are in error where there is none."""
-    if held.reason != MESH_NOT_FOUND and BY_KIND[stored.key.kind].listed:
-        return _unmeasured(stored, "Pending", "MeshNotConnected", f"The mesh is not connected: {held.message}", now, standing=held.standing)
-    return _unmeasured(stored, held.phase, held.reason, held.message, now, standing=held.standing)
+def status_of_waiting(stored: Stored, wait: Wait, now: datetime) -> Status:
+    """Return the status while no play runs: items wait for their mesh for any reason, and are in error if there is none."""
+    if wait.reason != MESH_NOT_FOUND and BY_KIND[stored.key.kind].listed:
+        return _unmeasured(stored, "Pending", "MeshNotConnected", f"The mesh is not connected: {wait.message}", now, standing=wait.standing)
+    return _unmeasured(stored, wait.phase, wait.reason, wait.message, now, standing=wait.standing)
 
 
 def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Status:
-    """A run without a result: reason RunnerFailed (or Timeout, Canceled), the task's name, never output. The phase before stays, as
-    Degraded where it was good: what was carried out is still there."""
+    """Return the status after a run without a result: reason RunnerFailed (or Timeout, Canceled), the task's name, never output.
+
+    The phase stays, as Degraded if it was good: objects of earlier plays still exist.
+    """
     reason = {RunState.TIMEOUT: "Timeout", RunState.CANCELED: "Canceled"}.get(run.state, "RunnerFailed")
     task = one_line(run.last_task, 200)
     message = f"The run ended without a result, {f'in task {task!r}' if task else 'before its first task'}. It is tried again."
@@ -75,7 +79,7 @@ def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Statu
 
 
 def status_of_fabric(stored: Stored, bindings: Mapping[str, Stored | None], now: datetime) -> Status:
-    """Rolled up from the statuses of the bindings that it names; None: there is none of that name."""
+    """Return the status of a Fabric, from those of the bindings that it names; None: there is none of that name."""
     rows = []
     for name, binding in bindings.items():
         absent = condition("Ready", False, MESH_NOT_FOUND, f"ClusterMeshBinding {name} does not exist in this namespace")
@@ -86,15 +90,15 @@ def status_of_fabric(stored: Stored, bindings: Mapping[str, Stored | None], now:
 
 
 def worth_writing(before: Mapping[str, Any] | None, after: Mapping[str, Any], now: datetime) -> bool:
-    """Is there something to tell, or is it time to say that all is as it was?"""
+    """Return whether a status has to be written: it changed, or the last sync is old enough to be renewed."""
     if before is None or _essence(before) != _essence(after):
         return True
-    last, fresh = (time_of(str(status.get("lastSyncTime"))) for status in (before, after))
+    last, fresh = (parse_time(str(status.get("lastSyncTime"))) for status in (before, after))
     return fresh not in (None, last) and (last is None or (now - last).total_seconds() >= SYNC_SECONDS)
 
 
 def patch_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> Status:
-    """The merge patch that makes ``after`` of ``before``: what is gone is named as null, in mappings within mappings too."""
+    """Return the merge patch that turns ``before`` into ``after``: removed keys are null, in nested mappings too."""
     both = [key for key, new in after.items() if isinstance(new, Mapping) and isinstance(before.get(key), Mapping)]
     return {**dict.fromkeys(before.keys() - after.keys()), **after, **{key: patch_of(before[key], after[key]) for key in both}}
 
@@ -112,7 +116,7 @@ def _measured(stored: Stored, row: Mapping[str, Any], now: datetime) -> Status:
 
 
 def _unmeasured(stored: Stored, phase: str, reason: str, message: str, now: datetime, *, standing: bool = True) -> Status:
-    """Nothing was carried out or measured just now. ``standing``: what was before is still there, and so is what is known of it."""
+    """Return a status without a new measurement. ``standing``: objects of earlier plays exist, so their measured values stay."""
     before = _before(stored)
     kept = before if standing else {}
     degraded = kept.get("phase") in _GOOD
@@ -132,7 +136,7 @@ def _unmeasured(stored: Stored, phase: str, reason: str, message: str, now: date
 
 
 def _clean(value: Any) -> Any:
-    """Every text short, on one line and without secrets; null is left out, as most of a CRD does not allow it."""
+    """Return a value with every text short, on one line and without secrets; null is left out, as most of a CRD does not allow it."""
     if isinstance(value, Mapping):
         return {str(key): _clean(entry) for key, entry in value.items() if entry is not None}
     if isinstance(value, (list, tuple)):
@@ -141,10 +145,10 @@ def _clean(value: Any) -> Any:
 
 
 def _essence(value: Any, inside: str = "") -> Any:
-    """Without the times at which the same was seen once more."""
+    """Return a status without times that change although nothing else does."""
     if isinstance(value, Mapping):
-        seen = ("lastSyncTime", *(_TIMES if inside == "lastProof" else ()))
-        return {key: _essence(entry, key) for key, entry in value.items() if key not in seen and entry is not None}
+        ignored = ("lastSyncTime", *(_TIMES if inside == "lastProof" else ()))
+        return {key: _essence(entry, key) for key, entry in value.items() if key not in ignored and entry is not None}
     return [_essence(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 

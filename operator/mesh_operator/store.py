@@ -1,10 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""All objects that are known, of all workspaces and URLs, and which mesh each belongs to. Thread-safe; does no I/O.
+"""Store of all objects of all workspaces and URLs, and of the mesh to which each belongs. Thread-safe; does no I/O.
 
-An object that is gone from a list, or whose URL is gone, is *missing*, and never taken for deleted: only deletionTimestamp is a wish to
-delete (multicluster-provider#80, kcp#2041). It stays known, as it was last, for KEEP seconds and until every URL that is left was listed
-after that without it; with no URL left, for ever. So None says more than missing does: whoever could have it was asked.
+An object that is gone from a list, or whose URL is gone, is *missing*, and never counts as deleted: only deletionTimestamp requests a
+deletion (multicluster-provider#80, kcp#2041). It stays known, in its last state, for KEEP seconds and until every remaining URL was listed
+after that without it; with no URL left, for ever. So None says more than missing does: every URL that could have it was listed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _CLUSTERS: Final = jmespath.compile("spec.clusterRefs[].name")
 
 Object = dict[str, Any]
 Changed = Callable[[ObjectKey, Object | None, Object | None], None]
-"""Key, before, after; None where it was or is missing or unknown. Called without the lock held, not when only resourceVersion changed."""
+"""Callback with key, before, after; None: it was or is missing or unknown. Called without the lock, not for a mere resourceVersion."""
 _Changes = list[tuple[ObjectKey, Object | None, Object | None]]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """One object (not to be changed), and where it was seen last. ``missing_since`` is monotonic seconds; None while it is there."""
+    """Object (not to be changed), and the URL that showed it last. ``missing_since`` is monotonic seconds; None while it is there."""
 
     key: ObjectKey
     obj: Object
@@ -41,16 +41,18 @@ class Stored:
 
     @property
     def deleting(self) -> bool:
+        """Whether its deletion is requested."""
         return bool((self.obj.get("metadata") or {}).get("deletionTimestamp"))
 
     @property
     def uid(self) -> str:
+        """Its uid; "" if it has none."""
         return str((self.obj.get("metadata") or {}).get("uid") or "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeshObjects:
-    """What is known of one mesh. ``items`` by kind, sorted by name; those that are missing are left out of nothing: see Stored."""
+    """All known objects of one mesh. ``items`` by kind, sorted by name; missing ones are included: see Stored."""
 
     key: MeshKey
     binding: Stored | None
@@ -59,47 +61,52 @@ class MeshObjects:
 
 
 class Store:
-    """See the module. ``ignored`` counts what was shown without the annotation kcp.io/cluster."""
+    """Objects by key, from the lists and watches of all URLs. ``ignored`` counts objects without the annotation kcp.io/cluster."""
 
     def __init__(self, changed: Changed, clock: Callable[[], float]) -> None:
         self._changed, self._clock, self._lock, self.ignored = changed, clock, RLock(), 0
         self._stored: dict[ObjectKey, Stored] = {}
-        self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the newest sighting last
+        self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the latest one last
         self._listed: dict[tuple[str, str], float] = {}  # when a URL was listed for a kind
-        self._users: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)  # who refers to it, see _references
+        self._users: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)  # objects that refer to it, see _references
 
     def replace(self, url: str, kind: str, objects: Iterable[Object]) -> None:
-        """A whole list of one URL and kind. What that URL had of the kind and has no more becomes missing."""
+        """Take a whole list of one URL and kind. Objects that the URL had and has no more become missing."""
         with self._changing() as changes:
-            self._listed[url, kind] = self._clock()  # before what it shows to be missing, which a later list has to confirm
+            self._listed[url, kind] = self._clock()  # set before objects become missing, which a later list has to confirm
             shown = {self._show(url, kind, obj, changes) for obj in objects}
             for key in self._at(url, kind) - shown:
                 self._lose(url, key, changes)
             self._forget(kind)
 
     def put(self, url: str, kind: str, obj: Object) -> None:
-        """ADDED or MODIFIED."""
+        """Take an object that was ADDED or MODIFIED."""
         with self._changing() as changes:
             self._show(url, kind, obj, changes)
 
     def missing(self, url: str, kind: str, obj: Object) -> None:
-        """DELETED: missing from now on, as ``obj`` shows it last; forgotten when later lists lack it too."""
+        """Take an object that was DELETED: it is missing from now on, in the state of ``obj``.
+
+        It is forgotten when later lists lack it too.
+        """
         key = key_of(kind, obj)
         with self._changing() as changes:
             if key is not None and url in self._shown.get(key, ()):
                 self._lose(url, key, changes, last=obj)
 
     def drop_url(self, url: str) -> None:
-        """The URL is gone from the slice: its objects are missing until another URL shows them."""
+        """Drop a URL that is gone from the slice: its objects are missing until another URL shows them."""
         with self._changing() as changes:
             for key in self._at(url):
                 self._lose(url, key, changes)
             self._listed = {place: time for place, time in self._listed.items() if place[0] != url}
 
     def get(self, key: ObjectKey) -> Stored | None:
+        """Return an object, also one that is missing; None if it is not known."""
         return self._stored.get(key)
 
     def mesh(self, key: MeshKey) -> MeshObjects:
+        """Return all objects of a mesh."""
         binding = ObjectKey(BINDING, *key)
         with self._lock:
             users, found = self._using(binding), self._stored.get(binding)
@@ -108,28 +115,31 @@ class Store:
         return MeshObjects(key=key, binding=found, items=items, clusters={user.key.name: user for user in clusters})
 
     def meshes(self) -> tuple[MeshKey, ...]:
-        """Every mesh that an object belongs to, also where the binding itself is unknown. A Fabric belongs to none."""
+        """Return every mesh that an object belongs to, also if the binding itself is unknown. A Fabric belongs to none."""
         with self._lock:
             return tuple(MeshKey(*to[1:]) for to in sorted(self._users) if to.kind == BINDING and self._users[to])
 
     def meshes_of(self, key: ObjectKey, obj: Object) -> tuple[MeshKey, ...]:
-        """Which meshes a change of this object concerns: its own; of a KubernetesCluster those whose binding names it; of a Fabric none."""
+        """Return the meshes that a change of this object concerns.
+
+        These are its own mesh; for a KubernetesCluster those whose binding names it; none for a Fabric.
+        """
         if key.kind == CLUSTER:
             return tuple(MeshKey(*user.key[1:]) for user in self._using(key))
         return tuple(MeshKey(*to[1:]) for to in _references(key, obj) if to.kind == BINDING)
 
     def of_kind(self, kind: str = "") -> tuple[Stored, ...]:
-        """All that are there, and not missing."""
+        """Return all objects of a kind that are there, and not missing."""
         with self._lock:
             return tuple(one for one in self._stored.values() if kind in ("", one.key.kind) and one.missing_since is None)
 
     def count(self, kind: str = "", workspace: str = "") -> int:
-        """How many are there, and not missing, of one kind or workspace or of all."""
+        """Return how many objects are there, and not missing, of one kind or workspace or of all."""
         return sum(workspace in ("", one.key.workspace) for one in self.of_kind(kind))
 
     @contextmanager
     def _changing(self) -> Iterator[_Changes]:
-        """Holds the lock, and tells of the changes after it."""
+        """Hold the lock, and call the callback for the changes after releasing it."""
         changes: _Changes = []
         with self._lock:
             yield changes
@@ -149,7 +159,7 @@ class Store:
             self.ignored += 1
             return None
         self._shown[key].pop(url, None)
-        self._shown[key][url] = Stored(key, _without(obj, "managedFields"), url)  # half of an object, and nobody here asks for them
+        self._shown[key][url] = Stored(key, _without(obj, "managedFields"), url)  # half of an object, and unused here
         self._settle(self._shown[key][url], changes)
         return key
 
@@ -179,8 +189,11 @@ class Store:
 
 
 def _references(key: ObjectKey, obj: Object) -> set[ObjectKey]:
-    """In its namespace: the bindings that it belongs to (a binding: itself), and the clusters that a binding names. A KubernetesCluster:
-    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics."""
+    """Return the keys to which an object refers, in its namespace.
+
+    These are the bindings that it belongs to (for a binding: itself), and the clusters that a binding names. A KubernetesCluster refers to
+    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics.
+    """
     if key.kind == CLUSTER:
         return {key._replace(name="")}
     to = FABRIC if key.kind == FABRIC else BINDING
@@ -190,5 +203,5 @@ def _references(key: ObjectKey, obj: Object) -> set[ObjectKey]:
 
 
 def _without(obj: Object, name: str) -> Object:
-    """Without one entry of its metadata."""
+    """Return an object without one entry of its metadata."""
     return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != name}}

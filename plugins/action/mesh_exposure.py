@@ -1,13 +1,15 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action mesh_exposure: the exposed services of a mesh."""
+"""Action mesh_exposure: reconciles the exposed services of a mesh."""
 
 from __future__ import annotations
 
-from ..module_utils.items.kinds import ItemKind
+from ..module_utils.mesh.item_kinds import ItemKind
 from ..plugin_utils.items_action import ItemsAction
 
 
 class ActionModule(ItemsAction):
+    """Action mesh_exposure: reconciles the exposed services of a mesh."""
+
     KINDS = (ItemKind.EXPOSURE,)

@@ -1,10 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action mesh_publish: what the actions of a play returned, as the statistic ``mesh_result``.
+"""Action mesh_publish: publishes the results of the actions of a play as the statistic ``mesh_result``.
 
-It takes names of variables, and not their values: a value in an argument is looked at as a template, text by text, which for the result of
-a thousand items takes seconds (docs/decisions/0028).
+It takes names of variables, and not their values: Ansible reads every text of an argument as a template, which takes seconds for the result
+of a thousand items (docs/decisions/0028).
 """
 
 from __future__ import annotations
@@ -15,24 +15,16 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
-from ..module_utils.run_result import mesh_result
+from ..module_utils.report.mesh_result import mesh_result
 from ..plugin_utils.play import plain
-from ..plugin_utils.spec import Spec
+from ..plugin_utils.spec import spec_of
 
 STATISTIC = "mesh_result"
 
-_SPEC: Spec = {
-    "links": {"type": "list", "elements": "str", "default": []},
-    "items": {"type": "list", "elements": "str", "default": []},
-    "items_first": {"type": "bool", "default": False},
-    "both": {"type": "bool", "default": False},
-    "fabric": {"type": "bool", "default": False},
-    "more_findings": {"type": "list", "elements": "dict", "default": []},
-    "keys": {"type": "list", "elements": "str", "default": []},
-}
-
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no types
+    """Action mesh_publish: publishes the statistic ``mesh_result``."""
+
     TRANSFERS_FILES = False
     BYPASS_HOST_LOOP = True
     _requires_connection = False
@@ -40,11 +32,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
     _supports_async = False
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        validation = ArgumentSpecValidator(_SPEC).validate(plain(self._task.args))
+        """Return ``mesh_result`` as a statistic, and the hash of its plan."""
+        validation = ArgumentSpecValidator(spec_of("mesh_publish")).validate(plain(self._task.args))
         if validation.error_messages:
             return {"failed": True, "msg": "; ".join(validation.error_messages)}
         params = validation.validated_parameters
-        links, items = (_first(task_vars or {}, params[option]) for option in ("links", "items"))
+        links, items = (_first_result(task_vars or {}, params[option]) for option in ("links", "items"))
         result = mesh_result(links, items, items_first=params["items_first"], both=params["both"], more=params["more_findings"])
         if params["fabric"]:
             result["status"] |= {"fabric": result["status"]["binding"], "binding": None}
@@ -54,8 +47,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         return {"changed": False, "hash": result["plan"]["hash"], "ansible_stats": published}
 
 
-def _first(variables: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The first of the registered results that holds something. Results are data: nothing in them is a template."""
+def _first_result(variables: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the first registered result that is not empty and was not skipped; {} without one.
+
+    Texts lose Ansible's tags, so that nothing in a result is read as a template.
+    """
     for name in names:
         value = variables.get(name)
         if isinstance(value, Mapping) and value and not value.get("skipped"):

@@ -1,65 +1,66 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action mesh_status: what the readers of every cluster say of its peers, and the last proof of every link, measured now."""
+"""Action mesh_status: measures every link of a mesh now, from the status of its readers and by new proofs. It writes nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from ..module_utils.findings import Severity
-from ..module_utils.observe import observe
-from ..module_utils.registry import registry_name
-from ..module_utils.status import build_status, earlier_binding
-from ..plugin_utils.engine import PARALLEL, not_seen, read_all, requests
+from ..module_utils.findings.finding import Severity
+from ..module_utils.pipeline.links import missing_package, requests
+from ..module_utils.pipeline.options import PARALLEL
+from ..module_utils.pipeline.outcome import Outcome, failure_findings
+from ..module_utils.pipeline.participants import left_out
+from ..module_utils.pipeline.run import measure
+from ..module_utils.pipeline.shown import FindingsMade, LinksMeasured
+from ..module_utils.report.sentences import behind, verdict
+from ..module_utils.status.links import earlier_binding
 from ..plugin_utils.mesh_action import Call, MeshAction
-from ..plugin_utils.outcome import Outcome, failure_findings
-from ..plugin_utils.play import accesses, asked, left_out, mesh_of, plain
-from ..plugin_utils.proving import PROOF, controller_proofs, missing_lines, prove_all
-from ..plugin_utils.report import behind, findings_lines, status_lines, verdict
-from ..plugin_utils.spec import MESH, PREVIOUS, REPORT, Spec
-
-_SPEC: Spec = {**MESH, **REPORT, **PROOF, **PREVIOUS, "expected": {"type": "str", "choices": ["Connected", "any"], "default": "any"}}
+from ..plugin_utils.play import mesh_of
+from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
-    SPEC = _SPEC
+    """Action mesh_status: measures the links of a mesh and reports its status."""
+
+    SPEC = spec_of("mesh_status")
 
     def execute(self, call: Call) -> Outcome:
+        """Measure every link between members that take part."""
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
-        members = accesses(call.play, asked(call.play, mesh))
-        with observe(members, parallel=PARALLEL, registry=registry_name(mesh.binding)) as observation:
-            mode = call.params["proof"]
-            readers = read_all(observation, mesh) if mode == "none" else prove_all(observation, mesh)
-            proofs = controller_proofs(observation, mesh, mode)
-            now = datetime.now(UTC)  # reading takes seconds, and the age of a heartbeat counts from its end
-            before = earlier_binding(plain(call.params["previous_status"]))
-            silent = not_seen(observation, mesh)
-            status = build_status(mesh, observation.facts, silent, readers, now=now, proofs=proofs, previous=before)
+        with call.run(mesh).observe(PARALLEL) as observation:
+            before = earlier_binding(call.params["previous_status"])
+            status = measure(call.ports, mesh, observation, call.params["proof"], previous=before)
             findings = failure_findings(observation.failures.values(), Severity.BLOCKING)
-            self.show([*findings_lines(findings), *missing_lines(mode), *status_lines(mesh.binding.name, status)])
+            call.ports.show(FindingsMade(findings))
+            for sentence in missing_package(call.params["proof"]):
+                call.ports.show(sentence)
+            call.ports.show(LinksMeasured(mesh.binding.name, status))
             met = status["phase"] == "Connected"
             if left_out(call.play, mesh) and not findings:
-                met = _as_far_as_asked(status, observation.facts)
+                met = _observed_links_ready(status, observation.facts)
             unmet = call.params["expected"] != "any" and not met
             return Outcome(
                 findings=findings,
                 status=status,
                 clusters=mesh.clusters,
                 requests=requests(observation),
-                error=f"{verdict(mesh.binding.name, status)}; expected {call.params['expected']}. {_why(status)}" if unmet else "",
+                error=f"{verdict(mesh.binding.name, status)}; expected {call.params['expected']}. {_reason(status)}" if unmet else "",
             )
 
 
-def _why(status: Mapping[str, Any]) -> str:
-    """The links that are not ready; where all are, what makes the phase another one all the same."""
+def _reason(status: Mapping[str, Any]) -> str:
+    """Return a sentence on the links that are not ready; if all are, the message of the condition Ready."""
     return behind(status) or next((f"{row['message']}." for row in status["conditions"] if row["type"] == "Ready"), "")
 
 
-def _as_far_as_asked(status: Mapping[str, Any], members: Collection[str]) -> bool:
-    """With a limit the phase is never Connected. The links between the members that were asked count; of a lone one, all its links."""
+def _observed_links_ready(status: Mapping[str, Any], members: Collection[str]) -> bool:
+    """Return whether the links between the observed members are ready; of a single member, all its links.
+
+    For runs with a limit, in which the phase is never Connected.
+    """
     links = [link for link in status["links"] if link["cluster"] in members]
     among = [link for link in links if link["peer"] in members] or links
     return bool(among) and all(link["ready"] for link in among)

@@ -1,7 +1,11 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options that several actions share. The twin of plugin_utils/spec.py: change both."""
+"""Options that several actions share: name, type, default, choices and text, each in one place.
+
+``python -m tests.testing.options --write`` makes from them, and from the modules, what the actions accept (plugin_utils/arguments.py), the
+options and defaults of the roles, and docs/variables.md; a test holds that these are current.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ seealso:
 options:
   accept:
     description:
-      - Codes of blocking findings that are known and taken on. Only those whose documentation allows it can be named.
+      - Codes of blocking findings that you know and accept. Only those whose documentation allows it can be named.
     type: list
     elements: str
     default: []
@@ -56,6 +60,19 @@ options:
     type: str
     choices: [InternalIP, ExternalIP]
     default: InternalIP
+"""
+
+    TRUST_MODE = r"""
+options:
+  trust:
+    description:
+      - How the reading cluster and the peer trust each other.
+      - With V(same_ca) the files come from the cluster's own remote certificate.
+      - With V(minted) and V(copied) they are the keys C(<peer>.etcd-client-ca.crt), C(<peer>.etcd-client.crt) and
+        C(<peer>.etcd-client.key) of the same Secret.
+    type: str
+    choices: [same_ca, minted, copied]
+    default: same_ca
 """
 
     REPORT = r"""
@@ -78,21 +95,19 @@ options:
         the plan is carried out, no further wave of it is begun. A run with a failed write fails.
       - When disconnecting, members that do not answer never stop the run.
     type: int
+"""
+
+    PARALLEL = r"""
+options:
   parallel:
     description:
-      - How many clusters are spoken to at a time.
+      - How many clusters are contacted at a time.
     type: int
     default: 10
 """
 
-    PLANNING = r"""
+    CERTIFICATES = r"""
 options:
-  clusters:
-    description:
-      - When disconnecting, the members that leave. The others stay connected to each other. Empty means all.
-    type: list
-    elements: str
-    default: []
   certificate_days:
     description:
       - Days that minted client certificates are valid.
@@ -103,6 +118,16 @@ options:
       - Minted certificates with fewer days left are issued anew.
     type: int
     default: 30
+"""
+
+    PLANNING = r"""
+options:
+  clusters:
+    description:
+      - When disconnecting, the members that leave. The others stay connected to each other. Empty means all.
+    type: list
+    elements: str
+    default: []
   take_back:
     description:
       - Members that were taken out without their answer, and are back as another cluster, by name, id, CA or pod networks (finding
@@ -112,8 +137,8 @@ options:
     default: []
   repair:
     description:
-      - Take back keys that this mesh wrote and that somebody else changed since. Exactly these keys; without it the finding C(CM-DRIFT-02)
-        blocks. Keys that somebody else wrote from the start are never touched.
+      - Repair keys that this mesh wrote and that another writer changed since, and no others. Without it the finding C(CM-DRIFT-02)
+        blocks. Keys that another writer wrote from the start are never touched.
     type: bool
     default: false
 """
@@ -130,16 +155,24 @@ options:
       - Seconds to wait. A changed Secret takes up to two minutes to reach the pods.
     type: int
     default: 300
+"""
+
+    PROOF = r"""
+options:
   proof:
     description:
-      - Who proves a link by a new connection and a read of the peer's heartbeat, instead of believing kvstoremesh, which notices a silent
-        peer only after 100 seconds.
-      - V(auto) are those who use the link and, where it can reach the peer, the controller.
-      - V(readers) are those who use the link; the controller connects to no mesh endpoint.
+      - Which side proves a link by a new connection and a read of the peer's heartbeat, instead of relying on kvstoremesh, which notices a
+        silent peer only after 100 seconds.
+      - V(auto) are the readers of the link and, where it can reach the peer, the controller.
+      - V(readers) are the readers of the link; the controller connects to no mesh endpoint.
       - V(none) proves nothing.
     type: str
     choices: [auto, readers, none]
     default: auto
+"""
+
+    PREVIOUS = r"""
+options:
   previous_status:
     description:
       - C(mesh_result.status) of an earlier run, of which C(binding) counts here. Conditions that have not changed keep their
@@ -148,13 +181,23 @@ options:
     type: dict
 """
 
+    EXPECTED = r"""
+options:
+  expected:
+    description:
+      - The phase without which the task fails; V(any) never fails on a phase.
+    type: str
+    choices: [Connected, any]
+    default: any
+"""
+
     ITEMS = r"""
 options:
   state:
     description:
-      - V(present) carries out the items of O(mesh), and takes away what items made that are no longer in it. A list that is absent says
-        nothing about its kind, and nothing of that kind is touched; an empty list says that there is none.
-      - V(absent) takes away everything that items of these kinds made, whatever O(mesh) lists. It needs no connected mesh, and clusters
+      - V(present) carries out the items of O(mesh), and prunes the objects of items that are no longer in it. Where a list is
+        absent, nothing of its kind is touched; an empty list prunes all objects of its kind.
+      - V(absent) prunes all objects that items of these kinds made, whatever O(mesh) lists. It needs no connected mesh, and clusters
         that do not answer are left as they are.
     type: str
     choices: [present, absent]
@@ -180,14 +223,14 @@ options:
     type: dict
   former:
     description:
-      - Hosts of the play that are no members any more. Whatever items made there is taken away. Clusters to which members still hold links
+      - Hosts of the play that are no members any more. All objects of items there are pruned. Clusters to which members still hold links
         are found without being named.
     type: list
     elements: str
     default: []
   probe_image:
     description:
-      - Image of the Job that probes an intent, where the intent names none. Empty, no Job is made for such intents.
+      - Image of the Job that probes an intent, where the intent names none. When it is empty, no Job is made for such intents.
     type: str
     default: ""
   hash:
@@ -204,7 +247,7 @@ options:
     description:
       - How many members may fail. Failing is not to answer, to refuse our credentials, or to go down while it is written.
       - Without it, members that are down do not stop the run, as long as one answers; items are V(Degraded), and their status names those
-        members. A member that answers and says no stops it, and nothing is written.
+        members. A member that answers with a refusal stops it, and nothing is written.
       - With a number, so many members of either kind may fail. With more, nothing is written, or no further wave is begun.
       - A write that is refused for one object is no failure of the cluster. It degrades its item alone, and the task fails.
     type: int

@@ -100,15 +100,17 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model_parse import DEFAULT_NAME
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.peers import valid_cluster_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import CannotExpress, compile_intent
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import CiliumVersion
+
+from ..module_utils.base.errors import InvalidInput
+from ..module_utils.items.models import ConnectivityIntent
+from ..module_utils.mesh.etcd_config import valid_cluster_name
+from ..module_utils.mesh.item_kinds import ItemKind
+from ..module_utils.mesh.model import Binding, Mesh
+from ..module_utils.mesh.parse import DEFAULT_NAME
+from ..module_utils.mesh.versions import CiliumVersion
+from ..module_utils.reconcile.parse import desired_of
 
 
 def cilium_policy(
@@ -118,7 +120,7 @@ def cilium_policy(
     cluster: str | None = None,
     binding: str = DEFAULT_NAME,
 ) -> list[dict[str, Any]]:
-    """The filter; see DOCUMENTATION."""
+    """Return the policies of an intent; see DOCUMENTATION."""
     if not isinstance(intent, Mapping):
         raise AnsibleFilterError("cilium_policy: the input is not an intent, a mapping with name, action and destination.")
     names = _names(clusters)
@@ -130,13 +132,19 @@ def cilium_policy(
     mesh = Mesh(binding=Binding(name=str(binding), cluster_refs=tuple(names)))
     desired = _desired(intent, mesh)
     try:
-        policies = compile_intent(desired.intents[0], names=names, members=tuple(names), version=cilium.release, binding=mesh.binding)
+        policies = compile_intent(
+            desired.each(ConnectivityIntent)[0], names=names, members=tuple(names), version=cilium.release, binding=mesh.binding
+        )
     except CannotExpress as error:
         raise AnsibleFilterError(f"cilium_policy: {error}") from None
     return [body for host, bodies in policies.items() if cluster in (None, host) for body in bodies]
 
 
 def _names(clusters: Any) -> dict[str, str]:
+    """Return inventory name -> cluster name.
+
+    :raises AnsibleFilterError: the value is not a mapping of valid names.
+    """
     if not isinstance(clusters, Mapping) or not clusters:
         raise AnsibleFilterError("cilium_policy: clusters is not a mapping of inventory names to cluster names.")
     names = {str(host): str(name) for host, name in clusters.items()}
@@ -147,7 +155,10 @@ def _names(clusters: Any) -> dict[str, str]:
 
 
 def _desired(intent: Mapping[str, Any], mesh: Mesh) -> Desired:
-    """The one intent, parsed as the roles parse it."""
+    """Return the one intent, parsed as the roles parse it.
+
+    :raises AnsibleFilterError: the intent is not valid.
+    """
     try:
         desired = desired_of({ItemKind.INTENT.value: [intent]}, mesh, kinds=[ItemKind.INTENT])
     except InvalidInput as error:
@@ -158,7 +169,8 @@ def _desired(intent: Mapping[str, Any], mesh: Mesh) -> Desired:
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filter, as Ansible loads it."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filter by its name."""
         return {"cilium_policy": cilium_policy}

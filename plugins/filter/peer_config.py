@@ -15,6 +15,8 @@ description:
     without kvstoremesh.
   - It is the text that M(edge_portal.cilium_mesh.mesh_connect) writes. Use the filter where something else writes the Secrets, such as a
     GitOps repository.
+extends_documentation_fragment:
+  - edge_portal.cilium_mesh._mesh.trust_mode
 positional: _input
 options:
   _input:
@@ -42,15 +44,6 @@ options:
     description: Version of Cilium in the cluster that reads the text, such as V(1.20.1) or V(v1.18.11). It is a string, not a number.
     type: str
     required: true
-  trust:
-    description:
-      - How the reading cluster and the peer trust each other.
-      - With V(same_ca) the files come from the cluster's own remote certificate.
-      - With V(minted) and V(copied) they are the keys C(<peer>.etcd-client-ca.crt), C(<peer>.etcd-client.crt) and
-        C(<peer>.etcd-client.key) of the same Secret.
-    type: str
-    choices: [same_ca, minted, copied]
-    default: same_ca
   trust_sha256:
     description:
       - 64 hexadecimal digits for the comment C(# trust-sha256), for instance the SHA-256 of the peer's CA.
@@ -93,11 +86,11 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.endpoints import MESH_DOMAIN, Endpoint, canonical_ip, is_ip
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.peers import peer_config as text_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.trust import TrustMode
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import CiliumVersion
+from ..module_utils.base.errors import InvalidInput
+from ..module_utils.mesh.endpoints import MESH_DOMAIN, MeshEndpoint, canonical_ip, is_ip
+from ..module_utils.mesh.etcd_config import peer_config as text_of
+from ..module_utils.mesh.trust_mode import MODES, TrustMode, one_of_modes
+from ..module_utils.mesh.versions import CiliumVersion
 
 
 def peer_config(
@@ -109,18 +102,18 @@ def peer_config(
     trust: str = "same_ca",
     trust_sha256: str | None = None,
 ) -> str:
-    """The filter; see DOCUMENTATION."""
+    """Return the etcd configuration of a peer; see DOCUMENTATION."""
     if not isinstance(name, str):
         raise AnsibleFilterError("peer_config: the input is not the name of a cluster.")
     if isinstance(ips, str) or not all(isinstance(ip, str) and is_ip(ip) for ip in ips):
         raise AnsibleFilterError("peer_config: ips is not a list of IP addresses.")
-    if trust not in {mode.value for mode in TrustMode}:
-        raise AnsibleFilterError(f"peer_config: trust is {trust!r}. Use same_ca, minted or copied.")
+    if trust not in MODES:
+        raise AnsibleFilterError(f"peer_config: trust is {trust!r}. Use {one_of_modes()}.")
     cilium = CiliumVersion.from_tag(version) if isinstance(version, str) else None  # the number 1.20 would be read as 1.2
     if cilium is None:
         raise AnsibleFilterError(f"peer_config: version is {version!r}. Write it as a string like 1.20.1.")
     try:
-        endpoint = Endpoint(hostname=hostname or f"{name}.{MESH_DOMAIN}", port=int(port), ips=tuple(canonical_ip(ip) for ip in ips))
+        endpoint = MeshEndpoint(hostname=hostname or f"{name}.{MESH_DOMAIN}", port=int(port), ips=tuple(canonical_ip(ip) for ip in ips))
         return text_of(name, endpoint, version=cilium, mode=TrustMode(trust), trust_digest=trust_sha256 or "")
     except ValueError:
         raise AnsibleFilterError(f"peer_config: port is {port!r}. Use a number.") from None
@@ -129,7 +122,8 @@ def peer_config(
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filter, as Ansible loads it."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filter by its name."""
         return {"peer_config": peer_config}

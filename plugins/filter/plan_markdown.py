@@ -50,13 +50,13 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_report import plan_markdown as text_of
+from ..module_utils.report.plan import plan_markdown as text_of
 
 NEEDED = {"wave", "cluster", "verb", "object", "why", "disruption", "undo"}
 
 
 def plan_markdown(plan: Mapping[str, Any], title: str = "Cluster mesh plan") -> str:
-    """The filter; see DOCUMENTATION."""
+    """Return a plan as Markdown; see DOCUMENTATION."""
     if isinstance(plan, Mapping) and isinstance(plan.get("plan"), Mapping):
         plan = plan["plan"]
     steps = plan.get("steps") if isinstance(plan, Mapping) else None
@@ -66,7 +66,8 @@ def plan_markdown(plan: Mapping[str, Any], title: str = "Cluster mesh plan") -> 
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filter, as Ansible loads it."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filter by its name."""
         return {"plan_markdown": plan_markdown}

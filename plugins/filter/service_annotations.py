@@ -59,13 +59,14 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import ALIASES, wanted_annotations
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.parse import parse_global_service
 
+from ..module_utils.base.input_problems import Problems
+
 
 def service_annotations(spec: Mapping[str, Any]) -> dict[str, str | None]:
-    """The filter; see DOCUMENTATION."""
+    """Return the annotations of a GlobalService; see DOCUMENTATION."""
     if not isinstance(spec, Mapping):
         raise AnsibleFilterError("service_annotations: the input is not a GlobalService, a mapping with a selector.")
     rest = {str(key): value for key, value in spec.items() if key not in ("name", "meshRef")}
@@ -86,7 +87,8 @@ def service_annotations(spec: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 class FilterModule:
-    """What Ansible loads."""
+    """The filter, as Ansible loads it."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filter by its name."""
         return {"service_annotations": service_annotations}

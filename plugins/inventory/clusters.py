@@ -1,6 +1,7 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+"""Inventory clusters: one host per Kubernetes cluster, from kubeconfig contexts or a folder of kubeconfigs."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ description:
   - Makes a host of each context of a kubeconfig, or of each kubeconfig in a folder, in the group C(cilium_mesh_clusters).
   - A host gets the variables C(cilium_mesh_kubeconfig), C(cilium_mesh_context), C(cilium_mesh_namespace) and C(ansible_connection=local).
     They are never taken for templates, whatever a kubeconfig holds.
-  - Of a kubeconfig only the names of its contexts are looked at; credentials stay in the file.
+  - The plugin reads only the names of the contexts of a kubeconfig; credentials stay in the file.
   - The file is called C(clusters.yml), C(clusters.yaml), or ends in C(.clusters.yml) or C(.clusters.yaml). Any other YAML file will do when
     its key O(plugin) stands at the beginning of a line.
   - Variables of single hosts, such as C(cilium_mesh_endpoint_override), go into C(host_vars) beside the file.
@@ -104,8 +105,8 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-
 
 
 @dataclass(frozen=True)
-class Found:
-    """A cluster: how the user knows it, and where its kubeconfig is."""
+class FoundCluster:
+    """Cluster of a kubeconfig: its context or file name as ``key``, the path of its kubeconfig, and its context."""
 
     key: str
     file: str
@@ -113,9 +114,12 @@ class Found:
 
 
 class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-core has no types
+    """Inventory of the clusters of one or several kubeconfigs."""
+
     NAME = PLUGIN
 
     def verify_file(self, path: str) -> bool:
+        """Return whether the file is a configuration of this plugin."""
         if not super().verify_file(path) or not path.endswith((".yml", ".yaml")):
             return False
         if os.path.basename(path) in ("clusters.yml", "clusters.yaml") or path.endswith((".clusters.yml", ".clusters.yaml")):
@@ -127,6 +131,10 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
             return False
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
+        """Add the clusters that the configuration names to the inventory.
+
+        :raises AnsibleParserError: when the configuration or a kubeconfig is not valid.
+        """
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         try:
@@ -134,17 +142,17 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
         except UnreadableKubeconfig as error:
             raise AnsibleParserError(str(error)) from None
 
-    def _clusters(self, folder: str) -> Iterator[Found]:
+    def _clusters(self, folder: str) -> Iterator[FoundCluster]:
         single, several = self.get_option("kubeconfig"), self.get_option("kubeconfigs")
         if bool(single) == bool(several):
             raise AnsibleParserError("Give exactly one of kubeconfig (a file) and kubeconfigs (a folder).")
         if single:
-            return self._of_file(_path(folder, str(single)))
+            return self._clusters_of_file(_path(folder, str(single)))
         if self.get_option("contexts"):
             raise AnsibleParserError("contexts goes with kubeconfig; with kubeconfigs choose by pattern.")
-        return self._of_folder(_path(folder, str(several)))
+        return self._clusters_of_folder(_path(folder, str(several)))
 
-    def _of_file(self, file: str) -> Iterator[Found]:
+    def _clusters_of_file(self, file: str) -> Iterator[FoundCluster]:
         contexts = read_contexts(file)
         wanted = [str(name) for name in self.get_option("contexts")]
         missing = [name for name in wanted if name not in contexts.names]
@@ -154,9 +162,9 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
             )
         for name in wanted or contexts.names:
             if self._matches(name):
-                yield Found(name, file, name)
+                yield FoundCluster(name, file, name)
 
-    def _of_folder(self, folder: str) -> Iterator[Found]:
+    def _clusters_of_folder(self, folder: str) -> Iterator[FoundCluster]:
         try:
             names = sorted(os.listdir(folder))
         except OSError as error:
@@ -167,12 +175,12 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
                 continue
             stem = next((name.removesuffix(ending) for ending in ENDINGS if name.endswith(ending)), name)
             if self._matches(stem):
-                yield Found(stem, file, _only_context(file, read_contexts(file)))
+                yield FoundCluster(stem, file, _only_context(file, read_contexts(file)))
 
     def _matches(self, name: str) -> bool:
         return fnmatchcase(name, str(self.get_option("pattern")))
 
-    def _add(self, clusters: list[Found]) -> None:
+    def _add(self, clusters: list[FoundCluster]) -> None:
         names = self._host_names(clusters)
         if not names:
             raise AnsibleParserError("No cluster was found; look at contexts and pattern.")
@@ -186,13 +194,16 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
             for name, value in self._variables(found).items():
                 self.inventory.set_variable(host, name, value)
 
-    def _host_names(self, clusters: list[Found]) -> Mapping[str, Found]:
-        """Host name -> cluster; two clusters with one name are an error that names both."""
+    def _host_names(self, clusters: list[FoundCluster]) -> Mapping[str, FoundCluster]:
+        """Return the cluster of each host name.
+
+        :raises AnsibleParserError: when two clusters have one name; the message names both.
+        """
         chosen: Mapping[str, Any] = self.get_option("names")
         unknown = sorted(set(map(str, chosen)) - {found.key for found in clusters})
         if unknown:
             raise AnsibleParserError(f"names speaks of {', '.join(unknown)}, which is no cluster found here.")
-        hosts: dict[str, Found] = {}
+        hosts: dict[str, FoundCluster] = {}
         for found in clusters:
             host = _host_name(found, chosen.get(found.key))
             if host in hosts:
@@ -204,7 +215,7 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
             hosts[host] = found
         return hosts
 
-    def _variables(self, found: Found) -> dict[str, str]:
+    def _variables(self, found: FoundCluster) -> dict[str, str]:
         return {
             KUBECONFIG: found.file,
             CONTEXT: found.context,
@@ -218,6 +229,10 @@ def _path(folder: str, path: str) -> str:
 
 
 def _only_context(file: str, contexts: Contexts) -> str:
+    """Return the current context, or the only one.
+
+    :raises UnreadableKubeconfig: when there are several contexts and none is current.
+    """
     if contexts.current in contexts.names:
         return contexts.current
     if len(contexts.names) == 1:
@@ -225,7 +240,7 @@ def _only_context(file: str, contexts: Contexts) -> str:
     raise UnreadableKubeconfig(f"kubeconfig {file} has {len(contexts.names)} contexts and none of them is its current-context.")
 
 
-def _host_name(found: Found, chosen: Any) -> str:
+def _host_name(found: FoundCluster, chosen: Any) -> str:
     name = str(chosen) if chosen is not None else re.sub(r"[^a-z0-9.]+", "-", found.key.lower()).strip("-.")
     if len(name) > 253 or not _NAME.fullmatch(name):
         raise AnsibleParserError(

@@ -9,12 +9,12 @@ module: mesh_adopt
 version_added: 0.1.0
 short_description: Take over a mesh that Helm or the cilium CLI made, or give it back
 description:
-  - Makes the keys of the peers in Secrets C(cilium-clustermesh) and C(cilium-kvstoremesh), and their users, this mesh's, as they are. Who
-    owns what changes, in C(metadata.managedFields); no value does, so no link drops.
+  - Makes the keys of the peers in Secrets C(cilium-clustermesh) and C(cilium-kvstoremesh), and their users, this mesh's, as they are. Only
+    the ownership in C(metadata.managedFields) changes, and no value, so no link drops.
   - Where a tool still renders these objects, they are only prepared, so that they outlive its manifest. The finding C(CM-OWN-06) then has
     the value to set, and the task succeeds. Run it again when that is done.
-  - With O(state=handed_back) everything goes back. The keys stay, owned by whom they were taken from, the marks of the tool come back, and
-    the finding C(CM-OWN-11) has the peers as Helm values.
+  - With O(state=handed_back) everything goes back. The keys stay, owned by the tool's field manager again, the marks of the tool come
+    back, and the finding C(CM-OWN-11) has the peers as Helm values.
   - Values that M(edge_portal.cilium_mesh.mesh_connect) would write in another way are changed by its next run, with a plan, not by this.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes.action_group
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.parallel
 options:
   state:
     description:
@@ -37,11 +38,6 @@ options:
         Where such aliases are still there, they outweigh this option and the finding C(CM-OWN-07) blocks.
     type: bool
     default: false
-  parallel:
-    description:
-      - How many clusters are spoken to at a time.
-    type: int
-    default: 10
 attributes:
   diff_mode:
     support: full
@@ -104,7 +100,7 @@ findings:
   type: list
   elements: dict
 mesh:
-  description: Inventory names of the clusters that were looked at.
+  description: Inventory names of the clusters that were observed.
   returned: always
   type: list
   elements: str

@@ -7,13 +7,13 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: mesh_apply
 version_added: 0.1.0
-short_description: Carry out a plan that was approved, or refuse and say what has changed since
+short_description: Carry out an approved plan, or refuse and report what has changed since
 description:
   - Observes the clusters and plans afresh. When the fresh plan has the hash that was approved, it is carried out exactly, as
     M(edge_portal.cilium_mesh.mesh_connect) would. Else nothing is written anywhere, and the task fails with finding C(CM-PLAN-01).
   - With O(plan), the finding names what has changed since, such as the Service of one cluster or the users of another, and which steps are
     new, gone or different. With O(hash) alone the fresh plan is shown with its hash.
-  - What an earlier run wrote down is only compared, never carried out.
+  - The steps that an earlier run recorded are only compared, never carried out.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:
@@ -25,6 +25,10 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh.breadth
   - edge_portal.cilium_mesh._mesh.waiting
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.certificates
+  - edge_portal.cilium_mesh._mesh.parallel
+  - edge_portal.cilium_mesh._mesh.proof
+  - edge_portal.cilium_mesh._mesh.previous
 options:
   hash:
     description:
@@ -165,7 +169,7 @@ findings:
       description: The runbook page.
       type: str
 mesh:
-  description: Inventory names of the clusters that were looked at.
+  description: Inventory names of the clusters that were observed.
   returned: always
   type: list
   elements: str

@@ -9,14 +9,14 @@ module: mesh_ca
 version_added: 0.1.0
 short_description: Report and renew the trust of a mesh, and give clusters another CA without a dropped link
 description:
-  - With O(state=reported) it says for each link whom it trusts, by what, and until when. Nothing is written.
+  - With O(state=reported) it reports for each link which CA it trusts, by what, and until when. Nothing is written.
   - With O(state=renewed) it renews what is near its end or was changed by the peer, and writes nothing else. Readers connect anew without a
     restart.
-  - With O(state=rolled) each named cluster gets a new CA, in stages. Everybody trusts both CAs before anybody shows a certificate of the
+  - With O(state=rolled) each named cluster gets a new CA, in stages. All members trust both CAs before one shows a certificate of the
     new one, and the old one is dropped last. Every stage is proven on every member before the next begins.
   - With O(state=shared) the same is done with the CA of one member, so that all have the same.
-  - A roll keeps where it is as an annotation of Secret C(cilium-ca). It may be killed at any point, from any controller; the same task goes
-    on. It holds, and the task fails, when a member does not answer or something is not proven in time; every link goes on meanwhile.
+  - A roll keeps its stage in an annotation of Secret C(cilium-ca). It may be killed at any point, from any controller; the same task goes
+    on. It holds, and the task fails, when a member does not answer or a proof is missing in time; every link goes on meanwhile.
   - A roll writes Secrets that belong to Helm, certgen or cert-manager, each only in the version that was read. It restarts Deployment
     C(clustermesh-apiserver) twice, pod by pod.
 author:
@@ -27,10 +27,12 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.judgement
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.certificates
+  - edge_portal.cilium_mesh._mesh.parallel
 options:
   state:
     description:
-      - What is to be.
+      - The state to reach.
     type: str
     choices: [reported, renewed, rolled, shared]
     default: reported
@@ -56,8 +58,8 @@ options:
   stage:
     description:
       - The stage that a roll stops after. Run it again with a later one to go on.
-      - V(prepare) stores the next CA, V(trust) makes everybody trust both, V(clients) issues the certificates that are shown to servers,
-        V(leaves) those that servers show, V(drop) takes the old CA away.
+      - V(prepare) stores the next CA, V(trust) makes every reader trust both, V(clients) issues the certificates that are shown to servers,
+        V(leaves) those that servers show, V(drop) removes the old CA.
     type: str
     choices: [prepare, trust, clients, leaves, drop]
     default: drop
@@ -66,21 +68,6 @@ options:
       - Days that a new CA is valid.
     type: int
     default: 1095
-  certificate_days:
-    description:
-      - Days that minted client certificates are valid.
-    type: int
-    default: 365
-  renew_before_days:
-    description:
-      - Minted certificates with fewer days left are issued anew.
-    type: int
-    default: 30
-  parallel:
-    description:
-      - How many clusters are spoken to at a time.
-    type: int
-    default: 10
   wait_timeout:
     description:
       - Seconds after which a stage that is not proven holds the roll. A changed Secret takes up to two minutes to reach the pods.
@@ -100,7 +87,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Whom does each link trust, and until when?
+- name: Report which CA each link trusts, and until when
   edge_portal.cilium_mesh.mesh_ca:
     mesh: "{{ cilium_mesh }}"
   register: ca
@@ -181,7 +168,7 @@ findings:
   type: list
   elements: dict
 mesh:
-  description: Inventory names of the clusters that were looked at.
+  description: Inventory names of the clusters that were observed.
   returned: always
   type: list
   elements: str

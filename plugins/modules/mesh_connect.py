@@ -23,12 +23,16 @@ author:
 extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes
   - edge_portal.cilium_mesh._attributes.action_group
-  - edge_portal.cilium_mesh._attributes
-  - edge_portal.cilium_mesh._attributes.action_group
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.judgement
   - edge_portal.cilium_mesh._mesh.report
   - edge_portal.cilium_mesh._mesh.breadth
+  - edge_portal.cilium_mesh._mesh.planning
+  - edge_portal.cilium_mesh._mesh.certificates
+  - edge_portal.cilium_mesh._mesh.parallel
+  - edge_portal.cilium_mesh._mesh.waiting
+  - edge_portal.cilium_mesh._mesh.proof
+  - edge_portal.cilium_mesh._mesh.previous
 options:
   state:
     description:
@@ -45,49 +49,6 @@ options:
     type: list
     elements: str
     default: []
-  wait:
-    description:
-      - Wait until every link is ready, and fail when it is not. Without waiting RV(status) is not measured.
-    type: bool
-    default: true
-  wait_timeout:
-    description:
-      - Seconds to wait. A changed Secret takes up to two minutes to reach the pods.
-    type: int
-    default: 300
-  certificate_days:
-    description:
-      - Days that minted client certificates are valid.
-    type: int
-    default: 365
-  renew_before_days:
-    description:
-      - Minted certificates with fewer days left are issued anew.
-    type: int
-    default: 30
-  repair:
-    description:
-      - Take back keys that this mesh wrote and that somebody else changed since. Exactly these keys; without it the finding C(CM-DRIFT-02)
-        blocks. Keys that somebody else wrote from the start are never touched.
-    type: bool
-    default: false
-  take_back:
-    description:
-      - Members that were taken out without their answer, and are back as another cluster, by name, id, CA or pod networks (finding
-        C(CM-TOMB-01)). Name them to take them back all the same.
-    type: list
-    elements: str
-    default: []
-  proof:
-    description:
-      - Who proves a link by a new connection and a read of the peer's heartbeat, instead of believing kvstoremesh, which notices a silent
-        peer only after 100 seconds.
-      - V(auto) are those who use the link and, where it can reach the peer, the controller.
-      - V(readers) are those who use the link; the controller connects to no mesh endpoint.
-      - V(none) proves nothing.
-    type: str
-    choices: [auto, readers, none]
-    default: auto
 attributes:
   diff_mode:
     support: full
@@ -221,7 +182,7 @@ findings:
       description: The runbook page.
       type: str
 mesh:
-  description: Inventory names of the clusters that were looked at.
+  description: Inventory names of the clusters that were observed.
   returned: always
   type: list
   elements: str

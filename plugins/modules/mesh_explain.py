@@ -9,9 +9,9 @@ module: mesh_explain
 version_added: 0.1.0
 short_description: Explain why pods of one cluster cannot reach a Service or pods of another
 description:
-  - Walks the way from one end to the other, hop by hop, and says of each what is known, with what was read.
+  - Follows the connection from one end to the other, hop by hop, and gives a verdict for each, with its evidence.
   - The hops are source, identity, service, backend, namespace, link, egress policy, ingress policy, node port and network.
-  - What the API servers do not know is V(unknown), and never guessed. Whether packets pass between nodes is such a thing.
+  - What the API servers do not know is V(unknown) and never guessed, for example whether packets pass between nodes.
   - Reads, and writes nothing.
 requirements:
   - grpcio and protobuf >= 4.22 on the controller, for the age of the peers' heartbeats; without them it stays unknown
@@ -22,10 +22,11 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes.action_group
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.proof
 options:
   source:
     description:
-      - Who wants to connect.
+      - The workload that wants to connect.
     type: dict
     required: true
     suboptions:
@@ -48,13 +49,13 @@ options:
         type: dict
   target:
     description:
-      - Whom it wants to reach.
+      - The workload or address that it wants to reach.
     type: dict
     required: true
     suboptions:
       cluster:
         description:
-          - Inventory name of the cluster. It may be left out for a Service, which is then looked at as O(source.cluster) resolves it.
+          - Inventory name of the cluster. It may be left out for a Service, which is then explained as O(source.cluster) resolves it.
           - With a Service it means that its backends in this cluster are to be reached.
         type: str
       namespace:
@@ -88,12 +89,6 @@ options:
     type: str
     choices: [not_broken, any]
     default: any
-  proof:
-    description:
-      - Who proves the links by new connections, see M(edge_portal.cilium_mesh.mesh_status).
-    type: str
-    choices: [auto, readers, none]
-    default: auto
 """
 
 EXAMPLES = r"""
@@ -109,7 +104,7 @@ EXAMPLES = r"""
 RETURN = r"""
 explanation:
   description: The answer, and the hops in the order of the way.
-  returned: when the way was looked at
+  returned: when the connection was explained
   type: dict
   contains:
     verdict:
@@ -130,7 +125,7 @@ explanation:
           description: One of V(ok), V(broken), V(unknown) and V(skipped).
           type: str
         cluster:
-          description: Inventory name of the cluster in which it was looked at.
+          description: Inventory name of the cluster that the hop is about.
           type: str
         summary:
           description: What is known, in one sentence.
@@ -176,7 +171,7 @@ findings:
       description: The runbook page.
       type: str
 mesh:
-  description: Inventory names of the clusters that were looked at.
+  description: Inventory names of the clusters that were observed.
   returned: always
   type: list
   elements: str

@@ -25,6 +25,9 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes
   - edge_portal.cilium_mesh._attributes.action_group
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.expected
+  - edge_portal.cilium_mesh._mesh.proof
+  - edge_portal.cilium_mesh._mesh.parallel
 options:
   fabric:
     description:
@@ -39,27 +42,6 @@ options:
         C(mesh_result). These bindings are not measured, and their clusters need not be in the inventory.
     type: dict
     default: {}
-  expected:
-    description:
-      - The phase without which the task fails; V(any) never fails on a phase.
-    type: str
-    choices: [Connected, any]
-    default: any
-  proof:
-    description:
-      - Who proves a link by a new connection and a read of the peer's heartbeat, instead of believing kvstoremesh, which notices a silent
-        peer only after 100 seconds.
-      - V(auto) are those who use the link and, where it can reach the peer, the controller.
-      - V(readers) are those who use the link; the controller connects to no mesh endpoint.
-      - V(none) proves nothing.
-    type: str
-    choices: [auto, readers, none]
-    default: auto
-  parallel:
-    description:
-      - How many clusters are spoken to at a time.
-    type: int
-    default: 10
 notes:
   - Every host of the play is a cluster. It is reached by its variables C(cilium_mesh_kubeconfig) (a path, or the kubeconfig as a mapping),
     C(cilium_mesh_context), C(cilium_mesh_namespace) (default V(kube-system)) and C(cilium_mesh_endpoint_override).

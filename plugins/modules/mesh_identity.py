@@ -9,7 +9,7 @@ module: mesh_identity
 version_added: 0.1.0
 short_description: Verify the names and ids of clusters in a mesh, or give some to clusters that were never meshed
 description:
-  - Every cluster of a mesh needs a Cilium cluster name and id of its own. Which cluster holds which is kept as a registry of leases in a
+  - Every cluster of a mesh needs a Cilium cluster name and id of its own. The leases of these names and ids are kept in a
     ConfigMap of every member, so that any member can restore it. M(edge_portal.cilium_mesh.mesh_connect) writes it.
   - With O(identity_policy=verify) it is compared with what runs, and nothing is written.
   - With O(identity_policy=assign) clusters that were never meshed get a name and the lowest id that is free and legal for them. The lease
@@ -67,7 +67,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Are the names and ids fit for a mesh, and is nobody renumbered?
+- name: Are the names and ids fit for a mesh, and does no cluster get a new id?
   edge_portal.cilium_mesh.mesh_identity:
     mesh: "{{ cilium_mesh }}"
   run_once: true

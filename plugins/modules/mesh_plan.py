@@ -10,7 +10,7 @@ version_added: 0.1.0
 short_description: Plan to connect or disconnect clusters, without writing to any
 description:
   - Observes the clusters, verifies them, and decides every write that M(edge_portal.cilium_mesh.mesh_connect) would make, in its order.
-  - Each step says why, what it disturbs and how it is undone. The hash over all of it stands for the plan;
+  - Each step names its reason, what it disrupts and how to undo it. The hash over all of it stands for the plan;
     M(edge_portal.cilium_mesh.mesh_apply) carries out the plan with that hash and no other.
   - Nothing is written to any cluster. The task fails when a finding blocks, not when there is something to do.
 author:
@@ -23,10 +23,12 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh.planning
   - edge_portal.cilium_mesh._mesh.breadth
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.certificates
+  - edge_portal.cilium_mesh._mesh.parallel
 options:
   purpose:
     description:
-      - Whether to plan what makes the clusters one mesh, or what takes that away again.
+      - Whether to plan the connection of the clusters, or its removal.
     type: str
     choices: [connect, disconnect]
     default: connect
@@ -154,7 +156,7 @@ findings:
       description: The runbook page.
       type: str
 mesh:
-  description: Inventory names of the clusters that were looked at.
+  description: Inventory names of the clusters that were observed.
   returned: always
   type: list
   elements: str

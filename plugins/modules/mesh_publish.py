@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: mesh_publish
 version_added: 0.1.0
-short_description: Publish what a mesh run came to as the statistic mesh_result
+short_description: Publish the result of a mesh run as the statistic mesh_result
 description:
   - Makes C(mesh_result) of what the actions of a play returned, and publishes it as M(ansible.builtin.set_stats) does. All playbooks of
     this collection end with it.

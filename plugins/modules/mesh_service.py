@@ -10,10 +10,10 @@ version_added: 0.1.0
 short_description: Make Services of a mesh global
 description:
   - Carries out the list C(globalServices) of the variable C(cilium_mesh), whose entries are specs of the custom resource GlobalService.
-  - Every write is decided before the first one. An item whose spec cannot be meant, or that planning refuses, writes nothing and keeps what
-    it made before; the others are carried out, and the task fails.
-  - An item that is no longer in the list loses what it made. What it made is found on the objects themselves, by their labels and the
-    annotation C(cilium-mesh.edge-portal.eu/item). Objects of others are never overwritten.
+  - Every write is decided before the first one. An item whose spec is not valid, or that planning refuses, writes nothing and keeps the
+    objects that it made before; the others are carried out, and the task fails.
+  - The objects of an item that is no longer in the list are pruned. They are recognised by their own labels and the
+    annotation C(cilium-mesh.edge-portal.eu/item). Objects of other owners are never overwritten.
   - A write that fails stops its own item in that cluster, and nothing else.
   - The number of reads does not grow with the number of items.
 author:
@@ -31,7 +31,7 @@ attributes:
   idempotent:
     support: full
     details:
-      - A changed result means that the plan had steps, and that one was made at least.
+      - A changed result means that the plan had steps, and that at least one was carried out.
 seealso:
   - module: edge_portal.cilium_mesh.mesh_connect
   - module: edge_portal.cilium_mesh.mesh_items

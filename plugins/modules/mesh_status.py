@@ -9,7 +9,7 @@ module: mesh_status
 version_added: 0.1.0
 short_description: Measure whether the clusters of a mesh are connected
 description:
-  - Asks kvstoremesh and the agents of every cluster what they say of their peers. That Secrets exist proves nothing and is not looked at.
+  - Asks kvstoremesh and the agents of every cluster for the state of their peers. Secrets that exist prove nothing, so they do not count.
   - Then has every link proven by a new connection, as kvstoremesh notices a peer that fell silent only after 100 seconds.
 requirements:
   - grpcio and protobuf >= 4.22 on the controller, for the age of the peers' heartbeats; without them it stays unknown
@@ -20,29 +20,9 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes.action_group
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.report
-options:
-  expected:
-    description:
-      - The phase without which the task fails; V(any) never fails on a phase.
-    type: str
-    choices: [Connected, any]
-    default: any
-  proof:
-    description:
-      - Who proves a link by a new connection and a read of the peer's heartbeat, instead of believing kvstoremesh, which notices a silent
-        peer only after 100 seconds.
-      - V(auto) are those who use the link and, where it can reach the peer, the controller.
-      - V(readers) are those who use the link; the controller connects to no mesh endpoint.
-      - V(none) proves nothing.
-    type: str
-    choices: [auto, readers, none]
-    default: auto
-  previous_status:
-    description:
-      - C(mesh_result.status) of an earlier run, of which C(binding) counts here. Conditions that have not changed keep their
-        C(lastTransitionTime), a link that cannot be proven keeps its last proof, and a mesh that was connected and lost all its links is
-        V(Degraded) and not V(Connecting).
-    type: dict
+  - edge_portal.cilium_mesh._mesh.expected
+  - edge_portal.cilium_mesh._mesh.proof
+  - edge_portal.cilium_mesh._mesh.previous
 """
 
 EXAMPLES = r"""
@@ -114,7 +94,7 @@ findings:
       description: The runbook page.
       type: str
 mesh:
-  description: Inventory names of the clusters that were looked at.
+  description: Inventory names of the clusters that were observed.
   returned: always
   type: list
   elements: str

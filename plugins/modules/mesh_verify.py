@@ -10,8 +10,8 @@ version_added: 0.1.0
 short_description: Verify that clusters are fit for Cilium Cluster Mesh
 description:
   - Observes every cluster and runs every check on each cluster, each pair and the mesh as a whole. Nothing is written.
-  - Opens a TLS connection from the controller to every address of every mesh endpoint, and verifies what answers there as the peers will.
-    What cannot be reached from the controller is no more than an advice.
+  - Opens a TLS connection from the controller to every address of every mesh endpoint, and verifies the server there as the peers will.
+    An address that the controller cannot reach is only an advisory finding.
   - Fails when a finding blocks, unless O(fail_on=never).
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
@@ -24,17 +24,17 @@ extends_documentation_fragment:
 options:
   purpose:
     description:
-      - What the clusters are to be fit for.
-      - V(connect) is to be connected, or to stay connected, as O(mesh).
-      - V(disconnect) is to be taken apart; hardly anything stands against that.
-      - V(cluster) looks at each cluster by itself. One cluster is enough, and C(--limit) may choose among the members.
+      - The purpose that the clusters are checked for.
+      - V(connect) checks that they can be connected, or stay connected, as O(mesh).
+      - V(disconnect) checks that they can be disconnected; few findings block that.
+      - V(cluster) checks each cluster by itself. One cluster is enough, and C(--limit) may choose among the members.
     type: str
     choices: [connect, disconnect, cluster]
     default: connect
   claims:
     description:
-      - With O(purpose=connect), read what each cluster tells its peers (nodes, addresses, identities) out of its mesh etcd, with the
-        credentials of the links that exist, and compare it with what the cluster is. At most 5000 keys of each kind are read.
+      - With O(purpose=connect), read the peer records of each cluster (nodes, addresses, identities) from its mesh etcd, with the
+        credentials of the links that exist, and compare them with the cluster. At most 5000 keys of each kind are read.
       - The controller has to reach the mesh endpoints, and needs the Python packages C(grpcio) and C(protobuf).
     type: bool
     default: false
@@ -171,7 +171,7 @@ probes:
       description: How long it took.
       type: int
 mesh:
-  description: Inventory names of the clusters that were looked at.
+  description: Inventory names of the clusters that were observed.
   returned: always
   type: list
   elements: str

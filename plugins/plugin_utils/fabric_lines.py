@@ -1,18 +1,21 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A fabric as a table for a person's terminal. Pure: data in, lines out."""
+"""A fabric as a table for the terminal. Pure: data in, lines out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils.columns import cell, table, text
+from ..module_utils.base.tables import cell, table, text
 from .report import PHASE_COLOURS, Line
 
 
 def fabric_lines(status: Mapping[str, Any]) -> list[Line]:
-    """A row per binding, below it why it is not connected, and last the verdict. ``status`` is that of ``fabric.fabric_status``."""
+    """Return a row per binding, with the reason below if it is not connected, and the verdict.
+
+    :param status: as ``status.fabric.fabric_status`` returns it.
+    """
     rows = status["bindings"]
     head = ("binding", "phase", "clusters", "links ready", "oldest proof", "measured")
     texts = table([head, *(_row(row) for row in rows)])
@@ -24,7 +27,7 @@ def fabric_lines(status: Mapping[str, Any]) -> list[Line]:
 
 
 def fabric_verdict(status: Mapping[str, Any]) -> str:
-    """``europe: Degraded (1/2 bindings, 4/5 clusters, 7/8 links ready)``."""
+    """Return ``europe: Degraded (1/2 bindings, 4/5 clusters, 7/8 links ready)``."""
     bindings, clusters, links = (status["counts"][key] for key in ("bindings", "clusters", "links"))
     return (
         f"{cell(status['name'])}: {status['phase']} ({bindings['connected']}/{bindings['total']} bindings, "

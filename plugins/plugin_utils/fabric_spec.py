@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""From the options of mesh_fabric to its bindings: which of them are to be measured, and of which the status is given. Pure."""
+"""Parser of the options of mesh_fabric: which bindings are measured, and which have a given status. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..module_utils.errors import InvalidInput
-from ..module_utils.fabric import BindingRow
-from ..module_utils.model import Mesh
-from ..module_utils.problems import SUBDOMAIN, Problems, clip, is_list, items_of, shown, suggest
+from ..module_utils.base.errors import InvalidInput
+from ..module_utils.base.input_problems import SUBDOMAIN, Problems, clip, is_list, items_of, shown, suggest
+from ..module_utils.mesh.model import Mesh
+from ..module_utils.status.fabric import BindingRow
 from .play import Play, mesh_of, plain
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
-    """The option ``fabric``: bindings whose status is given, and those that are to be measured."""
+    """Fabric as the options describe it: bindings whose status is given, and bindings to measure."""
 
     name: str
     names: tuple[str, ...]  # of the bindings, in their order
@@ -25,14 +25,19 @@ class Fabric:
     meshes: tuple[Mesh, ...]
 
     def in_order(self, rows: Iterable[BindingRow]) -> list[BindingRow]:
+        """Sort rows in the order in which the option names the bindings."""
         return sorted(rows, key=lambda row: self.names.index(row.name))
 
 
 def fabric_of(play: Play, raw: Any, statuses: Mapping[str, Any]) -> Fabric:
-    """The fabric that the options describe. Clusters of a binding whose status is given need not be in the inventory.
+    """Parse the fabric that the options describe.
 
-    :raises InvalidInput: the form is wrong, a binding is there twice, one that is to be measured is wrong as ``cilium_mesh.binding`` would
-        be, or a status belongs to no binding.
+    Clusters of a binding whose status is given need not be in the inventory.
+
+    :param raw: the option ``fabric``.
+    :param statuses: ``mesh_result`` or its ``status.binding``, by name of the binding.
+    :raises InvalidInput: when the form is wrong, a binding is there twice, a binding to measure would not be valid as
+        ``cilium_mesh.binding``, or a status belongs to no binding.
     """
     problems = Problems()
     given = problems.mapping("fabric", plain(raw), ("name", "bindings"), optional=False)
@@ -60,7 +65,7 @@ def _name(problems: Problems, where: str, entry: Any) -> str:
 
 
 def _status(problems: Problems, name: str, value: Any) -> Mapping[str, Any] | None:
-    """``status.binding`` of a ``mesh_result``, or the ``mesh_result`` itself; None: it was not measured."""
+    """Return ``status.binding`` of a ``mesh_result``, given as itself or with the whole result; None: it was not measured."""
     if isinstance(value, Mapping) and isinstance(value.get("status"), Mapping):
         value = value["status"].get("binding")
     if value is None or (isinstance(value, Mapping) and isinstance(value.get("phase"), str)):
@@ -70,7 +75,7 @@ def _status(problems: Problems, name: str, value: Any) -> Mapping[str, Any] | No
 
 
 def _row(entry: Mapping[str, Any], status: Mapping[str, Any] | None) -> BindingRow:
-    """Its members are those that the status is about, else those that the binding names."""
+    """Return the row of a binding with a given status; its members are those in the status, else those that the binding names."""
     given, refs = (status or {}).get("meshStatus"), entry.get("clusterRefs")
     rows = [row.get("clusterName") for row in _list(given) if isinstance(row, Mapping)]
     named = [ref.get("name") if isinstance(ref, Mapping) else ref for ref in _list(refs)]

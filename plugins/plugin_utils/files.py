@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Files on the controller: written whole or not at all, read with an error that names the file."""
+"""Files on the controller: written in one step or not at all, and read with errors that name the file."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..module_utils.errors import InvalidInput
+from ..module_utils.base.errors import InvalidInput
 
 SIZE_LIMIT = 64 * 1024 * 1024  # bytes; the plan of 255 clusters is 20 MB
 
 
 def check_places(places: Mapping[str, str]) -> dict[str, str]:
-    """Option -> absolute path, of those that are set. Called first, so that a run is not begun whose result cannot be kept.
+    """Return the absolute paths of the options that are set, after verifying that files can be written there.
+
+    Called before the run, so that no run begins whose result cannot be written.
 
     :param places: option -> path as the user wrote it; relative ones start where Ansible was started.
-    :raises InvalidInput: naming the option: its folder does not exist or cannot be written, or a folder stands at the path.
+    :raises InvalidInput: when the folder of a path does not exist or cannot be written, the path is a folder, or two options have one path.
     """
     found = {option: os.path.abspath(path) for option, path in places.items() if path}
     for option, path in found.items():
@@ -37,11 +39,11 @@ def check_places(places: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_whole(option: str, path: str, content: bytes) -> None:
-    """Replace ``path`` by ``content`` in one step; who reads it meanwhile reads the old or the new. The mode is as the umask has it.
+    """Replace ``path`` by ``content`` in one step: readers get the old or the new content. The mode follows the umask.
 
-    :param option: named by the error, as the user wrote it there.
-    :param path: ``~`` is the home of whoever runs this.
-    :raises InvalidInput: the file cannot be written; what was there stays.
+    :param option: the option that has the path, which the error names.
+    :param path: ``~`` is the home of the user who runs the playbook.
+    :raises InvalidInput: when the file cannot be written; the old file stays.
     """
     path = os.path.expanduser(path)
     scratch = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.{os.urandom(4).hex()}")
@@ -58,19 +60,19 @@ def write_whole(option: str, path: str, content: bytes) -> None:
         ) from None
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(scratch)  # gone already where all went well
+            os.unlink(scratch)  # already renamed if all went well
 
 
 def forget(path: str) -> None:
-    """A result of an earlier run must not be taken for this one's."""
+    """Remove a file if it exists, so that the result of an earlier run is not taken for that of this one."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
 
 def read_json(path: str) -> Any:
-    """What a JSON file holds.
+    """Read a JSON file; ``~`` is expanded.
 
-    :raises InvalidInput: it cannot be read, or is no JSON.
+    :raises InvalidInput: when it cannot be read, is larger than ``SIZE_LIMIT`` bytes, or is not JSON.
     """
     target = Path(os.path.expanduser(path))
     try:

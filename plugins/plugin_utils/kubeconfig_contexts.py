@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The names of a kubeconfig's contexts, and nothing else of it. What is wrong with a file is said without quoting it."""
+"""Reader of the context names of a kubeconfig, and of nothing else in it. Errors never quote the file."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ import yaml
 
 
 class UnreadableKubeconfig(Exception):
-    """Names the file, and the line where there is one; never holds text of the file."""
+    """A kubeconfig that cannot be read. The message has the path and the line, and never text of the file."""
 
 
 @dataclass(frozen=True)
 class Contexts:
-    """Context names in the order of the file; ``current`` is "" when unset."""
+    """Context names of a kubeconfig in the order of the file; ``current`` is "" when unset."""
 
     names: tuple[str, ...]
     current: str
 
 
 def read_contexts(file: str) -> Contexts:
-    """Raises UnreadableKubeconfig."""
+    """Read the context names of a kubeconfig.
+
+    :raises UnreadableKubeconfig: when the file cannot be read, is no kubeconfig, or has a context without a name or two of one name.
+    """
     document = _load(file)
     if not isinstance(document, Mapping) or not isinstance(document.get("contexts"), list):
         raise UnreadableKubeconfig(f"{file} is not a kubeconfig: it has no list of contexts.")
@@ -42,7 +45,7 @@ def read_contexts(file: str) -> Contexts:
 def _load(file: str) -> Any:
     try:
         with open(file, "rb") as stream:
-            return yaml.safe_load(stream)  # not libyaml's loader, which ends the process on text that is nested deep enough
+            return yaml.safe_load(stream)  # not libyaml's loader: deeply nested text ends the process
     except OSError as error:
         raise UnreadableKubeconfig(f"kubeconfig {file} cannot be read: {error.strerror}.") from None
     except yaml.MarkedYAMLError as error:

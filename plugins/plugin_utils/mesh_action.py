@@ -1,11 +1,11 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The bridge from Ansible to the engine: a task's arguments and the play's hosts go in, an ``Outcome`` comes out as the task's result.
+"""The base of the actions: it passes a task's arguments and the play's hosts to the engine and returns an ``Outcome`` as the task's result.
 
-One task stands for the whole mesh: it runs once, in the controller, however many hosts the play has. No exception leaves ``run``:
-ansible-core 2.19 prints the text of a whole exception chain in spite of ``no_log``, and a foreign exception may quote a kubeconfig or an
-API answer.
+One task is for the whole mesh: it runs once, on the controller, however many hosts the play has. No exception leaves ``run``: ansible-core
+2.19 prints the texts of a whole chain of exceptions in spite of ``no_log``, and exceptions of libraries may quote a kubeconfig or an API
+answer.
 """
 
 from __future__ import annotations
@@ -20,11 +20,15 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ..module_utils.errors import Defect, InvalidInput, MeshError
-from ..module_utils.redact import one_line
-from .outcome import Outcome, finding_of
+from ..module_utils.base.errors import Defect, InvalidInput, MeshError
+from ..module_utils.base.redact import one_line
+from ..module_utils.mesh.model import Mesh
+from ..module_utils.pipeline.outcome import Interrupted, Outcome, finding_of
+from ..module_utils.pipeline.ports import Ports, real_ports
+from ..module_utils.pipeline.run import Run
 from .play import Play, plain, play_of
 from .report import Line
+from .shown_lines import lines_of
 from .spec import Spec
 
 MESSAGE_LIMIT = 2000
@@ -32,17 +36,22 @@ MESSAGE_LIMIT = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One call of an action. ``now`` is aware UTC; the engine itself never looks at a clock."""
+    """One call of an action. ``now`` is the aware time in UTC at which it began; the engine itself never reads a clock."""
 
     params: Mapping[str, Any]
     play: Play
+    ports: Ports
     now: datetime
     check_mode: bool
     diff: bool
 
+    def run(self, mesh: Mesh) -> Run:
+        """Return the run for a mesh, with the ports and the modes of this call."""
+        return Run(mesh=mesh, who=self.play, ports=self.ports, now=self.now, check_mode=self.check_mode, diff=self.diff)
+
 
 class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
-    """Base of the actions: they declare ``SPEC`` and implement ``execute``."""
+    """Base of the actions, which declare ``SPEC`` and implement ``execute``."""
 
     SPEC: ClassVar[Spec] = {}
 
@@ -53,7 +62,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
     _supports_async = False
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        self.so_far = Outcome()
+        """Validate the arguments, call ``execute``, and return its outcome as Ansible's result. Raises nothing."""
         self._quiet = False
         try:
             if self._task.async_val:
@@ -61,21 +70,25 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             params = self._params()
             self._quiet = not params.get("report", True)
             outcome = self.execute(self._call(params, task_vars or {}))
-        except MeshError as error:
-            finding = finding_of(error)
-            text = f"{finding.code}: {one_line(str(error), MESSAGE_LIMIT)}"
-            outcome = replace(self.so_far, findings=(*self.so_far.findings, finding), error=text)
-        except Exception as error:  # the rim: see above
-            finding = finding_of(_unexpected(error))
-            outcome = replace(self.so_far, findings=(*self.so_far.findings, finding), error=f"{finding.code}: {finding.summary}")
+        except Interrupted as stopped:
+            outcome = _failed(stopped.outcome, stopped.error)
+        except Exception as error:  # see the docstring of this file
+            outcome = _failed(Outcome(), error)
         return outcome.to_result()
 
     def execute(self, call: Call) -> Outcome:
-        """Do the work. Raise MeshError for what cannot be done at all; after a write keep ``self.so_far`` true: a failure reports it."""
+        """Carry out the action. A ``Recorder`` keeps the outcome for the report if an error comes after a write.
+
+        :raises MeshError: when nothing can be done.
+        :raises Interrupted: when an error ended the run; it has the outcome so far.
+        """
         raise NotImplementedError
 
     def show(self, lines: Iterable[Line]) -> None:
-        """Print for a person, unless ``report`` is false. The default callback would print the same as JSON, and only of a failed task."""
+        """Print lines to the terminal, unless ``report`` is false.
+
+        The default callback prints results as JSON, and only those of failed tasks.
+        """
         if self._quiet:
             return
         display = Display()
@@ -86,6 +99,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         return Call(
             params=params,
             play=play_of(task_vars),
+            ports=real_ports(lambda shown: self.show(lines_of(shown))),
             now=datetime.now(UTC),
             check_mode=bool(self._task.check_mode),
             diff=bool(self._task.diff),
@@ -98,8 +112,15 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         return dict(validation.validated_parameters)
 
 
+def _failed(outcome: Outcome, error: Exception) -> Outcome:
+    """Return the outcome with the error as a finding. The text of an error that is not of the engine is withheld."""
+    finding = finding_of(error if isinstance(error, MeshError) else _unexpected(error))
+    text = one_line(str(error), MESSAGE_LIMIT) if isinstance(error, MeshError) else finding.summary
+    return replace(outcome, findings=(*outcome.findings, finding), error=f"{finding.code}: {text}")
+
+
 def _unexpected(error: BaseException) -> Defect:
-    """Names the class and the place, never the text."""
+    """Return a defect that names the class of the error and its place in the source, and never its text."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
     return Defect(

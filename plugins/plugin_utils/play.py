@@ -1,8 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""From a play's variables to the engine's values: which clusters take part, how each is reached, which mesh they are to form.
+"""Reader of a play's variables: which clusters take part, how each is reached, and which mesh the binding describes.
 
-Pure: it knows Ansible's names but imports nothing of Ansible. Strings lose Ansible's tags on the way: nothing downstream is a template.
+Pure: it knows the names of Ansible's variables and imports nothing of Ansible. Texts lose Ansible's tags here, so that the engine never
+holds a template.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..module_utils.errors import InvalidInput
-from ..module_utils.kube import ClusterAccess
-from ..module_utils.model import Binding, Mesh
-from ..module_utils.model_parse import DEFAULT_NAME, parse
-from ..module_utils.redact import one_line
+from ..module_utils.base.errors import InvalidInput
+from ..module_utils.base.redact import one_line
+from ..module_utils.kube.client import ClusterAccess
+from ..module_utils.mesh.model import Binding, Mesh
+from ..module_utils.mesh.parse import DEFAULT_NAME, parse
+from ..module_utils.pipeline.participants import left_out
 
 KUBECONFIG: Final = "cilium_mesh_kubeconfig"
 CONTEXT: Final = "cilium_mesh_context"
@@ -33,16 +35,23 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 @dataclass(frozen=True, kw_only=True)
 class Play:
-    """What the play says of its hosts. ``hosts`` are those that take part (after --limit), ``inventory`` all there are."""
+    """Hosts of a play and their variables. ``hosts`` are those that take part (after --limit), ``inventory`` all there are."""
 
     hosts: tuple[str, ...]
     inventory: tuple[str, ...]
     limit: str
     hostvars: Mapping[str, Mapping[str, Any]]
 
+    def access(self, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
+        """Return how each cluster is reached, in the order of ``names``.
+
+        :raises InvalidInput: when variables of a host are missing or of the wrong type; it lists every such host.
+        """
+        return accesses(self, names)
+
 
 def play_of(task_vars: Mapping[str, Any]) -> Play:
-    """Read the play off a task's variables."""
+    """Read hosts, limit and host variables from the variables of a task."""
     return Play(
         hosts=tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ())),
         inventory=tuple(str(host) for host in task_vars.get("groups", {}).get("all", ())),
@@ -52,50 +61,44 @@ def play_of(task_vars: Mapping[str, Any]) -> Play:
 
 
 def mesh_of(play: Play, raw: Any, *, limited: bool = False) -> Mesh:
-    """The mesh that ``cilium_mesh`` describes.
+    """Parse the mesh that ``cilium_mesh`` describes.
 
-    :param limited: --limit, or the hosts pattern of the play, may leave out members: whoever asks contacts only those that are ``asked``.
-        Without it every member takes part, or it is refused: half of what is one change is never made.
-    :raises InvalidInput: the variable is wrong, or a member that is needed is not in the play.
+    :param raw: value of the variable ``cilium_mesh``.
+    :param limited: --limit, or the hosts pattern of the play, may leave out members, which the caller then does not contact. If false, a
+        play that leaves out a member is refused, so that no change is made in half of the members.
+    :raises InvalidInput: when the variable is not valid, or a member that is needed does not take part in the play.
     """
     require_hosts(play)
     raw = plain(raw)
     if not _names_members(raw):
         if play.limit:
             raise InvalidInput(
-                f'With --limit "{play.limit}" the members of the mesh cannot be told: cilium_mesh.binding.clusterRefs does not name them.',
+                f'With --limit "{play.limit}" the members of the mesh are not known: cilium_mesh.binding.clusterRefs does not name them.',
                 remedy="Run without --limit, or name the members in clusterRefs.",
             )
         return parse(raw, play.hosts)
     mesh = parse(raw, play.inventory)
     cut = left_out(play, mesh)
     if len(cut) == len(mesh.clusters):
-        raise InvalidInput(f"{_what_cuts(play)} leaves out every member of the mesh.", remedy="Let it name at least one of them.")
+        raise InvalidInput(f"{_limit_phrase(play)} leaves out every member of the mesh.", remedy="Let it name at least one of them.")
     if cut and not limited:
-        why = _what_cuts(play)
+        why = _limit_phrase(play)
         raise InvalidInput(
-            f"{why} leaves out {_listed(cut)}, which cilium_mesh.binding.clusterRefs names; a mesh is looked at and changed as a whole.",
+            f"{why} leaves out {_listed(cut)}, which cilium_mesh.binding.clusterRefs names; a mesh is observed and changed as a whole.",
             remedy="Run with every member.",
         )
     return mesh
 
 
-def asked(play: Play, mesh: Mesh) -> tuple[str, ...]:
-    """Members that take part in the play. The others are not contacted."""
-    return tuple(name for name in mesh.clusters if name in play.hosts)
-
-
-def left_out(play: Play, mesh: Mesh) -> tuple[str, ...]:
-    """Members that --limit, or the hosts pattern of the play, leaves out."""
-    return tuple(name for name in mesh.clusters if name not in play.hosts)
-
-
-def _what_cuts(play: Play) -> str:
+def _limit_phrase(play: Play) -> str:
     return f'--limit "{play.limit}"' if play.limit else "the hosts pattern of the play"
 
 
 def lone_clusters(play: Play, raw: Any) -> Mesh:
-    """The clusters of the play, each to be looked at by itself: one is enough, and --limit may choose among the members."""
+    """Return the clusters of the play as a mesh without links, to observe each by itself. --limit may choose among the members.
+
+    :raises InvalidInput: when the variable is not valid, or no member takes part in the play.
+    """
     require_hosts(play)
     raw = plain(raw)
     hosts = play.hosts
@@ -105,12 +108,17 @@ def lone_clusters(play: Play, raw: Any) -> Mesh:
         if not hosts:
             raise InvalidInput("No member of the mesh takes part in the play.", remedy="Run without --limit.")
     elif raw is not None and len(hosts) > 1:
-        parse(raw, hosts)  # for what it refuses
+        parse(raw, hosts)  # for its errors
     return Mesh(binding=Binding(name=DEFAULT_NAME, cluster_refs=hosts))
 
 
 def require_hosts(play: Play) -> None:
-    """The playbooks run on localhost when no host matches, so that an empty inventory is an error and not a success."""
+    """Refuse a play without hosts, so that an empty inventory is an error and not a success.
+
+    The playbooks run on localhost when no host matches.
+
+    :raises InvalidInput: when no host of the inventory takes part.
+    """
     if not play.hosts or (play.hosts == ("localhost",) and "localhost" not in play.inventory):
         raise InvalidInput(
             "No host of the inventory takes part in this play.",
@@ -119,9 +127,9 @@ def require_hosts(play: Play) -> None:
 
 
 def accesses(play: Play, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
-    """How each cluster is reached, in the order of ``names``.
+    """Return how each cluster is reached, in the order of ``names``.
 
-    :raises InvalidInput: listing every host whose variables are missing or of the wrong type.
+    :raises InvalidInput: when variables of a host are missing or of the wrong type; it lists every such host.
     """
     found: list[ClusterAccess] = []
     problems: list[str] = []
@@ -136,16 +144,19 @@ def accesses(play: Play, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
 
 
 def plain(value: Any) -> Any:
-    """``value`` without the tags that ansible-core 2.19 puts on strings, mappings and lists."""
+    """Return ``value`` without the tags that ansible-core 2.19 puts on strings, mappings and lists."""
     if isinstance(value, Mapping):
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    return str(value) if isinstance(value, str) else value
+    for kind in (str, int, float):  # numbers have tags too, and a tagged one cannot be written as YAML
+        if isinstance(value, kind) and not isinstance(value, bool):
+            return kind(value)
+    return value
 
 
 class _HostVariables:
-    """Reads variables of one host. Reading one is templating it, and that may fail; what is in its way is named without its value."""
+    """Variables of one host. Reading one renders its template, which may fail; the error names the variable and not its value."""
 
     def __init__(self, host: str, variables: Mapping[str, Any]) -> None:
         self._host = host
@@ -154,7 +165,7 @@ class _HostVariables:
     def get(self, name: str) -> Any:
         try:
             return plain(self._variables.get(name))
-        except Exception as error:  # templates may call any lookup, whose errors may quote what it read
+        except Exception as error:  # templates may call any lookup, and its errors may quote the values that it read
             kind = type(error).__name__
             detail = f": {one_line(str(error), 120)}" if kind == "AnsibleUndefinedVariable" else f" ({kind})"
             raise InvalidInput(f"{self._host}: {name} cannot be templated{detail}") from None
@@ -182,7 +193,7 @@ def _access(host: str, variables: _HostVariables) -> ClusterAccess:
 
 
 def _elb_id(host: str, variables: _HostVariables) -> str:
-    """It becomes an annotation that a cloud provider acts on, so nothing but a UUID is let through."""
+    """Return the id of the load balancer. Only a UUID is valid, as a cloud provider acts on the annotation made from it."""
     value = variables.text(ELB_ID, "")
     if value and not _UUID.fullmatch(value):
         raise InvalidInput(f"{host}: {ELB_ID} must be the id of a load balancer, such as 41fae315-2964-49c4-afde-bc6d358cd031")
@@ -190,7 +201,10 @@ def _elb_id(host: str, variables: _HostVariables) -> str:
 
 
 def _kubeconfig(host: str, variables: _HostVariables) -> str | Mapping[str, Any]:
-    """A path is relative to the folder of the host's inventory, as paths inside a kubeconfig are relative to that file."""
+    """Return the kubeconfig of a host, as a mapping or as paths.
+
+    A path is relative to the folder of the host's inventory, as paths inside a kubeconfig are relative to that file.
+    """
     value = variables.get(KUBECONFIG)
     if isinstance(value, Mapping) and value:
         return value
@@ -206,7 +220,7 @@ def _kubeconfig(host: str, variables: _HostVariables) -> str | Mapping[str, Any]
 
 
 def _names_members(raw: Any) -> bool:
-    """Anything that is not plainly "no members named" counts as naming them, so that ``parse`` judges it."""
+    """Return whether ``cilium_mesh`` names members. Values of a wrong form count as naming them, so that ``parse`` reports the error."""
     if raw is None:
         return False
     if not isinstance(raw, Mapping):

@@ -1,8 +1,8 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Findings, plan and status as lines for a person's terminal.
+"""Findings, plan and status as lines for the terminal.
 
-Pure: data in, lines out. What clusters and tenants wrote is cut to one printable line before it reaches the terminal.
+Pure: data in, lines out. Texts that clusters and tenants wrote are cut to one printable line before they reach the terminal.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..module_utils.columns import cell as _cell
-from ..module_utils.columns import count
-from ..module_utils.columns import row as _row
-from ..module_utils.columns import table as _table
-from ..module_utils.columns import text as _text
-from ..module_utils.columns import widths as _widths
-from ..module_utils.findings import Finding
-from ..module_utils.plan_report import LINKS_SHOWN, plan_rows
-from ..module_utils.plan_report import Row as PlanRow
-from ..module_utils.redact import one_line
+from ..module_utils.base.redact import one_line
+from ..module_utils.base.tables import cell as _cell
+from ..module_utils.base.tables import count
+from ..module_utils.base.tables import row as _row
+from ..module_utils.base.tables import table as _table
+from ..module_utils.base.tables import text as _text
+from ..module_utils.base.tables import widths as _widths
+from ..module_utils.findings.finding import Finding
+from ..module_utils.report.plan import LINKS_SHOWN, plan_rows
+from ..module_utils.report.plan import Row as PlanRow
+from ..module_utils.report.sentences import LINKS_NAMED, verdict
 
-WHOLE_LIMIT: Final = 8000  # four times what a check lets its evidence have; only against what nobody made for reading
-LINKS_NAMED: Final = 3
-STEPS_SHOWN: Final = 60  # a full mesh of 50 clusters is made by some 200; the plan as data, and the playbook plan, have them all
+WHOLE_LIMIT: Final = 8000  # characters; four times the limit of evidence (findings/wording.py), against texts of errors without one
+STEPS_SHOWN: Final = 60  # a full mesh of 50 clusters takes some 200; the plan as data, and the playbook plan, have them all
 CODES_NAMED: Final = 5
-ERROR_LIMIT: Final = 120
 
 
 class Line(NamedTuple):
-    """One line and the colour that Ansible gives it; "" is the terminal's own."""
+    """Line for the terminal and its colour in Ansible's names; "" is the terminal's own colour."""
 
     text: str
     colour: str = ""
@@ -40,7 +39,7 @@ PHASE_COLOURS: Final = {"Connected": "green", "Connecting": "yellow", "Pending":
 
 
 def findings_lines(findings: Sequence[Finding]) -> list[Line]:
-    """A row per finding, with what was read and how to mend it below; [] when there is none."""
+    """Return a heading with totals, and a row per finding with evidence and fix below; [] when there is none."""
     if not findings:
         return []
     severities = [_severity(finding) for finding in findings]
@@ -49,7 +48,10 @@ def findings_lines(findings: Sequence[Finding]) -> list[Line]:
 
 
 def finding_lines(findings: Sequence[Finding], *, under_item: bool = False) -> list[Line]:
-    """The rows alone. ``under_item``: the item that they are about stands above them."""
+    """Return a row per finding with evidence and fix below, without a heading.
+
+    :param under_item: the rows are shown below their item and do not name it again.
+    """
     severities = [_severity(finding) for finding in findings]
     where = [_place(finding) if under_item else _where(finding) for finding in findings]
     widths = _widths(list(zip(severities, (f.code for f in findings), where, strict=True)))
@@ -58,30 +60,37 @@ def finding_lines(findings: Sequence[Finding], *, under_item: bool = False) -> l
     for finding, severity, place in zip(findings, severities, where, strict=True):
         head = _row((severity, finding.code, place), widths)
         lines.append(Line(f"{indent}{head}  {_text(finding.summary)}", _COLOURS[severity]))
-        lines += _labelled("read", finding.evidence) + _labelled("fix", finding.fix)
+        lines += _labelled_lines("read", finding.evidence) + _labelled_lines("fix", finding.fix)
     return lines
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[Line]:
-    """The plan, as plan_report.py words it; of many steps, those alike in several clusters share a line. ``plan`` is ``Plan.to_dict()``."""
+    """Return the plan in the words of report/plan.py; of many steps, those that are alike in several clusters share a line.
+
+    :param plan: as ``Plan.to_dict()`` returns it.
+    """
     rows = plan_rows(plan)
     first = next((place for place, row in enumerate(rows) if row.step), 0)
     if len(plan["steps"]) > STEPS_SHOWN:
-        rows = [*rows[:first], *(PlanRow(text, True) for text in _alike(plan["steps"])), *(row for row in rows[first:] if not row.step)]
+        rows = [
+            *rows[:first],
+            *(PlanRow(text, True) for text in _joined_steps(plan["steps"])),
+            *(row for row in rows[first:] if not row.step),
+        ]
     return [Line(row.text, "yellow" if row.step else "") for row in rows]
 
 
-def _alike(steps: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Steps that write the same object in several clusters share a line; where even those are many, a kind of object has one."""
+def _joined_steps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Join steps that write the same object in several clusters to one line; if these are too many, all objects of one kind."""
     clusters: dict[tuple[str, str, str], list[str]] = {}
     for step in steps:
         clusters.setdefault((f"wave {step['wave']}", step["verb"], step["object"]), []).append(_cell(step["cluster"]))
     if len(clusters) > STEPS_SHOWN and any(step.get("item") for step in steps):
-        clusters = _of_a_kind(clusters)
-    return [f"  {line}" for line in _table([(*what, f"in {_some(hosts)}") for what, hosts in clusters.items()])]
+        clusters = _by_kind(clusters)
+    return [f"  {line}" for line in _table([(*what, f"in {_first_hosts(hosts)}") for what, hosts in clusters.items()])]
 
 
-def _of_a_kind(clusters: Mapping[tuple[str, str, str], list[str]]) -> dict[tuple[str, str, str], list[str]]:
+def _by_kind(clusters: Mapping[tuple[str, str, str], list[str]]) -> dict[tuple[str, str, str], list[str]]:
     kinds: dict[tuple[str, str, str], list[list[str]]] = {}
     for (wave, verb, name), hosts in clusters.items():
         kinds.setdefault((wave, verb, name.partition(" ")[0]), []).append(hosts)
@@ -91,13 +100,16 @@ def _of_a_kind(clusters: Mapping[tuple[str, str, str], list[str]]) -> dict[tuple
     }
 
 
-def _some(hosts: Sequence[str]) -> str:
+def _first_hosts(hosts: Sequence[str]) -> str:
     more = len(hosts) - LINKS_NAMED
     return ", ".join(hosts[:LINKS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:
-    """A line per cluster: could it be meshed, and is it as it should be? ``rows``: inventory name -> ``Eligibility.to_dict()``."""
+    """Return a line per cluster that says whether it is eligible and ready.
+
+    :param rows: inventory name -> ``Eligibility.to_dict()``.
+    """
     lines = []
     width = max((len(_cell(host)) for host in rows), default=0)
     for host, row in rows.items():
@@ -111,9 +123,11 @@ def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:
 
 
 def status_lines(name: str, status: Mapping[str, Any]) -> list[Line]:
-    """A row per cluster, a row per link, and last the verdict (see ``verdict``). ``status`` is ``status.binding`` of the result.
+    """Return a row per cluster, a row per link, and the verdict (see ``verdict``).
 
-    Of more than ``LINKS_SHOWN`` links only those are shown that are not ready, and of these not more; the clusters then say how many are.
+    Of more than ``LINKS_SHOWN`` links only the first so many that are not ready are shown; the rows of clusters then count the ready ones.
+
+    :param status: ``status.binding`` of the result.
     """
     lines: list[Line] = []
     every = status.get("links", ())
@@ -140,7 +154,7 @@ def status_lines(name: str, status: Mapping[str, Any]) -> list[Line]:
         lines.append(Line(f"  {texts[0]}"))
         for link, text in zip(links, texts[1:], strict=True):
             lines.append(Line(f"  {text}", "green" if link["ready"] else "yellow"))
-            lines += [] if link["ready"] else _labelled("error", link["error"])
+            lines += [] if link["ready"] else _labelled_lines("error", link["error"])
     if many and len(late) > len(links):
         lines.append(Line(f"  and {len(late) - len(links)} more links that are not ready", "yellow"))
     lines.append(Line(verdict(name, status), PHASE_COLOURS.get(str(status.get("phase")), "")))
@@ -152,40 +166,13 @@ def _links_ready(cluster: str, links: Sequence[Mapping[str, Any]]) -> str:
     return f"{sum(bool(link['ready']) for link in own)}/{len(own)}"
 
 
-def verdict(name: str, status: Mapping[str, Any]) -> str:
-    """``edge-mesh-eu: Connected (2/2 clusters, 2/2 links ready)``."""
-    clusters = status.get("meshStatus", ())
-    links = status.get("links", ())
-    connected = sum(bool(row.get("connected")) for row in clusters)
-    ready = sum(bool(link.get("ready")) for link in links)
-    return f"{_cell(name)}: {status.get('phase')} ({connected}/{len(clusters)} clusters, {ready}/{len(links)} links ready)"
-
-
-def disconnected_line(name: str, clusters: Sequence[str], silent: Sequence[str]) -> Line:
-    """``edge-mesh-eu: disconnected (1/2 clusters); not reached, and left as it was: cluster-ber-2``."""
-    text = f"{_cell(name)}: disconnected ({len(clusters) - len(silent)}/{len(clusters)} clusters)"
-    return Line(f"{text}; not reached, and left as it was: {', '.join(silent)}", "yellow") if silent else Line(text, "green")
-
-
-def behind(status: Mapping[str, Any]) -> str:
-    """One sentence on the links that are not ready, for a failure's message: link, stage, last error."""
-    late = [link for link in status.get("links", ()) if not link["ready"]]
-    texts = [_named(link) + (f" ({one_line(link['error'], ERROR_LIMIT)})" if link["error"] else "") for link in late[:LINKS_NAMED]]
-    more = f"; and {len(late) - LINKS_NAMED} more" if len(late) > LINKS_NAMED else ""
-    return f"{'; '.join(texts)}{more}." if texts else ""
-
-
-def _named(link: Mapping[str, Any]) -> str:
-    return f"{_cell(link['cluster'])} -> {_cell(link['peer'])}: {link['stage']}"
-
-
 def _link_row(link: Mapping[str, Any]) -> tuple[str, ...]:
-    reader = "" if link["ready"] else link["reader"] or "nobody answers"
+    reader = "" if link["ready"] else link["reader"] or "no answer"
     return (f"{link['cluster']} -> {link['peer']}", link["stage"], f"{link['nodesReady']}/{link['nodesTotal']}", _last_proof(link), reader)
 
 
 def _last_proof(link: Mapping[str, Any]) -> str:
-    """``now, heartbeat 12 s old``, ``refuted``, ``unknown, last 2026-09-01T12:00:00Z``; "-" when none was asked for."""
+    """Return ``now, heartbeat 12 s old``, ``refuted``, ``unknown, last 2026-09-01T12:00:00Z``; "-" without a proof."""
     last, verdict = link.get("lastProof"), link.get("proof", "")
     if verdict == "proven":
         age = (last or {}).get("heartbeatAgeSeconds")
@@ -207,8 +194,8 @@ def _place(finding: Finding) -> str:
     return f"{finding.cluster} -> {finding.peer}" if finding.peer else finding.cluster
 
 
-def _labelled(label: str, value: str) -> list[Line]:
-    """A text of one or several lines (a recipe of commands) below a finding; each whole and on one line, so that it can be copied."""
+def _labelled_lines(label: str, value: str) -> list[Line]:
+    """Return evidence or fix of a finding, a line for each of its own; lines are not wrapped, so that commands can be copied."""
     texts = [one_line(part, WHOLE_LIMIT) for part in value.splitlines() if part.strip()]
     heads = [f"{label}:", *[" " * (len(label) + 1)] * len(texts)]
     return [Line(f"      {head} {text}") for head, text in zip(heads, texts, strict=False)]

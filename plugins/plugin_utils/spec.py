@@ -1,23 +1,20 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several actions share. The twin of doc_fragments/_mesh.py: change both."""
+"""The options of the actions, as Ansible's validator takes them.
+
+The documentation of the modules is their source. To parse it for every task would take tens of milliseconds, so arguments.py is generated
+from it, and a test holds that it is current.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, TypeAlias
 
-Spec = dict[str, dict[str, Any]]
+from .arguments import ARGUMENTS
 
-MESH: Final[Spec] = {"mesh": {"type": "dict"}}
+Spec: TypeAlias = dict[str, dict[str, Any]]
 
-REPORT: Final[Spec] = {"report": {"type": "bool", "default": True}}
 
-BREADTH: Final[Spec] = {"parallel": {"type": "int", "default": 10}, "max_failures": {"type": "int"}}
-
-PREVIOUS: Final[Spec] = {"previous_status": {"type": "dict"}}
-
-JUDGEMENT: Final[Spec] = {
-    "accept": {"type": "list", "elements": "str", "default": []},
-    "trust": {"type": "str", "choices": ["auto", "same_ca", "minted", "copied"], "default": "auto"},
-    "node_addresses": {"type": "str", "choices": ["InternalIP", "ExternalIP"], "default": "InternalIP"},
-}
+def spec_of(module: str) -> Spec:
+    """Return the options of a module in the form of ``ArgumentSpecValidator``."""
+    return dict(ARGUMENTS[module])

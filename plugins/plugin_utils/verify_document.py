@@ -1,19 +1,22 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What verify found, as one JSON document for other tools."""
+"""The result of verify as one JSON document for other tools."""
 
 from __future__ import annotations
 
 import json
 
-from ..module_utils.junit import Report
-from .outcome import Outcome
+from ..module_utils.pipeline.outcome import Outcome
+from ..module_utils.report.junit import JUnitReport
 
 SCHEMA = 1
 
 
-def document(report: Report, purpose: str, outcome: Outcome) -> bytes:
-    """UTF-8, indented, keys in a fixed order. Its keys are those of the module's result, and what says which run it was."""
+def document(report: JUnitReport, purpose: str, outcome: Outcome) -> bytes:
+    """Return the document in UTF-8, indented, with keys in a fixed order.
+
+    It has keys of the module's result, and those that identify the run: mesh, purpose, time, clusters.
+    """
     found = {
         "schema": SCHEMA,
         "mesh": report.name,
@@ -25,5 +28,5 @@ def document(report: Report, purpose: str, outcome: Outcome) -> bytes:
         "eligibility": outcome.extra.get("eligibility", {}),
         "probes": outcome.extra.get("probes", []),
     }
-    # ASCII alone: what a tenant wrote may hold characters that a terminal acts on.
+    # ASCII only: texts of tenants may hold characters that a terminal acts on.
     return json.dumps(found, indent=2, ensure_ascii=True).encode("ascii") + b"\n"

@@ -17,18 +17,19 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import apply_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.engine import context_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import context_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 
 READS: Final = ("get", "list")
-DEFAULTS: Final = {"accept": (), "trust": "auto", "node_addresses": "InternalIP"}
 
 
 class Phases:
@@ -53,7 +54,7 @@ def connect(inventory: Mapping[str, Mapping[str, str]], binding: str) -> dict[st
         observation = observe(accesses, registry=registry_name(mesh.binding))
     with observation:
         with phases.measured("checks"):
-            context = context_of(observation, mesh, DEFAULTS, now)
+            context = context_of(observation, mesh, ConnectOptions(), now)
             findings = run_checks(context, "connect")
         _refuse(findings)
         with phases.measured("plan"):

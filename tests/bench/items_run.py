@@ -16,18 +16,18 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.observe_scene import observe_scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.run import plan_items
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ClusterAccess, open_cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lanes import AT_ONCE
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model_parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.schedule import AT_ONCE
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import first_read, other_reads
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import LISTS
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.scene import observe_scene
 from tests.bench.engine_run import Phases
 
 PARALLEL: Final = 10  # the actions' default

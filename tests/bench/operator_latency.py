@@ -23,7 +23,7 @@ from tests.bench.playbooks import run
 from tests.bench.table import Target, columns
 from tests.demo.play import Desk
 from tests.lab.api import LabApi
-from tests.testing.operator_process import OperatorProcess, until
+from tests.testing.operator_process import OperatorProcess
 
 RESOURCES: Final = 15
 SECONDS: Final = 3.0
@@ -40,7 +40,7 @@ def measure(bench: Bench, say: Callable[[str], None], resources: int = RESOURCES
     with bench.operator() as operator, Desk({"c1": Path("none")}, {}) as desk:
         desk.write("empty.json", [{"hosts": "all", "gather_facts": False, "tasks": []}])
         site.bind()
-        say(f"a mesh: connected after {bench.wait([site], operator, LIMIT):.0f} s")
+        say(f"a mesh: connected after {bench.wait([site], operator):.0f} s")
         for _ in range(resources):
             time.sleep(PAUSE)
             rows.append(_one(site, operator, say) | {EMPTY: run(desk, "empty.json").wall})
@@ -66,9 +66,9 @@ def _one(site: Site, operator: OperatorProcess, say: Callable[[str], None]) -> d
     seen, runs = [_Written(site.workspace.lab.api(cluster), site.namespace) for cluster in site.clusters], len(_runs(operator))
     began, clock = time.time(), time.monotonic()
     kind, name = site.ask()
-    until(lambda: site.workspace.phase(kind, name) == PHASES[kind], f"{kind} {name} is {PHASES[kind]}", LIMIT, operator.output)
+    operator.wait(lambda: site.workspace.phase(kind, name) == PHASES[kind], f"{kind} {name} is {PHASES[kind]}")
     told = time.monotonic() - clock
-    until(lambda: len(_runs(operator)) > runs and all(one.at for one in seen), "its run has ended", LIMIT, operator.output)
+    operator.wait(lambda: len(_runs(operator)) > runs and all(one.at for one in seen), "its run has ended")
     play = _runs(operator)[runs]
     ended, written = datetime.fromisoformat(play["time"]).timestamp() - began, max(one.at for one in seen) - clock
     say(f"{kind} {name}: written after {written:.2f} s, told after {told:.2f} s")

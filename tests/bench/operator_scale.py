@@ -32,14 +32,14 @@ def measure(bench: Bench, say: Callable[[str], None], window: float = WINDOW) ->
         say(f"{meshes} bindings")
         for site in bench.sites:
             site.bind()
-        say(f"all connected after {bench.wait(bench.sites, operator, _LIMIT):.0f} s")
+        say(f"all connected after {bench.wait(bench.sites, operator):.0f} s")
     for count, more in pairwise((meshes, RESTART, STEADY, 0)):
         with bench.operator() as operator:
             rows.append(_restart(operator, count, meshes, say))
             if more:
                 say(f"{more - count} resources more")
                 _fill(bench, more)
-                say(f"all carried out after {bench.wait(bench.sites, operator, _LIMIT):.0f} s")
+                say(f"all carried out after {bench.wait(bench.sites, operator):.0f} s")
             else:
                 rows.append(_steady(operator, count, window, say))
     return {"meshes": meshes, "rows": rows}

@@ -24,7 +24,8 @@ from tests.integration.operator_lab import Workspace
 from tests.lab.options import LabOptions
 from tests.testing.kcp_world import World, open_world
 from tests.testing.management_plane import ManagementPlane
-from tests.testing.operator_process import OperatorProcess, until
+from tests.testing.operator_process import OperatorProcess
+from tests.testing.waiting import equals, wait_for
 
 CILIUM: Final = "1.20"
 NAME: Final = "edge-mesh-eu"  # of every binding: tenants know nothing of each other
@@ -85,11 +86,11 @@ class Bench:
         kcp.write_text(json.dumps(self.world.operator().kubeconfig()), encoding="utf-8")
         return OperatorProcess(self.folder, kcp, self.management.kubeconfig)
 
-    def wait(self, sites: Sequence[Site], operator: OperatorProcess, limit: float) -> float:
+    def wait(self, sites: Sequence[Site], operator: OperatorProcess) -> float:
         """Until everything is in the phase that it is to reach, looked at one site after the other; how many seconds that took."""
         began = time.monotonic()
         for site in sites:
-            until(site.is_done, f"{site.namespace} is done", limit, operator.output)
+            operator.wait(site.is_done, f"{site.namespace} is done")
         return time.monotonic() - began
 
 
@@ -107,7 +108,7 @@ def open_bench(folder: Path, meshes: int, say: Callable[[str], None]) -> Iterato
         sites = [_site(world, management, lab, number, (first, second)) for number, (first, second) in enumerate(pairs, 1)]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(_furnish, sites))
-        until(lambda: all(_is_ready(site) for site in sites), "all applications run", 120)
+        wait_for(lambda: sum(map(_is_ready, sites)), equals(len(sites)), what="all applications run")
         yield Bench(world, management, lab, sites, folder)
 
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
 

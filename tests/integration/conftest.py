@@ -4,24 +4,23 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import pytest
 
+from tests.integration import labs
+from tests.integration import operator_lab as operator_labs
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.tools import ToolUnavailable, ensure
 
-_numbers = itertools.count(1)
 
-
-def unused_name() -> str:
-    """A lab name that no other test of this or another process uses."""
-    return f"test-{os.getpid()}-{next(_numbers)}"
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    labs.place_in_groups(items)
+    if getattr(config.option, "loadgroup", False):  # in a worker of pytest-xdist with --dist loadgroup
+        labs.name_groups(items)
 
 
 @pytest.fixture(scope="session")
@@ -37,19 +36,40 @@ def servers() -> None:
 def start_lab(servers: None) -> Iterator[Callable[..., MeshLab]]:
     """Start a lab that ends with the test: ``start_lab(cilium="1.18", ca="own")``."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(MeshLab(LabOptions(name=unused_name(), **options)))
+        yield lambda **options: stack.enter_context(MeshLab(LabOptions(name=labs.unused_name(), **options)))
+
+
+@pytest.fixture(scope="session")
+def lab_pool(servers: None) -> Iterator[labs.Pool]:
+    """The pool of this worker."""
+    pool = labs.Pool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest, lab_pool: labs.Pool) -> Iterator[MeshLab]:
+    """The lab that the test's marker names, as it was when it was new."""
+    with lab_pool.lend(*labs.request_of(request.node), borrower=request.node.nodeid) as lent:
+        yield lent
 
 
 @pytest.fixture(scope="module")
-def shared_lab(servers: None) -> Iterator[Callable[..., MeshLab]]:
-    """Labs that all tests of a file share, one for each set of options; a test leaves its lab as it found it."""
-    labs: dict[Any, MeshLab] = {}
-    with ExitStack() as stack:
+def module_lab(request: pytest.FixtureRequest, lab_pool: labs.Pool) -> Iterator[MeshLab]:
+    """The lab that the file's ``pytestmark`` names, for all tests of the file in their order."""
+    with lab_pool.lend(*labs.request_of(request.node), borrower=request.node.nodeid) as lent:
+        yield lent
 
-        def get(**options: Any) -> MeshLab:
-            key = tuple(sorted(options.items()))
-            if key not in labs:
-                labs[key] = stack.enter_context(MeshLab(LabOptions(name=unused_name(), **options)))
-            return labs[key]
 
-        yield get
+@pytest.fixture(scope="module")
+def operator_lab(lab_pool: labs.Pool, tmp_path_factory: pytest.TempPathFactory) -> operator_labs.OperatorLab:
+    """Clusters, a management plane and a kcp, as they were when they were new."""
+    lab_pool.close()
+    return operator_labs.SHARED.lend(tmp_path_factory.mktemp("operator"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """End the operator lab when the next test has no use for it."""
+    if nextitem is None or "operator_lab" not in getattr(nextitem, "fixturenames", ()):
+        operator_labs.SHARED.close()

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,11 +11,10 @@ from typing import Any
 import yaml
 
 from tests.integration.mesh_lab import MeshLab
-from tests.lab.api import ApiError, LabApi
+from tests.lab.api import LabApi
+from tests.lab.pristine import OWNED, collections, listed
 
 Object = dict[str, Any]
-PASSING = frozenset({"componentstatuses", "events", "ipaddresses", "leases", "pods", "replicasets", "endpoints", "endpointslices"})
-"""What servers write by themselves, and what belongs to a Deployment or a Service."""
 
 
 def everything(lab: MeshLab) -> dict[str, Any]:
@@ -31,30 +29,12 @@ def everything(lab: MeshLab) -> dict[str, Any]:
 
 def _within(api: LabApi, cluster: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for root, resource in collections(api):
+    kinds = ((root, resource) for root, resource in collections(api) if resource not in OWNED)
+    for root, resource in kinds:
         for item in listed(api, f"{root}/{resource}"):
             metadata = item["metadata"]
             found[f"{cluster}/{resource}/{metadata.get('namespace', '')}/{metadata['name']}"] = comparable(item)
     return found
-
-
-def listed(api: LabApi, path: str) -> list[Object]:
-    """A young API server says 429 until the cache of a kind is filled."""
-    end = time.monotonic() + 30
-    while True:
-        try:
-            return api.list(path)
-        except ApiError as error:
-            if error.status != 429 or time.monotonic() > end:
-                raise
-        time.sleep(0.5)
-
-
-def collections(api: LabApi) -> list[tuple[str, str]]:
-    groups = (api.get("/apis") or {}).get("groups") or []
-    roots = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
-    served = [(root, entry) for root in roots for entry in (api.get(root) or {}).get("resources") or []]
-    return [(root, e["name"]) for root, e in served if "list" in e["verbs"] and "/" not in e["name"] and e["name"] not in PASSING]
 
 
 def comparable(item: Mapping[str, Any]) -> Object:

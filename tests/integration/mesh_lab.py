@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,13 @@ from typing import Any, Self
 
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from tests.lab.api import LabApi
 from tests.lab.lab import Lab
 from tests.lab.options import LabOptions
-from tests.testing.playbooks import PlaybookRun, run_playbook
+from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
+from tests.testing.waiting import wait_for
 
 NAMESPACE = "kube-system"
 COUNTERS = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
@@ -38,6 +41,8 @@ class MeshLab:
     def __init__(self, options: LabOptions) -> None:
         self._options = options
         self.names: tuple[str, ...] = tuple(cluster.name for cluster in options.cluster_options())
+        self.runs_that_wrote: list[str] = []
+        """Playbooks of which a task changed something, of this lab and of every `part` of it."""
 
     def __enter__(self) -> Self:
         self.lab = Lab(self._options)
@@ -45,6 +50,12 @@ class MeshLab:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.lab.close()
+
+    def part(self, clusters: int | None) -> MeshLab:
+        """Return the same lab as a user sees it whose inventory has only the first ``clusters`` of it; None: all."""
+        part = copy.copy(self)
+        part.names = self.names[:clusters]
+        return part
 
     def api(self, cluster: str) -> LabApi:
         return self.lab.clusters[cluster].api
@@ -70,17 +81,24 @@ class MeshLab:
         arguments: Sequence[str] = (),
         verbosity: int = 0,
         environment: Mapping[str, str] | None = None,
+        own_process: bool = False,
         **variables: Any,
     ) -> PlaybookRun:
-        """Run a playbook of the collection over all clusters of the lab."""
-        return run_playbook(
-            playbook,
-            inventory=self.inventory(hosts),
-            variables={"cilium_mesh": mesh or self.mesh(), **variables},
-            arguments=arguments,
-            verbosity=verbosity,
-            environment=environment,
-        )
+        """Run a playbook of the collection over all clusters of the lab.
+
+        :param own_process: start ansible-playbook through ansible-runner, as AWX does, and not as a fork of a warm process. ``verbosity``
+            and ``environment`` imply it: they belong to the start of a process.
+        """
+        inventory, every = self.inventory(hosts), {"cilium_mesh": mesh or self.mesh(), **variables}
+        if own_process or verbosity or environment is not None:
+            run = run_playbook(
+                playbook, inventory=inventory, variables=every, arguments=arguments, verbosity=verbosity, environment=environment
+            )
+        else:
+            run = run_warm(playbook, inventory=inventory, variables=every, arguments=arguments)
+        if run.changed or (run.mesh_result or {}).get("changed", True):
+            self.runs_that_wrote.append(playbook)
+        return run
 
     def snapshot(self, *, volatile: bool = False) -> dict[str, Any]:
         """Everything that could have been written, by cluster and path, without what servers write by themselves.
@@ -115,6 +133,39 @@ class MeshLab:
             answer = client.exec(alive[-1], "kvstoremesh", ["clustermesh-apiserver", "kvstoremesh-dbg", "status", "-o", "json"])
         assert answer.exit_code == 0, answer.stderr
         return {row["name"]: row for row in json.loads(answer.stdout) or []}
+
+    def wait_connected(self) -> None:
+        """Wait until kvstoremesh of every cluster is ready for every other one. It takes up to 25 s to notice that a connection is gone or
+        back."""
+
+        def late() -> dict[str, str]:
+            rows = {name: self.kvstoremesh_status(name) for name in self.names}
+            links = [(name, peer) for name in self.names for peer in self.names if peer != name]
+            found = {f"{name} -> {peer}": rows[name].get(peer, {}) for name, peer in links}
+            return {link: str(row.get("status")) for link, row in found.items() if not row.get("ready")}
+
+        self.wait_for_mesh_pods()
+        # While a container starts, there is nobody to ask.
+        wait_for(
+            late,
+            lambda found: not found,
+            what="kvstoremesh of every cluster is ready for its peers",
+            passing=(AssertionError, ClusterError),
+        )
+
+    def wait_for_mesh_pods(self) -> None:
+        """Wait until every pod of clustermesh-apiserver is ready."""
+
+        def late() -> list[str]:
+            path, label = f"/api/v1/namespaces/{NAMESPACE}/pods", "k8s-app=clustermesh-apiserver"
+            pods = [pod for name in self.names for pod in self.api(name).list(path, label_selector=label)]
+            return [f"{pod['metadata']['name']}: {pod['status'].get('conditions')}" for pod in pods if not _is_ready(pod)]
+
+        wait_for(late, lambda found: not found, what="every pod of clustermesh-apiserver is ready")
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
 
 
 def _comparable(item: Mapping[str, Any], *, volatile: bool) -> dict[str, Any]:

@@ -6,7 +6,9 @@ with open_operator_lab(folder) as lab:
     shop = lab.workspace("shop", "c1", "c2")
     with lab.operator("--no-leader-elect") as operator:
         shop.create("ClusterMeshBinding", "edge", clusterRefs=shop.refs("c1", "c2"))
-        until(lambda: shop.phase("ClusterMeshBinding", "edge") == "Connected", "the mesh is connected", 60, operator.output)
+        operator.wait(lambda: shop.phase("ClusterMeshBinding", "edge"), "the mesh is connected", until=equals("Connected"))
+
+Tests take it from the fixture `operator_lab`, which all files of one worker share.
 """
 
 from __future__ import annotations
@@ -14,19 +16,22 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BY_KIND, CLUSTER, FLEET_GROUP, GROUP, ROWS, VERSION
 from mesh_operator.records import name_of
 from mesh_operator.runs import MARK
+from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
+from tests.integration.shop import NAMESPACE as SHOP
 from tests.integration.shop import furnish
 from tests.lab.options import LabOptions
 from tests.testing.kcp_client import Client, path_of
@@ -139,13 +144,60 @@ class OperatorLab:
         return OperatorProcess(self.folder, kcp, self.management.kubeconfig, *short, *flags, node=node)
 
 
+class SharedOperatorLab:
+    """The operator lab of a test run. A file of tests gets it as it was when it was new: what the one before left is looked for, and
+    where there is something, the lab is made anew."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._lab: OperatorLab | None = None
+        self._untouched: Object = {}
+
+    def lend(self, folder: Path) -> OperatorLab:
+        """``folder``: for the logs and kubeconfigs of the borrower's operators."""
+        if self._lab is not None and (left := _left_in(self._lab, self._untouched)):
+            print(f"The operator lab is made anew; left by the file before: {left}")
+            self.close()
+        if self._lab is None:
+            self._lab = self._stack.enter_context(open_operator_lab(folder))
+            self._untouched = everything(self._lab.clusters)
+        return replace(self._lab, folder=folder)
+
+    def close(self) -> None:
+        """End it, if there is one; it may be asked for again."""
+        self._lab = None
+        self._stack.close()
+
+
+SHARED: Final = SharedOperatorLab()
+
+
+def _left_in(lab: OperatorLab, untouched: Object) -> list[str]:
+    """Names of what is in the clusters or in kcp and was not when the lab was new. What operators remember is forgotten."""
+    places = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+    for found in lab.management.api.list(places):
+        if "record" in (found.get("data") or {}):
+            lab.management.api.delete(f"{places}/{found['metadata']['name']}")
+    lab.world.faults.clear()
+    now = everything(lab.clusters)
+    changed = [place for place in sorted(now.keys() | untouched.keys()) if now.get(place) != untouched.get(place)]
+    everywhere = lab.world.virtual("*")
+    return changed + [
+        f"{row.kind} {found['metadata']['name']}"
+        for row in ROWS
+        if row.kind != CLUSTER
+        for found in everywhere.list(f"/apis/{row.group}/{VERSION}/{row.plural}")
+    ]
+
+
 @contextmanager
 def open_operator_lab(folder: Path, *, clusters: int = 3) -> Iterator[OperatorLab]:
-    """Clusters c1, c2, ... with Service production/nginx and a pod behind it in each, of no mesh and of no tenant yet.
+    """Clusters c1, c2, ... with Service production/nginx and a pod behind it in each, and Service production/quiet with none, of no mesh
+    and of no tenant yet.
 
     :raises ToolUnavailable: a program is missing. The text says why.
     """
-    options = LabOptions(name=f"operator-{os.getpid()}", clusters=clusters, cilium="1.20")
+    options = LabOptions(name=f"operator-{os.getpid()}-{time.monotonic_ns()}", clusters=clusters, cilium="1.20")
     with ExitStack() as stack, ThreadPoolExecutor(1) as aside:
         lab = aside.submit(_furnished, options)  # it takes longest; the servers here have to be started by the main thread
         stack.callback(lambda: None if lab.exception() else lab.result().lab.close())
@@ -180,6 +232,10 @@ def _furnished(options: LabOptions) -> MeshLab:
     lab.__enter__()
     try:
         furnish(lab)
+        for name in lab.names:
+            spec = {"selector": {"app": "quiet"}, "ports": [{"name": "http", "port": 80}]}
+            metadata = {"name": "quiet", "namespace": SHOP}
+            lab.api(name).create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
     except BaseException:
         lab.lab.close()
         raise

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.api import LabApi
+from tests.testing.waiting import equals, wait_for
 
 NAMESPACE = "production"
 
@@ -52,16 +52,10 @@ def furnish(lab: MeshLab) -> None:
     for cluster in lab.names:
         for item in objects:
             lab.api(cluster).create(item)
-    until(lambda: all(ready_endpoints(lab.api(cluster)) == 1 for cluster in lab.names))
+    for cluster in lab.names:
+        wait_for(partial(ready_endpoints, lab.api(cluster)), equals(1), what=f"{cluster} has one ready endpoint")
 
 
 def ready_endpoints(api: LabApi) -> int:
     slices = api.list(f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")
     return sum(bool(e["conditions"].get("ready")) for s in slices for e in s.get("endpoints") or ())
-
-
-def until(holds: Callable[[], bool], what: str = "the lab is as it should be", limit: float = 30) -> None:
-    end = time.monotonic() + limit
-    while not holds():
-        assert time.monotonic() < end, f"not within {limit:g} s: {what}"
-        time.sleep(0.2)

@@ -25,10 +25,10 @@ from typing import Any, Self
 
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd_read import EtcdAccess, EtcdError, EtcdReader, Why
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import Sealed
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import Sealed
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 
 MOUNT = "/var/lib/cilium/clustermesh/"
@@ -104,7 +104,7 @@ class Client:
         """ "" or why neither of two reads came back."""
         self.reads += 1
         first = self._heartbeat()
-        if first is None or first.why not in (Why.UNREACHED, Why.UNTRUSTED):
+        if first is None or first.why not in (ReadFailure.UNREACHED, ReadFailure.UNTRUSTED):
             return first.message if first else ""
         second = self._heartbeat()  # with the files as they are now
         return f"{first.message} Then: {second.message}" if second else ""
@@ -116,7 +116,7 @@ class Client:
         except EtcdError as error:
             return error
         except (OSError, KeyError, ValueError) as error:
-            return EtcdError(Why.BROKEN, f"no usable configuration in the pod: {error!r}")
+            return EtcdError(ReadFailure.BROKEN, f"no usable configuration in the pod: {error!r}")
         return None
 
     def _access(self) -> EtcdAccess:

@@ -6,23 +6,27 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration import credentials
+from tests.integration.labs import THREE_119
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.testing.playbooks import PlaybookRun
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
-DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 
 
-@pytest.fixture
-def lab(shared_lab: Callable[..., MeshLab]) -> Iterator[MeshLab]:
-    yield shared_lab(cilium="1.19")
+pytestmark = pytest.mark.lab(THREE_119, use=2)
+
+
+@pytest.fixture(scope="module")
+def lab(module_lab: MeshLab) -> MeshLab:
+    """One loan for all: every test holds that nothing is written, and puts back what it changed."""
+    return module_lab
 
 
 def refused(lab: MeshLab, *, codes: tuple[str, ...] = (), says: tuple[str, ...] = (), **how: Any) -> PlaybookRun:
@@ -40,12 +44,12 @@ def refused(lab: MeshLab, *, codes: tuple[str, ...] = (), says: tuple[str, ...] 
 
 
 def test_an_unreachable_cluster_is_named(lab: MeshLab, tmp_path: Path) -> None:
-    refused(lab, codes=("CM-API-01",), says=("c2",), hosts=credentials.unreachable(lab, "c2", tmp_path / "kubeconfig"))
+    refused(lab, codes=("CM-API-01",), says=("c2",), hosts=credentials.unreachable(lab, "c2", tmp_path / "kubeconfig"), own_process=True)
 
 
 def test_wrong_credentials_are_told_apart_from_an_unreachable_cluster(lab: MeshLab, tmp_path: Path) -> None:
     hosts = credentials.token(lab, "c1", tmp_path / "kubeconfig", "not-a-token-of-this-cluster")
-    run = refused(lab, codes=("CM-API-02",), says=("c1",), hosts=hosts)
+    run = refused(lab, codes=("CM-API-02",), says=("c1",), hosts=hosts, own_process=True)
     assert "not-a-token-of-this-cluster" not in run.output
 
 
@@ -138,42 +142,3 @@ def test_half_made_certificates_block(lab: MeshLab) -> None:
         assert any(code.startswith("CM-CERT-") for code in run.finding_codes())
     finally:
         restore()
-
-
-@pytest.fixture
-def node_port_lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
-    return shared_lab(cilium="1.18", service="NodePort")
-
-
-def test_overlapping_pod_networks_block(node_port_lab: MeshLab) -> None:
-    path = "/apis/cilium.io/v2/ciliumnodes/c2-node1"
-    networks = {"podCIDRs": ["10.1.0.0/24"]}  # the first network of c1
-    restore = changed_object(node_port_lab, path, lambda item: item["spec"]["ipam"].update(networks))
-    try:
-        refused(node_port_lab, codes=("CM-CIDR-01",), says=("10.1.0.0/24",))
-    finally:
-        restore()
-
-
-def test_the_same_node_port_on_both_sides_blocks_before_1_19(node_port_lab: MeshLab) -> None:
-    path = f"/api/v1/namespaces/{NAMESPACE}/services/clustermesh-apiserver"
-    taken = node_port_lab.api("c1").get(path)
-    assert taken is not None
-    port = taken["spec"]["ports"][0]["nodePort"]
-    restore = changed_object(node_port_lab, path, lambda item: item["spec"]["ports"][0].update({"nodePort": port}))
-    try:
-        refused(node_port_lab, says=("nodePort", str(port)))
-    finally:
-        restore()
-
-
-def test_mesh_off_and_no_cilium_are_told_apart(node_port_lab: MeshLab) -> None:
-    """Last in this file: it takes Cilium out of c2 for good."""
-    lab = node_port_lab
-    lab.api("c2").delete(f"{DEPLOYMENTS}/clustermesh-apiserver")
-    mesh_off = refused(lab, says=("clustermesh-apiserver", "clustermesh.useAPIServer=true"))
-    lab.api("c2").delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/cilium")
-    lab.api("c2").delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/cilium-config")
-    no_cilium = refused(lab, says=("Cilium",))
-    blocking = [{f["code"] for f in run.result["findings"] if f["severity"] == "blocking"} for run in (mesh_off, no_cilium)]
-    assert blocking[0] and blocking[1] and not blocking[0] & blocking[1]

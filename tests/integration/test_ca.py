@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration import credentials
+from tests.integration.labs import CERTGEN, THREE_120
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.steady_reader import SteadyReader
 from tests.lab.cluster import profile_options
@@ -35,8 +37,8 @@ def roll_left(lab: MeshLab) -> list[str]:
     return found
 
 
-def test_three_clusters_get_new_cas_and_no_reader_sees_an_error(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=3, cilium="1.20")
+@pytest.mark.lab(THREE_120)
+def test_three_clusters_get_new_cas_and_no_reader_sees_an_error(lab: MeshLab) -> None:
     assert lab.play("connect").rc == 0
     report = lab.play("ca")
     assert report.rc == 0, report.output
@@ -50,14 +52,14 @@ def test_three_clusters_get_new_cas_and_no_reader_sees_an_error(start_lab: Calla
     before = ca_of(lab)
 
     with SteadyReader(lab, "c1", "c2") as reader:
-        predicted = lab.play("ca", arguments=["--check", "--diff"], ca_sync_state="rolled")
+        predicted = lab.play("ca", arguments=["--check", "--diff"], ca_sync_state="rolled", own_process=True)
         assert predicted.rc == 0 and predicted.changed > 0, predicted.output
         assert ca_of(lab) == before and not roll_left(lab), "check mode wrote something"
-        halfway = lab.play("ca", ca_sync_state="rolled", ca_sync_stage="trust")
+        halfway = lab.play("ca", ca_sync_state="rolled", ca_sync_stage="trust", own_process=True)
         assert halfway.rc == 0, halfway.output
         assert ca_of(lab) == before and roll_left(lab)
         assert lab.play("connect").changed == 0, "a connect in the middle of a roll undid some of it"
-        rolled = lab.play("ca", ca_sync_state="rolled")
+        rolled = lab.play("ca", ca_sync_state="rolled", own_process=True)
         assert rolled.rc == 0, rolled.output
     print(f"{reader.reads} reads, {reader.agent_reads} by the agent")
     assert reader.errors == []
@@ -89,11 +91,9 @@ def mesh_pods(lab: MeshLab, cluster: str) -> set[str]:
     return {pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
 
 
-def test_a_roll_of_a_shared_ca_is_killed_twice_loses_a_member_and_ends_without_an_error(
-    start_lab: Callable[..., MeshLab], tmp_path: Path
-) -> None:
+@pytest.mark.lab(CERTGEN)
+def test_a_roll_of_a_shared_ca_is_killed_twice_loses_a_member_and_ends_without_an_error(lab: MeshLab, tmp_path: Path) -> None:
     """certgen issues the certificates here, by a Job that the roll makes from its CronJob."""
-    lab = start_lab(clusters=2, cilium="1.19", ca="shared", tls_method="cronJob")
     assert lab.play("connect").rc == 0
     before = ca_of(lab)
     variables = {"cilium_mesh": lab.mesh(), "ca_sync_state": "rolled"}
@@ -118,8 +118,8 @@ def test_a_roll_of_a_shared_ca_is_killed_twice_loses_a_member_and_ends_without_a
     assert lab.play("connect").changed == 0
 
 
-def test_renewals_and_a_shared_ca_reach_the_readers_without_a_restart_of_theirs(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=2, cilium="1.20")
+@pytest.mark.lab(THREE_120, use=2)
+def test_renewals_and_a_shared_ca_reach_the_readers_without_a_restart_of_theirs(lab: MeshLab) -> None:
     assert lab.play("connect").rc == 0
     pods = mesh_pods(lab, "c1")
     with SteadyReader(lab, "c1", "c2") as reader:

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from tests.integration.labs import THREE_120
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.played import ETCDCTL
 from tests.testing.playbooks import PlaybookRun
@@ -34,8 +36,8 @@ def node(name: str, cluster: str, number: int, address: str) -> str:
     return json.dumps({"Name": name, "Cluster": cluster, "ClusterID": number, "IPAddresses": [{"Type": "InternalIP", "IP": address}]})
 
 
-def test_a_member_that_claims_too_much_is_named(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(cilium="1.20")
+@pytest.mark.lab(THREE_120, use=2)
+def test_a_member_that_claims_too_much_is_named(lab: MeshLab) -> None:
     assert lab.play("connect").rc == 0
     clean = lab.play("verify", cilium_verify_claims=True)
     assert clean.rc == 0, clean.output
@@ -53,7 +55,7 @@ def test_a_member_that_claims_too_much_is_named(start_lab: Callable[..., MeshLab
         ("put", "cilium/state/ip/v1/default/8.8.8.8", json.dumps({"IP": "8.8.8.8", "ID": 2})),
         ("put", "cilium/cluster-config/c2", json.dumps({"id": 9, "capabilities": {"maxConnectedClusters": 511}})),
     )
-    hostile = lab.play("verify", cilium_verify_claims=True)
+    hostile = lab.play("verify", cilium_verify_claims=True, own_process=True)
     assert hostile.rc != 0
     assert "\x1b[2J" not in hostile.output and "Traceback" not in hostile.output
     found = claim_findings(hostile)

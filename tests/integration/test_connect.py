@@ -4,22 +4,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tests.integration.labs import AGENTS, FIVE, NODE_PORT, NODES, OLDEST, shared
 from tests.integration.mesh_lab import MeshLab
-from tests.lab.options import PROFILES
 from tests.lab.tools import ToolUnavailable, clustermesh_binary
+from tests.testing.combinations import COMBINATIONS
 
-# Every profile with own CAs behind load balancers, every profile with a shared CA behind NodePorts, and the other two combinations once on
-# each side of the border where addresses move from pod templates into the configuration (1.20).
-COMBINATIONS = [
-    *((version, "own", "LoadBalancer") for version in PROFILES),
-    *((version, "shared", "NodePort") for version in PROFILES),
-    ("1.18", "shared", "LoadBalancer"),
-    ("1.20", "own", "NodePort"),
-]
+# What differs between versions are objects of charts. That connect and disconnect are right about those is proven on data, for every
+# combination (tests/unit/engine/test_every_profile.py). The lab shows the oldest version, and one on each side of the border where
+# addresses move from pod templates into the configuration (1.19), both trust modes and both kinds of Service; all others are in the
+# full matrix.
+ALWAYS = {
+    ("1.16", "own", "LoadBalancer"): OLDEST,
+    ("1.18", "shared", "NodePort"): NODE_PORT,
+    ("1.20", "own", "NodePort"): NODES,
+}
+
+
+def in_full(name: str, **options: Any) -> list[pytest.MarkDecorator]:
+    """Return the marks of a test that only the full matrix runs, in a lab of its own."""
+    return [pytest.mark.full, pytest.mark.lab(shared(f"full-{name}", **options))]
+
+
+def marks_of(version: str, ca: str, service: str) -> list[pytest.MarkDecorator]:
+    lab = ALWAYS.get((version, ca, service))
+    return [pytest.mark.lab(lab)] if lab else in_full(f"{version}-{ca}-{service}", cilium=version, ca=ca, service=service)
 
 
 def links_of(result: dict[str, object] | None) -> dict[tuple[str, str], str]:
@@ -27,17 +39,16 @@ def links_of(result: dict[str, object] | None) -> dict[tuple[str, str], str]:
     return {(row["cluster"], row["peer"]): row["stage"] for row in result["status"]["binding"]["links"]}  # type: ignore[index]
 
 
-@pytest.mark.parametrize(("version", "ca", "service"), COMBINATIONS)
-def test_two_clusters_become_one_mesh_and_two_again(start_lab: Callable[..., MeshLab], version: str, ca: str, service: str) -> None:
-    lab = start_lab(cilium=version, ca=ca, service=service)
+@pytest.mark.parametrize("combination", [pytest.param(found, id="-".join(found), marks=marks_of(*found)) for found in COMBINATIONS])
+def test_two_clusters_become_one_mesh_and_two_again(lab: MeshLab, combination: tuple[str, str, str]) -> None:
     before = lab.snapshot()
 
-    predicted = lab.play("connect", arguments=["--check", "--diff"])
+    predicted = lab.play("connect", arguments=["--check", "--diff"], own_process=True)
     assert predicted.rc == 0, predicted.output
     assert predicted.changed > 0
     assert lab.snapshot() == before, "check mode wrote something"
 
-    first = lab.play("connect")
+    first = lab.play("connect", own_process=True)
     assert first.rc == 0, first.output
     assert first.changed > 0
     assert first.result["status"]["binding"]["phase"] == "Connected"
@@ -51,16 +62,21 @@ def test_two_clusters_become_one_mesh_and_two_again(start_lab: Callable[..., Mes
     assert second.changed == 0, second.output
     assert second.result["plan"]["steps"] == []
 
-    gone = lab.play("disconnect")
+    gone = lab.play("disconnect", own_process=True)
     assert gone.rc == 0, gone.output
     assert gone.changed > 0
     assert lab.snapshot() == before, "disconnect left something behind"
     assert lab.play("disconnect").changed == 0
 
 
-@pytest.mark.parametrize(("version", "ca"), [("1.18", "own"), ("1.20", "shared")])
-def test_agents_dial_the_peer_themselves_when_kvstoremesh_is_off(start_lab: Callable[..., MeshLab], version: str, ca: str) -> None:
-    lab = start_lab(cilium=version, ca=ca, kvstoremesh=False)
+WITHOUT_KVSTOREMESH = [
+    pytest.param("1.18", marks=pytest.mark.lab(AGENTS)),
+    pytest.param("1.20", marks=in_full("agents-1.20", cilium="1.20", ca="shared", kvstoremesh=False)),
+]
+
+
+@pytest.mark.parametrize("version", WITHOUT_KVSTOREMESH)
+def test_agents_dial_the_peer_themselves_when_kvstoremesh_is_off(lab: MeshLab, version: str) -> None:
     before = lab.snapshot()
     run = lab.play("connect")
     assert run.rc == 0, run.output
@@ -71,9 +87,10 @@ def test_agents_dial_the_peer_themselves_when_kvstoremesh_is_off(start_lab: Call
     assert lab.snapshot() == before
 
 
-def test_auth_mode_cluster_connects_and_leaves_no_user_behind(start_lab: Callable[..., MeshLab]) -> None:
+@pytest.mark.full
+@pytest.mark.lab(shared("full-auth-mode-cluster", cilium="1.19", auth_mode="cluster"))
+def test_auth_mode_cluster_connects_and_leaves_no_user_behind(lab: MeshLab) -> None:
     """The other two modes are defaults, legacy up to 1.18 and migration from 1.19."""
-    lab = start_lab(cilium="1.19", auth_mode="cluster")
     users = {name: lab.users(name) for name in lab.names}
     assert lab.play("connect").rc == 0
     assert [user["name"] for user in lab.users("c2") if user not in users["c2"]] == ["remote-c1"]
@@ -82,8 +99,8 @@ def test_auth_mode_cluster_connects_and_leaves_no_user_behind(start_lab: Callabl
     assert {name: lab.users(name) for name in lab.names} == users
 
 
-def test_three_clusters_of_neighbouring_minors_in_one_run(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=3, cilium=("1.19", "1.20", "1.20"))
+@pytest.mark.lab(FIVE, use=3)
+def test_three_clusters_of_neighbouring_minors_in_one_run(lab: MeshLab) -> None:
     run = lab.play("connect")
     assert run.rc == 0, run.output
     assert set(links_of(run.mesh_result).values()) == {"ready"}
@@ -91,14 +108,24 @@ def test_three_clusters_of_neighbouring_minors_in_one_run(start_lab: Callable[..
     assert lab.play("connect").changed == 0
 
 
-@pytest.mark.parametrize("binary", ["1.18", "1.20"])
-def test_a_newer_clustermesh_apiserver_connects_the_same(start_lab: Callable[..., MeshLab], binary: str) -> None:
-    """What the lab plays for the older binary that it can build is done by the real one here."""
+def marks_of_binary(version: str) -> list[pytest.MarkDecorator]:
+    """A binary that cannot be had is no lab: the test is skipped with the reason."""
+    return in_full(f"binary-{version}", cilium=version, binary_version=version)
+
+
+@pytest.fixture
+def binary(request: pytest.FixtureRequest) -> str:
+    """The version of a newer clustermesh-apiserver, which is at hand."""
     try:
-        clustermesh_binary(binary, progress=print)
+        clustermesh_binary(request.param, progress=print)
     except ToolUnavailable as error:
         pytest.skip(str(error))
-    lab = start_lab(cilium=binary, binary_version=binary)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("binary", [pytest.param(found, marks=marks_of_binary(found)) for found in ("1.18", "1.20")], indirect=True)
+def test_a_newer_clustermesh_apiserver_connects_the_same(binary: str, lab: MeshLab) -> None:
+    """What the lab plays for the older binary that it can build is done by the real one here."""
     run = lab.play("connect")
     assert run.rc == 0, run.output
     assert lab.kvstoremesh_status("c1")["c2"]["ready"]

@@ -6,7 +6,6 @@ keeps every status that the operator writes."""
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,9 +20,15 @@ from tests.collection_path import CHECKOUT
 from tests.testing.crd_examples import BASES, BINDING, GONE, changed, examples, hostile
 from tests.testing.crd_statuses import statuses
 from tests.testing.one_server import OneServer
+from tests.testing.waiting import wait_for
 
 FLEET = yaml.safe_load((CHECKOUT / "tests" / "testing" / "fleet_crd.yaml").read_text(encoding="utf-8"))
 KINDS = sorted(BASES)
+
+
+def is_established(crd: Any) -> bool:
+    conditions = (crd.status.conditions if crd.status else None) or ()
+    return any(condition.type == "Established" and condition.status == "True" for condition in conditions)
 
 
 class Server:
@@ -35,14 +40,13 @@ class Server:
         definitions = client.ApiextensionsV1Api(self._client)
         for crd in (*crds(), FLEET):
             definitions.create_custom_resource_definition(crd)
-        waiting = {crd["metadata"]["name"] for crd in (*crds(), FLEET)}
-        deadline = time.monotonic() + 60
-        while waiting:
-            assert time.monotonic() < deadline, f"not established after a minute: {sorted(waiting)}"
-            for found in definitions.list_custom_resource_definition().items:
-                if any(c.type == "Established" and c.status == "True" for c in (found.status.conditions if found.status else None) or ()):
-                    waiting.discard(found.metadata.name)
-            time.sleep(0.1)
+        wanted = {crd["metadata"]["name"] for crd in (*crds(), FLEET)}
+
+        def not_established() -> set[str]:
+            found = definitions.list_custom_resource_definition().items
+            return wanted - {crd.metadata.name for crd in found if is_established(crd)}
+
+        wait_for(not_established, lambda late: not late, what="every CRD is established")
 
     def create(self, kind: str, spec: Any, name: str = "x", *, dry: bool = True) -> dict[str, Any]:
         body = {"apiVersion": f"{BY_KIND[kind].group}/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -11,11 +11,14 @@ import ssl
 import sys
 import threading
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.integration.labs import NODES, OTHER_THREE_120, SHARED_CA
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.api import STRATEGIC
 from tests.testing.playbooks import PlaybookRun
@@ -63,8 +66,8 @@ def probes(document: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_an_address_that_moves_rewrites_one_key_in_each_cluster_that_dials_it(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=3, cilium="1.20", ca="own")
+@pytest.mark.lab(OTHER_THREE_120)
+def test_an_address_that_moves_rewrites_one_key_in_each_cluster_that_dials_it(lab: MeshLab) -> None:
     assert lab.play("connect").rc == 0
     before, snapshot = keys(lab), lab.snapshot()
     give(lab, "c2", {"ip": at(lab, "c2", 120), "ipMode": "VIP"})
@@ -82,8 +85,8 @@ def test_an_address_that_moves_rewrites_one_key_in_each_cluster_that_dials_it(st
     assert lab.play("connect").changed == 0
 
 
-def test_a_node_that_is_away_and_comes_back_changes_nothing(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=2, cilium="1.20", service="NodePort", nodes=(1, 3))
+@pytest.mark.lab(NODES)
+def test_a_node_that_is_away_and_comes_back_changes_nothing(lab: MeshLab) -> None:
     nodes = sorted(node["metadata"]["name"] for node in lab.api("c2").list("/api/v1/nodes"))
 
     def set_ready(node: str, status: str) -> None:
@@ -137,10 +140,8 @@ def second_door(lab: MeshLab, cluster: str) -> str:
         threading.Event().wait(0.2)
 
 
-def test_a_load_balancer_with_a_name_is_dialled_by_name_or_by_what_the_name_resolves_to(
-    start_lab: Callable[..., MeshLab], tmp_path: Path
-) -> None:
-    lab = start_lab(clusters=3, cilium="1.20", ca="own")
+@pytest.mark.lab(OTHER_THREE_120)
+def test_a_load_balancer_with_a_name_is_dialled_by_name_or_by_what_the_name_resolves_to(lab: MeshLab, tmp_path: Path) -> None:
     address = second_door(lab, "c3")
 
     def dialled() -> str:
@@ -212,10 +213,8 @@ def failed_cases(report: Path) -> set[str]:
     }
 
 
-def test_verify_proves_endpoints_refutes_impostors_and_only_advises_on_what_it_cannot_reach(
-    start_lab: Callable[..., MeshLab], tmp_path: Path
-) -> None:
-    lab = start_lab(clusters=2, cilium="1.20", ca="shared")
+@pytest.mark.lab(SHARED_CA)
+def test_verify_proves_endpoints_refutes_impostors_and_only_advises_on_what_it_cannot_reach(lab: MeshLab, tmp_path: Path) -> None:
     document, report = tmp_path / "found.json", tmp_path / "found.xml"
     files: dict[str, Any] = {"cilium_verify_json": str(document), "cilium_verify_junit": str(report)}
 
@@ -232,7 +231,7 @@ def test_verify_proves_endpoints_refutes_impostors_and_only_advises_on_what_it_c
     assert failed_cases(report) == {"cluster c2: CM-PROBE-02"}
 
     with impostor(tmp_path) as place:
-        planted = lab.play("verify", hosts={"c2": {"cilium_mesh_endpoint_override": place}}, **files)
+        planted = lab.play("verify", hosts={"c2": {"cilium_mesh_endpoint_override": place}}, **files, own_process=True)
     assert planted.rc != 0
     assert planted.finding_codes()[0] == "CM-PROBE-01"
     assert probes(document)["c2"] == ["refuted"]
@@ -240,7 +239,7 @@ def test_verify_proves_endpoints_refutes_impostors_and_only_advises_on_what_it_c
     assert "c2  eligible, not ready (CM-PROBE-01)" in planted.output
 
     lab.lab.cut("controller", "c2", one_way=True)
-    cut = lab.play("verify", arguments=["--check"], **files)
+    cut = lab.play("verify", arguments=["--check"], **files, own_process=True)
     assert (cut.rc, cut.changed) == (0, 0), cut.output
     assert [f["severity"] for f in cut.result["findings"] if f["code"] == "CM-PROBE-03"] == ["advisory"]
     assert probes(document) == {"c1": ["proven"], "c2": ["unreachable"]}

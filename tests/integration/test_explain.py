@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from tests.integration.labs import TWO_118
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.shop import until
 from tests.lab.api import LabApi
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import equals, wait_for
 
 SHOP = "shop"
 ASKED: dict[str, Any] = {
@@ -42,8 +44,8 @@ def furnish(lab: MeshLab) -> None:
         api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SHOP}})
         api.create(deployment(workload))
         api.create(service())
-    until(lambda: ready_endpoints(lab.api("c2")) == 1)
-    until(lambda: len(lab.api("c1").list(f"/api/v1/namespaces/{SHOP}/pods")) == 1)
+    wait_for(lambda: ready_endpoints(lab.api("c2")), equals(1), what="the pod of nginx is ready")
+    wait_for(lambda: len(lab.api("c1").list(f"/api/v1/namespaces/{SHOP}/pods")), equals(1), what="the client has a pod")
     give_identity(lab.api("c1"))
 
 
@@ -69,13 +71,13 @@ def broken(run: PlaybookRun) -> list[tuple[str, str]]:
     return [place for place, verdict in verdicts(run).items() if verdict == "broken"]
 
 
-def test_the_hop_that_is_broken_is_named_and_nothing_is_written(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=2, cilium=("1.18",))
+@pytest.mark.lab(TWO_118)
+def test_the_hop_that_is_broken_is_named_and_nothing_is_written(lab: MeshLab) -> None:
     furnish(lab)
     assert lab.play("connect").rc == 0
     before = lab.snapshot(volatile=True)
 
-    whole = lab.play("explain", **ASKED)
+    whole = lab.play("explain", **ASKED, own_process=True)
     assert whole.rc == 0, whole.output
     assert not whole.changed
     assert {place for place, verdict in verdicts(whole).items() if verdict not in ("ok", "skipped")} == {("network", "c1")}, whole.output
@@ -85,19 +87,19 @@ def test_the_hop_that_is_broken_is_named_and_nothing_is_written(start_lab: Calla
     rule = {"endpointSelector": {"matchLabels": {"app": "nginx"}}, "ingress": [{"fromEndpoints": [{"matchLabels": {"app": "other"}}]}]}
     policy = {"apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy", "metadata": {"name": "closed", "namespace": SHOP}, "spec": rule}
     lab.api("c2").create(policy)
-    denied = lab.play("explain", cilium_mesh_expected="not_broken", **ASKED)
+    denied = lab.play("explain", cilium_mesh_expected="not_broken", **ASKED, own_process=True)
     assert denied.rc != 0
     assert broken(denied) == [("ingress policy", "c2")], denied.output
     assert f"{SHOP}/closed" in denied.output
     lab.api("c2").delete(f"{POLICIES}/closed")
 
     lab.api("c2").patch(f"/apis/apps/v1/namespaces/{SHOP}/deployments/nginx", {"spec": {"replicas": 0}})
-    until(lambda: ready_endpoints(lab.api("c2")) == 0)
+    wait_for(lambda: ready_endpoints(lab.api("c2")), equals(0), what="no pod of nginx is ready")
     empty = lab.play("explain", **ASKED)
     assert broken(empty) == [("backend", "c1")]
     assert "c2: 0 ready, exported" in empty.output
     lab.api("c2").patch(f"/apis/apps/v1/namespaces/{SHOP}/deployments/nginx", {"spec": {"replicas": 1}})
-    until(lambda: ready_endpoints(lab.api("c2")) == 1)
+    wait_for(lambda: ready_endpoints(lab.api("c2")), equals(1), what="the pod of nginx is ready")
 
     lab.lab.cut("c2", "c1")
     cut = lab.play("explain", **ASKED)

@@ -7,18 +7,22 @@ Load balancers are the lab's. Nobody serves Gateways there: the API is the real 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.integration.labs import TWO_118
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.shop import EXPOSURE, NAMESPACE, furnish, until
+from tests.integration.shop import EXPOSURE, NAMESPACE, furnish
 from tests.lab.api import ApiError, LabApi
 from tests.lab.tools.gateway_crds import gateway_crds
 from tests.testing.exposure_goldens import Golden, goldens
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import equals, wait_for
+
+pytestmark = pytest.mark.lab(TWO_118)
 
 SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
 POLICIES = f"/apis/cilium.io/v2/namespaces/{NAMESPACE}/ciliumnetworkpolicies"
@@ -34,15 +38,15 @@ Object = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
+def lab(module_lab: MeshLab) -> MeshLab:
     """Two clusters with Service production/nginx, a pod behind it, and the Gateway API."""
-    made = shared_lab(cilium="1.18")
+    made = module_lab
     for name in made.names:
         api = made.api(name)
         for definition in gateway_crds():
             api.create(definition)
         api.patch(CONFIG, {"data": {"enable-gateway-api": "true"}})
-        until(partial(_create_class, api))
+        wait_for(partial(_create_class, api), what=f"{name} serves the Gateway API")
     furnish(made)
     return made
 
@@ -63,11 +67,11 @@ def _create_class(api: LabApi) -> bool:
     return True
 
 
-def expose(lab: MeshLab, *items: Mapping[str, Any], check: bool = False) -> PlaybookRun:
+def expose(lab: MeshLab, *items: Mapping[str, Any], check: bool = False, own_process: bool = False) -> PlaybookRun:
     """Run the playbook; the mesh itself is not what these tests are about."""
     mesh = {**lab.mesh(), "exposedServices": list(items)}
     arguments = ["--check"] if check else []
-    return lab.play("exposures", mesh=mesh, arguments=arguments, exposed_service_require_connected=False)
+    return lab.play("exposures", mesh=mesh, arguments=arguments, own_process=own_process, exposed_service_require_connected=False)
 
 
 def rows(run: PlaybookRun) -> dict[str, Object]:
@@ -94,10 +98,15 @@ def ingress(entry: Mapping[str, Any]) -> list[str]:
     return [row["ip"] for row in entry["status"].get("loadBalancer", {}).get("ingress") or ()]
 
 
+def address_of(lab: MeshLab, cluster: str) -> list[str]:
+    """Addresses of the Service of item shop."""
+    return ingress(made(lab, cluster)["shop"])
+
+
 def scale(lab: MeshLab, cluster: str, replicas: int) -> None:
     api = lab.api(cluster)
     api.patch(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/nginx", {"spec": {"replicas": replicas}})
-    until(lambda: ready(api) == replicas)
+    wait_for(lambda: ready(api), equals(replicas), what=f"{cluster} has {replicas} ready endpoints")
 
 
 def ready(api: LabApi) -> int:
@@ -123,7 +132,7 @@ def test_three_ways_out_and_back(lab: MeshLab) -> None:
     promised = expose(lab, balanced, web, closed, check=True)
     assert promised.result["changed"] and {name: lab.api(name).list(SERVICES) for name in lab.names} == before
 
-    first = expose(lab, balanced, rival, web, closed, held)
+    first = expose(lab, balanced, rival, web, closed, held, own_process=True)
     assert first.rc != 0, first.output
     kept = ("exposedServices/shop", "exposedServices/web")
     objects = [step["object"] for step in first.result["plan"]["steps"]]
@@ -137,7 +146,8 @@ def test_three_ways_out_and_back(lab: MeshLab) -> None:
     assert (service["spec"]["type"], service["spec"]["loadBalancerSourceRanges"]) == ("LoadBalancer", ["192.0.2.0/24"])
     assert [port["port"] for port in service["spec"]["ports"]] == [80]
     assert service["metadata"]["annotations"][DNS] == HOST
-    until(lambda: all(ingress(made(lab, name)["shop"]) for name in lab.names))
+    for name in lab.names:
+        wait_for(partial(address_of, lab, name), what=f"the Service in {name} has an address")
 
     gateway = made(lab, "c2", GATEWAYS)["web"]
     answer = {"addresses": [{"type": "IPAddress", "value": "203.0.113.9"}]}
@@ -188,14 +198,13 @@ def test_a_standby_takes_over_and_gives_back(lab: MeshLab) -> None:
         ]
 
     expose(lab, item)
-    until(lambda: bool(ingress(made(lab, "c1")["shop"])))
-    address = ingress(made(lab, "c1")["shop"])
+    address = wait_for(partial(address_of, lab, "c1"), what="the Service in c1 has an address")
     assert (named(), made(lab, "c2")) == (["c1"], {})
     scale(lab, "c1", 0)
     over = expose(lab, item)
     assert "CM-EXPO-11" in over.finding_codes(), over.output
     assert named() == ["c2"]
-    until(lambda: bool(ingress(made(lab, "c2")["shop"])))
+    wait_for(partial(address_of, lab, "c2"), what="the Service in c2 has an address")
     steady = expose(lab, item)
     assert (steady.result["changed"], rows(steady)["shop"]["phase"]) == (False, "Degraded")
     assert [(row["role"], row["serving"]) for row in rows(steady)["shop"]["addresses"]] == [("primary", False), ("standby", True)]

@@ -9,13 +9,18 @@ clustermesh-apiserver; c1 lists as agents up to 1.17 do, c2 as those from 1.18 o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from tests.integration.labs import LISTS
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
-from tests.integration.shop import until
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import equals, wait_for
+
+pytestmark = pytest.mark.lab(LISTS)
 
 NAME = "nginx-deployment"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/default/deployments/{NAME}"
@@ -39,7 +44,7 @@ def demo(lab: MeshLab) -> None:
 def scale(lab: MeshLab, cluster: str, replicas: int) -> None:
     """Until that many endpoints are ready."""
     lab.api(cluster).patch(DEPLOYMENT, {"spec": {"replicas": replicas}})
-    until(lambda: ready(lab, cluster) == replicas, f"{replicas} ready endpoints in {cluster}")
+    wait_for(lambda: ready(lab, cluster), equals(replicas), what=f"{cluster} has {replicas} ready endpoints")
 
 
 def ready(lab: MeshLab, cluster: str) -> int:
@@ -74,7 +79,7 @@ def backends(lab: MeshLab, cluster: str) -> dict[str, int]:
 
 
 def wait_for_backends(lab: MeshLab, cluster: str, wanted: dict[str, int]) -> None:
-    until(lambda: backends(lab, cluster) == wanted, f"{wanted} in {cluster}, which has {backends(lab, cluster)}")
+    wait_for(lambda: backends(lab, cluster), equals(wanted), what=f"agents of {cluster} list the right backends")
 
 
 def services(lab: MeshLab, *, affinity: str = "Local", **failover: Any) -> PlaybookRun:
@@ -90,12 +95,12 @@ def rows(run: PlaybookRun) -> dict[str, tuple[Any, ...]]:
     return {row["clusterName"]: (row["readyEndpoints"], row["affinity"], row["shared"]) for row in status["endpointSummary"]}
 
 
-def test_local_backends_first_then_few_of_all_then_remote_ones_and_back(shared_lab: Callable[..., MeshLab]) -> None:
-    lab = shared_lab(cilium=("1.17", "1.18"))
+def test_local_backends_first_then_few_of_all_then_remote_ones_and_back(module_lab: MeshLab) -> None:
+    lab = module_lab
     assert lab.play("connect").rc == 0
     demo(lab)
     for cluster in lab.names:
-        until(lambda cluster=cluster: ready(lab, cluster) == 2, f"2 ready endpoints in {cluster}")  # type: ignore[misc]
+        wait_for(partial(ready, lab, cluster), equals(2), what=f"{cluster} has 2 ready endpoints")
     assert backends(lab, "c1") == {"c1": 2}, "a Service that is not global has its own backends only"
 
     contract: dict[str, Any] = {"detectWithin": "60s", "minLocalReady": 2, "hysteresis": 1}
@@ -113,7 +118,7 @@ def test_local_backends_first_then_few_of_all_then_remote_ones_and_back(shared_l
     few = services(lab, **contract)
     assert (few.rc, rows(few)) == (0, {"c1": (1, "None", False), "c2": (2, "Local", True)}), few.output
     wait_for_backends(lab, "c1", {"c1": 1, "c2": 2})
-    until(lambda: shared_by(lab, "c1", seen_in="c2") == 0, "c1 no longer offers its last backend")
+    wait_for(lambda: shared_by(lab, "c1", seen_in="c2"), equals(0), what="c1 no longer offers its last backend")
 
     scale(lab, "c1", 2)
     between = services(lab, **contract)
@@ -123,7 +128,7 @@ def test_local_backends_first_then_few_of_all_then_remote_ones_and_back(shared_l
     back = services(lab, **contract)
     assert rows(back) == {"c1": (3, "Local", True), "c2": (2, "Local", True)}
     wait_for_backends(lab, "c1", {"c1 preferred": 3, "c2": 2})
-    until(lambda: shared_by(lab, "c1", seen_in="c2") == 1, "c1 offers its backends again")
+    wait_for(lambda: shared_by(lab, "c1", seen_in="c2"), equals(1), what="c1 offers its backends again")
 
 
 def shared_by(lab: MeshLab, peer: str, *, seen_in: str) -> int:
@@ -132,19 +137,19 @@ def shared_by(lab: MeshLab, peer: str, *, seen_in: str) -> int:
     return next(int(row.get("num-shared-services", 0)) for row in clusters if row["name"] == peer)
 
 
-def test_clients_are_kept_from_a_dead_cluster_and_sent_there_again_when_it_lives(shared_lab: Callable[..., MeshLab]) -> None:
-    lab = shared_lab(cilium=("1.17", "1.18"))
+def test_clients_are_kept_from_a_dead_cluster_and_sent_there_again_when_it_lives(module_lab: MeshLab) -> None:
+    lab = module_lab
     contract: dict[str, Any] = {"affinity": "None", "detectWithin": "60s", "minLocalReady": 2}
     lab.lab.kill("c2")
     assert lab.kvstoremesh_status("c1")["c2"]["ready"], "kvstoremesh has noticed it, so that this test proves nothing"
     dead = services(lab, **contract)
     assert rows(dead)["c1"] == (3, "Local", True), dead.output
     (told,) = [f for f in dead.result["findings"] if f["code"] == "CM-GS-32" and f["cluster"] == "c2"]
-    assert "c2 cannot be heard by c1, and with it 2 backends; clients of c1 are kept to backends there" in told["summary"]
+    assert "c2 cannot be reached by c1, and with it 2 backends; clients of c1 are kept to backends there" in told["summary"]
     assert backends(lab, "c1") == {"c1 preferred": 3, "c2": 2}, "Cilium itself keeps the dead ones"
 
     lab.lab.restart("c2")
-    until(lambda: connected(lab), "the mesh is connected again", limit=90)
+    wait_for(lambda: connected(lab), what="the mesh is connected again")
     alive = services(lab, **contract)
     assert rows(alive) == {"c1": (3, "None", True), "c2": (2, "None", True)}, alive.output
     wait_for_backends(lab, "c1", {"c1": 3, "c2": 2})

@@ -6,18 +6,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from tests.integration.labs import TWO_118
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
-from tests.integration.shop import until
 from tests.lab.api import ApiError
 from tests.lab.played import ETCDCTL
 from tests.lab.tools.mcs_crds import mcs_crds
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import equals, wait_for
+
+pytestmark = pytest.mark.lab(TWO_118)
 
 SHOP = "shop"
 GLOBAL, SHARED = "service.cilium.io/global", "service.cilium.io/shared"
@@ -30,9 +34,9 @@ BEFORE = {OLD_GLOBAL: "false", OLD_AFFINITY: "remote", "team": "web"}
 
 
 @pytest.fixture(scope="module")
-def lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
+def lab(module_lab: MeshLab) -> MeshLab:
     """Two connected clusters. Service web with two pods in both, Service solo in c1 alone."""
-    made = shared_lab(cilium="1.18")
+    made = module_lab
     assert made.play("connect").rc == 0
     for name in made.names:
         api = made.api(name)
@@ -47,7 +51,8 @@ def lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
             annotations = BEFORE if (name, service) == ("c1", "web") else {}
             metadata = {"name": service, "namespace": SHOP, "labels": labels, "annotations": annotations}
             api.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"selector": labels, "ports": ports}})
-    until(lambda: all(ready(made, name, "web") == 2 for name in made.names) and ready(made, "c1", "solo") == 2, "endpoints are ready")
+    for name, service in (("c1", "web"), ("c1", "solo"), ("c2", "web")):
+        wait_for(partial(ready, made, name, service), equals(2), what=f"{service} has two ready endpoints in {name}")
     return made
 
 
@@ -61,8 +66,9 @@ def item(name: str = "web", **fields: Any) -> dict[str, Any]:
     return {"name": name, "selector": {"namespace": SHOP, "name": name}, **fields}
 
 
-def run(lab: MeshLab, *items: Mapping[str, Any], arguments: tuple[str, ...] = ()) -> PlaybookRun:
-    done = lab.play("services", mesh={**lab.mesh(), "globalServices": list(items)}, arguments=arguments)
+def run(lab: MeshLab, *items: Mapping[str, Any], arguments: tuple[str, ...] = (), own_process: bool = False) -> PlaybookRun:
+    mesh = {**lab.mesh(), "globalServices": list(items)}
+    done = lab.play("services", mesh=mesh, arguments=arguments, own_process=own_process)
     assert "Traceback" not in done.output
     return done
 
@@ -100,7 +106,7 @@ def objects(done: PlaybookRun) -> list[tuple[str, str, str]]:
 def test_a_service_is_exported_and_everything_goes_back_save_what_somebody_changed(lab: MeshLab) -> None:
     wanted = item(affinity="Local", shared=True)
     assert exported(lab, "c1") is None
-    promised = run(lab, wanted, arguments=("--check", "--diff"))
+    promised = run(lab, wanted, arguments=("--check", "--diff"), own_process=True)
     assert promised.rc == 0, promised.output
     assert annotations_of(lab, "c1") == BEFORE, "check mode writes nothing"
     assert objects(promised) == [("c1", "patch", "Service shop/web"), ("c2", "patch", "Service shop/web")]
@@ -125,8 +131,7 @@ def test_a_service_is_exported_and_everything_goes_back_save_what_somebody_chang
     ]
     assert conditions(entry) == {"Accepted": "True", "Exported": "True", "Ready": "True", "Degraded": "False"}
     for cluster in lab.names:
-        until(lambda cluster=cluster: exported(lab, cluster) is not None, f"clustermesh-apiserver of {cluster} exports it")  # type: ignore[misc]
-        told = exported(lab, cluster) or {}
+        told = wait_for(partial(exported, lab, cluster), what=f"clustermesh-apiserver of {cluster} exports the Service")
         assert (told["shared"], told["includeExternal"], len(told["backends"])) == (True, True, 2)
 
     again = run(lab, wanted)
@@ -138,7 +143,12 @@ def test_a_service_is_exported_and_everything_goes_back_save_what_somebody_chang
     assert "CM-GS-04" in gone.finding_codes()
     assert annotations_of(lab, "c1") == BEFORE
     assert annotations_of(lab, "c2") == {AFFINITY: "remote"}
-    until(lambda: exported(lab, "c1") is None and exported(lab, "c2") is None, "nothing is exported any more")
+    for cluster in lab.names:
+        wait_for(
+            partial(exported, lab, cluster),
+            lambda told: told is None,
+            what=f"clustermesh-apiserver of {cluster} no longer exports the Service",
+        )
     assert run(lab).changed == 0
     lab.api("c2").patch(f"{SERVICES}/web", {"metadata": {"annotations": {AFFINITY: None}}})
 
@@ -158,9 +168,9 @@ def test_a_cluster_without_the_service_gets_one_for_its_clients_and_loses_it_wit
     assert "selector" not in stub["spec"]
     assert [(port["name"], port["protocol"], port["port"]) for port in stub["spec"]["ports"]] == [("http", "TCP", 80), ("dns", "UDP", 53)]
     assert run(lab, wanted).changed == 0, "what the API server adds to a Service is no change"
-    until(lambda: exported(lab, "c1", "solo") is not None, "clustermesh-apiserver of c1 exports it")
+    wait_for(lambda: exported(lab, "c1", "solo"), what="clustermesh-apiserver of c1 exports the Service")
     assert exported(lab, "c2", "solo") is None, "a stub has nothing to export"
-    until(lambda: lab.kvstoremesh_status("c2")["c1"]["num-shared-services"] == 1, "kvstoremesh of c2 has it")
+    wait_for(lambda: lab.kvstoremesh_status("c2")["c1"]["num-shared-services"], equals(1), what="kvstoremesh of c2 has the Service")
 
     assert run(lab).rc == 0
     assert lab.api("c2").get(f"{SERVICES}/solo") is None
@@ -170,12 +180,13 @@ def test_a_cluster_without_the_service_gets_one_for_its_clients_and_loses_it_wit
 def test_a_wrong_spec_leaves_what_an_earlier_one_made_and_stops_nobody_else(lab: MeshLab) -> None:
     assert run(lab, item(affinity="Local")).rc == 0
     before = annotations_of(lab, "c1")
-    wrong = item(globalAnnotations={"example.com/admin": "true"}, selector={"namespace": SHOP, "labelSelector": {}})
-    done = run(lab, wrong, item("solo", targetClusters=["c1"]))
+    foreign = run(lab, item(globalAnnotations={"example.com/admin": "true"}))
+    told = next(finding for finding in foreign.result["findings"] if finding["code"] == "CM-ITEM-01")
+    assert "globalAnnotations.example.com/admin: is not allowed" in told["evidence"]
+    done = run(lab, item(selector={"namespace": SHOP, "labelSelector": {}}), item("solo", targetClusters=["c1"]))
     assert done.rc != 0
     assert (row(done)["phase"], conditions(row(done))["Accepted"]) == ("Error", "False")
     told = next(finding for finding in done.result["findings"] if finding["code"] == "CM-ITEM-01")
-    assert "globalAnnotations.example.com/admin: is not allowed" in told["evidence"]
     assert "would match every Service" in told["evidence"]
     assert annotations_of(lab, "c1") == before
     assert annotations_of(lab, "c1", "solo")[GLOBAL] == "true"
@@ -193,7 +204,7 @@ def test_with_mcs_api_exports_are_made_and_what_cilium_says_of_them_is_told(lab:
             lab.api(cluster).create(crd)
         config = {"data": {"clustermesh-enable-mcs-api": "true"}}
         lab.api(cluster).patch(f"/api/v1/namespaces/{NAMESPACE}/configmaps/cilium-config", config)
-        until(lambda cluster=cluster: served(lab, cluster), f"{cluster} serves {MCS}")  # type: ignore[misc]
+        wait_for(partial(served, lab, cluster), what=f"{cluster} serves {MCS}")
     done = run(lab, wanted)
     assert row(done)["phase"] == "Exporting", done.output
     path = f"/apis/{MCS}/v1alpha1/namespaces/{SHOP}/serviceexports/web"

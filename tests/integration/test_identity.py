@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import registry_name
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from tests.integration.labs import THREE_119, UNNAMED
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.test_rights import grant
 
@@ -41,8 +43,8 @@ def codes(run: Any) -> set[str]:
     return {finding["code"] for finding in run.result["findings"]}
 
 
-def test_members_keep_the_leases_of_all_and_restore_each_other(shared_lab: Callable[..., MeshLab]) -> None:
-    lab = shared_lab(clusters=3, cilium="1.19")
+@pytest.mark.lab(THREE_119)
+def test_members_keep_the_leases_of_all_and_restore_each_other(lab: MeshLab) -> None:
     untouched = lab.snapshot()
     assert lab.play("connect").rc == 0
     kept = [leases(lab, cluster) for cluster in lab.names]
@@ -73,14 +75,9 @@ def test_members_keep_the_leases_of_all_and_restore_each_other(shared_lab: Calla
     assert lab.snapshot() == untouched
 
 
-def test_new_clusters_get_free_ids_also_from_two_controllers_at_once_and_a_meshed_one_is_refused(
-    start_lab: Callable[..., MeshLab], tmp_path: Path
-) -> None:
+@pytest.mark.lab(UNNAMED)
+def test_new_clusters_get_free_ids_also_from_two_controllers_at_once_and_a_meshed_one_is_refused(lab: MeshLab, tmp_path: Path) -> None:
     """c1 and c2 are a mesh that c9 has just left; c3 and c4 were never meshed. The documented rights are enough to assign."""
-    names = ("c1", "c2", "c3", "c4", "c9")
-    lab = start_lab(
-        names=names, clusters=5, cilium="1.19", cilium_names=("c1", "c2", "default", "default", "c9"), cluster_ids=(1, 2, 0, 0, 3)
-    )
     hosts = grant(lab, tmp_path)
     assert lab.play("connect", mesh=lab.mesh("c1", "c2", "c9")).rc == 0
     assert lab.play("disconnect", mesh=lab.mesh("c1", "c2", "c9"), mesh_connect_clusters=["c9"]).rc == 0
@@ -90,7 +87,9 @@ def test_new_clusters_get_free_ids_also_from_two_controllers_at_once_and_a_meshe
     assert refused.rc != 0 and "CM-LEASE-09" in codes(refused), refused.output
     (finding,) = [f for f in refused.result["findings"] if f["code"] == "CM-LEASE-09"]
     assert "disconnect" in finding["fix"] and "cluster.id=8" in finding["fix"] and "rollout restart" in finding["fix"]
-    foretold = lab.play("identity", mesh=lab.mesh("c1", "c2", "c3"), cluster_identity_policy="assign", arguments=("--check", "--diff"))
+    foretold = lab.play(
+        "identity", mesh=lab.mesh("c1", "c2", "c3"), cluster_identity_policy="assign", arguments=("--check", "--diff"), own_process=True
+    )
     assert foretold.rc == 0 and foretold.result["changed"] is True and "CM-LEASE-10" in codes(foretold)
     assert lab.snapshot(volatile=True) == meshed
 

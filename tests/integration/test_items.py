@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,13 @@ from typing import Any
 import pytest
 
 from tests.integration import credentials
+from tests.integration.labs import THREE_119
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.api import ApiError
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import equals, wait_for
+
+pytestmark = pytest.mark.lab(THREE_119, use=2)
 
 ITEM = "cilium-mesh.edge-portal.eu/item"
 NAMESPACE = "shop"
@@ -25,9 +28,9 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 
 @pytest.fixture(scope="module")
-def lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
+def lab(module_lab: MeshLab) -> MeshLab:
     """Two connected clusters with a namespace and two Services in each."""
-    made = shared_lab(cilium="1.19")
+    made = module_lab
     for name in made.names:
         made.api(name).create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         for service in ("web", "api"):
@@ -113,15 +116,14 @@ def refusing(lab: MeshLab, cluster: str, item: str) -> Iterator[None]:
         api.create({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec})
     body = {"apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy", "spec": {"endpointSelector": {}, "ingress": [{}]}}
     body["metadata"] = {"name": "trial", "namespace": NAMESPACE, "annotations": {ITEM: item}}
-    end = time.monotonic() + 30
-    while _accepted(lab, cluster, body):  # the API server takes a moment to know the policy
-        assert time.monotonic() < end, "the API server never refused"
-        time.sleep(0.2)
+    # The API server takes a moment to know the policy, and to forget it.
+    wait_for(lambda: _accepted(lab, cluster, body), equals(False), what="the API server refuses the policy")
     try:
         yield
     finally:
         api.delete(f"{ADMISSION}/validatingadmissionpolicybindings/{name}")
         api.delete(f"{ADMISSION}/validatingadmissionpolicies/{name}")
+        wait_for(lambda: _accepted(lab, cluster, body), what="the API server takes the policy again")
 
 
 def _accepted(lab: MeshLab, cluster: str, body: dict[str, Any]) -> bool:
@@ -135,12 +137,12 @@ def _accepted(lab: MeshLab, cluster: str, body: dict[str, Any]) -> bool:
 
 def test_items_wait_for_the_mesh_and_check_mode_knows_what_connecting_first_would_do(lab: MeshLab) -> None:
     wanted = mesh(lab, intent("api"), services=(service("web"),))
-    waiting = lab.play("policies", mesh=wanted)
+    waiting = lab.play("policies", mesh=wanted, own_process=True)
     assert waiting.rc != 0 and "Traceback" not in waiting.output
     assert (phases(waiting), waiting.result["changed"], waiting.result["requeueSeconds"]) == ({"api": "Pending"}, False, 30)
     assert "CM-ITEM-03" in waiting.finding_codes()
     before = lab.snapshot(volatile=True)
-    promised = lab.play("mesh", mesh=wanted, arguments=["--check"])
+    promised = lab.play("mesh", mesh=wanted, arguments=["--check"], own_process=True)
     assert promised.rc == 0, promised.output
     assert lab.snapshot(volatile=True) == before
     done = lab.play("mesh", mesh=wanted)
@@ -164,19 +166,10 @@ def test_a_cluster_that_refuses_one_object_gets_all_others(lab: MeshLab) -> None
     assert (degraded["status"], "c1" in degraded["message"]) == ("True", True)
     (finding,) = [f for f in run.result["findings"] if f["severity"] == "blocking"]
     assert (finding["cluster"], finding["item"]) == ("c1", "connectivityIntents/db")
-    mended = _mended(lab, wanted)
+    mended = lab.play("policies", mesh=wanted)
+    assert mended.rc == 0, mended.output
     assert phases(mended)["db"] == "Applied"
     assert made_for(lab, "c1") == {"api", "web", "db"}
-
-
-def _mended(lab: MeshLab, wanted: Mapping[str, Any]) -> PlaybookRun:
-    """The API server takes a moment to forget what it was to refuse."""
-    end = time.monotonic() + 30
-    while True:
-        run = lab.play("policies", mesh=wanted)
-        if run.rc == 0:
-            return run
-        assert time.monotonic() < end, run.output
 
 
 def test_bad_input_refuses_its_item_keeps_its_good_state_and_stops_nobody(lab: MeshLab) -> None:

@@ -277,7 +277,7 @@ def test_a_workspace_that_is_deleted_waits_for_our_finalizers(scene: Scene) -> N
     scene.world.admin().delete(place)
     eventually(lambda: (inside.get(f"{INSIDE}/last") or {})["metadata"].get("deletionTimestamp"), "the object is to go")
     inside.merge(f"{INSIDE}/last", {"metadata": {"finalizers": []}})
-    eventually(lambda: scene.world.admin().get(place) is None, "the workspace goes", 120.0)
+    eventually(lambda: scene.world.admin().get(place) is None, "the workspace goes")
 
 
 def test_a_workspace_of_our_sample_type_has_everything_bound(scene: Scene) -> None:

@@ -15,6 +15,7 @@ import urllib3
 
 from tests.integration.kcp_samples import BINDINGS, CLUSTERS, INSIDE, PATH_OF_BINDING, cluster_object, mesh
 from tests.lab.api import ApiError
+from tests.lab.patience import scaled
 from tests.lab.tools import ToolUnavailable
 from tests.testing.kcp_client import Client
 from tests.testing.kcp_double import KcpDouble
@@ -69,7 +70,7 @@ class Follower(threading.Thread):
 def follow(world: World, count: int = 1, **options: Any) -> Follower:
     """A watch that is under way at the server, too."""
     follower = Follower(world.virtual("*", **options))
-    eventually(lambda: world.faults.watches(plural="clustermeshbindings") >= count, "the watch is under way", 5.0)
+    eventually(lambda: world.faults.watches(plural="clustermeshbindings") >= count, "the watch is under way")
     return follower
 
 
@@ -124,7 +125,7 @@ def test_urls_come_go_and_change(world: World, double: KcpDouble) -> None:
 def test_watches_are_cut(world: World, double: KcpDouble, clean: bool) -> None:
     follower = follow(world)
     assert double.faults.cut_watches(clean=clean) >= 1
-    follower.join(5)
+    follower.join(scaled(5))
     assert follower.end == ("clean" if clean else "ProtocolError")
 
 
@@ -167,7 +168,7 @@ def test_a_mute_watch_loses_what_happens(world: World, tenant: Tenant, double: K
         tenant.client.merge(f"{INSIDE}/mesh-0", {"metadata": {"labels": {"seen": "no"}}})
         time.sleep(0.2)
     tenant.client.merge(f"{INSIDE}/mesh-1", {"metadata": {"labels": {"seen": "yes"}}})
-    eventually(lambda: follower.events, "the second change is seen", 5.0)
+    eventually(lambda: follower.events, "the second change is seen")
     assert follower.events == [("MODIFIED", "mesh-1")]
     double.faults.cut_watches()
 
@@ -176,7 +177,7 @@ def test_a_restart_breaks_connections_and_keeps_the_state(world: World, double: 
     client, known = world.virtual("*"), names(world.virtual("*"))
     follower = follow(world)
     double.restart(down=0.1)
-    follower.join(5)
+    follower.join(scaled(5))
     assert follower.end == "ProtocolError"
     assert eventually(lambda: names(client), "it is back") == known
 

@@ -12,7 +12,6 @@ import stat
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,11 @@ import pytest
 from cryptography import x509
 
 from tests.collection_path import CHECKOUT
+from tests.integration.labs import AGENTS, CERTGEN
 from tests.integration.mesh_lab import MeshLab
+from tests.lab.patience import scaled
 from tests.lab.tools.cache import cache_root
+from tests.testing.waiting import wait_for
 
 NOBODY = 65534
 
@@ -41,12 +43,9 @@ def processes_that_name(text: str) -> list[int]:
     return found
 
 
-def gone(text: str, seconds: float = 15) -> list[int]:
-    """The processes that are still there after some seconds; [] as soon as there are none."""
-    end = time.monotonic() + seconds
-    while (left := processes_that_name(text)) and time.monotonic() < end:
-        time.sleep(0.1)
-    return left
+def wait_gone(text: str) -> None:
+    """Wait until no process has a text in its command line."""
+    wait_for(lambda: processes_that_name(text), lambda left: not left, what="its processes have ended")
 
 
 def test_a_killed_lab_leaves_neither_processes_nor_files(start_lab: Callable[..., MeshLab]) -> None:
@@ -58,7 +57,7 @@ def test_a_killed_lab_leaves_neither_processes_nor_files(start_lab: Callable[...
     assert supervisors
     for pid in supervisors:
         os.kill(pid, signal.SIGKILL)
-    assert gone(network + ".") == []
+    wait_gone(network + ".")
     assert str(folder) not in Path("/proc/mounts").read_text(encoding="utf-8")
     lab.lab.close()
     assert not folder.exists()
@@ -71,8 +70,8 @@ def test_two_labs_stand_side_by_side(start_lab: Callable[..., MeshLab]) -> None:
     assert len({namespace["metadata"]["uid"] for namespace in namespaces if namespace}) == 2
 
 
-def test_a_frozen_link_is_noticed_by_the_agents_and_heals(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(cilium="1.20", kvstoremesh=False)
+@pytest.mark.lab(AGENTS)
+def test_a_frozen_link_is_noticed_by_the_agents_and_heals(lab: MeshLab) -> None:
     assert lab.play("connect").rc == 0
     lab.lab.freeze("c1", "c2", one_way=True)
     frozen = lab.play("status", cilium_mesh_expected="any")
@@ -124,7 +123,7 @@ def by_hand(servers: None, tmp_path: Path) -> Iterator[Callable[..., Any]]:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=scaled(180),
             check=False,
         )
 
@@ -153,11 +152,11 @@ def test_an_ordinary_user_can_start_and_end_a_lab(by_hand: Callable[..., subproc
     status = json.loads(by_hand("status", "--json").stdout)
     assert [cluster["name"] for cluster in status["clusters"]] == ["c1"]
     assert by_hand("down").returncode == 0
-    assert gone(status["network"].removesuffix(".0.0/16") + ".") == []
+    wait_gone(status["network"].removesuffix(".0.0/16") + ".")
 
 
-def test_a_job_of_certgen_issues_the_leaves_anew_and_completes(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=1, cilium="1.20", tls_method="cronJob")
+@pytest.mark.lab(CERTGEN)
+def test_a_job_of_certgen_issues_the_leaves_anew_and_completes(lab: MeshLab) -> None:
     api, jobs = lab.api("c1"), "/apis/batch/v1/namespaces/kube-system/jobs"
     leaves = ("server", "admin", "remote", "local")
     before = {name: lab.secret("c1", f"clustermesh-apiserver-{name}-cert")["tls.crt"] for name in leaves}
@@ -165,10 +164,7 @@ def test_a_job_of_certgen_issues_the_leaves_anew_and_completes(start_lab: Callab
     assert cron is not None
     metadata = {"name": "again", "namespace": "kube-system"}
     api.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": cron["spec"]["jobTemplate"]["spec"]})
-    end = time.monotonic() + 30
-    while not (job := api.get(f"{jobs}/again") or {}).get("status", {}).get("succeeded"):
-        assert time.monotonic() < end, job
-        time.sleep(0.2)
+    wait_for(lambda: api.get(f"{jobs}/again") or {}, lambda job: job.get("status", {}).get("succeeded"), what="the Job has succeeded")
     ca = x509.load_pem_x509_certificate(lab.secret("c1", "cilium-ca")["ca.crt"])
     for name in leaves:
         secret = lab.secret("c1", f"clustermesh-apiserver-{name}-cert")

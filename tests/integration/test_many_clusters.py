@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration import credentials
+from tests.integration.labs import FIVE, OTHER_THREE_120
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.testing.playbooks import PlaybookRun
 
@@ -67,8 +70,8 @@ def stages(run: PlaybookRun) -> dict[tuple[str, str], str]:
     return {(row["cluster"], row["peer"]): row["stage"] for row in run.result["status"]["binding"]["links"]}
 
 
-def test_spokes_know_their_hub_and_not_each_other_until_the_file_says_otherwise(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=3, cilium="1.20")
+@pytest.mark.lab(OTHER_THREE_120)
+def test_spokes_know_their_hub_and_not_each_other_until_the_file_says_otherwise(lab: MeshLab) -> None:
     before = lab.snapshot()
     connected(lab, lab.mesh("c1", "c2"), "12")
     joined = versions(lab, ["c2"])
@@ -84,8 +87,8 @@ def test_spokes_know_their_hub_and_not_each_other_until_the_file_says_otherwise(
     assert lab.snapshot() == before
 
 
-def test_five_clusters_of_which_one_dies_one_leaves_and_one_comes_back(start_lab: Callable[..., MeshLab], tmp_path: Path) -> None:
-    lab = start_lab(clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))
+@pytest.mark.lab(FIVE)
+def test_five_clusters_of_which_one_dies_one_leaves_and_one_comes_back(lab: MeshLab, tmp_path: Path) -> None:
     start = lab.snapshot()
     first = lab.play("connect", mesh_connect_wait=False)
     assert first.rc == 0, first.output
@@ -105,11 +108,11 @@ def test_five_clusters_of_which_one_dies_one_leaves_and_one_comes_back(start_lab
     assert ("CM-API-01", "remediable", "c5") in {(f["code"], f["severity"], f["cluster"]) for f in degraded.result["findings"]}
     assert {stage for link, stage in stages(degraded).items() if "c5" not in link} == {"ready"}
     assert {stage for link, stage in stages(degraded).items() if link[0] == "c5"} == {"unknown"}
-    refused = lab.play("connect", hosts=dead, mesh_connect_max_failures=0)
+    refused = lab.play("connect", hosts=dead, mesh_connect_max_failures=0, own_process=True)
     assert refused.rc != 0 and "max_failures allows 0" in refused.output
 
     # It is taken out without being asked.
-    out = lab.play("disconnect", hosts={"c5": {"cilium_mesh_kubeconfig": ""}}, arguments=["--limit", "'!c5'"])
+    out = lab.play("disconnect", hosts={"c5": {"cilium_mesh_kubeconfig": ""}}, arguments=["--limit", "'!c5'"], own_process=True)
     assert out.rc == 0, out.output
     assert {name: peers_written(lab, name) for name in lab.names[:4]} == {name: {"c1", "c2", "c3", "c4"} - {name} for name in lab.names[:4]}
     assert {stage for link, stage in stages(out).items()} == {"ready"}

@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.integration import credentials
 from tests.integration.everything import everything
+from tests.integration.labs import OTHER_THREE_120
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.shop import EXPOSURE, INTENT, NAMESPACE, SERVICE, Object, furnish, until
+from tests.integration.shop import EXPOSURE, INTENT, NAMESPACE, SERVICE, Object, furnish
 from tests.lab.api import LabApi
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import wait_for
 
 
 def file_of(lab: MeshLab, *, services: Any = (SERVICE,), intents: Any = (INTENT,), exposures: Any = (EXPOSURE,)) -> Object:
@@ -43,14 +47,14 @@ ALL_GOOD = {
 }
 
 
-def test_one_file_makes_the_mesh_and_takes_it_away(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=2, cilium=("1.20",))
+@pytest.mark.lab(OTHER_THREE_120, use=2)
+def test_one_file_makes_the_mesh_and_takes_it_away(lab: MeshLab) -> None:
     furnish(lab)
     before = everything(lab)
     whole = file_of(lab)
 
     # Check mode promises both plans, with one hash, and writes nothing.
-    promised = lab.play("mesh", mesh=whole, arguments=["--check"])
+    promised = lab.play("mesh", mesh=whole, arguments=["--check"], own_process=True)
     assert promised.rc == 0, promised.output
     assert promised.changed and everything(lab) == before
     digest = promised.result["plan"]["hash"]
@@ -64,11 +68,12 @@ def test_one_file_makes_the_mesh_and_takes_it_away(start_lab: Callable[..., Mesh
         assert not refused.result["changed"]
         assert ("CM-PLAN-01" in refused.finding_codes()) == ("." in wrong), refused.output
 
-    first = lab.play("mesh", mesh=whole, cilium_mesh_hash=f"{links[:12]}.{items[:12]}")
+    first = lab.play("mesh", mesh=whole, cilium_mesh_hash=f"{links[:12]}.{items[:12]}", own_process=True)
     assert first.rc == 0, first.output
     assert first.result["plan"]["steps"] == promised.result["plan"]["steps"] and first.result["plan"]["hash"] == digest
     assert first.result["status"]["binding"]["phase"] == "Connected"
-    until(lambda: all("ingress" in (shop(lab.api(cluster))["status"]["loadBalancer"] or {}) for cluster in lab.names))
+    for cluster in lab.names:
+        wait_for(partial(address_of_shop, lab.api(cluster)), what=f"the Service in {cluster} has an address")
 
     second = lab.play("mesh", mesh=whole)
     assert (second.rc, second.changed, second.result["plan"]["steps"]) == (0, 0, []), second.output
@@ -110,7 +115,7 @@ def test_one_file_makes_the_mesh_and_takes_it_away(start_lab: Callable[..., Mesh
     assert warned.rc == 0 and "CM-ITEM-20" in warned.finding_codes() and "CM-ITEM-20" in warned.output
 
     # Away with everything: the items first, then the links, and nothing is left of either.
-    absent = lab.play("mesh", mesh=whole, cilium_mesh_state="absent")
+    absent = lab.play("mesh", mesh=whole, cilium_mesh_state="absent", own_process=True)
     assert absent.rc == 0, absent.output
     waves = [step["wave"] for step in absent.result["plan"]["steps"]]
     assert waves == [11, 11, 12, 12, *sorted(wave for wave in waves if wave < 10)]
@@ -125,8 +130,14 @@ def shop(api: LabApi) -> Object:
     return next(item for item in every if item["metadata"]["name"].startswith("shop-"))
 
 
-def test_items_wait_for_links_and_go_without_a_dead_member(start_lab: Callable[..., MeshLab], tmp_path: Path) -> None:
-    lab = start_lab(clusters=2, cilium=("1.20",))
+def address_of_shop(api: LabApi) -> Object:
+    """What the load balancer of that Service has; empty as long as it has nothing."""
+    found: Object = shop(api)["status"]["loadBalancer"] or {}
+    return found
+
+
+@pytest.mark.lab(OTHER_THREE_120, use=2)
+def test_items_wait_for_links_and_go_without_a_dead_member(lab: MeshLab, tmp_path: Path) -> None:
     furnish(lab)
     whole = file_of(lab, exposures=None)
     before = everything(lab)
@@ -148,7 +159,7 @@ def test_items_wait_for_links_and_go_without_a_dead_member(start_lab: Callable[.
     held = lab.snapshot(volatile=True)
     far = {"phase": "Degraded", "lastSyncTime": "2026-01-01T00:00:00Z", "meshStatus": [], "links": [], "conditions": []}
     fabric: Object = {"name": "europe", "bindings": [lab.mesh()["binding"], {"name": "far"}]}
-    rolled = lab.play("fabric", cilium_mesh_fabric=fabric, cilium_mesh_statuses={"far": far})
+    rolled = lab.play("fabric", cilium_mesh_fabric=fabric, cilium_mesh_statuses={"far": far}, own_process=True)
     assert rolled.rc != 0 and rolled.result["status"]["binding"] is None and rolled.finding_codes() == ["CM-FAB-02"], rolled.output
     rows = {row["name"]: row["phase"] for row in rolled.result["status"]["fabric"]["bindings"]}
     assert rows == {"edge-mesh-eu": "Connected", "far": "Degraded"} and "europe: Degraded (1/2 bindings" in rolled.output
@@ -158,7 +169,7 @@ def test_items_wait_for_links_and_go_without_a_dead_member(start_lab: Callable[.
 
     # What of c2 cannot be asked stays, and everything in c1 goes.
     dead = credentials.unreachable(lab, "c2", tmp_path / "c2.yaml")
-    parted = lab.play("mesh", mesh=whole, hosts=dead, cilium_mesh_state="absent")
+    parted = lab.play("mesh", mesh=whole, hosts=dead, cilium_mesh_state="absent", own_process=True)
     assert parted.rc == 0, parted.output
     left, whole_before = everything(lab), {path: entry for path, entry in before.items() if path.startswith("c1/")}
     assert {path: entry for path, entry in left.items() if path.startswith("c1/")} == whole_before

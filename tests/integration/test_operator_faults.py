@@ -13,7 +13,6 @@ import itertools
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -28,20 +27,21 @@ import pytest
 import yaml
 
 from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, INTENT, SERVICE
-from tests.integration.operator_lab import OperatorLab, Workspace, open_operator_lab, run_folders
+from tests.integration.operator_lab import OperatorLab, Workspace, run_folders
 from tests.integration.shop import INTENT as RULE
 from tests.integration.shop import NAMESPACE
 from tests.integration.shop import SERVICE as SHOP
-from tests.lab.tools import ToolUnavailable
+from tests.lab.patience import scaled
 from tests.testing.kcp_double import KcpDouble
 from tests.testing.kcp_world import EXPORT, Tenant, eventually
-from tests.testing.operator_process import OperatorProcess, until
+from tests.testing.operator_process import OperatorProcess
+from tests.testing.waiting import wait_for
 
 Object = dict[str, Any]
 OURS: Final = "app.kubernetes.io/managed-by=cilium-mesh.edge-portal.eu"
 POLICIES: Final = f"/apis/cilium.io/v2/namespaces/{NAMESPACE}/ciliumnetworkpolicies"
-SOON: Final = 120.0  # seconds that a machine with other work may take for what takes a few
 PAGE: Final = 500  # objects that the operator asks for at a time
+pytestmark = pytest.mark.xdist_group("operator")
 
 
 class Gate:
@@ -115,8 +115,13 @@ class Day:
         assert self.lab.world.double is not None
         return self.lab.world.double
 
-    def wait(self, holds: Callable[[], object], what: str, limit: float = SOON) -> None:
-        until(holds, what, limit, lambda: f"{self.operator.output()}\n{json.dumps(self.shop.resources())[-6000:]}")
+    def wait(self, holds: Callable[[], object], what: str) -> None:
+        self.operator.wait(holds, what, explain=lambda: json.dumps(self.shop.resources())[-6000:])
+
+    def let_rounds_pass(self, count: int) -> None:
+        """Wait until the operator has listed the slice so many times more, which it does as often as it tends to what it knows."""
+        with self.double.faults.delay(0.0, plural="apiexportendpointslices", verbs=("list",), everywhere=True) as lists:
+            self.wait(lambda: lists.met > count, f"{count} rounds pass")
 
     def wait_good(self, what: str) -> None:
         self.wait(lambda: self.phases() == ("Connected", "Exported", "Applied"), what)
@@ -180,16 +185,12 @@ def _ports(value: Any) -> Iterator[Object]:
 
 
 @pytest.fixture(scope="module")
-def whole_day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
-    folder = tmp_path_factory.mktemp("day")
+def whole_day(operator_lab: OperatorLab) -> Iterator[Day]:
+    lab = operator_lab
     with ExitStack() as stack:
-        try:
-            lab = stack.enter_context(open_operator_lab(folder, clusters=2))
-        except ToolUnavailable as error:
-            pytest.skip(f"a server cannot be had: {error}")
-        gate = Gate(lab.management.kubeconfig, folder)
+        gate = Gate(lab.management.kubeconfig, lab.folder)
         stack.callback(gate.end)
-        shop = lab.workspace("shop", "c1", "c2")
+        shop = lab.workspace("day", "c1", "c2")
         day = Day(lab, shop, gate, lab.operator(), stack)
         day.untouched |= eventually(day.made, "new definitions are served").keys()
         day.start()
@@ -224,7 +225,7 @@ def test_urls_vanish_return_and_move_to_another_shard(day: Day) -> None:
     assert day.operator.metrics()['mesh_operator_objects{kind="ClusterMeshBinding"}'] in (0, 1)
     port = day.ask()
     day.wait(lambda: day.operator.metrics()['mesh_operator_objects{kind="ClusterMeshBinding"}'] == 0, "nothing is shown any more")
-    time.sleep(3.0)  # a few rounds, in which somebody might take what is not seen for deleted
+    day.let_rounds_pass(2)  # in which somebody might take what is not seen for deleted
     assert len(day.held()) == 4
     double.show_url("root")
     day.wait(lambda: day.is_answered(port), "what was asked meanwhile is carried out")
@@ -241,7 +242,8 @@ def test_urls_vanish_return_and_move_to_another_shard(day: Day) -> None:
 
 
 def test_watches_are_cut_and_versions_and_pages_expire(day: Day) -> None:
-    crowd = day.lab.workspace("crowd")
+    crowd, clusters = day.lab.workspace("crowd"), 'mesh_operator_objects{kind="KubernetesCluster"}'
+    known = day.operator.metrics()[clusters]
     with ThreadPoolExecutor(8) as pool:  # more than one page of them
         list(pool.map(lambda number: crowd.create(CLUSTER, f"k{number}"), range(PAGE + 10)))
     faults = day.double.faults
@@ -249,7 +251,7 @@ def test_watches_are_cut_and_versions_and_pages_expire(day: Day) -> None:
     watches = [faults.expire_watch(plural="kubernetesclusters"), faults.expire_watch(plural="connectivityintents", as_event=False)]
     assert faults.cut_watches() >= 6
     day.wait(lambda: page.met and all(watch.met for watch in watches), "they have met what was prepared for them")
-    day.wait(lambda: day.operator.metrics()['mesh_operator_objects{kind="KubernetesCluster"}'] == PAGE + 12, "all pages are there")
+    day.wait(lambda: day.operator.metrics().get(clusters) == known + PAGE + 10, "all pages are there")
     assert faults.cut_watches(clean=True) >= 3
     port = day.ask()
     day.wait(lambda: day.is_answered(port), "it is carried out")
@@ -263,7 +265,7 @@ def test_kcp_refuses_for_a_while(day: Day) -> None:
     day.wait(lambda: all(fault.met >= 2 for fault in refused), "every one of them was met")
     assert day.readiness() == (200, "ok\n"), "every kind was listed once"
     port = day.ask()
-    time.sleep(2.0)  # a round or two
+    day.let_rounds_pass(1)
     for fault in refused:
         fault.end()
     day.wait(lambda: day.is_answered(port), "it is carried out")
@@ -286,14 +288,16 @@ def test_a_spec_changes_whenever_its_status_is_to_be_written(day: Day) -> None:
     """The write of the status is slow, so that a tenant who edits all the time is always faster."""
     before = (day.shop.get(INTENT, RULE["name"]) or {})["metadata"]["generation"]
     with day.double.faults.delay(0.6, plural="connectivityintents", verbs=("patch",)) as slow:
-        edits, port = 0, 0
-        while slow.met < 1:
-            port, edits = day.ask(), edits + 1
-            time.sleep(0.2)
-            assert edits < 600
-    day.wait(lambda: day.is_answered(port), "the last one wins")
+        asked: list[int] = []
+
+        def edit_again() -> bool:
+            asked.append(day.ask())
+            return bool(slow.met)
+
+        wait_for(edit_again, what="a status is about to be written", every=0.2)
+    day.wait(lambda: day.is_answered(asked[-1]), "the last one wins")
     found = day.shop.get(INTENT, RULE["name"]) or {}
-    assert found["metadata"]["generation"] == before + edits == found["status"]["observedGeneration"]
+    assert found["metadata"]["generation"] == before + len(asked) == found["status"]["observedGeneration"]
 
 
 def test_the_management_plane_is_not_reached_for_a_while(day: Day) -> None:
@@ -353,7 +357,7 @@ def test_an_operator_without_a_management_plane_says_so_and_ends(day: Day) -> No
     day.operator.stop()
     day.gate.shut()
     day.start()
-    assert day.operator.process.wait(60) == 1
+    assert day.operator.process.wait(scaled(60)) == 1
     assert "the management plane" in day.operator.output().splitlines()[-1]
     day.gate.open()
     day.start()

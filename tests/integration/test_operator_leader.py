@@ -7,19 +7,24 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
 from tests.collection_path import CHECKOUT
+from tests.lab.patience import scaled
 from tests.testing.one_server import OneServer
+from tests.testing.waiting import wait_for
 
-LEASE, RENEW, RETRY = 3, 2.0, 0.5
+Object = dict[str, Any]
+LEASE, RENEW, RETRY = 6, 3.0, 1.0
 LEASE_PATH = "/apis/coordination.k8s.io/v1/namespaces/default/leases/mesh-operator"
-SLOW = 2.0  # seconds that a loaded machine may take
+SLOW = 2.0  # seconds that this may take beside
 
 REPLICA = f"""
 import signal, sys, threading, time
@@ -29,7 +34,7 @@ from mesh_operator.api import Connections, Timeouts
 from mesh_operator.leader import Election
 
 def say(word):
-    print(word, time.monotonic(), flush=True)
+    print(word, time.time(), flush=True)
 
 def work():
     say("leads")
@@ -42,6 +47,7 @@ def stop_work():
 
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
+say("waits")
 api = Connections("the management plane", sys.argv[1], "--mgmt-kubeconfig", timeouts=Timeouts(connect={RETRY}, read={RETRY})).own()
 election = Election(api, "default", "mesh-operator", "replica", lease={LEASE}, renew={RENEW}, retry={RETRY})
 kept = election.lead(work, stop_work, stop)
@@ -50,7 +56,7 @@ sys.exit(0 if kept else 1)
 
 
 class Replica:
-    """A process that takes part in the election, and what it said when (monotonic seconds, which all processes share)."""
+    """A process that takes part in the election, and what it said when (seconds since 1970, as the Lease has them)."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.process = subprocess.Popen(
@@ -64,8 +70,8 @@ class Replica:
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_for(self, word: str, seconds: float) -> float:
-        until(lambda: word in self.said, seconds, f"a replica that says {word}")
+    def wait_for(self, word: str) -> float:
+        wait_for(lambda: word in self.said, what=f"a replica says {word!r}", hopeless=self._ended, every=0.02)
         return self.said[word]
 
     def close(self) -> None:
@@ -73,18 +79,14 @@ class Replica:
         self.process.wait()
         self._reader.join()
 
+    def _ended(self) -> str:
+        return "it ended" if not self._reader.is_alive() else ""
+
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             word, moment = line.split()
             self.said[word] = float(moment)
-
-
-def until(condition: Callable[[], object], seconds: float, what: str) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not come within {seconds} s"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -101,30 +103,37 @@ def test_one_leads_and_another_one_takes_over_from_a_killed_a_stopped_and_a_cut_
             stack.callback(replica.close)
             return replica
 
-        def transitions() -> int:
-            return int(server.api.get(LEASE_PATH)["spec"]["leaseTransitions"])  # type: ignore[index]
+        def lease() -> Object:
+            return dict((server.api.get(LEASE_PATH) or {})["spec"])
+
+        def renewed() -> float:
+            return datetime.fromisoformat(lease()["renewTime"]).timestamp()
 
         first = start()
-        first.wait_for("leads", 10)
+        first.wait_for("leads")
         second = start()
-        time.sleep(LEASE + 1)
-        assert second.said == {}, "it waits for as long as the first one renews"
-        assert transitions() == 1
+        waits = second.wait_for("waits")
+        wait_for(renewed, lambda at: at > waits + LEASE + 1, what="the first one renews for longer than the Lease lasts")
+        assert "leads" not in second.said, "it waits for as long as the first one renews"
+        assert lease()["leaseTransitions"] == 1
 
         first.process.kill()
-        killed = time.monotonic()
-        leads = second.wait_for("leads", LEASE + RETRY + SLOW)
-        assert leads - killed > LEASE - RETRY - 0.5, "the dead one might have been at work until then"
+        first.process.wait()
+        killed, last = time.time(), renewed()
+        leads = second.wait_for("leads")
+        assert leads > last + LEASE, "the dead one might have been at work until then"
+        assert leads < killed + scaled(LEASE + RETRY + SLOW)
 
         third = start()
-        time.sleep(1)
+        ready = third.wait_for("waits")
         second.process.terminate()
-        assert third.wait_for("leads", RETRY + SLOW) - second.wait_for("ends", SLOW) < LEASE - 1, "it need not wait for the Lease to end"
-        assert second.process.wait(5) == 0
+        given = second.wait_for("ends")
+        assert third.wait_for("leads") - max(given, ready) < scaled(RETRY + SLOW), "it need not wait for the Lease to end"
+        assert second.process.wait(scaled(5)) == 0
         assert "lost" not in second.said
-        assert transitions() == 3
+        assert lease()["leaseTransitions"] == 3
 
         server.close()
-        cut = time.monotonic()
-        assert third.wait_for("lost", RENEW + SLOW) - cut < LEASE, "before another one could start"
-        assert third.process.wait(5) == 1
+        cut = time.time()
+        assert third.wait_for("lost") - cut < LEASE, "before another one could start"
+        assert third.process.wait(scaled(5)) == 1

@@ -19,13 +19,13 @@ from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, INTENT, SERV
 from tests.integration import credentials, shop
 from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.operator_lab import CHECK, OperatorLab, Workspace, open_operator_lab, run_folders, run_processes
+from tests.integration.operator_lab import CHECK, OperatorLab, Workspace, run_folders, run_processes
 from tests.lab.api import ApiError
-from tests.testing.operator_process import OperatorProcess, until
+from tests.lab.patience import scaled
+from tests.testing.operator_process import OperatorProcess
 
 Object = dict[str, Any]
 ALONE: Final = "--no-leader-elect"
-LIMIT: Final = 90.0  # seconds that something may take on a loaded machine
 OWNER: Final = "cilium-mesh.edge-portal.eu/owner"
 DONE: Final = 'mesh_operator_reconciles_total{kind="ClusterMeshBinding",outcome="done"}'
 SERVICES: Final = f"/api/v1/namespaces/{shop.NAMESPACE}/services"
@@ -49,14 +49,12 @@ TRUE: Final = {
 }
 
 
+pytestmark = pytest.mark.xdist_group("operator")
+
+
 @pytest.fixture(scope="module")
-def lab(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorLab]:
-    with open_operator_lab(tmp_path_factory.mktemp("operator")) as made:
-        for name in made.clusters.names:
-            spec = {"selector": {"app": "quiet"}, "ports": [{"name": "http", "port": 80}]}
-            metadata = {"name": "quiet", "namespace": shop.NAMESPACE}
-            made.clusters.api(name).create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
-        yield made
+def lab(operator_lab: OperatorLab) -> OperatorLab:
+    return operator_lab
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +89,7 @@ def all_true(tenant: Workspace) -> bool:
 
 
 def settle(tenant: Workspace, operator: OperatorProcess) -> None:
-    until(lambda: all_true(tenant), "every resource is told as it is", LIMIT, lambda: f"{phases(tenant)}\n{operator.output()}")
+    operator.wait(lambda: all_true(tenant), "every resource is told as it is", explain=lambda: str(phases(tenant)))
 
 
 def phases(tenant: Workspace) -> dict[str, str]:
@@ -101,7 +99,7 @@ def phases(tenant: Workspace) -> dict[str, str]:
 def looks(operator: OperatorProcess, count: int) -> None:
     """Wait until meshes were looked at so many times more."""
     wanted = operator.metrics().get(DONE, 0) + count
-    until(lambda: operator.metrics().get(DONE, 0) >= wanted, f"{count} looks", LIMIT, operator.output)
+    operator.wait(lambda: operator.metrics().get(DONE, 0) >= wanted, f"{count} looks")
 
 
 def is_(tenant: Workspace, kind: str, name: str, phase: str) -> Callable[[], bool]:
@@ -114,7 +112,7 @@ def leads(operator: OperatorProcess) -> bool:
 
 def connected(tenant: Workspace, operator: OperatorProcess, *names: str) -> None:
     for name in names:
-        until(is_(tenant, BINDING, name, "Connected"), f"{name} is connected", LIMIT, operator.output)
+        operator.wait(is_(tenant, BINDING, name, "Connected"), f"{name} is connected")
 
 
 def is_gone(tenant: Workspace, binding: str) -> bool:
@@ -127,7 +125,7 @@ def is_forgotten(tenant: Workspace, binding: str) -> bool:
 
 def gone(tenant: Workspace, operator: OperatorProcess, *names: str) -> None:
     for name in names:
-        until(partial(is_gone, tenant, name), f"{name} is gone", LIMIT, operator.output)
+        operator.wait(partial(is_gone, tenant, name), f"{name} is gone")
 
 
 def owned(lab: MeshLab, cluster: str, owner: str) -> list[Object]:
@@ -205,13 +203,14 @@ def test_a_cut_link_shows_within_the_check_interval_and_so_does_a_healed_one(lab
 
         lab.clusters.lab.cut("c1", "c2")
         try:
-            took = until(is_(edge, BINDING, "edge", "Degraded"), "it is degraded", LIMIT, operator.output)
-            assert took < CHECK + 8, "a look itself takes a moment"
+            cut = time.monotonic()
+            operator.wait(is_(edge, BINDING, "edge", "Degraded"), "it is degraded")
+            assert time.monotonic() - cut < scaled(CHECK + 8), "a look itself takes a moment"
             broken = edge.condition(BINDING, "edge")
             assert broken["status"] == "False" and broken["lastTransitionTime"] > connected_since
             down = {(row["cluster"], row["peer"]) for row in edge.status(BINDING, "edge")["links"] if not row["ready"]}
             assert down == {("c1", "c2"), ("c2", "c1")}
-            until(is_(edge, FABRIC, "europe", "Degraded"), "the fabric shows it too", LIMIT)
+            operator.wait(is_(edge, FABRIC, "europe", "Degraded"), "the fabric shows it too")
             looks(operator, 1)
             assert edge.condition(BINDING, "edge")["lastTransitionTime"] == broken["lastTransitionTime"]
         finally:
@@ -228,7 +227,7 @@ def test_a_renewed_secret_is_used_at_once_and_a_cluster_that_is_not_ready_is_tol
         settle(edge, operator)
         credentials.token(lab.clusters, "c2", tmp_path / "broken.yaml", "no-such-token")
         lab.management.rotate(own, tmp_path / "broken.yaml")
-        until(is_(edge, BINDING, "edge", "Degraded"), "c2 cannot be asked", LIMIT, operator.output)
+        operator.wait(is_(edge, BINDING, "edge", "Degraded"), "c2 cannot be asked")
         lab.management.rotate(own, renewed)
         edge.change(INTENT, "frontend", ports=[{"protocol": "TCP", "port": 9090}])
         settle(edge, operator)
@@ -236,7 +235,7 @@ def test_a_renewed_secret_is_used_at_once_and_a_cluster_that_is_not_ready_is_tol
         assert "9090" in str(policy["spec"])
 
         lab.management.set_status(own, ready=False)
-        until(is_(edge, BINDING, "edge", "Degraded"), "c2 is not ready", LIMIT, operator.output)
+        operator.wait(is_(edge, BINDING, "edge", "Degraded"), "c2 is not ready")
         assert "c2" in edge.condition(BINDING, "edge")["message"]
         lab.management.set_status(own, ready=True)
         settle(edge, operator)
@@ -247,7 +246,7 @@ def test_a_binding_whose_links_are_another_s_is_never_told_as_connected(lab: Ope
     with lab.operator(ALONE) as operator:
         settle(edge, operator)
         edge.create(BINDING, "twin", clusterRefs=edge.refs("c1", "c2"))
-        until(is_(edge, BINDING, "twin", "Error"), "it cannot be carried out", LIMIT, operator.output)
+        operator.wait(is_(edge, BINDING, "twin", "Error"), "it cannot be carried out")
         told, plays = edge.condition(BINDING, "twin"), len(runs(operator))
         assert told["reason"] == "PrerequisiteNotMet" and told["message"].startswith("CM-OWN-02 c1: ")
         looks(operator, 6)
@@ -283,10 +282,10 @@ def test_an_operator_that_is_stopped_in_the_middle_of_a_run_leaves_nothing_and_t
     with lab.operator(ALONE) as operator:
         settle(edge, operator)
         edge.change(INTENT, "frontend", ports=[{"protocol": "TCP", "port": 7070}])
-        until(lambda: len(run_processes(key)) > 1, "the play is at work", LIMIT, operator.output)
+        operator.wait(lambda: len(run_processes(key)) > 1, "the play is at work")
         began = time.monotonic()
         assert operator.stop() == 0, operator.output()
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < scaled(8)
         assert runs(operator)[-1] == "canceled"
         assert (run_folders(key), run_processes(key)) == ([], {})
     with lab.operator(ALONE) as operator:
@@ -301,14 +300,14 @@ def test_a_replica_takes_over_from_a_leader_that_dies_and_no_mesh_is_ever_in_two
             seen.append(set(run_processes(key).values()))
 
     with lab.operator(node="first") as first, lab.operator(node="second") as second:
-        until(lambda: leads(first) or leads(second), "one of them leads", LIMIT, first.output)
+        first.wait(lambda: leads(first) or leads(second), "one of them leads")
         leader, waiting = (first, second) if leads(first) else (second, first)
         settle(edge, leader)
         observer = Thread(target=observe)
         observer.start()
         try:
             edge.change(INTENT, "frontend", ports=[{"protocol": "TCP", "port": 6060}])
-            until(lambda: run_processes(key), "the play is at work", LIMIT, leader.output)
+            leader.wait(lambda: run_processes(key), "the play is at work")
             leader.kill()
             settle(edge, waiting)
         finally:
@@ -329,8 +328,8 @@ def test_what_a_tenant_takes_back_goes_from_the_clusters(lab: OperatorLab, edge:
     edge.change(BINDING, "edge", clusterRefs=edge.refs("c1", "c2"))
 
     with lab.operator(ALONE) as operator:
-        until(lambda: edge.get(EXPOSURE, "shop") is None, "the exposure is gone", LIMIT, operator.output)
-        until(lambda: remembered(edge, "edge") == {"c1", "c2"}, "nothing of the mesh is left in c3", LIMIT, operator.output)
+        operator.wait(lambda: edge.get(EXPOSURE, "shop") is None, "the exposure is gone")
+        operator.wait(lambda: remembered(edge, "edge") == {"c1", "c2"}, "nothing of the mesh is left in c3")
         connected(edge, operator, "edge")
         kinds = {c: {entry["kind"] for entry in owned(clusters, c, edge.owner("edge"))} for c in clusters.names}
         assert kinds == {"c1": {"CiliumNetworkPolicy"}, "c2": {"CiliumNetworkPolicy"}, "c3": set()}
@@ -338,7 +337,7 @@ def test_what_a_tenant_takes_back_goes_from_the_clusters(lab: OperatorLab, edge:
 
         for place in edge.resources():  # as the deletion of a namespace does it: all at once, in no order
             edge.delete(*place.split("/"))
-        until(lambda: not edge.resources(), "no resource is left", LIMIT, operator.output)
+        operator.wait(lambda: not edge.resources(), "no resource is left")
     assert edge.record("edge") is None
     assert everything(clusters) == untouched
 
@@ -358,7 +357,7 @@ def test_a_mesh_that_cannot_be_cleaned_is_let_go_and_is_taken_away_when_its_clus
     leaving, files = lab.workspace("leaving", "c1", "c2", "c3"), lab.clusters.lab.clusters
     leaving.add("lost", kubeconfig=files["c3"].kubeconfig)
     leaving.add("dark", kubeconfig=files["c2"].kubeconfig)
-    flags = (ALONE, "--orphan-grace", "2s", "--mesh-check-interval", "20s")  # what hangs is tried again that often
+    flags = (ALONE, "--orphan-grace", "2s", "--mesh-check-interval", "5s")  # what hangs is tried again that often
     pairs = {"gone": ("c1", "lost"), "abandoned": ("c1", "dark"), "bare": ("c2", "c3")}
     with lab.operator(*flags) as operator:
         for name, refs in pairs.items():
@@ -378,7 +377,7 @@ def test_a_mesh_that_cannot_be_cleaned_is_let_go_and_is_taken_away_when_its_clus
         gone(leaving, operator, "gone")
         record = leaving.record("gone") or {}
         assert record["tombstone"] and record["clusters"] == ["lost"]
-        until(lambda: leaving.record("bare") is None, "what was left without a resource is taken away", LIMIT, operator.output)
+        operator.wait(lambda: leaving.record("bare") is None, "what was left without a resource is taken away")
 
         held = leaving.get(BINDING, "abandoned") or {}
         assert held["metadata"]["finalizers"] == ["networking.edge-portal.eu/clustermeshbinding-cleanup"]
@@ -390,7 +389,7 @@ def test_a_mesh_that_cannot_be_cleaned_is_let_go_and_is_taken_away_when_its_clus
     lab.management.rotate(leaving.clusters["dark"], files["c2"].kubeconfig)
     with lab.operator(*flags) as operator:
         for name in pairs:
-            until(partial(is_forgotten, leaving, name), f"nothing is left of {name}", LIMIT, operator.output)
+            operator.wait(partial(is_forgotten, leaving, name), f"nothing is left of {name}")
     assert everything(lab.clusters) == untouched
 
 
@@ -400,7 +399,7 @@ def test_a_deletion_waits_for_a_silent_cluster_until_the_deadline(lab: OperatorL
     late.add("silent", kubeconfig=tmp_path / "silent.yaml")
     with lab.operator(ALONE, "--teardown-deadline", "4s") as operator:
         late.create(BINDING, "late", clusterRefs=late.refs())
-        until(is_(late, BINDING, "late", "Error"), "it is told that a cluster does not answer", LIMIT, operator.output)
+        operator.wait(is_(late, BINDING, "late", "Error"), "it is told that a cluster does not answer")
         late.delete(BINDING, "late")
         asked = time.monotonic()
         gone(late, operator, "late")
@@ -452,14 +451,11 @@ def test_an_operator_that_is_killed_at_any_moment_loses_nothing(lab: OperatorLab
 
     with lab.operator(ALONE) as operator:
         gone(tenant, operator, "edge")
-        until(lambda: tenant.record("edge") is None, "nothing is remembered", LIMIT, operator.output)
+        operator.wait(lambda: tenant.record("edge") is None, "nothing is remembered")
     assert (run_folders(key), run_processes(key)) == ([], {})
     assert everything(lab.clusters) == untouched
 
 
 def at_once(holds: Callable[[], object], what: str, operator: OperatorProcess) -> None:
-    """As until, for what lasts a moment only."""
-    deadline = time.monotonic() + LIMIT
-    while not holds():
-        assert time.monotonic() < deadline, f"not yet: {what}\n{operator.output()}"
-        time.sleep(0.005)
+    """Wait for what lasts a moment only."""
+    operator.wait(holds, what, every=0.005)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, WriteConflict
 from mesh_operator.api import Cluster, Connections
 from mesh_operator.keys import MeshKey
 from mesh_operator.records import Record, Records, name_of
 from mesh_operator.runs import Runner, RunRequest, RunState
 from tests.lab.tools import ToolUnavailable
 from tests.testing.one_server import OneServer
+from tests.testing.waiting import wait_for
 
 KEY = MeshKey("2x9c1k", "default", "edge")
 PLACE = "/api/v1/namespaces/default/configmaps"
@@ -29,10 +29,7 @@ PLACE = "/api/v1/namespaces/default/configmaps"
 def server() -> Iterator[OneServer]:
     try:
         with OneServer() as running:
-            end = time.monotonic() + 30
-            while running.api.get("/api/v1/namespaces/default") is None:  # a new API server makes it a second late
-                assert time.monotonic() < end
-                time.sleep(0.1)
+            wait_for(lambda: running.api.get("/api/v1/namespaces/default"), what="a new API server has made the namespace default")
             yield running
     except ToolUnavailable as error:
         pytest.skip(f"a server cannot be had: {error}")

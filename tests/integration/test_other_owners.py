@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 
+import pytest
+
+from tests.integration.labs import HELM, OTHER_THREE_120, THREE_119
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 
 FOREIGN = "endpoints:\n- https://elsewhere.example.com:2379\n"
@@ -29,8 +31,8 @@ def put_foreign_entries(lab: MeshLab, cluster: str) -> None:
     api.replace(path, users)
 
 
-def test_foreign_keys_and_users_survive_connect_and_disconnect(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(cilium="1.19")
+@pytest.mark.lab(THREE_119, use=2)
+def test_foreign_keys_and_users_survive_connect_and_disconnect(lab: MeshLab) -> None:
     put_foreign_entries(lab, "c1")
     before = lab.snapshot()
     run = lab.play("connect")
@@ -44,8 +46,8 @@ def test_foreign_keys_and_users_survive_connect_and_disconnect(start_lab: Callab
     assert lab.snapshot() == before
 
 
-def test_a_key_that_somebody_else_wrote_for_our_peer_is_not_overwritten(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(cilium="1.20")
+@pytest.mark.lab(OTHER_THREE_120, use=2)
+def test_a_key_that_somebody_else_wrote_for_our_peer_is_not_overwritten(lab: MeshLab) -> None:
     body = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -60,8 +62,8 @@ def test_a_key_that_somebody_else_wrote_for_our_peer_is_not_overwritten(start_la
     assert lab.snapshot(volatile=True) == before
 
 
-def test_a_mesh_that_helm_owns_is_refused_until_it_is_allowed(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(cilium="1.20", config_enabled=True)
+@pytest.mark.lab(HELM)
+def test_a_mesh_that_helm_owns_is_refused_until_it_is_allowed(lab: MeshLab) -> None:
     before = lab.snapshot(volatile=True)
     refused = lab.play("connect")
     assert refused.rc != 0
@@ -77,8 +79,8 @@ def test_a_mesh_that_helm_owns_is_refused_until_it_is_allowed(start_lab: Callabl
     assert lab.play("disconnect", mesh_connect_accept=["CM-OWN-01"]).rc == 0
 
 
-def test_two_meshes_that_share_a_cluster_leave_each_other_alone(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=3, cilium="1.20")
+@pytest.mark.lab(OTHER_THREE_120)
+def test_two_meshes_that_share_a_cluster_leave_each_other_alone(lab: MeshLab) -> None:
     assert lab.play("connect", mesh=lab.mesh("c1", "c2", binding="first")).rc == 0
     assert lab.play("connect", mesh=lab.mesh("c1", "c3", binding="second")).rc == 0
     assert {"c2", "c3"} <= set(lab.secret("c1", "cilium-kvstoremesh"))

@@ -9,18 +9,21 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from tests.integration.labs import HELM, HELM_118, ONE_OF_HELM
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.api import APPLY, MERGE
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import wait_for
 
 SECRETS = ("cilium-clustermesh", "cilium-kvstoremesh")
 FOREIGN = "endpoints:\n- https://elsewhere.example.com:2379\n"
-PATIENCE = 90.0  # seconds
 OURS = Binding(name="edge-mesh-eu", cluster_refs=()).manager
 
 
@@ -45,10 +48,11 @@ def peer_address(lab: MeshLab, cluster: str) -> str:
 def wait_ready(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> None:
     """Until kvstoremesh of every cluster says that it is ready for its peers. It is asked when rollouts are over: before that, a pod that
     is about to end says that it is ready."""
-    deadline = time.monotonic() + PATIENCE
-    while late := [f"{c} -> {p}" for c, names in peers.items() for p in names if not (is_rolled_out(lab, c) and is_ready(lab, c, p))]:
-        assert time.monotonic() < deadline, late
-        time.sleep(0.5)
+
+    def late() -> list[str]:
+        return [f"{c} -> {p}" for c, names in peers.items() for p in names if not (is_rolled_out(lab, c) and is_ready(lab, c, p))]
+
+    wait_for(late, lambda found: not found, what="kvstoremesh of every cluster is ready for its peers")
 
 
 def is_rolled_out(lab: MeshLab, cluster: str) -> bool:
@@ -71,7 +75,7 @@ def is_ready(lab: MeshLab, cluster: str, peer: str) -> bool:
 
 @contextmanager
 def watched(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> Iterator[list[str]]:
-    """Polls kvstoremesh of every cluster meanwhile; yields what it saw that was not ready. The last item counts the polls."""
+    """Poll kvstoremesh of every cluster meanwhile, and more than ten times. Yields what was seen that was not ready."""
     seen: list[str] = []
     ended = threading.Event()
     polls = [0]
@@ -88,10 +92,10 @@ def watched(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> Iterator[list
     thread.start()
     try:
         yield seen
+        wait_for(lambda: polls[0] > 10, what="the watcher has looked often enough to prove something")
     finally:
         ended.set()
         thread.join()
-    assert polls[0] > 10, "a watcher that hardly looked proves nothing"
 
 
 def contents(lab: MeshLab) -> dict[str, Any]:
@@ -135,8 +139,8 @@ def helm_mesh(lab: MeshLab) -> dict[str, str]:
     return values
 
 
-def test_a_mesh_that_helm_made_is_adopted_and_handed_back_and_no_link_drops(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(cilium="1.20", ca="shared", config_enabled=True)
+@pytest.mark.lab(HELM)
+def test_a_mesh_that_helm_made_is_adopted_and_handed_back_and_no_link_drops(lab: MeshLab) -> None:
     peers = {"c1": ("c2",), "c2": ("c1",)}
     helm_mesh(lab)
     wait_ready(lab, peers)
@@ -144,7 +148,7 @@ def test_a_mesh_that_helm_made_is_adopted_and_handed_back_and_no_link_drops(star
 
     # Helm still owns it: prepared, and the user is told what to set.
     before = lab.snapshot(volatile=True)
-    planned = lab.play("adopt", arguments=("--check", "--diff"))
+    planned = lab.play("adopt", arguments=("--check", "--diff"), own_process=True)
     assert planned.rc == 0 and planned.changed > 0, planned.output
     assert lab.snapshot(volatile=True) == before
     with watched(lab, peers) as dropped:
@@ -189,7 +193,7 @@ def test_a_mesh_that_helm_made_is_adopted_and_handed_back_and_no_link_drops(star
 
     # And back again, as it is now.
     with watched(lab, peers) as dropped:
-        handed = lab.play("hand_back")
+        handed = lab.play("hand_back", own_process=True)
         again = lab.play("hand_back")
     assert handed.rc == 0 and handed.changed > 0, handed.output
     assert again.rc == 0 and again.changed == 0, again.output
@@ -222,14 +226,15 @@ def reconcile(lab: MeshLab, cluster: str, secret: str, key: str, value: str) -> 
     lab.api(cluster).patch(secret_path(secret), body, kind=APPLY, field_manager="argocd-controller", force=True)
 
 
-def test_what_others_do_to_our_keys_is_told_repaired_on_demand_and_never_fought(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(clusters=3, cilium="1.20", config_enabled=(True, False, False))
+@pytest.mark.lab(ONE_OF_HELM)
+def test_what_others_do_to_our_keys_is_told_repaired_on_demand_and_never_fought(lab: MeshLab) -> None:
     accept: dict[str, Any] = {"mesh_connect_accept": ["CM-OWN-01"]}
     assert lab.play("connect", **accept).rc == 0
     written = contents(lab)
 
     # A Helm upgrade in the middle takes out what Helm does not know; the next run says so and restores it.
-    time.sleep(1.1)  # managedFields have whole seconds
+    second = int(time.time())
+    wait_for(lambda: int(time.time()) > second, what="the clock shows another second, as managedFields have whole ones")
     lab.lab.helm_upgrade("c1")
     assert "c2" not in lab.secret("c1", "cilium-kvstoremesh")
     restored = lab.play("connect", mesh_connect_wait=False, **accept)
@@ -279,8 +284,8 @@ def test_what_others_do_to_our_keys_is_told_repaired_on_demand_and_never_fought(
             assert "cilium-mesh.edge-portal.eu" not in json.dumps(marks)
 
 
-def test_before_120_adopting_brings_the_names_back_that_went_with_helm(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
+@pytest.mark.lab(HELM_118)
+def test_before_120_adopting_brings_the_names_back_that_went_with_helm(lab: MeshLab) -> None:
     peers = {"c1": ("c2",), "c2": ("c1",)}
     helm_mesh(lab)
     wait_ready(lab, peers)

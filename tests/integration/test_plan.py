@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.integration.labs import OTHER_THREE_120
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 
 SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/clustermesh-apiserver"
@@ -29,13 +31,13 @@ def secrets_of(lab: MeshLab) -> set[str]:
     return found
 
 
-def test_a_plan_is_applied_exactly_or_refused_with_what_has_changed(start_lab: Callable[..., MeshLab], tmp_path: Path) -> None:
-    lab = start_lab(cilium="1.20")
+@pytest.mark.lab(OTHER_THREE_120, use=2)
+def test_a_plan_is_applied_exactly_or_refused_with_what_has_changed(lab: MeshLab, tmp_path: Path) -> None:
     files: dict[str, Any] = {form: str(tmp_path / f"plan.{form}") for form in ("text", "json", "markdown")}
     before = lab.snapshot(volatile=True)
 
     wanted: dict[str, Any] = {f"cilium_mesh_plan_{form}": path for form, path in files.items()}
-    planned = lab.play("plan", **wanted)
+    planned = lab.play("plan", **wanted, own_process=True)
     assert planned.rc == 0, planned.output
     assert planned.changed == 0
     plan = planned.result["plan"]
@@ -64,7 +66,7 @@ def test_a_plan_is_applied_exactly_or_refused_with_what_has_changed(start_lab: C
     address = _address(lab, "c2")
     _move(lab, "c2", "127.250.250.250")
     moved = lab.snapshot(volatile=True)
-    refused = lab.play("apply", mesh_result=planned.result)
+    refused = lab.play("apply", mesh_result=planned.result, own_process=True)
     assert refused.rc != 0
     assert refused.finding_codes()[0] == "CM-PLAN-01"
     evidence = refused.result["findings"][0]["evidence"].splitlines()
@@ -74,7 +76,7 @@ def test_a_plan_is_applied_exactly_or_refused_with_what_has_changed(start_lab: C
     assert lab.snapshot(volatile=True) == moved, "a refused apply wrote something"
 
     _move(lab, "c2", address)
-    applied = lab.play("apply", cilium_mesh_plan_hash=plan["hash"][:16])
+    applied = lab.play("apply", cilium_mesh_plan_hash=plan["hash"][:16], own_process=True)
     assert applied.rc == 0, applied.output
     assert step_keys(applied.result["plan"]) == step_keys(plan)
     assert applied.result["status"]["binding"]["phase"] == "Connected"

@@ -5,24 +5,25 @@ nothing; what leaves the file is taken away; what is somebody else's stays."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import Wanted, owned_object, says
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ClusterAccess, open_cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import DesiredObject, matches_body, owned_object
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import object_facts
 from tests.lab.api import ApiError, LabApi, Object
 from tests.lab.tools import cilium_crds
 from tests.testing.namespaced import install_clusters, install_definitions, inventory_of, mesh_variable
 from tests.testing.one_server import OneServer
-from tests.testing.playbooks import PlaybookRun, run_playbook
+from tests.testing.playbooks import PlaybookRun, run_warm
 from tests.testing.policy_goldens import BINDING, MEMBERS, Golden, goldens
+from tests.testing.waiting import wait_for
 
 OWNER: Final = Binding(name=BINDING, cluster_refs=MEMBERS)
 RELEASES: Final = {"1.15": "1.15.19", "1.16": "1.16.19", "1.18": "1.18.11", "1.19": "1.19.5", "1.20": "1.20.2"}
@@ -65,10 +66,8 @@ def use_crds(api: LabApi, cluster: Cluster, release: str) -> None:
         where = f"{GROUP}/namespaces/default/{resource}" if kind == "CiliumNetworkPolicy" else f"{GROUP}/{resource}"
         spec: dict[str, Any] = {"endpointSelector": {}, "ingress": [{}]}
         probe = {"apiVersion": "cilium.io/v2", "kind": kind, "metadata": {"name": "probe"}, "spec": spec, "labRelease": release}
-        deadline = time.monotonic() + 30
-        while (error := refusal(cluster, f"{where}/probe", probe, dry_run=True)) is not None:
-            assert time.monotonic() < deadline, error
-            time.sleep(0.2)
+        taken = partial(refusal, cluster, f"{where}/probe", probe, dry_run=True)
+        wait_for(taken, lambda error: error is None, what=f"the API server takes a {kind} of {release}")
 
 
 def refusal(cluster: Cluster, path: str, body: Mapping[str, Any], *, dry_run: bool = False) -> str | None:
@@ -79,7 +78,7 @@ def refusal(cluster: Cluster, path: str, body: Mapping[str, Any], *, dry_run: bo
     return None
 
 
-def wanted_of(golden: Golden, minor: str) -> list[Wanted]:
+def wanted_of(golden: Golden, minor: str) -> list[DesiredObject]:
     """One server plays every cluster, so one policy of each namespace and name is enough."""
     ref = ItemRef(ItemKind.INTENT, str(golden.intent["name"]))
     found = {}
@@ -100,7 +99,7 @@ def test_cilium_s_crds_take_every_policy_as_it_is(server: OneServer, cluster: Cl
             first = cluster.apply(entry.path, entry.body, manager=OWNER.manager)
             resource = RESOURCES[entry.body["kind"]]
             there = object_facts(entry.body["kind"], resource, f"{GROUP}/{resource}", cluster.get(entry.path))
-            assert there.path == entry.path and says(there, entry.body), f"{golden.name}: what stands there is not what was written"
+            assert there.path == entry.path and matches_body(there, entry.body), f"{golden.name}: what stands there is not what was written"
             assert there.spec == entry.body["spec"], f"{golden.name}: the server adds to it, or takes from it"
             second = cluster.apply(entry.path, entry.body, manager=OWNER.manager)
             assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
@@ -160,10 +159,9 @@ class TwoClusters:
         for number, (name, server) in enumerate(self._servers.items(), 1):
             install_definitions(server.api)
             install_clusters(server, [name], version="1.18", first_id=number)
-        deadline = time.monotonic() + 30
-        while not all(serves(self.api(name), resource) for name in self.names for resource in RESOURCES.values()):
-            assert time.monotonic() < deadline, "the API servers do not serve Cilium's policies"
-            time.sleep(0.2)
+        for name in self.names:
+            for resource in RESOURCES.values():
+                wait_for(partial(serves, self.api(name), resource), what=f"{name} serves {resource}")
 
     def api(self, name: str) -> LabApi:
         return self._servers[name].api
@@ -172,7 +170,7 @@ class TwoClusters:
         """Playbook policies. The links do not matter here: test_connect and its neighbours look at them."""
         hosts = {name: inventory_of(server, [name])["all"] for name, server in self._servers.items()}
         rows = {name: {**entry["vars"], **entry["hosts"][name]} for name, entry in hosts.items()}
-        return run_playbook(
+        return run_warm(
             "policies",
             inventory={"all": {"hosts": rows}},
             variables={

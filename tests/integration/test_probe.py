@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,19 +23,24 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.observe_scene import observe_scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model_parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import Reachability
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.run import run_probes
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.scene import observe_scene
 from tests.collection_path import CHECKOUT
+from tests.integration.labs import TWO_118
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.api import Object
 from tests.testing.flow_builders import flow, side
+from tests.testing.waiting import wait_for
+
+pytestmark = pytest.mark.lab(TWO_118)
 
 NAMESPACE = "shop"
 IMAGE = "registry.example/busybox:1.36"
@@ -108,12 +113,14 @@ class Ground:
     def jobs(self) -> list[Object]:
         return [job for name in self.lab.names for job in self.lab.api(name).list("/apis/batch/v1/jobs")]
 
-    def wait_empty(self, seconds: float = 20) -> None:
-        """Until neither a Job nor a pod of one is left."""
-        end = time.monotonic() + seconds
-        while self.jobs() or any(is_probe(pod) for name in self.lab.names for pod in self.lab.api(name).list(PODS)):
-            assert time.monotonic() < end, "something is left of the probes"
-            time.sleep(0.2)
+    def left(self) -> list[str]:
+        """Names of the Jobs of probes, and of their pods."""
+        pods = [pod for name in self.lab.names for pod in self.lab.api(name).list(PODS) if is_probe(pod)]
+        return [item["metadata"]["name"] for item in (*self.jobs(), *pods)]
+
+    def wait_empty(self) -> None:
+        """Wait until neither a Job nor a pod of one is left."""
+        wait_for(self.left, lambda left: not left, what="nothing is left of the probes")
 
 
 def is_probe(pod: Object) -> bool:
@@ -129,12 +136,12 @@ def probe(kubeconfigs: Mapping[str, str], intents: list[Any], mesh: Any, phase: 
     with observe(accesses) as observation:
         scene = observe_scene(observation, parsed, [ItemKind.INTENT], now=datetime.now(UTC))
         scene = replace(scene, phase=phase, link_errors={})
-        return run_probes(desired.intents, scene, observation.clusters, now=datetime.now(UTC), limits=limits)
+        return run_probes(desired.each(ConnectivityIntent), scene, observation.clusters, now=datetime.now(UTC), limits=limits)
 
 
 @pytest.fixture(scope="module")
-def ground(shared_lab: Callable[..., MeshLab]) -> Ground:
-    lab = shared_lab()
+def ground(module_lab: MeshLab) -> Ground:
+    lab = module_lab
     for cluster, apps in (("c1", ("frontend",)), ("c2", ("backend", "vault"))):
         api = lab.api(cluster)
         api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -194,7 +201,7 @@ def test_flows_of_agents_prove_and_refute(ground: Ground) -> None:
     ground.show(*others)
     found = ground.probe(ALLOW, DENY)
     assert [r.result for r in found.values()] == ["unknown", "unknown"], found
-    assert "no flow between the two was seen since" in found["allow-backend"].message
+    assert "no flow between the two was recorded since" in found["allow-backend"].message
 
 
 def test_a_job_connects_for_real_and_leaves_nothing(ground: Ground) -> None:
@@ -257,10 +264,7 @@ def test_what_a_killed_run_leaves_goes_by_itself_or_with_the_next_run(ground: Gr
     ground.wait_empty()  # its own end, and then Kubernetes' clock
 
     kill_when_a_job_is_there(ground, wanted, job_ttl=600)
-    end = time.monotonic() + 15
-    while not ended(ground.jobs()[0]):
-        assert time.monotonic() < end, "the Job did not end"
-        time.sleep(0.2)
+    wait_for(lambda: ended(ground.jobs()[0]), what="the Job has ended")
     with listening() as listener:
         ground.route("backend", listener)
         assert ground.probe(wanted)["allow-backend"].result == "proven"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.testing.namespaced import install_clusters, install_definitions, inventory_of, mesh_variable
 from tests.testing.one_server import OneServer
-from tests.testing.playbooks import PlaybookRun, run_playbook
+from tests.testing.playbooks import PlaybookRun, run_warm
 
 MOST = 30
 NAMES = ("c1", "c2", "c3", "c4", "c5")
@@ -27,7 +27,7 @@ def server(servers: None) -> Iterator[OneServer]:
 
 def connect(server: OneServer, names: Sequence[str], binding: str) -> PlaybookRun:
     variables = {"cilium_mesh": mesh_variable(names, binding), "mesh_connect_wait": False}
-    return run_playbook("connect", inventory=inventory_of(server, names), variables=variables)
+    return run_warm("connect", inventory=inventory_of(server, names), variables=variables)
 
 
 def requests(run: PlaybookRun) -> dict[str, int]:
@@ -62,5 +62,5 @@ def test_each_cluster_gets_the_same_number_of_writes_however_many_peers_it_has(s
 
 
 def _forget(server: OneServer, names: Sequence[str], binding: str) -> None:
-    run = run_playbook("disconnect", inventory=inventory_of(server, names), variables={"cilium_mesh": mesh_variable(names, binding)})
+    run = run_warm("disconnect", inventory=inventory_of(server, names), variables={"cilium_mesh": mesh_variable(names, binding)})
     assert run.rc == 0, run.output

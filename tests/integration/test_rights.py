@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,12 @@ import yaml
 
 from tests.collection_path import CHECKOUT
 from tests.integration import credentials
+from tests.integration.labs import THREE_119
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.shop import EXPOSURE, INTENT, SERVICE, furnish
 from tests.lab.api import path_of
+
+pytestmark = pytest.mark.lab(THREE_119, use=2)
 
 ITEMS: dict[str, list[dict[str, Any]]] = {
     "globalServices": [SERVICE],
@@ -50,11 +52,6 @@ def grant(lab: MeshLab, place: Path, *, without: str = "") -> dict[str, dict[str
                 api.replace(path_of(item), item)
         hosts |= credentials.service_account(lab, cluster, place / cluster, ACCOUNT)
     return hosts
-
-
-@pytest.fixture
-def lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
-    return shared_lab(cilium="1.19")
 
 
 def test_the_documented_rights_are_enough_for_everything(lab: MeshLab, tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.integration import credentials
+from tests.integration.labs import THREE_119
 from tests.integration.mesh_lab import MeshLab
 
 SECRETS = (
@@ -53,8 +55,8 @@ def text_of(path: Path) -> str:
         return ""
 
 
-def test_no_key_shows_at_the_highest_verbosity(start_lab: Callable[..., MeshLab]) -> None:
-    lab = start_lab(cilium="1.19")
+@pytest.mark.lab(THREE_119, use=2)
+def test_no_key_shows_at_the_highest_verbosity(lab: MeshLab) -> None:
     scratch = Path("/dev/shm") if os.path.isdir("/dev/shm") else Path("/tmp")
     runs = [
         lab.play("verify", verbosity=4),
@@ -73,8 +75,8 @@ def test_no_key_shows_at_the_highest_verbosity(start_lab: Callable[..., MeshLab]
     assert [path for path in scratch.rglob("*") if leaks([text_of(path)], canaries)] == [], "credentials were left in memory-backed files"
 
 
-def test_a_failing_run_shows_no_token(start_lab: Callable[..., MeshLab], tmp_path: Path) -> None:
-    lab = start_lab(cilium="1.19")
+@pytest.mark.lab(THREE_119, use=2)
+def test_a_failing_run_shows_no_token(lab: MeshLab, tmp_path: Path) -> None:
     hosts = credentials.token(lab, "c1", tmp_path / "kubeconfig", "canary-token-5f2b")
     run = lab.play("connect", verbosity=4, hosts=hosts)
     assert run.rc != 0

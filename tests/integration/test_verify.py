@@ -13,12 +13,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import registry_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from tests.integration import credentials
+from tests.integration.labs import RELEASES
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.test_rights import ACCOUNT, documented_objects
 from tests.testing.playbooks import PlaybookRun
+
+pytestmark = pytest.mark.lab(RELEASES)
 
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
 CONFIG = f"{CORE}/configmaps/cilium-config"
@@ -26,11 +29,6 @@ SERVICE = f"{CORE}/services/clustermesh-apiserver"
 LOCAL_CERT = f"{CORE}/secrets/clustermesh-apiserver-local-cert"
 KEY, OTHER_KEY = "5eed" * 10, "c0de" * 10
 Change = Callable[[dict[str, Any]], Any]
-
-
-@pytest.fixture
-def lab(shared_lab: Callable[..., MeshLab]) -> MeshLab:
-    return shared_lab(clusters=3, cilium=("1.18", "1.19", "1.20"))
 
 
 def verify(lab: MeshLab, *, hub: str = "", **how: Any) -> PlaybookRun:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.lab import control, launch, report
 from tests.lab.control import LabError
-from tests.lab.options import AUTH_MODES, CONTROLLER, SERVICES, TLS_METHODS, LabOptions, OptionError, parse_list, parse_switches
+from tests.lab.options import AUTH_MODES, CONTROLLER, PROFILES, SERVICES, TLS_METHODS, LabOptions, OptionError, parse_list, parse_switches
 from tests.lab.toolbox import resolve
 from tests.lab.tools import ToolUnavailable
 from tests.lab.tools.progress import console
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     helm.add_argument("cluster", metavar="CLUSTER")
     helm.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a chart value; may be repeated")
-    helm.add_argument("--version", help="another chart: 1.16 to 1.20")
+    helm.add_argument("--version", help=f"another chart: {PROFILES[0]} to {PROFILES[-1]}")
     helm.set_defaults(run=_command)
     return parser
 
@@ -84,7 +84,7 @@ def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
     )
     up.add_argument("--clusters", type=int, metavar="N", help="default: 2, or as many as --names")
     up.add_argument("--names", default="", metavar="VALUES", help="names of contexts and Cilium clusters (default: c1,c2,…)")
-    up.add_argument("--cilium", default="1.18", metavar="VALUES", help="1.16 to 1.20 (default: 1.18)")
+    up.add_argument("--cilium", default="1.18", metavar="VALUES", help=f"{PROFILES[0]} to {PROFILES[-1]} (default: 1.18)")
     up.add_argument("--kvstoremesh", default="on", metavar="VALUES", help="on or off (default: on)")
     up.add_argument("--auth-mode", default="", metavar="VALUES", help=f"{', '.join(AUTH_MODES)} (default: as that version's chart)")
     up.add_argument("--service", default="LoadBalancer", metavar="VALUES", help=f"{' or '.join(SERVICES)} (default: LoadBalancer)")

@@ -123,6 +123,10 @@ class LabApi:
         query = {"fieldManager": field_manager} if field_manager else {}
         return self._call("POST", path_of(obj, collection=True), obj, query=query)
 
+    def post(self, path: str, obj: Object) -> Object:
+        """Create ``obj`` in the collection ``path``; apiVersion and kind may be left out, as lists leave them out."""
+        return self._call("POST", path, obj)
+
     def replace(self, path: str, obj: Object, *, field_manager: str = "") -> Object:
         """PUT; give metadata.resourceVersion to guard against changes in between."""
         query = {"fieldManager": field_manager} if field_manager else {}

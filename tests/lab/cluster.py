@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -23,6 +22,7 @@ from tests.lab.install import install
 from tests.lab.kubelet import Kubelet, Node, node_objects
 from tests.lab.netns import NetNs
 from tests.lab.options import ClusterOptions
+from tests.lab.patience import Budget
 from tests.lab.podfiles import AGENT, MESH, PodWorld, role_of
 from tests.lab.trials import Trials
 
@@ -46,6 +46,7 @@ class LabCluster:
             for number in range(options.nodes)
         ]
         self.profile: profiles.ProfileOptions | None = None
+        self._first_profile: profiles.ProfileOptions | None = None
         self.kubelet: Kubelet | None = None
         self.control_plane: ControlPlane | None = None
         self.troubles: list[str] = []
@@ -72,7 +73,7 @@ class LabCluster:
         name = self.options.name
         self.control_plane = ControlPlane(name, self.files, self.addresses, self._tools, etcd_url)
         self._egress = EgressProxy(self.files.folder / "egress.sock", self._pod_place)
-        self.profile = profile_options(self.options, ca)
+        self.profile = self._first_profile = profile_options(self.options, ca)
         manifests = self._in_thread(profiles.build, self.profile)
         await self.control_plane.start_api()
         pods = self.files.folder / "kubelet"
@@ -98,10 +99,10 @@ class LabCluster:
 
     async def wait_ready(self) -> None:
         """Until an agent is ready on every node and a pod of the mesh's Deployment is. Raises StartError that says what is not."""
-        deadline = time.monotonic() + _READY_LIMIT
+        budget = Budget(_READY_LIMIT)
         while missing := self._not_ready():
             self._check_servers()
-            if time.monotonic() > deadline:
+            if budget.is_spent():
                 raise StartError(f"cluster {self.options.name}: after {_READY_LIMIT:g} s {missing}")
             await asyncio.sleep(0.1)
 
@@ -135,6 +136,16 @@ class LabCluster:
     def revive(self) -> None:
         assert self.kubelet is not None
         self.kubelet.revive_mesh()
+
+    def reset(self) -> None:
+        """Take back what is no object in the API: the fault of the mesh endpoint, Helm upgrades, what probes meet."""
+        assert self.kubelet is not None
+        self.revive()
+        self.profile = self._first_profile
+        self.kubelet.set_profile(self.options.cilium)
+        trials = Trials(self.files.folder)
+        trials.show(None)
+        trials.lead({})
 
     async def helm_upgrade(self, values: Mapping[str, Any], version: str | None) -> profiles.Upgrade:
         """What `helm upgrade` would do; later upgrades build on it. Raises HelmRefused, ApiError."""

@@ -15,6 +15,7 @@ import urllib3
 from tests.lab import egress, pki
 from tests.lab.addresses import API_PORT, KUBELET_PORT, ClusterAddresses
 from tests.lab.api import ApiError, LabApi
+from tests.lab.patience import Budget
 from tests.lab.processes import Process, plain
 
 SERVICE_CIDR = "172.20.0.0/16"
@@ -171,13 +172,15 @@ class ControlPlane:
 
 
 async def wait_until(answers: object, process: Process, limit: float) -> None:
-    """Ask ``answers()`` in a thread until it is true. Raises StartError when the process ends or ``limit`` seconds have passed."""
+    """Ask ``answers()`` in a thread until it is true.
+
+    :raises StartError: the process ended before, or a `Budget` of ``limit`` seconds did.
+    """
     assert callable(answers)
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + limit
+    budget = Budget(limit)
     while not await asyncio.to_thread(answers):
         if process.returncode is not None:
             raise StartError(f"{process.name} ended with status {process.returncode}: {process.last_lines()}")
-        if loop.time() > deadline:
+        if budget.is_spent():
             raise StartError(f"{process.name} was not ready after {limit:g} s: {process.last_lines()}")
         await asyncio.sleep(0.15)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tests.lab import profiles
 from tests.lab.api import ApiError, LabApi, Object, path_of
+from tests.lab.patience import Budget
 
 _WORKLOADS = ("DaemonSet", "Deployment", "Job", "CronJob")
 _LIMIT = 20.0
@@ -48,12 +49,12 @@ def _must_exist(api: LabApi, path: str) -> None:
 
 def _retrying(call: Callable[[], object]) -> None:
     """Repeat while the answer is 404: a definition is served, and a system namespace made, a moment after the server is ready."""
-    deadline = time.monotonic() + _LIMIT
+    budget = Budget(_LIMIT)
     while True:
         try:
             call()
             return
         except ApiError as error:
-            if error.status != 404 or time.monotonic() > deadline:
+            if error.status != 404 or budget.is_spent():
                 raise
         time.sleep(0.05)

@@ -23,6 +23,8 @@ from tests.lab.podstatus import now
 
 Object = dict[str, Any]
 
+_AGAIN = 1.0  # seconds until a status that could not be sent is sent again
+
 
 @dataclass(frozen=True)
 class Node:
@@ -64,6 +66,7 @@ class Kubelet:
         self._begun: set[str] = set()
         self._ends: dict[str, asyncio.Task[None]] = {}
         self._unpublished: set[str] = set()
+        self._sending: dict[str, asyncio.Lock] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._kinds = {
             "Secret": Informer(api, "/api/v1/secrets", lambda event, key, _: self._source_changed("Secret", key)),
@@ -188,6 +191,7 @@ class Kubelet:
         if runner:
             await runner.end()
             self.runners.pop(uid, None)
+            self._sending.pop(uid, None)
             netns = runner.around.netns
             if netns is not None and netns is not self._host:
                 self.on_gone_place(netns)
@@ -208,16 +212,19 @@ class Kubelet:
 
     async def _send_status(self, uid: str, runner: PodRunner) -> None:
         await asyncio.sleep(0.02)
-        self._unpublished.discard(uid)
-        if uid in self._ends:
-            return
-        metadata = runner.pod["metadata"]
-        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
-        answer = await self._call(
-            self._api.patch, path, {"metadata": {"uid": uid}, "status": runner.status()}, kind="application/merge-patch+json"
-        )
-        if answer and uid in self.runners:
-            runner.pod["status"] = answer["status"]
+        async with self._sending.setdefault(uid, asyncio.Lock()):  # a request that is slow must not overwrite a later one
+            self._unpublished.discard(uid)
+            if uid in self._ends or uid not in self.runners:
+                return
+            metadata = runner.pod["metadata"]
+            path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/status"
+            answer = await self._call(
+                self._api.patch, path, {"metadata": {"uid": uid}, "status": runner.status()}, kind="application/merge-patch+json"
+            )
+            if answer and uid in self.runners:
+                runner.pod["status"] = answer["status"]
+            elif uid in self.runners and uid not in self._ends:  # the request failed, or the pod is about to go
+                asyncio.get_running_loop().call_later(_AGAIN, self._publish, runner)
 
     def _tell(self, runner: PodRunner, reason: str, message: str) -> None:
         """Make a warning event about a pod."""

@@ -107,6 +107,11 @@ class Lab:
         )
         return answer
 
+    def reset(self) -> None:
+        """Heal every link, revive every mesh endpoint, forget Helm upgrades and what probes meet. Objects in the API stay as they are:
+        `tests.lab.pristine` restores those."""
+        control.call(self.folder, "reset")
+
     def trials(self, cluster: str) -> Trials:
         """What probes meet in a cluster: flows for its agents, and what is behind the addresses of pods."""
         return Trials(self.folder / "clusters" / cluster)

@@ -21,6 +21,7 @@ from tests.collection_path import CHECKOUT
 from tests.lab import control
 from tests.lab.control import LabError
 from tests.lab.options import LabOptions
+from tests.lab.patience import Budget
 from tests.lab.pki import write_private
 
 _LONGEST_BASE = 60
@@ -125,8 +126,8 @@ def stop(folder: Path, limit: float = 30.0) -> None:
         if "ended before" not in str(error):
             shutil.rmtree(folder, ignore_errors=True)
             return
-    deadline = time.monotonic() + limit
+    budget = Budget(limit)
     while folder.exists():
-        if time.monotonic() > deadline:
+        if budget.is_spent():
             raise LabError(f"the lab in {folder} has not ended after {limit:g} s")
         time.sleep(0.05)

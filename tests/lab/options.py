@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-PROFILES = ("1.16", "1.17", "1.18", "1.19", "1.20")
+from tests.lab.profiles.charts import CHARTS
+
+PROFILES = tuple(CHARTS)
 AUTH_MODES = ("legacy", "migration", "cluster")
 SERVICES = ("LoadBalancer", "NodePort")
 TLS_METHODS = ("helm", "cronJob", "provided")

@@ -195,6 +195,8 @@ class Supervisor:
             raise LabError(f"the lab is {self.state}; wait for `up`")
         if verb in ("cut", "heal", "freeze", "slow"):
             return self._fault(verb, args)
+        if verb == "reset":
+            return self._reset()
         cluster = self._cluster(args["cluster"])
         if verb == "kill":
             cluster.kill()
@@ -225,6 +227,13 @@ class Supervisor:
             else:
                 self.hub.heal(*pair)
         return f"{verb}: " + ", ".join(f"{pair[0]} -> {pair[1]}" for pair in pairs)
+
+    def _reset(self) -> str:
+        for link in self.hub.links:
+            self.hub.heal(*link)
+        for cluster in self.clusters.values():
+            cluster.reset()
+        return "no fault is left; objects are as they are"
 
     def _cluster(self, name: str) -> LabCluster:
         if name not in self.clusters:

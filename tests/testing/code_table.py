@@ -1,54 +1,146 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The table of all findings in docs/verify.md, made from the registry of checks and the runbook pages.
+"""What the docs say of every finding, made from the catalogue: the table in docs/verify.md, the header of each runbook page, their index.
 
-``python -m tests.testing.code_table`` writes it anew; a unit test holds that it is current.
+``make findings`` (write_code_table.py) writes all of it; a unit test holds that it is current.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
-from tests.collection_path import CHECKOUT, link
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE, FAMILIES, Row
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Cure, Scope
+from tests.collection_path import CHECKOUT
 
 DOCUMENT: Final = CHECKOUT / "docs" / "verify.md"
+RUNBOOKS: Final = CHECKOUT / "docs" / "runbooks"
+INDEX: Final = RUNBOOKS / "README.md"
 BEGIN, END = "<!-- table of findings: begin -->\n", "<!-- table of findings: end -->\n"
-_SCOPES: Final = {"cluster": "each cluster", "pair": "each link"}
+HEADER: Final = re.compile(r"# CM-[^\n]*\n\n(?:- \*\*[^\n]*\n)*")
+"""The block that starts a page. What follows is written by hand."""
+
+_SCOPES: Final = {
+    Scope.CLUSTER: "one cluster",
+    Scope.PAIR: "one link, from a cluster to its peer",
+    Scope.MESH: "the mesh as a whole",
+    Scope.COMMON_PEER: "clusters with a common peer",
+    Scope.CONNECTED: "clusters that links connect, directly or over others",
+    Scope.ITEM: "one item",
+    Scope.FABRIC: "the bindings of a fabric together",
+    Scope.RUN: "the run",
+}
+_ITEMS: Final = {
+    "CM-GS": "one GlobalService",
+    "CM-INT": "one ConnectivityIntent",
+    "CM-REACH": "one ConnectivityIntent",
+    "CM-EXPO": "one ExposedService",
+}
+_CURES: Final = {
+    Cure.LIVE: "takes effect without a restart",
+    Cure.RESTART: "workloads of Cilium restart",
+    Cure.REINSTALL: "a cluster, its nodes or its pods have to be made anew",
+}
+
+_INTRODUCTION: Final = """# Runbooks
+
+A page for every code that a finding can have: what it means, how it is found, why it matters and what to do. This index and the first lines
+of each page are written from the catalogue (`plugins/module_utils/findings/catalogue.py`) by `make findings`.
+
+A **blocking** finding stops the run before its first write; one about an item stops that item alone. What is **remediable** works, but will
+hurt, and the fix is known. What is **advisory** is worth knowing.
+"""
 
 
 def table() -> str:
-    """Markdown. Checks first, then what observing, planning and acting come to; by code."""
-    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import all_codes
-    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import registered
-
+    """Return the Markdown for docs/verify.md: checks first, then what observing, planning and acting find; by code."""
     checks = registered()
-    rows = ["| code | finding | severity | looks at | cure |", "| --- | --- | --- | --- | --- |"]
-    for code, entry in sorted(checks.items()):
-        severity = entry.severity.value + (" (can be accepted)" if entry.acceptable else "")
-        scope = _SCOPES.get(entry.scope.value, "the mesh")
-        rows.append(f"| [{code}](runbooks/{code}.md) | {entry.title} | {severity} | {scope} | {entry.cure.value} |")
-    rows += ["", "| code | finding that no check makes, but observing, planning or an action |", "| --- | --- |"]
-    rows += [f"| [{code}](runbooks/{code}.md) | {_title(code)} |" for code in all_codes() if code not in checks]
-    return "\n".join(rows) + "\n"
+    rows = ["| code | finding | severity | scope | cure |", "| --- | --- | --- | --- | --- |"]
+    others = [
+        "",
+        "| code | finding that no check makes, but observing, planning or an action | severity | scope |",
+        "| --- | --- | --- | --- |",
+    ]
+    for code, row in sorted(CATALOGUE.items()):
+        cells = [
+            f"[{code}](runbooks/{code}.md)",
+            row.title,
+            _severities(row) + (" (can be accepted)" if row.acceptable else ""),
+            scope(row),
+        ]
+        if code in checks:
+            rows.append(_row([*cells, row.cure.value]))
+        else:
+            others.append(_row(cells))
+    return "\n".join([*rows, *others]) + "\n"
+
+
+def header(row: Row) -> str:
+    """Return the first lines of the page of a code."""
+    cases = "".join(f"; {severity.value} {case}" for severity, case in row.cases.items())
+    accepted = "yes: list the code in the option `accept`" if row.acceptable else "no"
+    return (
+        f"# {row.code}: {row.title}\n\n"
+        f"- **Severity:** {row.severity.value}{cases}\n"
+        f"- **Scope:** {scope(row)}\n"
+        f"- **Cure:** {row.cure.value}: {_CURES[row.cure]}\n"
+        f"- **Can be accepted:** {accepted}\n"
+    )
+
+
+def index() -> str:
+    """Return docs/runbooks/README.md: every code by family."""
+    return _INTRODUCTION + "\n".join(_families())
+
+
+def scope(row: Row) -> str:
+    """Return what a finding of this code is about."""
+    return _ITEMS.get(row.family, _SCOPES[row.scope]) if row.scope is Scope.ITEM else _SCOPES[row.scope]
 
 
 def documented() -> str:
-    """The table that stands in the document."""
+    """Return the table that stands in docs/verify.md."""
     return DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
 
 
-def _title(code: str) -> str:
-    page = CHECKOUT / "docs" / "runbooks" / f"{code}.md"
-    match = re.match(rf"# {code}: (.*)\n", page.read_text(encoding="utf-8")) if page.is_file() else None
-    return match[1] if match else "(its page is missing)"
+def page(code: str) -> Path:
+    """Return the path of a code's page."""
+    return RUNBOOKS / f"{code}.md"
 
 
-def _write() -> None:
+def documented_header(code: str) -> str:
+    """Return the first lines of a page as they stand there; "" when it has no such block."""
+    match = HEADER.match(page(code).read_text(encoding="utf-8"))
+    return match[0] if match else ""
+
+
+def _families() -> Iterator[str]:
+    for family, about in FAMILIES.items():
+        yield from ("", f"## {family}: {about}", "", "| code | finding | severity | scope |", "| --- | --- | --- | --- |")
+        for row in CATALOGUE.values():
+            if row.family == family:
+                yield _row([f"[{row.code}]({row.code}.md)", row.title, _severities(row), scope(row)])
+    yield ""
+
+
+def _severities(row: Row) -> str:
+    return " or ".join(severity.value for severity in (row.severity, *row.cases))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def write() -> None:
+    """Write the table, the index and the headers anew. A code without a page gets one that holds its header alone."""
     text = DOCUMENT.read_text(encoding="utf-8")
     DOCUMENT.write_text(text.partition(BEGIN)[0] + BEGIN + table() + END + text.partition(END)[2], encoding="utf-8")
-
-
-if __name__ == "__main__":
-    link()
-    _write()
+    INDEX.write_text(index(), encoding="utf-8")
+    for row in CATALOGUE.values():
+        file = page(row.code)
+        rest = HEADER.sub("", file.read_text(encoding="utf-8"), count=1) if file.is_file() else ""
+        file.write_text(f"{header(row)}\n{rest.lstrip()}", encoding="utf-8")

@@ -11,20 +11,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fabric import BindingRow, fabric_status
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.rows import Course, item_rows
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.run import plan_items
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ControllerProof, ProofVerdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import PROVEN, REFUTES, UNDECIDED, Reachability
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.proof import ControllerProof, Verdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import build_status
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, item_rows
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
 from mesh_operator.keys import ObjectKey
 from mesh_operator.kinds import BY_KIND
-from mesh_operator.request import Held
+from mesh_operator.request import Wait
 from mesh_operator.runs import RunResult, RunState
-from mesh_operator.status import status_of_fabric, status_of_failed_run, status_of_held, status_of_result
+from mesh_operator.status import status_of_fabric, status_of_failed_run, status_of_result, status_of_waiting
 from mesh_operator.store import Stored
 from tests.testing.exposure_world import EVERYONE, OFFICE, cluster, settled
 from tests.testing.facts_builders import NOW, cluster_facts, failure, link_facts, mesh_of, not_ready, reader_facts
@@ -62,9 +62,9 @@ def _by_the_operator(made: Made) -> list[Made]:
     status = status_of_result(fresh, {"status": {row.listed or "binding": [named] if row.listed else made.status}}, NOW)
     assert status is not None
     before = replace(fresh, obj={**fresh.obj, "status": status})
-    held = Held(phase="Pending", reason="ClusterNotReady", message="c1 is not ready", standing=True)
+    held = Wait(phase="Pending", reason="ClusterNotReady", message="c1 is not ready", standing=True)
     broken = RunResult(state=RunState.FAILED, rc=2, mesh_result=None, last_task="Connect", seconds=1.0)
-    later = {"run": status, "waiting": status_of_held(before, held, NOW), "broken": status_of_failed_run(before, broken, NOW)}
+    later = {"run": status, "waiting": status_of_waiting(before, held, NOW), "broken": status_of_failed_run(before, broken, NOW)}
     return [Made(made.kind, f"operator, {how}: {made.about}", status) for how, status in later.items()]
 
 
@@ -73,7 +73,7 @@ def _bindings() -> list[Made]:
     facts = {host: cluster_facts(host) for host in ("c1", "c2")}
     readers = {"c1": reader_facts("c1", ["c2"]), "c2": reader_facts("c2", ["c1"])}
     down = replace(readers["c1"], links=tuple(not_ready(link, error="x509: unknown authority") for link in readers["c1"].links))
-    proofs = {("c1", "c2"): ControllerProof(cluster="c1", peer="c2", verdict=Verdict.PROVEN, heartbeat=NOW)}
+    proofs = {("c1", "c2"): ControllerProof(cluster="c1", peer="c2", verdict=ProofVerdict.PROVEN, heartbeat=NOW)}
     blocking = Finding(code="CM-CIDR-01", severity=Severity.BLOCKING, cluster="c1", summary="overlap")
     made = {
         "connected": build_status(mesh, facts, {}, readers, now=NOW, generation=3, proofs=proofs),
@@ -149,7 +149,7 @@ def _intents() -> list[Made]:
     probes: dict[str, Reachability] = {
         "allow": Reachability(result=PROVEN, time=NOW, method="hubble", message="packets were delivered", evidence=("c1/web -> c2/nginx",)),
         "deny": Reachability(result=REFUTES, time=NOW, method="job", message="packets were let in"),
-        "isolate": Reachability(result=UNDECIDED, message="nothing was seen"),
+        "isolate": Reachability(result=UNDECIDED, message="no evidence was found"),
     }
     failed: Mapping[str, Mapping[str, str]] = {"connectivityIntents/deny": {"c2": "may not create policies"}}
     kind, name = "ConnectivityIntent", "connectivityIntents"

@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.gateway_fitness import SERVED as GATEWAY_API
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.parse import parse_exposed_service
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.plan import plan_exposures, prune_exposures
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.status import exposure_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts, SliceFacts, TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ExposedService
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, Verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.problems import Problems
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, SliceFacts, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Step
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import NAMESPACE, SERVED, object_facts, scene, service, slice_facts, traffic
 
@@ -84,12 +84,12 @@ def clusters(*traffics: TrafficFacts, **fields: Any) -> Scene:
 
 
 def desired(current: Scene, *items: ExposedService) -> Desired:
-    return Desired(mesh=current.mesh, exposures=tuple(items), kinds=frozenset({ItemKind.EXPOSURE}))
+    return Desired(mesh=current.mesh, items={ItemKind.EXPOSURE: tuple(items)}, kinds=frozenset({ItemKind.EXPOSURE}))
 
 
 def steps_of(plans: Iterable[ItemPlan]) -> list[Step]:
     """As the runner takes them: of items that are accepted."""
-    return [step for plan in plans if plan.verdict is Verdict.ACCEPTED for step in plan.steps]
+    return [step for plan in plans if plan.verdict is ItemVerdict.ACCEPTED for step in plan.steps]
 
 
 def planned(current: Scene, *items: ExposedService) -> tuple[list[ItemPlan], list[Step]]:
@@ -110,7 +110,7 @@ def run(current: Scene, *items: ExposedService, settle: bool = True) -> Scene:
 def status(current: Scene, wanted: ExposedService, *others: ExposedService, failed: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The status that ``wanted`` has now."""
     plan = plan_exposures(desired(current, wanted, *others), current)[0]
-    assert plan.verdict is Verdict.ACCEPTED, plan
+    assert plan.verdict is ItemVerdict.ACCEPTED, plan
     return exposure_status(wanted, plan, current, failed or {})
 
 

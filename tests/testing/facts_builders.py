@@ -14,7 +14,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
     CertificateFacts,
     ClusterFacts,
@@ -32,8 +33,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts impo
     VolumeSource,
     WorkloadFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 
 NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
 NAMESPACE = "kube-system"

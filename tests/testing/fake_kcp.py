@@ -8,7 +8,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from mesh_operator.keys import CLUSTER_ANNOTATION, ObjectKey
 from mesh_operator.kinds import BY_KIND
 from mesh_operator.store import Store

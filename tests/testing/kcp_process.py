@@ -18,6 +18,7 @@ import urllib3
 import yaml
 
 from tests.lab.controlplane import StartError
+from tests.lab.patience import Budget
 from tests.lab.processes import plain
 from tests.lab.tools import ensure
 from tests.lab.tools.progress import console
@@ -86,9 +87,9 @@ class KcpProcess:
         ]
         with (self._root / "kcp.log").open("ab") as log:
             self._process = subprocess.Popen(plain(command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._root)
-        deadline = time.monotonic() + _START
+        budget = Budget(_START)
         while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._process.poll() is not None or budget.is_spent():
                 raise StartError(f"kcp did not come up: {(self._root / 'kcp.log').read_text(errors='replace')[-1000:]}")
             time.sleep(0.3)
 

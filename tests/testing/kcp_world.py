@@ -12,7 +12,6 @@ with open_world("double") as world:
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from tests.testing.kcp_double.access import ADMINS
 from tests.testing.kcp_double.faults import Faults
 from tests.testing.kcp_process import KcpProcess
 from tests.testing.one_server import OneServer
+from tests.testing.waiting import wait_for
 
 BACKENDS: Final = ("double", "kcp")
 EXPORT: Final = "edge-portal-networking"
@@ -39,7 +39,6 @@ FLEET: Final = "edge-portal-fleet"
 ACCOUNT: Final = "mesh-operator"  # of the operator; its namespace has the same name
 PROVIDER: Final = "networking"
 _USERS: Final = 64  # tenants of one world at most: a real kcp reads its users at start
-_LIMIT: Final = 60.0  # seconds
 _TOKEN: Final = 24 * 3600  # seconds
 _FLEET_CRD: Final = Path(__file__).with_name("fleet_crd.yaml")
 _T = TypeVar("_T")
@@ -211,18 +210,9 @@ def apply(client: Client, documents: Iterable[Object]) -> bool:
     return True
 
 
-def eventually(look: Callable[[], _T | None], what: str, limit: float = _LIMIT) -> _T:
-    """The first true value of ``look``. Refusals and broken connections count as not yet; AssertionError after ``limit`` seconds."""
-    deadline = time.monotonic() + limit
-    why: object = ""
-    while True:
-        try:
-            if found := look():
-                return found
-        except (ApiError, urllib3.exceptions.HTTPError) as error:
-            why = error
-        assert time.monotonic() < deadline, f"after {limit:g} s not yet: {what}. {why}"
-        time.sleep(0.05)
+def eventually(look: Callable[[], _T | None], what: str) -> _T:
+    """Return the first true value of ``look``, as `wait_for` does. Refusals and broken connections count as not yet."""
+    return wait_for(look, what=what, passing=(ApiError, urllib3.exceptions.HTTPError), every=0.05)
 
 
 def _identity(client: Client, export: str) -> str:

@@ -11,17 +11,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.testing.playbooks import COLLECTION, _environment
+from tests.testing.waiting import wait_for
 
 
-def run_until_killed(
-    name: str, *, inventory: Mapping[str, Any], variables: Mapping[str, Any], moment: Callable[[], bool], seconds: float = 300
-) -> bool:
+def run_until_killed(name: str, *, inventory: Mapping[str, Any], variables: Mapping[str, Any], moment: Callable[[], bool]) -> bool:
     """Start the collection's playbook ``name`` and kill it, with the workers that it forked, as soon as ``moment()`` holds.
 
     :returns: whether it was killed; False when it ended by itself before.
@@ -37,14 +35,9 @@ def run_until_killed(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        end = time.monotonic() + seconds
         try:
-            while process.poll() is None:
-                if moment():
-                    return True
-                assert time.monotonic() < end, f"the moment to kill {name} did not come within {seconds} s"
-                time.sleep(0.05)
-            return False
+            wait_for(lambda: process.poll() is not None or moment(), what=f"the moment to kill {name} is there", stall=300, every=0.05)
+            return process.poll() is None
         finally:
             if process.poll() is None:
                 for pid in (process.pid, *descendants(process.pid)):  # workers have sessions of their own (ansible-core, worker.py)

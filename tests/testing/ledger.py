@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import api_body
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ownership import all_writers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import peer_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import remote_users_facts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, ApplySecret, FromSecret, Plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, ApplySecret, FromSecret, Plan
 
 from .facts_builders import NOW, cluster_facts
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import base64
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import yaml
 
 from tests.lab.api import ApiError
 from tests.testing.one_server import OneServer
+from tests.testing.waiting import wait_for
 
 GROUP: Final = "platform.edge-portal.eu"
 VERSION: Final = "v1alpha1"
@@ -41,11 +42,8 @@ class ManagementPlane(OneServer):
                 "spec": {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]},
             },
         )
-        deadline = time.monotonic() + 30
         for path in (f"/apis/{GROUP}/{VERSION}/clusters", f"/api/v1/namespaces/{NAMESPACE}"):
-            while not self._is_served(path):
-                assert time.monotonic() < deadline, f"{path} is not there"
-                time.sleep(0.1)
+            wait_for(partial(self._is_served, path), what=f"{path} is served")
 
     def add(self, workspace: str, name: str, kubeconfig: Path, *, object_name: str = "", ready: bool = True, cilium: str = "ready") -> str:
         """A Cluster of that workspace, with its Secret. Returns the name of the object, which differs where tenants use equal names."""

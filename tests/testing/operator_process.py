@@ -15,11 +15,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from tests.collection_path import CHECKOUT, link
+from tests.lab.patience import scaled
+from tests.testing.waiting import wait_for
+
+_T = TypeVar("_T")
 
 
 class OperatorProcess:
@@ -48,7 +52,7 @@ class OperatorProcess:
         if self.process.poll() is None:
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(30)
+                self.process.wait(scaled(30))
         self.kill()
 
     @property
@@ -65,13 +69,36 @@ class OperatorProcess:
     def stop(self, limit: float = 30.0) -> int:
         """As kubelet ends a pod. Returns the exit status."""
         self.process.terminate()
-        return self.process.wait(limit)
+        return self.process.wait(scaled(limit))
 
     def ready(self) -> bool:
         return self._ask("/readyz")[0] == 200
 
-    def wait_ready(self, limit: float = 60.0) -> None:
-        until(self.ready, "the operator is ready", limit, self.output)
+    def wait_ready(self) -> None:
+        self.wait(self.ready, "the operator is ready")
+
+    def wait(
+        self,
+        probe: Callable[[], _T],
+        what: str,
+        *,
+        until: Callable[[_T], object] = bool,
+        explain: Callable[[], str] = str,
+        every: float = 0.1,
+    ) -> None:
+        """Wait until ``probe`` has a value that is true, or the one asked for by ``until``.
+
+        That it makes progress shows in the log, which grows only when the operator does something; one that ended makes none.
+        """
+        wait_for(
+            probe,
+            until,
+            what=what,
+            progress=lambda: self.log.stat().st_size,
+            hopeless=self._ended,
+            explain=lambda: "\n".join(filter(None, [explain(), self.output()])),
+            every=every,
+        )
 
     def metrics(self) -> dict[str, float]:
         """Every sample by its name and labels, as Prometheus reads them."""
@@ -89,6 +116,12 @@ class OperatorProcess:
     def output(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")[-6000:]
 
+    def _ended(self) -> str:
+        status = self.process.poll()
+        if status is not None:
+            return f"the operator ended with status {status}"
+        return "the operator crashed, and still runs" if b'"event": "crashed"' in self.log.read_bytes() else ""
+
     def _ask(self, path: str) -> tuple[int, str]:
         try:
             with urlopen(f"http://{self.address}{path}", timeout=5) as answer:  # our own address
@@ -97,12 +130,3 @@ class OperatorProcess:
             return error.code, ""
         except (URLError, OSError):
             return 0, ""
-
-
-def until(holds: Callable[[], object], what: str, limit: float, explain: Callable[[], str] = str) -> float:
-    """Wait until ``holds``; returns after how many seconds it did."""
-    started = time.monotonic()
-    while not holds():
-        assert time.monotonic() - started < limit, f"after {limit:g} s it does not hold that {what}\n{explain()}"
-        time.sleep(0.1)
-    return time.monotonic() - started

@@ -9,15 +9,15 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Endpoint, Flow, Kind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, Verdict, verdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import World, cluster_view
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import CiliumVersion
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED, CiliumVersion
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow, Kind, PolicyEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import FlowVerdict, Outcome, verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import PolicyWorld, cluster_view
 
 ALLOWED, DENIED, UNKNOWN = Outcome.ALLOWED, Outcome.DENIED, Outcome.UNKNOWN
-VERSIONS = ("1.16.19", "1.17.9", "1.18.11", "1.19.5", "1.20.2")
-WORLD = Endpoint(kind=Kind.WORLD, address="192.0.2.10")
+VERSIONS = tuple(f"{minor}.0" for minor in SUPPORTED.minors)
+WORLD = PolicyEndpoint(kind=Kind.WORLD, address="192.0.2.10")
 
 
 def policy_facts(body: Mapping[str, Any]) -> ObjectFacts:
@@ -48,7 +48,7 @@ def world(
     config: Mapping[str, str] | None = None,
     clusters: Iterable[str] | Mapping[str, str] = ("c1", "c2", "c3"),
     complete: bool = True,
-) -> World:
+) -> PolicyWorld:
     """A text is the policies of c1. ``clusters``: inventory names, which are the cluster names too, or the one to the other."""
     names = clusters if isinstance(clusters, Mapping) else {host: host for host in clusters}
     placed = {"c1": documents(policies)} if isinstance(policies, str) else policies
@@ -56,21 +56,21 @@ def world(
         host: cluster_view(host, name, CiliumVersion.from_tag(version), config or {}, placed.get(host, ()), complete=complete)
         for host, name in names.items()
     }
-    return World(clusters=views)
+    return PolicyWorld(clusters=views)
 
 
-def pod(cluster: str = "c1", namespace: str = "default", **labels: str) -> Endpoint:
+def pod(cluster: str = "c1", namespace: str = "default", **labels: str) -> PolicyEndpoint:
     """Keyword names of labels use "_" for "-" and "__" for "/". Its namespace has no labels but its name; its account is "default"."""
     texts = {key.replace("__", "/").replace("_", "-"): value for key, value in labels.items()}
     own = {"kubernetes.io/metadata.name": namespace}
-    return Endpoint(cluster=cluster, namespace=namespace, labels=texts, namespace_labels=own, service_account="default")
+    return PolicyEndpoint(cluster=cluster, namespace=namespace, labels=texts, namespace_labels=own, service_account="default")
 
 
-def judged(there: World, source: Endpoint, destination: Endpoint, what: str = "TCP/80") -> Verdict:
+def judged(there: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> FlowVerdict:
     """``what``: PROTOCOL/PORT; for ICMP PROTOCOL/TYPE."""
     protocol, _sep, port = what.partition("/")
     return verdict(there, Flow(source=source, destination=destination, protocol=protocol, port=int(port)))
 
 
-def outcome(there: World, source: Endpoint, destination: Endpoint, what: str = "TCP/80") -> Outcome:
+def outcome(there: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> Outcome:
     return judged(there, source, destination, what).outcome

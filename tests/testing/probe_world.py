@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, Unreachable, WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Unreachable, WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import (
     ConnectivityIntent,
     PodSelection,
     PortRule,
     Probe,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import marks
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import item_marks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_stream import ExecResult
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.streams import ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import POD_LABEL
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.traffic_builders import object_facts, pod, scene, traffic
@@ -170,7 +170,7 @@ def world(
             namespace="production",
             api=CNP,
             changed=changed,
-            **marks(binding, ItemRef(ItemKind.INTENT, name)),
+            **item_marks(binding, ItemRef(ItemKind.INTENT, name)),
         )
         for name in intents
     )

@@ -23,17 +23,17 @@ from typing import Any, Self
 import yaml
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.state import MARK
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.certificates import issued, load_certificates
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Unreachable, WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ObserveFailure
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, ExecResult
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_tls import Handshake
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.tls import Handshake
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import issued, load_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation, certificates, peers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import first_read, other_reads
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import registry_name
 from tests.lab.api import path_of
 from tests.lab.profiles import CaPair, ProfileOptions, build
 from tests.lab.profiles.helm import manager_of

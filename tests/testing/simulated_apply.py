@@ -16,9 +16,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import api_body
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import KEY, registry_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CertificateFacts,
     ClusterFacts,
     HostAlias,
@@ -30,11 +31,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts impo
     TlsSecretFacts,
     WorkloadFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import KEY, registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import (
-    OWNER_LABEL,
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
     ApiWrite,
     ApplyHostAliases,
     ApplySecret,

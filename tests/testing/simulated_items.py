@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import api_body
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.conditions import timestamp
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import timestamp
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import OWNER_LABEL, ApiWrite, Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Step
 
 MAPPINGS = {"services": "services", "serviceexports": "exports", "serviceimports": "imports", "gateways": "gateways"}  # field by resource
 TUPLES = {

@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import (
-    Endpoint,
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import (
+    EndpointFacts,
     ObjectFacts,
     PodMeta,
     SliceFacts,
     TrafficFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
 from tests.testing.facts_builders import NOW, cluster_facts
 
 NAMESPACE = "production"
@@ -66,7 +66,7 @@ def slice_facts(
 ) -> SliceFacts:
     """The EndpointSlice of Service ``name`` with that many endpoints."""
     endpoints = [
-        Endpoint(address=f"10.1.0.{n + 10}", ready=n < ready, serving=n < ready, terminating=False, node="node-1", pod=f"{name}-{n}")
+        EndpointFacts(address=f"10.1.0.{n + 10}", ready=n < ready, serving=n < ready, terminating=False, node="node-1", pod=f"{name}-{n}")
         for n in range(ready + unready)
     ]
     values: dict[str, Any] = {

@@ -1,3 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The CAs of a mesh: what each link depends on, one CA for all, and a new CA without a dropped link."""
+"""Trust over time: reports of CA lifetimes, renewal, and the roll of a CA in proven stages.
+
+May import: base, findings, kube, mesh, observe, plan, status.
+"""

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""When a CronJob runs next. Only the five-field form; what else Kubernetes takes (@monthly, time zones) is not guessed at."""
+"""Time of the next run of a CronJob. Only the five-field form is read; @monthly and time zones, which Kubernetes also accepts, are not."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Final
 
 _LIMITS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))  # minute, hour, day of month, month, day of week
 _PART: Final = re.compile(r"(\*|\d{1,2}(?:-\d{1,2})?)(?:/(\d{1,2}))?")
-_HORIZON: Final = 366 * 5  # days; a schedule for 29 February comes round within that
+_HORIZON: Final = 366 * 5  # days; a schedule for 29 February is due within that time
 
 
 def next_run(schedule: str, now: datetime) -> datetime | None:
-    """The first minute after ``now`` (aware, UTC as kube-controller-manager's default) that the schedule names; None when it is not
-    understood or names none. A day counts when it fits day of month and day of week; when both are restricted, one of them is enough
-    (crontab(5); robfig/cron, which Kubernetes uses, does the same)."""
+    """Return the first minute after ``now`` that the schedule names; None when it is not understood or names none.
+
+    ``now`` is aware, in UTC as kube-controller-manager's default. A day counts when it matches day of month and day of week; when both
+    are restricted, one of them is enough (crontab(5); robfig/cron, which Kubernetes uses, does the same).
+    """
     fields = schedule.split()
     if len(fields) != 5:
         return None
@@ -40,6 +42,7 @@ def next_run(schedule: str, now: datetime) -> datetime | None:
 
 
 def _values(field: str, low: int, high: int) -> frozenset[int] | None:
+    """Return the numbers that a field names; None if it is not understood."""
     found: set[int] = set()
     top = 7 if high == 6 else high  # 7 is Sunday too
     for part in field.split(","):

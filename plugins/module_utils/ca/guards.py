@@ -1,88 +1,85 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What forbids a roll, or stops it: findings before anything is written. Pure."""
+"""Findings that forbid a CA roll before anything is written, or stop it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ..facts import ClusterFacts, ObserveFailure
-from ..findings import Finding, Severity
-from ..model import Mesh
+from ..findings.finding import Finding
+from ..findings.wording import finding
+from ..mesh.ca_roll import MARK, RollStage, has_invalid_mark, keys_secret, roll_of
+from ..mesh.facts import ClusterFacts, ObserveFailure
+from ..mesh.model import Mesh
 from .methods import CA_SECRET, CRON_JOB, Method, leaves_of
 from .observe import job_name
-from .seen import Seen, Wait
-from .state import MARK, Stage, keys_secret, roll_of, spoiled
-
-CA_CODES: Final = ("CM-CA-03", "CM-CA-04", "CM-CA-05", "CM-CA-06", "CM-CA-08", "CM-CA-09")
-"""Codes of findings that only actions on a CA come to; the others of this family are checks."""
+from .roll_inputs import RollInputs, StageWait
 
 MARKS_CODE: Final = "CM-CA-03"
 OTHERS_CODE: Final = "CM-CA-04"
 LISTED: Final = 5
 
 
-def guards(seen: Seen, clusters: Sequence[str], accept: frozenset[str], *, source: str = "") -> tuple[Finding, ...]:
-    """Everything that speaks against rolling the CA of ``clusters``.
+def roll_blockers(inputs: RollInputs, clusters: Sequence[str], accept: frozenset[str], *, source: str = "") -> tuple[Finding, ...]:
+    """Return the findings that speak against rolling the CA of ``clusters``.
 
-    :param accept: CM-CA-04 in it takes links of others upon the user.
+    :param accept: with CM-CA-04 the user accepts that links of other bindings may drop.
     :param source: the cluster whose CA is to be the next one; "" for a new CA.
     """
     found: list[Finding] = []
-    if source and any(not seen.rolls[host].keys.present for host in clusters):
-        found += _source(seen.facts[source])
+    if source and any(not inputs.rolls[host].keys.present for host in clusters):
+        found += _source_findings(inputs.facts[source])
     for host in clusters:
-        facts = seen.facts[host]
-        found += [*_marks(seen, facts), *_ca(facts), *_methods(seen, facts), *_job(seen, facts)]
-        found += _others(seen, facts, OTHERS_CODE in accept)
+        facts = inputs.facts[host]
+        found += [*_mark_findings(inputs, facts), *_ca_findings(facts), *_method_findings(inputs, facts), *_job_findings(inputs, facts)]
+        found += _foreign_peer_findings(inputs, facts, OTHERS_CODE in accept)
     return tuple(found)
 
 
-def silent(mesh: Mesh, failures: Mapping[str, ObserveFailure], stage: Stage | None) -> tuple[Finding, ...]:
-    """Members that do not answer: nobody can prove for them whom they trust, so nothing moves."""
+def unanswered_findings(mesh: Mesh, failures: Mapping[str, ObserveFailure], stage: RollStage | None) -> tuple[Finding, ...]:
+    """Return one finding per member that does not answer: the trust of its readers cannot be proven, so no stage begins."""
     at = f"the roll stays in stage {stage}" if stage else "no roll begins"
     return tuple(
-        Finding(
-            code="CM-CA-08",
-            severity=Severity.BLOCKING,
+        finding(
+            "CM-CA-08",
             cluster=host,
-            summary=f"{host} does not answer, so it cannot be proven whom its readers trust: {at}",
+            summary=f"{host} does not answer, so it cannot be proven which CAs its readers trust: {at}",
             evidence=f"{failures[host].code}: {failures[host].message}",
-            fix=f"{failures[host].remedy} Then run again: a roll goes on where it is. A cluster that will not come back leaves the mesh "
-            "with disconnect first.".strip(),
+            fix=f"{failures[host].remedy} Then run again: a roll goes on from its present stage. A cluster that will not come back leaves "
+            "the mesh with disconnect first.".strip(),
         )
         for host in mesh.clusters
         if host in failures
     )
 
 
-def held(waits: Iterable[Wait], stage: Stage, seconds: float) -> tuple[Finding, ...]:
-    """What was not proven in time, a finding per cluster."""
+def unproven_stage_findings(waits: Iterable[StageWait], stage: RollStage, seconds: float) -> tuple[Finding, ...]:
+    """Return one finding per cluster for what was not proven within ``seconds``."""
     by_cluster: dict[str, list[str]] = {}
     for wait in waits:
         by_cluster.setdefault(wait.cluster, []).append(wait.text)
     return tuple(
-        Finding(
-            code="CM-CA-09",
-            severity=Severity.BLOCKING,
+        finding(
+            "CM-CA-09",
             cluster=host,
-            summary=f"Stage {stage} is not proven in {host} after {seconds:.0f} s: the roll stays there, and every link goes on",
+            summary=f"Stage {stage} is not proven in {host} after {seconds:.0f} s: the roll stays there, and every link keeps working",
             evidence="; ".join(texts[:LISTED]) + (f"; and {len(texts) - LISTED} more" if len(texts) > LISTED else ""),
-            fix="Look at what it names, then run the same again: the roll goes on where it is.",
+            fix="Resolve what the evidence names, then run the same again: the roll goes on from this stage.",
         )
         for host, texts in by_cluster.items()
     )
 
 
-def _marks(seen: Seen, facts: ClusterFacts) -> Iterator[Finding]:
+def _mark_findings(inputs: RollInputs, facts: ClusterFacts) -> Iterator[Finding]:
+    """Yield a finding if cilium-ca has the mark of another roll, or of one whose keys are lost."""
     roll = roll_of(facts.ca)
-    if spoiled(facts.ca):
+    if has_invalid_mark(facts.ca):
         why = f"annotation {MARK} cannot be read"
-    elif roll is not None and roll.owner != seen.owner:
+    elif roll is not None and roll.owner != inputs.owner:
         why = f"annotation {MARK} is of binding {roll.owner}, in stage {roll.stage}"
-    elif roll is not None and _lost(seen, facts.host):
-        why = f"Secret {keys_secret(seen.owner)} is gone or does not hold the CAs of the mark"
+    elif roll is not None and _keys_are_lost(inputs, facts.host):
+        why = f"Secret {keys_secret(inputs.owner)} is gone or does not hold the CAs of the mark"
     else:
         return
     yield _blocking(
@@ -90,16 +87,18 @@ def _marks(seen: Seen, facts: ClusterFacts) -> Iterator[Finding]:
         facts.host,
         f"Another roll, or what is left of one, stands in Secret {CA_SECRET} of {facts.host}",
         f"Secret {facts.namespace}/{CA_SECRET}: {why}",
-        "Finish that roll with the mesh that began it. If there is none: see the page of this finding for what to take away by hand.",
+        "Finish that roll with the mesh that began it. If there is none: the runbook of this finding says what to delete by hand.",
     )
 
 
-def _lost(seen: Seen, host: str) -> bool:
-    roll, keys = roll_of(seen.facts[host].ca), seen.rolls[host].keys
+def _keys_are_lost(inputs: RollInputs, host: str) -> bool:
+    """Return whether our Secret does not hold the CAs that the mark names."""
+    roll, keys = roll_of(inputs.facts[host].ca), inputs.rolls[host].keys
     return roll is not None and not (keys.complete and keys.old == roll.old and keys.new == roll.new)
 
 
-def _ca(facts: ClusterFacts) -> Iterator[Finding]:
+def _ca_findings(facts: ClusterFacts) -> Iterator[Finding]:
+    """Yield a finding if the CA of the cluster cannot be rolled in cilium-ca."""
     ca = facts.ca
     where = f"Secret {facts.namespace}/{CA_SECRET}"
     if "cert-manager.io/certificate-name" in ca.annotations:
@@ -130,8 +129,11 @@ def _ca(facts: ClusterFacts) -> Iterator[Finding]:
         )
 
 
-def _source(facts: ClusterFacts) -> Iterator[Finding]:
-    """A CA that cannot sign would be stored everywhere, and then no stage after that could ever be proven."""
+def _source_findings(facts: ClusterFacts) -> Iterator[Finding]:
+    """Yield a finding if the source has no CA that can sign.
+
+    A CA that cannot sign would be stored in all clusters, and no later stage could ever be proven.
+    """
     ca = facts.ca
     if not ca.present or not ca.has_key or ca.key_matches is not True or not ca.certificates:
         yield _blocking(
@@ -144,16 +146,17 @@ def _source(facts: ClusterFacts) -> Iterator[Finding]:
         )
 
 
-def _methods(seen: Seen, facts: ClusterFacts) -> Iterator[Finding]:
-    issuing = seen.rolls[facts.host].issuing
+def _method_findings(inputs: RollInputs, facts: ClusterFacts) -> Iterator[Finding]:
+    """Yield a finding if the cluster's certificates cannot be issued again from cilium-ca."""
+    issuing = inputs.rolls[facts.host].issuing
     if issuing.method is Method.PROVIDED:
         owners = ", ".join(f"{leaf.name}: {leaf.owner or 'unknown'}" for leaf in leaves_of(facts))
         yield _blocking(
             "CM-CA-05",
             facts.host,
-            f"The certificates of {facts.host} were brought by somebody, and only he can issue them again",
+            f"The certificates of {facts.host} come from an external source, and only that source can issue them again",
             f"no CronJob {CRON_JOB}, no Certificate of cert-manager, not all of Helm; {owners or 'there are none'}",
-            "Have them issued from the wanted CA by whoever brings them; connect follows the new certificates.",
+            "Have that source issue them from the wanted CA; connect follows the new certificates.",
         )
     if issuing.method is not Method.CERT_MANAGER:
         return
@@ -170,21 +173,25 @@ def _methods(seen: Seen, facts: ClusterFacts) -> Iterator[Finding]:
         )
 
 
-def _job(seen: Seen, facts: ClusterFacts) -> Iterator[Finding]:
-    if seen.rolls[facts.host].job.failed:
-        name = job_name(seen.owner)
+def _job_findings(inputs: RollInputs, facts: ClusterFacts) -> Iterator[Finding]:
+    """Yield a finding if the Job that issues the certificates again has failed."""
+    if inputs.rolls[facts.host].job.failed:
+        name = job_name(inputs.owner)
         yield _blocking(
             "CM-CA-06",
             facts.host,
             f"Job {name} of {facts.host}, which issues the certificates again, has failed",
             f"Job {facts.namespace}/{name}: condition Failed",
-            f"kubectl --namespace {facts.namespace} logs job/{name}\nMend the cause, delete the Job, and run again.",
+            f"kubectl --namespace {facts.namespace} logs job/{name}\nRemove the cause, delete the Job, and run again.",
         )
 
 
-def _others(seen: Seen, facts: ClusterFacts, accepted: bool) -> Iterator[Finding]:
-    """Peers that others wrote: they read this cluster too, most likely, and learn of its next CA from nobody."""
-    manager, ours = seen.mesh.binding.manager, {seen.facts[peer].name for peer in seen.mesh.peers(facts.host) if peer in seen.facts}
+def _foreign_peer_findings(inputs: RollInputs, facts: ClusterFacts, accepted: bool) -> Iterator[Finding]:
+    """Yield a finding for peers that other writers configured.
+
+    Most likely they read this cluster too, and no run tells them of its next CA.
+    """
+    manager, ours = inputs.mesh.binding.manager, {inputs.facts[peer].name for peer in inputs.mesh.peers(facts.host) if peer in inputs.facts}
     names = sorted(
         {
             name
@@ -194,9 +201,8 @@ def _others(seen: Seen, facts: ClusterFacts, accepted: bool) -> Iterator[Finding
         }
     )
     if names:
-        yield Finding(
-            code=OTHERS_CODE,
-            severity=Severity.BLOCKING,
+        yield finding(
+            OTHERS_CODE,
             cluster=facts.host,
             summary=f"{facts.host} has peers that are no members of this mesh; their links would drop when its CA changes",
             evidence=f"configurations of others in {facts.clustermesh.name} and {facts.kvstoremesh.name}: {', '.join(names[:LISTED])}"
@@ -207,4 +213,4 @@ def _others(seen: Seen, facts: ClusterFacts, accepted: bool) -> Iterator[Finding
 
 
 def _blocking(code: str, cluster: str, summary: str, evidence: str, fix: str) -> Finding:
-    return Finding(code=code, severity=Severity.BLOCKING, cluster=cluster, summary=summary, evidence=evidence, fix=fix)
+    return finding(code, cluster=cluster, summary=summary, evidence=evidence, fix=fix)

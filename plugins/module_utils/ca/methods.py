@@ -1,9 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""How a cluster's certificates are issued, and so by whom they can be issued again. Reads only.
+"""The method by which a cluster's certificates are issued, and by which they can be issued again. Reads only.
 
-Cilium's chart, values clustermesh.apiserver.tls.auto.method: ``helm`` (Helm signs at every upgrade, from the CA that stands in cilium-ca),
-``cronJob`` (certgen, as Job and CronJob), ``certmanager`` (Certificate objects of the Secrets' names); or the user brings the Secrets.
+Cilium's chart, values clustermesh.apiserver.tls.auto.method: ``helm`` (Helm signs at every upgrade, from the CA in cilium-ca),
+``cronJob`` (certgen, as Job and CronJob), ``certmanager`` (Certificate objects of the Secrets' names); or the user provides the
+Secrets.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
-from ..facts import ClusterFacts, TlsSecretFacts
-from ..kube import Cluster
-from ..observe.objects import items, mapping, text
+from ..base.json_fields import items, mapping, text
+from ..kube.client import Cluster
+from ..mesh.facts import ClusterFacts, TlsSecretFacts
 from .cron import next_run
 
 CRON_JOB: Final = "clustermesh-apiserver-generate-certs"  # name of certgen's CronJob in every chart
@@ -24,6 +25,8 @@ CA_SECRET: Final = "cilium-ca"
 
 
 class Method(StrEnum):
+    """Method by which the certificates of a cluster are issued."""
+
     CERTGEN = "certgen"
     HELM = "helm"
     CERT_MANAGER = "cert-manager"
@@ -32,7 +35,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ManagedCertificate:
-    """A Certificate of cert-manager that makes one of the leaves."""
+    """Certificate object of cert-manager that issues one of the leaf certificates."""
 
     name: str
     secret: str
@@ -40,14 +43,17 @@ class ManagedCertificate:
     issuer_kind: str = "Issuer"
     issuer_name: str = ""
     issuer_secret: str = ""  # Secret with the CA of an Issuer of type CA in the same namespace; "" for any other
-    renewal_time: str = ""  # RFC 3339, as cert-manager says it
+    renewal_time: str = ""  # RFC 3339, from the status of the Certificate
     issuing: bool = False  # condition Issuing
     conditions: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Issuing:
-    """Who issues the leaves of one cluster. ``job_template`` is that of certgen's CronJob, as it stands there."""
+    """Method and schedule by which the leaf certificates of one cluster are issued.
+
+    ``job_template`` is that of certgen's CronJob, as it is in the cluster.
+    """
 
     method: Method
     cron_uid: str = ""
@@ -57,7 +63,10 @@ class Issuing:
     certificates: tuple[ManagedCertificate, ...] = ()
 
     def next_renewal(self, now: datetime) -> str:
-        """RFC 3339, "" where nothing renews by itself or it cannot be told. ``now`` is aware."""
+        """Return the time of the next renewal in RFC 3339; "" where nothing renews by itself or the time is not known.
+
+        ``now`` is aware.
+        """
         if self.method is Method.CERTGEN and not self.suspended:
             when = next_run(self.schedule, now)
             return when.strftime("%Y-%m-%dT%H:%M:%SZ") if when else ""
@@ -66,20 +75,31 @@ class Issuing:
 
 
 def leaves_of(facts: ClusterFacts) -> tuple[TlsSecretFacts, ...]:
-    """The TLS Secrets that are there, in the order in which they are written: what clients trust and show before what the server shows."""
+    """Return the TLS Secrets that exist, in the order in which they are written.
+
+    What clients trust and present comes before what the server presents.
+    """
     every = (facts.admin_cert, facts.local_cert, facts.remote_cert, facts.server_cert)
     return tuple(secret for secret in every if secret.present)
 
 
 def read_issuing(cluster: Cluster, facts: ClusterFacts) -> Issuing:
-    """Two requests, and one per issuer of cert-manager. Raises ClusterError."""
+    """Read how the certificates of the cluster are issued.
+
+    It takes two requests, and one per issuer of cert-manager.
+
+    :raises ClusterError: the cluster refuses a request or does not answer.
+    """
     batch = f"/apis/batch/v1/namespaces/{facts.namespace}/cronjobs/{CRON_JOB}"
     manager = f"/apis/cert-manager.io/v1/namespaces/{facts.namespace}"
     return issuing_of(facts, cluster.get(batch), _certificates(cluster, facts, manager))
 
 
 def issuing_of(facts: ClusterFacts, cron_job: Any, certificates: tuple[ManagedCertificate, ...]) -> Issuing:
-    """cert-manager's marks count first: its Secrets often carry Helm's labels too."""
+    """Return how the certificates are issued, from certgen's CronJob and cert-manager's Certificates.
+
+    cert-manager's marks take precedence: its Secrets often have Helm's labels as well.
+    """
     leaves = leaves_of(facts)
     if certificates or any(leaf.owner == "cert-manager" for leaf in leaves):
         return Issuing(method=Method.CERT_MANAGER, certificates=certificates)

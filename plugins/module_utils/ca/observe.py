@@ -1,8 +1,8 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What a roll has to know of a cluster besides the common facts: who issues, who trusts whom, what the mesh etcd shows and accepts.
+"""Observation of one cluster for a CA roll: issuing method, trust of readers, and what the mesh etcd presents and accepts.
 
-Reads only. What cannot be asked is said in ``problem``: not knowing never counts as proof.
+Reads only. ``problem`` says what could not be read: an unknown never counts as proof.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from ..certificates import CertificateProblem, Issuer, issued, load_certificates, load_der
-from ..errors import ClusterError
-from ..facts import ClusterFacts, PodFacts
-from ..kube import Cluster
-from ..model import Mesh
+from ..base.errors import ClusterError
+from ..base.json_fields import mapping, number, secret_values, text
+from ..base.sealed import SecretStore
+from ..kube.client import Cluster
+from ..mesh.ca_roll import Roll, RollStage, keys_secret, roll_of
+from ..mesh.facts import ClusterFacts, PodFacts
+from ..mesh.model import Mesh
+from ..mesh.x509 import CertificateProblem, Issuer, issued, load_certificates, load_der
 from ..observe import Observation
-from ..observe.objects import mapping, number, secret_values, text
 from ..observe.pods import AGENT, APISERVER, pod_facts
 from ..observe.reads import pods_read
 from ..observe.troubleshoot import in_order
-from ..secrets import SecretStore
 from .methods import Issuing, read_issuing
-from .readers import Shown, parse_shown
+from .readers import ReaderTrust, parse_reader_trust
 from .signing import serial
-from .state import Roll, Stage, keys_secret, roll_of
 
 ETCD_PORT: Final = 2379  # --listen-client-urls of the mesh etcd in every chart, always on the pod's own localhost too
-PROBE_USER: Final = "remote"  # nothing is asked of etcd: the handshake ends before
+PROBE_USER: Final = "remote"  # no request reaches etcd: the connection ends with the handshake
 PROBE_DAYS: Final = 1
 READERS_AT_ONCE: Final = 8
 SECONDS_PER_PEER: Final = 2
@@ -39,7 +39,10 @@ KEYS: Final = ("old.crt", "old.key", "new.crt", "new.key")
 
 @dataclass(frozen=True, kw_only=True)
 class KeysFacts:
-    """Our Secret with both CAs (state.keys_secret). The certificates are PEM texts; the keys travel in the SecretStore."""
+    """The binding's Secret with both CAs (state.keys_secret).
+
+    The certificates are PEM texts; the keys are in the SecretStore.
+    """
 
     present: bool = False
     uid: str = ""
@@ -51,7 +54,7 @@ class KeysFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class JobFacts:
-    """The Job that issues the leaves again (certgen)."""
+    """State of the Job that issues the leaf certificates again (certgen)."""
 
     present: bool = False
     uid: str = ""
@@ -61,7 +64,10 @@ class JobFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class EtcdPod:
-    """One pod with a mesh etcd. ``serves``: which of the two CAs signed what it shows, "old", "new" or ""."""
+    """One pod with a mesh etcd, and the CAs whose clients it accepts.
+
+    ``serves`` says which of the two CAs signed the certificate that it presents: "old", "new" or "".
+    """
 
     name: str
     ready: bool
@@ -73,18 +79,21 @@ class EtcdPod:
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """One pod that reads the mesh etcd of ``server`` (inventory name), and what it says of it."""
+    """One pod that reads the mesh etcd of ``server`` (inventory name), and its trust as it reports it."""
 
     server: str
     kind: str  # "kvstoremesh" or "agent"
     pod: str
-    shown: Shown = field(default_factory=Shown)
+    trust: ReaderTrust = field(default_factory=ReaderTrust)
     problem: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RollFacts:
-    """Everything about one cluster. ``readers`` are this cluster's pods, whoever they read."""
+    """Everything that a roll has to know of one cluster.
+
+    ``readers`` are pods of this cluster, whichever etcd they read.
+    """
 
     host: str
     issuing: Issuing
@@ -95,15 +104,18 @@ class RollFacts:
 
 
 def job_name(owner: str) -> str:
+    """Return the name of the Job that issues the certificates again."""
     return f"cilium-mesh-reissue-{owner}"
 
 
 def observe_rolls(observation: Observation, mesh: Mesh, now: datetime, *, parallel: int = 10) -> dict[str, RollFacts]:
-    """For every member that answers. Values of our Secrets go into the observation's SecretStore.
+    """Observe every member that answers. Values of our Secrets go into the observation's SecretStore.
 
-    :raises ClusterError: one of them answers no more.
+    :raises ClusterError: a member does not answer any more.
     """
-    rolling = {host: roll for host, facts in observation.facts.items() if (roll := roll_of(facts.ca)) and roll.stage is not Stage.PREPARE}
+    rolling = {
+        host: roll for host, facts in observation.facts.items() if (roll := roll_of(facts.ca)) and roll.stage is not RollStage.PREPARE
+    }
     hosts = [host for host in mesh.clusters if host in observation.facts]
 
     def one(host: str) -> RollFacts:
@@ -145,7 +157,10 @@ def _keys(cluster: Cluster, facts: ClusterFacts, owner: str, store: SecretStore)
 
 
 def _pem_text(value: bytes) -> str:
-    """The text where it is a certificate; it goes into a mark that everybody may read, so a key in the wrong place must not."""
+    """Return the text if it is a certificate; else "".
+
+    It goes into an annotation that is readable to more users than the Secret, so a private key in the wrong place must not be copied.
+    """
     try:
         load_certificates(value)
         decoded = value.decode("ascii")
@@ -171,13 +186,13 @@ def _job(cluster: Cluster, facts: ClusterFacts, owner: str) -> JobFacts:
 def _etcd_pods(
     cluster: Cluster, facts: ClusterFacts, pods: Iterable[PodFacts], roll: Roll, store: SecretStore, owner: str, now: datetime
 ) -> tuple[EtcdPod, ...]:
-    """Each pod is shown a certificate of either CA."""
-    pairs = {which: _probe(facts.host, owner, which, store, now) for which in ("old", "new")}
+    """Return the state of each running pod, to which a certificate of either CA is presented."""
+    pairs = {which: _client_pair(facts.host, owner, which, store, now) for which in ("old", "new")}
     return tuple(_etcd_pod(cluster, pod, roll, pairs) for pod in pods if pod.phase == "Running")
 
 
-def _probe(host: str, owner: str, which: str, store: SecretStore, now: datetime) -> tuple[bytes, bytes] | None:
-    """A client certificate for the handshake alone; None when that CA can sign none (any more)."""
+def _client_pair(host: str, owner: str, which: str, store: SecretStore, now: datetime) -> tuple[bytes, bytes] | None:
+    """Return a client certificate and key for the handshake alone; None when that CA cannot sign (any more)."""
     try:
         certificate, key = (store.get(host, keys_secret(owner), f"{which}.{part}").reveal() for part in ("crt", "key"))
         issuer = Issuer(certificate, key)
@@ -204,6 +219,7 @@ def _etcd_pod(cluster: Cluster, pod: PodFacts, roll: Roll, pairs: Mapping[str, t
 
 
 def _signer(served: bytes, roll: Roll) -> str:
+    """Return which CA issued the certificate ``served``: "new", "old" or ""."""
     try:
         leaf = load_der(served)
         for which, pem in (("new", roll.new), ("old", roll.old)):
@@ -217,7 +233,11 @@ def _signer(served: bytes, roll: Roll) -> str:
 def _readers(
     cluster: Cluster, facts: ClusterFacts, every: Mapping[str, ClusterFacts], mesh: Mesh, rolling: Mapping[str, Roll], pods: list[object]
 ) -> tuple[Reader, ...]:
-    """kvstoremesh, or the agents where none runs, of the peers that roll; the agents behind kvstoremesh of their own etcd if that rolls."""
+    """Return the readers of the etcds that roll.
+
+    They are kvstoremesh, or the agents where none runs, for the peers that roll; and the agents behind kvstoremesh if their own etcd
+    rolls.
+    """
     linked = {host: every[host].name for host in every if mesh.linked(facts.host, host)}
     peers = {host: name for host, name in linked.items() if host in rolling}
     agents = [pod for pod in pod_facts(pods, AGENT) if pod.ready]
@@ -225,12 +245,12 @@ def _readers(
     if facts.runs_kvstoremesh:
         meshes = [pod for pod in pod_facts(pods, APISERVER) if pod.phase == "Running"]
         wanted += [("kvstoremesh", pod, peers) for pod in meshes if peers]
-        own = dict(list(linked.items())[:1]) if facts.host in rolling else {}  # one Secret for all peers: one stands for every other
+        own = dict(list(linked.items())[:1]) if facts.host in rolling else {}  # all peers use one Secret, so one peer is enough
         wanted += [("agent", pod, {facts.host: name}) for pod in agents for name in own.values()]
     elif peers:
         wanted += [("agent", pod, peers) for pod in agents]
     with ThreadPoolExecutor(READERS_AT_ONCE) as pool:
-        answers = pool.map(lambda item: _ask(cluster, *item), wanted)
+        answers = pool.map(lambda item: _query_reader(cluster, *item), wanted)
         return tuple(reader for found in answers for reader in found)
 
 
@@ -241,30 +261,37 @@ COMMANDS: Final = {
 """Container, then the command."""
 
 
-def _ask(cluster: Cluster, kind: str, pod: PodFacts, servers: Mapping[str, str]) -> list[Reader]:
+def _query_reader(cluster: Cluster, kind: str, pod: PodFacts, servers: Mapping[str, str]) -> list[Reader]:
+    """Return what the troubleshoot command of one pod reports of each server."""
     container, *command = COMMANDS[kind]
     limit = float((SECONDS_PER_PEER + 1) * len(servers) + 5)
     try:
         answer = cluster.exec(pod.name, container, [*command, f"--timeout={SECONDS_PER_PEER}s", *servers.values()], timeout=limit)
-        shown, problem = parse_shown(answer.stdout), ""
+        shown, problem = parse_reader_trust(answer.stdout), ""
         if not shown:
-            problem = f"its troubleshoot command says nothing of its peers (exit code {answer.exit_code})"
+            problem = f"its troubleshoot command reports nothing about its peers (exit code {answer.exit_code})"
         elif not in_order(answer.stdout, servers.values()):
-            shown, problem = {}, "a peer's words are mixed into what its troubleshoot command says"
+            shown, problem = {}, "text of a peer is mixed into the output of its troubleshoot command"
     except ClusterError as error:
         shown, problem = {}, error.message
-    return [Reader(server=host, kind=kind, pod=pod.name, shown=shown.get(name, Shown()), problem=problem) for host, name in servers.items()]
+    return [
+        Reader(server=host, kind=kind, pod=pod.name, trust=shown.get(name, ReaderTrust()), problem=problem)
+        for host, name in servers.items()
+    ]
 
 
 def client_serials(observation: Observation, local: str, peer: str) -> str:
-    """Serial number of the client certificate that ``local`` is to show ``peer``, as its Secret holds it now; "" without one."""
+    """Return the serial number of the client certificate that ``local`` is to present to ``peer``; "" without one.
+
+    It is the certificate that its Secret holds now.
+    """
     facts, name = observation.facts[local], observation.facts[peer].name
     secret = facts.kvstoremesh if facts.runs_kvstoremesh else facts.clustermesh
     return serial_in(observation.secrets, local, secret.name, f"{name}.etcd-client.crt")
 
 
 def serial_in(store: SecretStore, host: str, secret: str, key: str) -> str:
-    """Serial number of a certificate in a Secret; "" where there is none."""
+    """Return the serial number of a certificate in a Secret; "" where there is none."""
     try:
         return serial(store.get(host, secret, key).reveal())
     except (KeyError, CertificateProblem):

@@ -1,13 +1,14 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that let a cluster issue its leaves again from ``cilium-ca``, by its own method; pure.
+"""Steps that let a cluster issue its leaf certificates again from ``cilium-ca``, by its own method; pure.
 
-certgen: a Job from the CronJob's template, as ``kubectl create job --from`` makes it. Helm: nobody issues between two upgrades, so it is
-done here, with the old subject, names, usages and length of life; the next upgrade signs from cilium-ca by itself (chart, ``lookup``).
-cert-manager: the condition that ``cmctl renew`` sets.
+certgen: a Job from the CronJob's template, as ``kubectl create job --from`` makes it. Helm issues only at an upgrade, so the
+certificate is issued here, with the old subject, names, usages and lifetime; the next upgrade signs from cilium-ca by itself (chart,
+``lookup``). cert-manager: the condition that ``cmctl renew`` sets.
 
-What the cluster's own clients show comes first. certgen knows no order and writes ``ca.crt`` with the next CA alone, and an etcd that
-starts at that moment accepts nobody else: so the clients' certificates are issued by hand before, and certgen's Job does it once more.
+The certificates of the cluster's own clients come first. certgen has no order and writes ``ca.crt`` with the next CA alone, and an
+etcd that starts at that moment accepts no other clients. So the clients' certificates are issued here before, and certgen's Job
+issues them once more.
 """
 
 from __future__ import annotations
@@ -16,34 +17,37 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from ..facts import ClusterFacts, TlsSecretFacts
-from ..steps import NOW, ApiWrite, IssuedAgain, Literal, Recipe, Step
+from ..mesh.ca_roll import Roll
+from ..mesh.facts import ClusterFacts, TlsSecretFacts
+from ..plan.steps import NOW, ApiWrite, IssuedAgain, Literal, Recipe, Step
 from .methods import CRON_JOB, Issuing, ManagedCertificate, Method
 from .observe import JobFacts, job_name
-from .state import Roll
 
 WAVE: Final = 10
 SERVED_AT_ONCE: Final = "none: etcd serves a new certificate from the next handshake on"
 
 
 def client_steps(facts: ClusterFacts, issuing: Issuing, stale: tuple[TlsSecretFacts, ...], roll: Roll) -> Iterator[Step]:
-    """What makes the ``stale`` client certificates of the cluster those of the next CA; nothing when it is under way or done."""
+    """Yield the steps that issue the ``stale`` client certificates from the next CA; none when that is under way or done."""
     if issuing.method is Method.CERT_MANAGER:
-        yield from _by_cert_manager(facts, issuing, stale)
+        yield from _cert_manager_steps(facts, issuing, stale)
     else:
-        yield from (_by_hand(facts, leaf, roll) for leaf in stale)
+        yield from (_issue_step(facts, leaf, roll) for leaf in stale)
 
 
 def server_steps(facts: ClusterFacts, issuing: Issuing, job: JobFacts, stale: tuple[TlsSecretFacts, ...], roll: Roll) -> Iterator[Step]:
-    """The same for whatever is ``stale`` still: the server's certificate, and what somebody issued by the old CA in between."""
+    """Yield the steps for the certificates that are ``stale`` still.
+
+    These are the server's certificate, and those that another process issued from the old CA in between.
+    """
     if issuing.method is Method.CERTGEN:
-        yield from _by_certgen(facts, issuing, job, bool(stale), roll.owner)
+        yield from _certgen_steps(facts, issuing, job, bool(stale), roll.owner)
     else:
         yield from client_steps(facts, issuing, stale, roll)
 
 
 def write_ca(facts: ClusterFacts, leaf: TlsSecretFacts, text: str, why: str, undo: str) -> Step:
-    """``ca.crt`` of a TLS Secret alone."""
+    """Return the step that writes ``ca.crt`` of a TLS Secret alone."""
     return Step(
         wave=WAVE,
         cluster=facts.host,
@@ -54,13 +58,13 @@ def write_ca(facts: ClusterFacts, leaf: TlsSecretFacts, text: str, why: str, und
         action=ApiWrite(
             method="merge",
             path=f"/api/v1/namespaces/{facts.namespace}/secrets/{leaf.name}",
-            body=_unchanged(leaf),
+            body=_precondition(leaf),
             secret_data={"ca.crt": Literal(text)},
         ),
     )
 
 
-def _by_hand(facts: ClusterFacts, leaf: TlsSecretFacts, roll: Roll) -> Step:
+def _issue_step(facts: ClusterFacts, leaf: TlsSecretFacts, roll: Roll) -> Step:
     data: Mapping[str, Recipe] = {
         "tls.crt": IssuedAgain(leaf.name, "certificate"),
         "tls.key": IssuedAgain(leaf.name, "key"),
@@ -77,17 +81,17 @@ def _by_hand(facts: ClusterFacts, leaf: TlsSecretFacts, roll: Roll) -> Step:
         action=ApiWrite(
             method="merge",
             path=f"/api/v1/namespaces/{facts.namespace}/secrets/{leaf.name}",
-            body=_unchanged(leaf),
+            body=_precondition(leaf),
             secret_data=data,
         ),
     )
 
 
-def _by_certgen(facts: ClusterFacts, issuing: Issuing, job: JobFacts, stale: bool, owner: str) -> Iterator[Step]:
+def _certgen_steps(facts: ClusterFacts, issuing: Issuing, job: JobFacts, stale: bool, owner: str) -> Iterator[Step]:
     name = job_name(owner)
     step = partial(Step, wave=WAVE, cluster=facts.host, object=f"Job {facts.namespace}/{name}")
     jobs = f"/apis/batch/v1/namespaces/{facts.namespace}/jobs"
-    if job.succeeded:  # and what is stale still was issued by it before cilium-ca was the next CA
+    if job.succeeded:  # if a leaf is still stale, the Job issued it before cilium-ca was the next CA
         gone = ApiWrite(method="delete", path=f"{jobs}/{name}", body={"metadata": {"uid": job.uid}})
         yield step(verb="delete", why="it has done its work", action=gone)
     elif stale and not job.present:
@@ -125,7 +129,7 @@ def _job(facts: ClusterFacts, issuing: Issuing, name: str) -> dict[str, Any]:
     }
 
 
-def _by_cert_manager(facts: ClusterFacts, issuing: Issuing, stale: tuple[TlsSecretFacts, ...]) -> Iterator[Step]:
+def _cert_manager_steps(facts: ClusterFacts, issuing: Issuing, stale: tuple[TlsSecretFacts, ...]) -> Iterator[Step]:
     names = {leaf.name for leaf in stale}
     yield from (_renewal(facts, c) for c in issuing.certificates if c.secret in names and not c.issuing)
 
@@ -155,6 +159,9 @@ def _renewal(facts: ClusterFacts, certificate: ManagedCertificate) -> Step:
     )
 
 
-def _unchanged(leaf: TlsSecretFacts) -> dict[str, Any]:
-    """Refused when the Secret is another one, or another version, than the one that was read: it belongs to Helm, certgen or others."""
+def _precondition(leaf: TlsSecretFacts) -> dict[str, Any]:
+    """Return metadata with which the API server refuses the write if the Secret is not the version that was read.
+
+    The Secret belongs to Helm, certgen or another tool.
+    """
     return {"metadata": {"uid": leaf.uid, "resourceVersion": leaf.resource_version}}

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Only what keeps certificates good, out of the plan that connects the mesh; pure.
+"""The steps of a connect plan that only renew trust; pure.
 
-That is, for each peer: a minted certificate that is near its end, a copied one that the peer has renewed, and another CA of the peer; with
-the comment that makes the readers connect anew. Addresses and peers that come or go are left to ``connect``.
+They replace, for each peer, a minted certificate that is near its end, a copied one that the peer has renewed, and the CA of a peer
+that changed; with the comment that makes the readers reconnect. New addresses and peers are left to ``connect``.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..facts import ClusterFacts, PeerSecretFacts
-from ..ownership import own_keys
-from ..peers import keys_of
-from ..steps import ApplySecret, FromSecret, Literal, Minted, Plan, Recipe, Step, WriteUsers
+from ..mesh.etcd_config import keys_of
+from ..mesh.facts import ClusterFacts, PeerSecretFacts
+from ..mesh.ownership import own_keys
+from ..plan.steps import ApplySecret, FromSecret, Literal, Minted, Plan, Recipe, Step, WriteUsers
 
 COMMENT = "# trust-sha256: "
 
 
 def only_renewals(plan: Plan, facts: Mapping[str, ClusterFacts]) -> Plan:
-    """The plan with those writes alone."""
+    """Return the plan reduced to the steps that renew trust."""
     kept = [
         found for step in plan.steps if isinstance(step.action, ApplySecret) for found in _renewal(step, facts[step.cluster], plan.manager)
     ]
-    # A certificate for another user needs that user first; users that others need do no harm, and go with the next connect.
+    # A certificate for another user needs that user first. Users that other certificates need do no harm; the next connect removes them.
     users = [step for step in plan.steps if isinstance(step.action, WriteUsers)] if any(map(_mints, kept)) else []
     steps = tuple(step for step in plan.steps if step in users) + tuple(kept)
     return replace(plan, steps=tuple(sorted(steps, key=lambda step: step.wave)))
@@ -45,7 +45,7 @@ def _renewal(step: Step, facts: ClusterFacts, manager: str) -> Iterator[Step]:
         return
     chosen = {key for name in due for key in keys_of(name)}
     data: dict[str, Recipe] = {key: FromSecret(facts.host, secret.name, key) for key in sorted(own_keys(secret, manager))}
-    for name in due:  # files that are used no more go with the others of that peer
+    for name in due:  # files that are not used any more are removed with the other keys of that peer
         data = {key: recipe for key, recipe in data.items() if key not in keys_of(name)}
     data.update({key: recipe for key, recipe in action.data.items() if key in chosen})
     for name in due:
@@ -68,7 +68,7 @@ def _due(name: str, data: Mapping[str, Recipe], secret: PeerSecretFacts) -> bool
 
 
 def _with_comment_only(name: str, wanted: Recipe, secret: PeerSecretFacts) -> Recipe:
-    """The configuration that is there with the new comment, unless other files are used from now on."""
+    """Return the present configuration with the new comment, unless other files are used from now on."""
     now = secret.keys[name].config or ""
     if not isinstance(wanted, Literal) or _files(wanted.text) != _files(now):
         return wanted

@@ -1,20 +1,21 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What each link's trust depends on and when it ends, as data; pure. Fingerprints and dates only, no PEM."""
+"""Report of what each link's trust depends on and when it ends, as data; pure. Fingerprints and dates only, no PEM."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from ..choices import Choices
-from ..facts import CertificateFacts, ClusterFacts, PeerSecretFacts
-from ..model import Mesh
-from ..peers import certificate_key
-from ..trust import Trust, TrustMode, anchor
+from ..mesh.ca_roll import roll_of
+from ..mesh.etcd_config import certificate_key
+from ..mesh.facts import CertificateFacts, ClusterFacts, PeerSecretFacts
+from ..mesh.link_choices import Choices
+from ..mesh.model import Mesh
+from ..mesh.trust import Trust, anchor
+from ..mesh.trust_mode import ClientCertificate, TrustMode
 from .methods import Issuing, Method
-from .state import roll_of
 
 HOW: Final = {
     Method.CERTGEN: "certgen's CronJob issues the certificates again at its time",
@@ -33,7 +34,7 @@ def trust_report(
     now: datetime,
     renew_before_days: int,
 ) -> dict[str, Any]:
-    """``{clusters: [...], pairs: [...]}``; see docs/trust.md. ``now`` is aware."""
+    """Return ``{clusters: [...], pairs: [...]}``; see docs/trust.md. ``now`` is aware."""
     hosts = [host for host in mesh.clusters if host in facts]
     links = [(facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts]
     return {
@@ -62,7 +63,7 @@ def _cluster(facts: ClusterFacts, issuing: Issuing | None, now: datetime) -> dic
 def _pair(local: ClusterFacts, peer: ClusterFacts, trust: Any, now: datetime, renew_before_days: int) -> dict[str, Any]:
     secret = local.kvstoremesh if local.runs_kvstoremesh else local.clustermesh
     mode = trust.mode if isinstance(trust, Trust) else None
-    shown = _shown(local, peer, secret, mode)
+    shown = _client_certificate(local, peer, secret, mode)
     server_ca, client_ca = anchor(peer.server_cert), _client_ca(local, peer, mode)
     parts = {
         "client": shown,
@@ -72,7 +73,7 @@ def _pair(local: ClusterFacts, peer: ClusterFacts, trust: Any, now: datetime, re
     }
     ends = {name: certificate.not_after for name, certificate in parts.items() if certificate is not None}
     first = min(ends, key=lambda name: ends[name], default="")
-    renew = shown.not_after - timedelta(days=renew_before_days) if shown and mode is TrustMode.MINTED else None
+    renew = shown.not_after - timedelta(days=renew_before_days) if shown and mode and mode.renewable else None
     return {
         "cluster": local.host,
         "peer": peer.host,
@@ -80,7 +81,7 @@ def _pair(local: ClusterFacts, peer: ClusterFacts, trust: Any, now: datetime, re
         "reason": trust.reason if isinstance(trust, Trust) else trust.evidence,
         "user": trust.common_name if isinstance(trust, Trust) else "",
         "connected": secret.keys.get(peer.name) is not None,
-        "issuer": peer.host if mode is TrustMode.MINTED else local.host if mode is TrustMode.SAME_CA else peer.host if mode else "",
+        "issuer": mode.issuer(local.host, peer.host) if mode else "",
         "certificates": {name: _certificate(certificate) for name, certificate in parts.items()},
         "expires": _time(ends.get(first)),
         "expiresFirst": first,
@@ -89,20 +90,22 @@ def _pair(local: ClusterFacts, peer: ClusterFacts, trust: Any, now: datetime, re
     }
 
 
-def _shown(local: ClusterFacts, peer: ClusterFacts, secret: PeerSecretFacts, mode: TrustMode | None) -> CertificateFacts | None:
-    """The certificate that ``local`` shows the peer now; None while nothing is written."""
-    if mode is TrustMode.SAME_CA:
+def _client_certificate(
+    local: ClusterFacts, peer: ClusterFacts, secret: PeerSecretFacts, mode: TrustMode | None
+) -> CertificateFacts | None:
+    """Return the certificate that ``local`` presents to the peer now; None while nothing is written."""
+    if mode and not mode.own_files:
         return local.remote_cert.certificate
     key = secret.keys.get(certificate_key(peer.name))
     return key.certificate if key else None
 
 
 def _client_ca(local: ClusterFacts, peer: ClusterFacts, mode: TrustMode | None) -> CertificateFacts | None:
-    if mode is TrustMode.SAME_CA:
-        return anchor(local.remote_cert)
-    if mode is TrustMode.MINTED:
+    if mode is None:
+        return None
+    if mode.client is ClientCertificate.PEER_ISSUES:
         return peer.ca.certificates[0] if peer.ca.certificates else None
-    return anchor(peer.remote_cert) if mode else None
+    return anchor((local if mode.client is ClientCertificate.OWN_REMOTE else peer).remote_cert)
 
 
 def _certificate(certificate: CertificateFacts | None) -> dict[str, str] | None:
@@ -118,8 +121,3 @@ def _certificate(certificate: CertificateFacts | None) -> dict[str, str] | None:
 
 def _time(when: datetime | None) -> str:
     return when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if when else ""
-
-
-def due_pairs(report: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[Mapping[str, Any]]:
-    """Pairs whose minted certificate is to be renewed now."""
-    return [pair for pair in report["pairs"] if pair["due"]]

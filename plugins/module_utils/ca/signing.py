@@ -1,14 +1,14 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""New CAs, and leaf certificates issued again by another CA, in memory. Errors never quote what was read."""
+"""Creation of CAs, and of leaf certificates that another CA issues again, in memory. Errors never quote key material."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from ..certificates import NOT_BEFORE_MARGIN, CertificateProblem, authority_key_id, key_matches, load_certificates, load_key
-from ..libraries import optional
+from ..base.optional_imports import optional
+from ..mesh.x509 import NOT_BEFORE_MARGIN, CertificateProblem, authority_key_id, key_matches, load_certificates, load_key
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -30,9 +30,11 @@ RSA_BITS: Final = 2048  # sprig's genCA
 
 
 def new_authority(like: bytes, common_name: str, *, now: datetime, days: int) -> tuple[bytes, bytes]:
-    """A self-signed CA with a new key of the kind that the CA ``like`` (PEM) has: (certificate, key), PEM.
+    """Create a self-signed CA with a new key of the kind of the CA ``like`` (PEM): (certificate, key), PEM.
 
-    RSA 2048 as Helm's, else ECDSA P-256 as certgen's, with their extensions. ``now`` is aware. Raises CertificateProblem.
+    RSA 2048 as Helm's, else ECDSA P-256 as certgen's, with their extensions. ``now`` is aware.
+
+    :raises CertificateProblem: ``like`` is not a certificate.
     """
     key = _new_key(load_certificates(like)[0])
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -53,9 +55,11 @@ def new_authority(like: bytes, common_name: str, *, now: datetime, days: int) ->
 
 
 def issue_again(leaf: bytes, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> tuple[bytes, bytes]:
-    """The leaf once more, by this CA and with a new key of the same kind: (certificate with what stands between it and the root, key), PEM.
+    """Issue the leaf again from this CA, with a new key of the same kind: (certificate and intermediates, key), PEM.
 
-    Subject, names, usages and length of life are the old one's; it does not outlive the CA. Raises CertificateProblem.
+    Subject, names, usages and lifetime are those of ``leaf``; the certificate does not outlive the CA.
+
+    :raises CertificateProblem: the CA cannot sign, or the leaf is not well-formed.
     """
     old = load_certificates(leaf)[0]
     authority, *others = load_certificates(ca_certificate)
@@ -78,19 +82,24 @@ def issue_again(leaf: bytes, ca_certificate: bytes, ca_key: bytes, *, now: datet
         .not_valid_after(ends)
         .add_extension(authority_key_id(authority), critical=False)
     )
-    for extension in _kept(old, key):
+    for extension in _copied_extensions(old, key):
         builder = builder.add_extension(extension.value, critical=extension.critical)
     between = b"".join(_pem(c) for c in (authority, *others) if c.issuer != c.subject)
     return _pem(builder.sign(signer, hashes.SHA256())) + between, _key_pem(key)
 
 
 def serial(certificate: bytes) -> str:
-    """Serial number of the first certificate of a PEM text, as hexadecimal without leading zeros. Raises CertificateProblem."""
+    """Return the serial number of the first certificate of a PEM text, as hexadecimal without leading zeros.
+
+    :raises CertificateProblem: there is no certificate.
+    """
     return f"{load_certificates(certificate)[0].serial_number:x}"
 
 
-def _kept(old: x509.Certificate, key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> list[x509.Extension[x509.ExtensionType]]:
-    """The old one's extensions; those that speak of keys say the new ones."""
+def _copied_extensions(
+    old: x509.Certificate, key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+) -> list[x509.Extension[x509.ExtensionType]]:
+    """Return the extensions of the old certificate; those about keys have the values of the new ones."""
     found: list[x509.Extension[x509.ExtensionType]] = []
     try:
         for extension in old.extensions:
@@ -130,5 +139,5 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _key_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> bytes:
-    """PKCS#1 and SEC 1, the forms in which Helm and certgen write keys."""
+    """Return the key as PKCS#1 or SEC 1, the forms in which Helm and certgen write keys."""
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption())

@@ -1,27 +1,30 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Where tls.caBundle is on, an object of its own stands in for the ca.crt of Cilium's Secrets."""
+"""Checks of the CA bundle: where tls.caBundle is on, a separate object takes the place of ca.crt in Cilium's Secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ca_sources import AGENTS, KVSTOREMESH, ca_source
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from .wording import finding, helm, kubectl, lines, show, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, helm, kubectl, lines, show, where
+from ..mesh.ca_sources import AGENTS, KVSTOREMESH, ca_source
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext
+from .registry import check
 
 
-@check("CM-CA-01", "The CA bundle cannot be used", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def bundle_can_be_used(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-CA-01")
+def ca_bundle_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a CA bundle that is missing or cannot be parsed."""
     bundle = facts.ca_bundle
     if bundle is None or (bundle.present and not bundle.problem):
         return
     yield finding(
         "CM-CA-01",
         cluster=facts.host,
-        summary=f"The CA bundle of {facts.host} {'cannot be used' if bundle.present else 'is missing'}: its mesh etcd trusts nobody, "
-        "and a pod that starts anew does not come up",
+        summary=f"The CA bundle of {facts.host} {'cannot be used' if bundle.present else 'is missing'}: its mesh etcd trusts no client, "
+        "and new pods do not start",
         evidence=f"{where(facts, bundle.kind, bundle.name)}: {bundle.problem or 'not found'}; the volumes of Deployment "
         f"clustermesh-apiserver or DaemonSet cilium take key {show(bundle.key)} of it for ca.crt",
         fix=lines(
@@ -32,9 +35,13 @@ def bundle_can_be_used(context: CheckContext, facts: ClusterFacts) -> Iterator[F
     )
 
 
-@check("CM-CA-02", "Agents and kvstoremesh trust different CAs", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def readers_trust_the_same(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Older charts, 1.16 among them, give the bundle to agents and etcd and not to kvstoremesh, which is who dials (cilium issue 42726)."""
+@check("CM-CA-02")
+def agents_and_kvstoremesh_trust_the_same_ca(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report agents that use the CA bundle while kvstoremesh uses another CA.
+
+    Older charts, 1.16 among them, mount the bundle in agents and etcd, but not in kvstoremesh, which dials the peers (cilium issue
+    42726).
+    """
     if facts.agent is None or facts.apiserver is None or not facts.runs_kvstoremesh:
         return
     agents = ca_source(facts.agent.volumes, *AGENTS[1:])

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Cilium's own certificates: there, whole, in time, for the right name and purpose.
+"""Checks of Cilium's own certificates: present, complete, valid now, for the right name and purpose.
 
 Sources: chart templates/clustermesh-apiserver/tls-*; Cilium documentation, "Setting up Cluster Mesh".
 """
@@ -10,30 +10,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from ..endpoints import Endpoint, certifies
-from ..facts import CertificateFacts, ClusterFacts, TlsSecretFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from ..trust import anchor
-from ..versions import cilium_version, holds
-from .wording import finding, helm, kubectl, lines, listed, reissue, show, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, helm, kubectl, lines, listed, reissue, show, where
+from ..mesh.endpoints import MeshEndpoint, certifies
+from ..mesh.facts import CertificateFacts, ClusterFacts, TlsSecretFacts
+from ..mesh.trust import anchor
+from ..mesh.versions import cilium_version, holds
+from .context import CheckContext
+from .registry import check
 
 RENEW_BEFORE = timedelta(days=30)
 
 
-def _expected(facts: ClusterFacts) -> tuple[TlsSecretFacts, ...]:
-    """The Secrets that every clustermesh-apiserver has; none when it is not installed (CM-INST-02 says so)."""
+def _required_secrets(facts: ClusterFacts) -> tuple[TlsSecretFacts, ...]:
+    """Return the Secrets that every clustermesh-apiserver has; none if it is not installed (CM-INST-02 reports that)."""
     return () if facts.apiserver is None else (facts.server_cert, facts.admin_cert, facts.remote_cert)
 
 
-def _complete(facts: ClusterFacts) -> tuple[TlsSecretFacts, ...]:
-    """Those whose certificate could be read; also the local one, where there is one."""
-    every = (*_expected(facts), facts.local_cert) if facts.apiserver is not None else ()
+def _readable_secrets(facts: ClusterFacts) -> tuple[TlsSecretFacts, ...]:
+    """Return the Secrets whose certificate could be read, the local one included where it exists."""
+    every = (*_required_secrets(facts), facts.local_cert) if facts.apiserver is not None else ()
     return tuple(s for s in every if s.present and s.certificate is not None)
 
 
-@check("CM-CERT-01", "A certificate Secret is missing or incomplete", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def secrets_exist(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    for secret in _expected(facts):
+@check("CM-CERT-01")
+def certificate_secrets_are_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report each certificate Secret that is missing or lacks a key."""
+    for secret in _required_secrets(facts):
         if secret.present and not secret.missing_keys:
             continue
         state = f"has no {listed(secret.missing_keys)}" if secret.present else "not found"
@@ -46,10 +49,11 @@ def secrets_exist(context: CheckContext, facts: ClusterFacts) -> Iterator[Findin
         )
 
 
-@check("CM-CERT-02", "A certificate cannot be read or has another key", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def secrets_are_consistent(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-CERT-02")
+def certificates_match_their_keys(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report each certificate that cannot be read, or whose tls.key belongs to another certificate."""
     local = (facts.local_cert,) if facts.apiserver is not None and facts.local_cert.present else ()
-    for secret in (*_expected(facts), *local):
+    for secret in (*_required_secrets(facts), *local):
         problem = secret.problem or ("tls.key does not belong to tls.crt" if secret.key_matches is False else "")
         if secret.present and problem:
             yield finding(
@@ -61,8 +65,8 @@ def secrets_are_consistent(context: CheckContext, facts: ClusterFacts) -> Iterat
             )
 
 
-def _ends(secret: TlsSecretFacts, facts: ClusterFacts) -> Iterator[tuple[str, CertificateFacts]]:
-    """The certificates whose end stops this Secret from working: the leaf, what stands between, and the CA that signed it."""
+def _chain_of(secret: TlsSecretFacts, facts: ClusterFacts) -> Iterator[tuple[str, CertificateFacts]]:
+    """Yield (place, certificate) for each certificate whose end stops this Secret from working: leaf, intermediates and signer."""
     if secret.certificate is not None:
         yield f"{where(facts, 'Secret', secret.name)} tls.crt", secret.certificate
     for intermediate in secret.intermediates:
@@ -72,37 +76,45 @@ def _ends(secret: TlsSecretFacts, facts: ClusterFacts) -> Iterator[tuple[str, Ce
         yield f"{where(facts, 'Secret', secret.name)} ca.crt", signer
 
 
-def _invalid_at(certificate: CertificateFacts, when: datetime) -> str:
+def _invalidity(certificate: CertificateFacts, when: datetime) -> str:
+    """Return why the certificate is not valid at ``when``; an empty string if it is valid."""
     if when >= certificate.not_after:
         return f"expired on {certificate.not_after:%Y-%m-%d %H:%M} UTC"
     return f"is valid only from {certificate.not_before:%Y-%m-%d %H:%M} UTC on" if when < certificate.not_before else ""
 
 
-@check("CM-CERT-03", "A certificate is not valid now", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
+@check("CM-CERT-03")
 def certificates_are_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    for secret in _complete(facts):
-        wrong = [f"{place} (CN {show(c.common_name)}) {why}" for place, c in _ends(secret, facts) if (why := _invalid_at(c, context.now))]
+    """Report each Secret with a certificate that has expired or is not valid yet."""
+    for secret in _readable_secrets(facts):
+        wrong = [
+            f"{place} (CN {show(c.common_name)}) {why}" for place, c in _chain_of(secret, facts) if (why := _invalidity(c, context.now))
+        ]
         if wrong:
             yield finding(
                 "CM-CERT-03",
                 cluster=facts.host,
                 summary=f"The certificate in Secret {secret.name} of {facts.host} is not valid now",
                 evidence="; ".join(wrong),
-                fix=lines(reissue(facts, secret.name, secret.owner), _ca_first(wrong)),
+                fix=lines(reissue(facts, secret.name, secret.owner), _renew_ca_first(wrong)),
             )
 
 
-def _ca_first(wrong: list[str]) -> str:
-    """certgen before 0.4.0 signs with an expired CA without a word (certgen issue 500)."""
+def _renew_ca_first(wrong: list[str]) -> str:
+    """Return the advice to renew the CA first if one of the texts ``wrong`` is about a ca.crt; else an empty string.
+
+    certgen before 0.4.0 signs with an expired CA and prints no warning (certgen issue 500).
+    """
     return "Renew Secret cilium-ca first: a certificate never outlives its CA." if any(" ca.crt " in w for w in wrong) else ""
 
 
-@check("CM-CERT-04", "A certificate expires within 30 days", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def certificates_last(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    for secret in _complete(facts):
+@check("CM-CERT-04")
+def certificates_do_not_expire_soon(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report each Secret with a certificate that expires within ``RENEW_BEFORE``."""
+    for secret in _readable_secrets(facts):
         soon = [
             f"{place} (CN {show(c.common_name)}) expires on {c.not_after:%Y-%m-%d %H:%M} UTC"
-            for place, c in _ends(secret, facts)
+            for place, c in _chain_of(secret, facts)
             if context.now < c.not_after <= context.now + RENEW_BEFORE
         ]
         if soon:
@@ -111,16 +123,24 @@ def certificates_last(context: CheckContext, facts: ClusterFacts) -> Iterator[Fi
                 cluster=facts.host,
                 summary=f"The certificate in Secret {secret.name} of {facts.host} expires within {RENEW_BEFORE.days} days",
                 evidence="; ".join(soon),
-                fix=lines(reissue(facts, secret.name, secret.owner), _ca_first(soon)),
+                fix=lines(reissue(facts, secret.name, secret.owner), _renew_ca_first(soon)),
             )
 
 
-@check("CM-CERT-05", "The server certificate does not cover the name that peers dial", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def server_name_is_covered(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """etcd's client configuration cannot override the name that is verified."""
+@check("CM-CERT-05")
+def server_certificate_covers_dialled_name(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a server certificate without the name that peers dial.
+
+    The client configuration of etcd cannot override the name that is verified.
+    """
     certificate = facts.server_cert.certificate
     endpoint = context.choices.endpoint(facts)
-    if certificate is None or facts.apiserver is None or not isinstance(endpoint, Endpoint) or certifies(certificate, endpoint.hostname):
+    if (
+        certificate is None
+        or facts.apiserver is None
+        or not isinstance(endpoint, MeshEndpoint)
+        or certifies(certificate, endpoint.hostname)
+    ):
         return
     yield finding(
         "CM-CERT-05",
@@ -131,9 +151,10 @@ def server_name_is_covered(context: CheckContext, facts: ClusterFacts) -> Iterat
     )
 
 
-@check("CM-CERT-06", "A certificate does not chain to its CA", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def certificates_chain(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    for secret in _complete(facts):
+@check("CM-CERT-06")
+def certificates_chain_to_their_ca(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report each certificate that the CA in the same Secret did not sign."""
+    for secret in _readable_secrets(facts):
         if secret.chain_valid is False and secret.certificate is not None:
             yield finding(
                 "CM-CERT-06",
@@ -148,9 +169,12 @@ def certificates_chain(context: CheckContext, facts: ClusterFacts) -> Iterator[F
             )
 
 
-@check("CM-CERT-07", "Agents have no certificate for their own kvstoremesh", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def local_certificate_exists(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Agents wait for all files before they connect: "Waiting for all etcd configuration files to be available" (cilium issue 42841)."""
+@check("CM-CERT-07")
+def local_certificate_is_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a missing or incomplete client certificate of agents for their own kvstoremesh.
+
+    Agents wait for all files before they connect: "Waiting for all etcd configuration files to be available" (cilium issue 42841).
+    """
     secret = facts.local_cert
     whole = secret.present and not secret.missing_keys
     if not facts.runs_kvstoremesh or whole or not holds("local_certificate_used", cilium_version(facts)):
@@ -165,9 +189,10 @@ def local_certificate_exists(context: CheckContext, facts: ClusterFacts) -> Iter
     )
 
 
-@check("CM-CERT-08", "A certificate is not for its purpose", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def certificates_have_their_usage(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    for secret in _complete(facts):
+@check("CM-CERT-08")
+def certificates_have_required_key_usage(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report each certificate without the extended key usage for its purpose."""
+    for secret in _readable_secrets(facts):
         certificate = secret.certificate
         server = secret.name == facts.server_cert.name
         if certificate is None or (certificate.server_auth if server else certificate.client_auth):
@@ -183,21 +208,18 @@ def certificates_have_their_usage(context: CheckContext, facts: ClusterFacts) ->
         )
 
 
-@check(
-    "CM-CERT-09",
-    "A client certificate names a user that etcd does not have",
-    severity=Severity.BLOCKING,
-    scope=Scope.CLUSTER,
-    acceptable=True,
-)
-def common_names_are_users(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """The common name is the etcd user; etcdinit makes these and no others (Cilium pkg/kvstore/etcdinit)."""
+@check("CM-CERT-09")
+def common_names_are_etcd_users(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report each client certificate whose common name is not a user of the mesh etcd.
+
+    The common name is the etcd user; etcdinit creates these users and no others (Cilium pkg/kvstore/etcdinit).
+    """
     wanted = {
         facts.admin_cert.name: (f"admin-{facts.name}",),
         facts.local_cert.name: (f"local-{facts.name}",),
         facts.remote_cert.name: ("remote", f"remote-{facts.name}"),
     }
-    for secret in _complete(facts):
+    for secret in _readable_secrets(facts):
         names = wanted.get(secret.name, ())
         certificate = secret.certificate
         if not facts.name or not names or certificate is None or certificate.common_name in names:
@@ -213,9 +235,12 @@ def common_names_are_users(context: CheckContext, facts: ClusterFacts) -> Iterat
         )
 
 
-@check("CM-CERT-10", "The CA that renewals are signed with ends", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def ca_lasts(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """certgen before 0.4.0 goes on signing with an expired CA (certgen issue 500), and nothing can be minted from it."""
+@check("CM-CERT-10")
+def ca_does_not_expire_soon(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a CA in Secret cilium-ca that has expired or expires within ``RENEW_BEFORE``.
+
+    certgen before 0.4.0 goes on signing with an expired CA (certgen issue 500), and no certificate can be minted from it.
+    """
     ending = [c for c in facts.ca.certificates if c.not_after <= context.now + RENEW_BEFORE]
     if not ending:
         return
@@ -228,8 +253,8 @@ def ca_lasts(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}: "
         + "; ".join(f"CN {show(c.common_name)} ends on {c.not_after:%Y-%m-%d %H:%M} UTC" for c in ending),
         fix=lines(
-            "Have it replaced by whoever made it, then have all certificates of clustermesh-apiserver issued again, and run connect. With "
-            "certgen, delete the Secret first: it makes a new CA only where there is none.",
+            "Replace the CA with the tool that made it, then have all certificates of clustermesh-apiserver issued again, and run connect. "
+            "With certgen, delete the Secret first: it makes a new CA only where there is none.",
             reissue(facts, facts.server_cert.name, facts.server_cert.owner),
         ),
     )

@@ -1,19 +1,22 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Whose hands Cilium is in."""
+"""Check of the tool or distribution that installed Cilium."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from .installers import installer
-from .wording import finding, lines, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, lines, where
+from ..mesh.facts import ClusterFacts
+from ..mesh.installers import installer
+from .context import CheckContext
+from .registry import check
 
 
-@check("CM-DIST-01", "Values of Cilium are set somewhere else than with Helm", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
-def installer_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-DIST-01")
+def helm_sets_the_values(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report where values of Cilium's chart are set, if a tool or distribution other than Helm installed it."""
     found = installer(facts)
     if found is None:
         return
@@ -23,5 +26,5 @@ def installer_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[F
         cluster=facts.host,
         summary=f"Cilium in {facts.host} comes from {found.name}: {what}",
         evidence=f"{found.mark} on {where(facts, 'ConfigMap', 'cilium-config')} or {where(facts, 'DaemonSet', 'cilium')}",
-        fix=lines("Nothing to do now: where other findings name a value, they name this place.", found.advice),
+        fix=lines("Nothing needs to be done now: other findings that name a value name this place.", found.advice),
     )

@@ -1,23 +1,31 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody did to the keys that this binding wrote. Nothing of it is repaired against a tool that would undo it again."""
+"""Checks of drift: keys that this binding wrote and another writer changed or removed.
+
+Drift is not repaired where a GitOps tool would revert the repair.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..adopt import stays
-from ..drift import Drift, changed_finding, drifts, was_ours
-from ..facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from ..gitops import FLUX_HELM, HELM, ignore_snippet
-from .ownership import keys_in_the_way
-from .wording import finding, lines, listed, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, lines, listed, where
+from ..links.adopted_values import outlives_manifest
+from ..links.drift import Drift, changed_finding, drifts, was_ours
+from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
+from ..mesh.gitops import FLUX_HELM, HELM, ignore_snippet
+from .context import CheckContext
+from .ownership import conflicting_keys
+from .registry import check
 
 
-@check("CM-DRIFT-01", "Keys or users that this binding wrote are gone", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
-def what_was_written_is_there(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Connect writes them again; who took them out, and when, is the news."""
+@check("CM-DRIFT-01")
+def written_keys_are_present(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report keys and users of this binding that another writer removed.
+
+    Connect writes them again, so the finding says which writer removed them, and when.
+    """
     gone = [drift for drift in _drifts(context, facts) if drift.gone and drift.tool is None]
     if not gone:
         return
@@ -26,8 +34,8 @@ def what_was_written_is_there(context: CheckContext, facts: ClusterFacts) -> Ite
         "CM-DRIFT-01",
         cluster=facts.host,
         summary=f"{sum(len(drift.gone) for drift in gone)} keys or users of this binding are gone from {facts.host}"
-        + _by_helm(facts, upgrades),
-        evidence="; ".join(_told(facts, drift) for drift in gone),
+        + _helm_upgrade_text(facts, upgrades),
+        evidence="; ".join(_drift_text(facts, drift) for drift in gone),
         fix=lines(
             "Connect writes them again.",
             "So that it does not happen again, hand the objects over: playbook edge_portal.cilium_mesh.adopt" if upgrades else "",
@@ -35,20 +43,26 @@ def what_was_written_is_there(context: CheckContext, facts: ClusterFacts) -> Ite
     )
 
 
-@check("CM-DRIFT-02", "Somebody changed keys that this binding wrote", severity=Severity.BLOCKING, scope=Scope.PAIR)
-def what_was_written_is_unchanged(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
-    """The same judgement as the planner's. Keys that somebody else wrote from the start are CM-OWN-02."""
+@check("CM-DRIFT-02")
+def written_keys_are_unchanged(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+    """Report keys of this binding that another writer changed.
+
+    The decision is the planner's. Keys that another writer owned from the start are CM-OWN-02.
+    """
     changed: dict[str, tuple[PeerSecretFacts, list[str]]] = {}
-    for secret, key in keys_in_the_way(context, local, peer):
+    for secret, key in conflicting_keys(context, local, peer):
         if was_ours(secret, key, peer.host, context.mesh.binding.manager):
             changed.setdefault(secret.name, (secret, []))[1].append(key)
     for secret, keys in changed.values():
         yield changed_finding(local, secret, peer.host, keys, repair=context.repair)
 
 
-@check("CM-DRIFT-03", "A tool undoes what this binding writes", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True)
-def nobody_undoes_it(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Argo CD and Flux come back by themselves: writing again would be a fight that nobody wins, with a link that comes and goes."""
+@check("CM-DRIFT-03")
+def no_tool_reverts_written_keys(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a GitOps tool that reverts what this binding writes.
+
+    Argo CD and Flux reconcile continuously. If both sides kept writing, the link would go up and down without an end.
+    """
     undone: dict[str, list[Drift]] = {}
     for drift in _drifts(context, facts):
         if drift.tool is not None:
@@ -61,8 +75,8 @@ def nobody_undoes_it(context: CheckContext, facts: ClusterFacts) -> Iterator[Fin
         yield finding(
             "CM-DRIFT-03",
             cluster=facts.host,
-            summary=f"{tool.name} undid what this binding wrote in {facts.host}; it is not written again until that is settled",
-            evidence="; ".join(_told(facts, drift) for drift in found),
+            summary=f"{tool.name} undid what this binding wrote in {facts.host}; connect does not write it again until this is resolved",
+            evidence="; ".join(_drift_text(facts, drift) for drift in found),
             fix=lines(
                 "Let the tool stop rendering these objects (Helm value clustermesh.config.enabled=false, playbook "
                 "edge_portal.cilium_mesh.adopt first), or leave their data alone:",
@@ -74,33 +88,39 @@ def nobody_undoes_it(context: CheckContext, facts: ClusterFacts) -> Iterator[Fin
 
 
 def _drifts(context: CheckContext, facts: ClusterFacts) -> tuple[Drift, ...]:
+    """Return the drift of each object of the cluster that holds peers, for the members that it is linked to."""
     binding, mesh = context.mesh.binding, context.mesh
     hosts = [host for host in mesh.clusters if mesh.linked(facts.host, host)]
 
     def right(secret: PeerSecretFacts, key: str, host: str) -> bool:
         peer = context.facts.get(host)
-        return peer is not None and (secret.name, key) not in {(s.name, k) for s, k in keys_in_the_way(context, facts, peer)}
+        return peer is not None and (secret.name, key) not in {(s.name, k) for s, k in conflicting_keys(context, facts, peer)}
 
     return drifts(binding, facts, hosts, right)
 
 
-def _by_helm(facts: ClusterFacts, upgrades: list[tuple[str, Drift]]) -> str:
-    """Helm takes out what it does not know from every object that it renders; one that stands under "keep" may have been released."""
+def _helm_upgrade_text(facts: ClusterFacts, upgrades: list[tuple[str, Drift]]) -> str:
+    """Return the part of a summary that says when Helm last upgraded, or removed the keys; empty without an upgrade.
+
+    Helm removes every key that it does not render from the objects that it renders. An object with the annotation "keep" may have
+    been released from Helm, so that Helm need not be the cause.
+    """
     if not upgrades:
         return ""
-    kept = all(stays(HELM, _item(facts, drift).annotations) for _other, drift in upgrades)
+    kept = all(outlives_manifest(HELM, _object_facts(facts, drift).annotations) for _other, drift in upgrades)
     when = max(time for time, _other in upgrades) or "an unknown time"
     return f"; the last Helm upgrade was at {when}" if kept else f": a Helm upgrade took them out at {when}"
 
 
-def _item(facts: ClusterFacts, drift: Drift) -> PeerSecretFacts | RemoteUsersFacts:
+def _object_facts(facts: ClusterFacts, drift: Drift) -> PeerSecretFacts | RemoteUsersFacts:
+    """Return the facts of the object that a drift is about."""
     if drift.object.startswith("ConfigMap"):
         return facts.users
     return facts.kvstoremesh if drift.object.endswith(facts.kvstoremesh.name) else facts.clustermesh
 
 
-def _told(facts: ClusterFacts, drift: Drift) -> str:
-    """One object in words."""
+def _drift_text(facts: ClusterFacts, drift: Drift) -> str:
+    """Return one drifted object as text: keys that are gone or changed, and the writers since."""
     kind, _sep, name = drift.object.partition(" ")
     parts = [f"gone: {listed(drift.gone)}"] if drift.gone else []
     parts += [f"changed: {listed(drift.changed)}"] if drift.changed else []
@@ -108,6 +128,6 @@ def _told(facts: ClusterFacts, drift: Drift) -> str:
     parts += (
         [f"since then {listed(str(writer) for writer in drift.writers)}"]
         if drift.writers
-        else ["nobody left a trace there: managedFields do not say who takes something out"]
+        else ["managedFields name no later writer: a removal leaves no trace there"]
     )
     return f"{where(facts, kind, name)}: {', '.join(parts)}"

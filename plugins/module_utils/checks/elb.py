@@ -1,23 +1,26 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Does the mesh endpoint use the load balancer that the platform reserved for it (host variable ``cilium_mesh_elb_id``)?"""
+"""Checks that the mesh endpoint uses the load balancer that is reserved for it (host variable ``cilium_mesh_elb_id``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..endpoints import EndpointProblem
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from ..plan_elb import ELB_AUTOCREATE, ELB_ID, bound_elsewhere
-from .wording import finding, helm, kubectl, lines, listed, show, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, helm, kubectl, lines, listed, show, where
+from ..links.load_balancer import ELB_AUTOCREATE, ELB_ID, bound_elsewhere
+from ..mesh.endpoints import EndpointProblem
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext
+from .registry import check
 
 _SERVICE = "clustermesh-apiserver"
 _HELM_VALUE = r"clustermesh.apiserver.service.annotations.kubernetes\.io/elb\.id"
 
 
-@check("CM-ELB-01", "The Service is bound to another load balancer", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True)
-def reserved_load_balancer_is_used(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-ELB-01")
+def service_uses_reserved_load_balancer(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a Service that is bound to another load balancer than the reserved one."""
     held = bound_elsewhere(facts, context.mesh.binding.manager)
     if not held or facts.service is None:
         return
@@ -39,8 +42,9 @@ def reserved_load_balancer_is_used(context: CheckContext, facts: ClusterFacts) -
     )
 
 
-@check("CM-ELB-02", "A load balancer is reserved that the Service does not use", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def service_can_have_a_load_balancer(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-ELB-02")
+def service_type_is_load_balancer(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a reserved load balancer that the Service cannot use because of its type."""
     if facts.service is None or not facts.elb_id or facts.service.type == "LoadBalancer":
         return
     yield finding(
@@ -52,9 +56,13 @@ def service_can_have_a_load_balancer(context: CheckContext, facts: ClusterFacts)
     )
 
 
-@check("CM-ELB-03", "The reserved load balancer has no address yet", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def load_balancer_has_an_address(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """What is in use stays while the address is away; before the first address the other clusters are linked without this one."""
+@check("CM-ELB-03")
+def reserved_load_balancer_has_address(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a reserved load balancer without an address.
+
+    Links keep the addresses in use while the load balancer has none. Before its first address the other clusters are linked without
+    this one.
+    """
     service = facts.service
     if service is None or facts.endpoint_override or not facts.elb_id or service.type != "LoadBalancer":
         return
@@ -62,7 +70,7 @@ def load_balancer_has_an_address(context: CheckContext, facts: ClusterFacts) -> 
         return
     endpoint = context.choices.endpoint(facts)
     waits = isinstance(endpoint, EndpointProblem)
-    consequence = "no peer can dial it yet" if waits else "peers go on with the address that they have"
+    consequence = "no peer can connect to it yet" if waits else "peers keep using their present address"
     noted = f"annotation {ELB_ID} = {show(service.annotations[ELB_ID])}" if ELB_ID in service.annotations else f"no annotation {ELB_ID}"
     yield finding(
         "CM-ELB-03",

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Do the clusters encrypt in the same way, and with the same keys?
+"""Checks that the clusters encrypt pod traffic in the same way and with the same keys.
 
 Sources: Cilium documentation, "WireGuard Transparent Encryption" (Cluster Mesh: no mixed mode), "IPsec Transparent Encryption" (key
 rotation in all clusters of a mesh), "Ztunnel Transparent Encryption" (not with Cluster Mesh).
@@ -10,12 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from .cidrs import allocated, holds_all, networks, pools
-from .wording import (
+from ..findings.finding import Finding
+from ..findings.wording import (
     config_evidence,
-    enabled,
     finding,
     group_finding,
     grouped,
@@ -23,13 +20,16 @@ from .wording import (
     kubectl,
     lines,
     listed,
-    members,
     restart,
-    setting,
     show,
     value_groups,
     where,
 )
+from ..mesh.cidrs import allocated_ranges, contains_network, parse_networks, pool_ranges
+from ..mesh.cilium_config import enabled, setting
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext, members
+from .registry import check
 
 _KINDS = {"enable-ipsec": "ipsec", "enable-wireguard": "wireguard"}
 _STRICT = (  # key of 1.15 to 1.18, key since 1.19
@@ -39,11 +39,13 @@ _STRICT = (  # key of 1.15 to 1.18, key since 1.19
 
 
 def _encryption(facts: ClusterFacts) -> str:
+    """Return the kinds of encryption that are on in the cluster, joined by "and", or "none"."""
     return " and ".join(kind for key, kind in _KINDS.items() if enabled(facts, key)) or "none"
 
 
-@check("CM-ENC-01", "Encryption differs", severity=Severity.BLOCKING, scope=Scope.TIED, acceptable=True, cure=Cure.RESTART)
-def encryption_agrees(context: CheckContext) -> Iterator[Finding]:
+@check("CM-ENC-01")
+def encryption_types_agree(context: CheckContext) -> Iterator[Finding]:
+    """Report connected clusters that do not encrypt pod traffic in the same way."""
     groups = grouped(members(context), _encryption)
     if len(groups) < 2:
         return
@@ -62,9 +64,12 @@ def encryption_agrees(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check("CM-ENC-02", "Node encryption may keep the first connection from coming up", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
-def node_encryption_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Cilium issues 31209 (open) and 29872."""
+@check("CM-ENC-02")
+def node_encryption_does_not_delay_first_connection(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report node encryption or a host firewall where peers dial a NodePort.
+
+    Sources: Cilium issues 31209 (open) and 29872.
+    """
     nodes = [key for key in ("encrypt-node", "enable-host-firewall") if enabled(facts, key)]
     if facts.service is None or facts.service.type != "NodePort" or not enabled(facts, "enable-wireguard") or not nodes:
         return
@@ -78,9 +83,12 @@ def node_encryption_is_known(context: CheckContext, facts: ClusterFacts) -> Iter
     )
 
 
-@check("CM-ENC-03", "IPsec keys differ", severity=Severity.BLOCKING, scope=Scope.TIED, acceptable=True)
+@check("CM-ENC-03")
 def ipsec_keys_agree(context: CheckContext) -> Iterator[Finding]:
-    """The keys of two nodes are derived from the one in this Secret. Compared by digest; agents use the last line."""
+    """Report connected clusters with different IPsec keys.
+
+    The keys of two nodes are derived from the key in this Secret. The keys are compared by digest; agents use the last line.
+    """
     readable = [f for f in members(context) if f.ipsec is not None and f.ipsec.keys]
     groups = grouped(readable, lambda f: list(f.ipsec.keys.items())[-1] if f.ipsec is not None else (0, ""))
     if len(groups) < 2:
@@ -101,8 +109,9 @@ def ipsec_keys_agree(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check("CM-ENC-04", "IPsec keys are missing or cannot be read", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def ipsec_keys_are_there(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-ENC-04")
+def ipsec_keys_are_readable(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report missing or unreadable IPsec keys where IPsec is on."""
     keys = facts.ipsec
     if keys is None or (keys.present and not keys.problem):
         return
@@ -117,9 +126,12 @@ def ipsec_keys_are_there(context: CheckContext, facts: ClusterFacts) -> Iterator
     )
 
 
-@check("CM-ENC-05", "Ztunnel is on", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
+@check("CM-ENC-05")
 def ztunnel_is_off(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """The agents refuse to start with both (Cilium documentation, ztunnel, "Known Issues")."""
+    """Report a cluster with ztunnel.
+
+    The agents refuse to start with both (Cilium documentation, ztunnel, "Known Issues").
+    """
     if not enabled(facts, "enable-ztunnel"):
         return
     yield finding(
@@ -131,9 +143,13 @@ def ztunnel_is_off(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
     )
 
 
-@check("CM-ENC-06", "Node or strict encryption differs", severity=Severity.ADVISORY, scope=Scope.TIED, cure=Cure.RESTART)
-def encryption_details_agree(context: CheckContext) -> Iterator[Finding]:
-    """Each works when it differs (control-plane nodes opt out of node encryption by default), but says less than one may think."""
+@check("CM-ENC-06")
+def node_and_strict_encryption_agree(context: CheckContext) -> Iterator[Finding]:
+    """Report connected clusters that differ in node encryption or strict mode.
+
+    Each setting works where it differs (control-plane nodes opt out of node encryption by default), but it guarantees less than a
+    reader of one cluster's settings would expect.
+    """
     clusters = [f for f in members(context) if _encryption(f) != "none"]
     rows = (
         ("encrypt-node", "encryption.nodeEncryption", ("encrypt-node",), "traffic of nodes is encrypted in one direction only"),
@@ -152,20 +168,23 @@ def encryption_details_agree(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-@check("CM-ENC-07", "Strict encryption leaves out a peer's pods", severity=Severity.ADVISORY, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def strict_range_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Strict mode drops unencrypted packets only within its range (Cilium documentation, WireGuard, "Egress traffic")."""
+@check("CM-ENC-07")
+def strict_encryption_covers_peer_pods(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report pods of peers outside of the strict encryption range.
+
+    Strict mode drops unencrypted packets only within its range (Cilium documentation, WireGuard, "Egress traffic").
+    """
     text = setting(facts, "encryption-strict-egress-cidr") or setting(facts, "encryption-strict-mode-cidr")
     if not any(enabled(facts, key) for key in _STRICT[0]) or not text:
         return
-    own = networks([text])
+    own = parse_networks([text])
     peers = [context.facts[host] for host in context.mesh.peers(facts.host) if host in context.facts]
     outside = [
         f"{c.network} of {peer.host}"
         for peer in peers
-        for c in pools(peer) or allocated(peer)
+        for c in pool_ranges(peer) or allocated_ranges(peer)
         if c.network.version == 4
-        if not holds_all(own, c.network)
+        if not contains_network(own, c.network)
     ]
     if outside:
         yield finding(

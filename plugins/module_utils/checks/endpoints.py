@@ -1,21 +1,25 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Can the peers dial this cluster's mesh etcd?"""
+"""Checks that peers can dial the mesh endpoint of a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..endpoints import Endpoint, EndpointProblem, split_host_port, version_of
-from ..facts import ClusterFacts
-from ..families import addresses_of, possible_families
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from ..versions import cilium_version, holds
-from .wording import config_evidence, enabled, finding, helm, kubectl, lines, listed, replaces_kube_proxy, where
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, where
+from ..mesh.cilium_config import enabled, replaces_kube_proxy
+from ..mesh.endpoints import EndpointProblem, MeshEndpoint, ip_version, split_host_port
+from ..mesh.facts import ClusterFacts
+from ..mesh.ip_families import addresses_of, possible_families
+from ..mesh.versions import cilium_version, holds
+from .context import CheckContext
+from .registry import check
 
 
-@check("CM-EP-01", "Service clustermesh-apiserver is missing", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def service_exists(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-EP-01")
+def apiserver_service_exists(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a missing Service clustermesh-apiserver."""
     if facts.apiserver is None or facts.service is not None:
         return
     yield finding(
@@ -27,8 +31,9 @@ def service_exists(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
     )
 
 
-@check("CM-EP-02", "clustermesh-apiserver has no address to dial", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def service_has_an_address(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-EP-02")
+def mesh_endpoint_has_address(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a mesh endpoint without an address that peers can dial."""
     if facts.apiserver is None or facts.service is None or _bad_override(facts):
         return
     endpoint = context.choices.endpoint(facts)
@@ -44,8 +49,9 @@ def service_has_an_address(context: CheckContext, facts: ClusterFacts) -> Iterat
     )
 
 
-@check("CM-EP-03", "clustermesh-apiserver is exposed by its ClusterIP only", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def service_is_exposed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-EP-03")
+def mesh_endpoint_is_exposed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a mesh endpoint that only its ClusterIP exposes."""
     if facts.service is None or facts.service.type != "ClusterIP" or facts.endpoint_override:
         return
     yield finding(
@@ -62,11 +68,13 @@ def service_is_exposed(context: CheckContext, facts: ClusterFacts) -> Iterator[F
 
 
 def _bad_override(facts: ClusterFacts) -> bool:
+    """Return whether ``cilium_mesh_endpoint_override`` is set and is not HOST:PORT."""
     return bool(facts.endpoint_override) and split_host_port(facts.endpoint_override) is None
 
 
-@check("CM-EP-04", "cilium_mesh_endpoint_override is not HOST:PORT", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def override_is_an_address(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-EP-04")
+def endpoint_override_is_host_and_port(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a ``cilium_mesh_endpoint_override`` that is not HOST:PORT."""
     if not _bad_override(facts):
         return
     yield finding(
@@ -79,7 +87,7 @@ def override_is_an_address(context: CheckContext, facts: ClusterFacts) -> Iterat
 
 
 def _node_port_dialled(peer: ClusterFacts) -> int | None:
-    """The port, when what is dialled is a port on nodes of ``peer``."""
+    """Return the port that peers dial, if they dial a port on nodes of ``peer``; else None."""
     if peer.endpoint_override:
         host, port = split_host_port(peer.endpoint_override) or ("", 0)
         addresses = {ip for node in peer.nodes for ip in (*node.internal_ips, *node.external_ips)}
@@ -87,9 +95,12 @@ def _node_port_dialled(peer: ClusterFacts) -> int | None:
     return peer.service.node_port if peer.service is not None and peer.service.type == "NodePort" else None
 
 
-@check("CM-EP-05", "A NodePort answers in the wrong cluster", severity=Severity.BLOCKING, scope=Scope.PAIR)
+@check("CM-EP-05")
 def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
-    """Kube-proxy replacement takes the nodes of peers for its own once it knows them (cilium issues 24692, 30297; PR 41337)."""
+    """Report a NodePort of a peer that is also a NodePort of this cluster.
+
+    Kube-proxy replacement treats the nodes of peers as its own once it knows them (cilium issues 24692, 30297; PR 41337).
+    """
     if local.service is None or local.service.node_port is None or _node_port_dialled(peer) != local.service.node_port:
         return
     replaces = replaces_kube_proxy(local) or enabled(local, "enable-node-port")
@@ -100,7 +111,7 @@ def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peer: Cl
         "CM-EP-05",
         cluster=local.host,
         peer=peer.host,
-        summary=f"{local.host} will answer itself when it dials NodePort {port} of {peer.host}: the same number is a NodePort of its own",
+        summary=f"{local.host} will connect to itself when it dials NodePort {port} of {peer.host}: it has a NodePort of the same number",
         evidence=f"{where(local, 'Service', 'clustermesh-apiserver')} of both clusters: nodePort {port}; {local.host} runs Cilium "
         f"{cilium_version(local) or 'of unknown version'} (fixed in 1.19); {config_evidence(local, 'kube-proxy-replacement')}",
         fix=lines(f"Give {peer.host} another number:", helm(peer, f"clustermesh.apiserver.service.nodePort={_other_port(port)}")),
@@ -108,18 +119,19 @@ def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peer: Cl
 
 
 def _other_port(port: int) -> int:
-    """A neighbour within Kubernetes' default range 30000-32767."""
+    """Return a neighbour of the port within Kubernetes' default range 30000-32767."""
     return port + 1 if port < 32767 else port - 1
 
 
-@check("CM-EP-06", "A cluster cannot dial any address of a peer", severity=Severity.BLOCKING, scope=Scope.PAIR, acceptable=True)
-def families_meet(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+@check("CM-EP-06")
+def peer_address_family_is_reachable(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+    """Report a peer of whose addresses none has an IP family of this cluster."""
     endpoint = context.choices.endpoint(peer)
-    addresses = addresses_of(endpoint) if isinstance(endpoint, Endpoint) else ()
+    addresses = addresses_of(endpoint) if isinstance(endpoint, MeshEndpoint) else ()
     families = possible_families(local)
-    if not addresses or any(version_of(ip) in families for ip in addresses):
+    if not addresses or any(ip_version(ip) in families for ip in addresses):
         return
-    has, needs = (" and ".join(f"IPv{version}" for version in sorted(found)) for found in (families, {version_of(ip) for ip in addresses}))
+    has, needs = (" and ".join(f"IPv{version}" for version in sorted(found)) for found in (families, {ip_version(ip) for ip in addresses}))
     reader = "kvstoremesh" if local.runs_kvstoremesh else "The agents"
     yield finding(
         "CM-EP-06",
@@ -136,13 +148,16 @@ def families_meet(context: CheckContext, local: ClusterFacts, peer: ClusterFacts
     )
 
 
-@check("CM-EP-07", "The address of a cluster is not known at the moment", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def endpoint_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Links keep the addresses that they have: taking them away would end the links for what may be a resolver that is out for a moment."""
+@check("CM-EP-07")
+def mesh_endpoint_address_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a mesh endpoint whose address is unknown at the moment.
+
+    Links keep the addresses that they have. Removing them would end the links for what may be a short outage of a resolver.
+    """
     endpoint = context.choices.endpoint(facts)
     service = facts.service
-    waits = facts.elb_id and service is not None and not service.ingress_hostnames and not facts.endpoint_override  # CM-ELB-03 says it
-    if not isinstance(endpoint, Endpoint) or not endpoint.kept or waits:
+    waits = facts.elb_id and service is not None and not service.ingress_hostnames and not facts.endpoint_override  # CM-ELB-03 reports it
+    if not isinstance(endpoint, MeshEndpoint) or not endpoint.kept or waits:
         return
     yield finding(
         "CM-EP-07",

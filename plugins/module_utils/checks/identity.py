@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Who a cluster says it is: name and id in cilium-config, unique in the mesh.
+"""Checks of cluster name and cluster id in cilium-config: valid, and unique in the mesh.
 
 Rules: Cilium pkg/clustermesh/types (ClusterInfo.Validate, ValidateBuggyClusterID).
 """
@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from .wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, members, restart, setting, show, where
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, show, where
+from ..mesh.cilium_config import setting
+from ..mesh.facts import ClusterFacts
+from ..mesh.limits import MAX_CLUSTERS, max_clusters
+from .context import CheckContext, members
+from .registry import check
 
 _NAME = re.compile(r"(?=.{1,32}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _CLOUD_IPAM = ("eni", "alibabacloud")
-MAX_CLUSTERS = ("255", "511")
 
 _RENAME = (
     "Change name and id together, only while the cluster is in no mesh: identities keep the old id otherwise (cilium issues "
@@ -25,13 +28,9 @@ _RENAME = (
 )
 
 
-def max_clusters(facts: ClusterFacts) -> str:
-    """``max-connected-clusters``; unset is 255 (and 1.14 knows no other)."""
-    return setting(facts, "max-connected-clusters", "255")
-
-
-@check("CM-ID-01", "Cluster has no name of its own", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-ID-01")
+def cluster_name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster without a cluster name, or with the name "default"."""
     if facts.config is None or facts.name not in ("", "default"):
         return
     yield finding(
@@ -43,8 +42,9 @@ def name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]
     )
 
 
-@check("CM-ID-02", "Cluster name is not valid", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-ID-02")
+def cluster_name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster name that Cilium does not accept."""
     if facts.config is None or not facts.name or _NAME.fullmatch(facts.name):
         return
     yield finding(
@@ -56,8 +56,9 @@ def name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Findin
     )
 
 
-@check("CM-ID-03", "Cluster id is missing or out of range", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-ID-03")
+def cluster_id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster id that is not set or is out of range."""
     if facts.config is None:
         return
     highest = int(max_clusters(facts)) if max_clusters(facts) in MAX_CLUSTERS else 255
@@ -73,8 +74,9 @@ def id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]
     )
 
 
-@check("CM-ID-04", "Clusters share a name", severity=Severity.BLOCKING, scope=Scope.SEEN, cure=Cure.RESTART)
-def names_are_unique(context: CheckContext) -> Iterator[Finding]:
+@check("CM-ID-04")
+def cluster_names_are_unique(context: CheckContext) -> Iterator[Finding]:
+    """Report clusters with a common peer that have the same cluster name."""
     for name, hosts in grouped(members(context), lambda f: f.name).items():
         if len(hosts) > 1 and name not in ("", "default"):
             facts = context.facts[hosts[-1]]
@@ -91,8 +93,9 @@ def names_are_unique(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-@check("CM-ID-05", "Clusters share an id", severity=Severity.BLOCKING, scope=Scope.SEEN, cure=Cure.RESTART)
-def ids_are_unique(context: CheckContext) -> Iterator[Finding]:
+@check("CM-ID-05")
+def cluster_ids_are_unique(context: CheckContext) -> Iterator[Finding]:
+    """Report clusters with a common peer that have the same cluster id."""
     for number, hosts in grouped(members(context), lambda f: f.id).items():
         if len(hosts) > 1 and number:
             facts = context.facts[hosts[-1]]
@@ -109,8 +112,9 @@ def ids_are_unique(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-@check("CM-ID-06", "Identities are not kept as CRDs", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
+@check("CM-ID-06")
 def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster that does not keep its security identities as CRDs."""
     if facts.config is None or setting(facts, "identity-allocation-mode") == "crd":
         return
     yield finding(
@@ -122,8 +126,9 @@ def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[
     )
 
 
-@check("CM-ID-07", "Clusters differ in max-connected-clusters", severity=Severity.BLOCKING, scope=Scope.TIED, cure=Cure.REINSTALL)
-def max_clusters_agree(context: CheckContext) -> Iterator[Finding]:
+@check("CM-ID-07")
+def max_connected_clusters_agrees(context: CheckContext) -> Iterator[Finding]:
+    """Report connected clusters that differ in max-connected-clusters."""
     groups = grouped(members(context), max_clusters)
     if len(groups) < 2:
         return
@@ -139,8 +144,9 @@ def max_clusters_agree(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check("CM-ID-08", "max-connected-clusters is neither 255 nor 511", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def max_clusters_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-ID-08")
+def max_connected_clusters_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a max-connected-clusters that Cilium refuses."""
     if facts.config is None or max_clusters(facts) in MAX_CLUSTERS:
         return
     yield finding(
@@ -152,8 +158,9 @@ def max_clusters_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterato
     )
 
 
-@check("CM-ID-09", "Cluster id collides with the cloud's packet marks", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-ID-09")
+def cluster_id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster id whose bit 0x80 collides with packet marks of ENI, Alibaba Cloud or aws-cni."""
     cloud = setting(facts, "ipam") in _CLOUD_IPAM or setting(facts, "cni-chaining-mode") == "aws-cni"
     if not facts.id or not cloud or not facts.id & 0x80:
         return
@@ -167,8 +174,9 @@ def id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> Iterator[F
     )
 
 
-@check("CM-MESH-01", "Two inventory hosts are the same cluster", severity=Severity.BLOCKING, scope=Scope.MESH)
+@check("CM-MESH-01")
 def hosts_are_different_clusters(context: CheckContext) -> Iterator[Finding]:
+    """Report hosts of the inventory that lead to one cluster."""
     answered = [context.facts[host] for host in context.mesh.clusters if host in context.facts]
     for uid, hosts in grouped(answered, lambda f: f.uid).items():
         if uid and len(hosts) > 1:

@@ -1,20 +1,23 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Is Cilium there, is its mesh switched on, and does it run?"""
+"""Checks that Cilium and clustermesh-apiserver are installed, switched on, and running."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from .wording import command, finding, helm, kubectl, lines, listed, show, where
+from ..findings.finding import Finding
+from ..findings.wording import command, finding, helm, kubectl, lines, listed, show, where
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext
+from .registry import check
 
 _MESH_ON = ("clustermesh.useAPIServer=true", "clustermesh.config.enabled=false", "clustermesh.apiserver.service.type=LoadBalancer")
 
 
-@check("CM-INST-01", "Cilium is not installed", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.REINSTALL)
+@check("CM-INST-01")
 def cilium_is_installed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster without cilium-config or without DaemonSet cilium."""
     missing = [] if facts.config is not None else [where(facts, "ConfigMap", "cilium-config")]
     missing += [] if facts.agent is not None else [where(facts, "DaemonSet", "cilium")]
     if not missing:
@@ -27,20 +30,22 @@ def cilium_is_installed(context: CheckContext, facts: ClusterFacts) -> Iterator[
         evidence=f"{listed(missing)} not found",
         fix=lines(
             "If Cilium runs in another namespace, name it in the host variable cilium_mesh_namespace. Else install it:",
-            _install(facts),
+            _install_command(facts),
         ),
     )
 
 
-def _install(facts: ClusterFacts) -> str:
+def _install_command(facts: ClusterFacts) -> str:
+    """Return the helm command that installs Cilium with the mesh switched on."""
     words = ["helm", "install", "cilium", "cilium", "--repo", "https://helm.cilium.io", "--namespace", facts.namespace]
     for value in ("cluster.name=UNIQUE_NAME", "cluster.id=UNIQUE_NUMBER", *_MESH_ON):
         words += ["--set", value]
     return command(*words)
 
 
-@check("CM-INST-02", "clustermesh-apiserver is not installed", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
+@check("CM-INST-02")
 def apiserver_is_installed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster without clustermesh-apiserver."""
     if facts.config is None or facts.agent is None or facts.apiserver is not None:
         return
     yield finding(
@@ -52,9 +57,13 @@ def apiserver_is_installed(context: CheckContext, facts: ClusterFacts) -> Iterat
     )
 
 
-@check("CM-INST-03", "clustermesh-apiserver is not ready", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+@check("CM-INST-03")
 def apiserver_is_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Not blocking: what is written takes effect as soon as the pod runs, and a mesh must be repairable while one member is down."""
+    """Report a clustermesh-apiserver without a ready pod.
+
+    The finding does not block: keys that are written take effect as soon as the pod runs, and a mesh must be repairable while one
+    member is down.
+    """
     workload = facts.apiserver
     if workload is None or workload.ready > 0:
         return
@@ -72,8 +81,9 @@ def apiserver_is_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[F
     )
 
 
-@check("CM-INST-04", "Cilium agents are not ready", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+@check("CM-INST-04")
 def agents_are_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster of whose agents some are not ready."""
     workload = facts.agent
     if workload is None or facts.config is None or workload.ready >= workload.desired > 0:
         return
@@ -88,9 +98,12 @@ def agents_are_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Fin
     )
 
 
-@check("CM-USER-01", "ConfigMap clustermesh-remote-users is missing", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def users_exist(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """The volume is not optional: without it the pod stays in ContainerCreating (upgrade notes of Cilium 1.19)."""
+@check("CM-USER-01")
+def remote_users_exist(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a missing ConfigMap clustermesh-remote-users where clustermesh-apiserver reads it.
+
+    The volume is not optional: without the ConfigMap the pod stays in ContainerCreating (upgrade notes of Cilium 1.19).
+    """
     if not facts.users_enabled or facts.users.present:
         return
     yield finding(
@@ -103,8 +116,9 @@ def users_exist(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]
     )
 
 
-@check("CM-USER-02", "users.yaml cannot be read", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def users_can_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-USER-02")
+def remote_users_are_readable(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a users.yaml that cannot be parsed."""
     if not facts.users.present or not facts.users.problem:
         return
     yield finding(

@@ -1,9 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Do the two Secrets that hold peers fit together? Users took each of the ways they do not for a bug (cilium issues 42330, 45777).
+"""Checks that the two Secrets that hold peers fit together.
 
-With kvstoremesh, cilium-kvstoremesh says where a peer is and cilium-clustermesh sends the agents to their own kvstoremesh; without it,
-cilium-clustermesh says where the peer is and nothing reads cilium-kvstoremesh.
+Users reported each kind of mismatch as a bug (cilium issues 42330, 45777). With kvstoremesh, cilium-kvstoremesh names the peer's
+endpoint, and cilium-clustermesh sends the agents to their own kvstoremesh. Without it, cilium-clustermesh names the peer's
+endpoint, and no process reads cilium-kvstoremesh.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from .wording import finding, listed, show, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, listed, show, where
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext
+from .registry import check
 
 _URL = re.compile(r"https?://[^\s\"',]+")
 _FIX = (
@@ -24,7 +27,10 @@ _FIX = (
 
 
 def _peers(facts: ClusterFacts) -> Iterator[tuple[str, bool]]:
-    """(peer, are the agents sent to their own kvstoremesh?) for the entries of cilium-clustermesh. The own cluster's is not read."""
+    """Yield (peer, whether agents are sent to their own kvstoremesh) for each entry of cilium-clustermesh.
+
+    The entry of the cluster itself is skipped.
+    """
     own = f"clustermesh-apiserver.{facts.namespace}.svc"
     for name, key in facts.clustermesh.keys.items():
         if key.config and name != facts.name:
@@ -33,8 +39,9 @@ def _peers(facts: ClusterFacts) -> Iterator[tuple[str, bool]]:
                 yield name, all(host == own or host.startswith(f"{own}.") for host in hosts)
 
 
-@check("CM-KVM-01", "Agents go past their own kvstoremesh", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+@check("CM-KVM-01")
 def agents_use_kvstoremesh(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report agents that dial peers although kvstoremesh runs."""
     past = sorted(name for name, local in _peers(facts) if not local) if facts.runs_kvstoremesh else []
     if not past:
         return
@@ -49,9 +56,12 @@ def agents_use_kvstoremesh(context: CheckContext, facts: ClusterFacts) -> Iterat
     )
 
 
-@check("CM-KVM-02", "Agents are sent to a kvstoremesh that does not know the peer", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def kvstoremesh_knows_the_peers(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """They then wait for "remote cluster configuration required but not found"."""
+@check("CM-KVM-02")
+def kvstoremesh_has_the_peers_of_agents(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report peers for which agents ask a kvstoremesh that does not know them.
+
+    The agents then wait: "remote cluster configuration required but not found".
+    """
     sent = sorted(name for name, local in _peers(facts) if local) if facts.apiserver is not None else []
     lost = [name for name in sent if not facts.runs_kvstoremesh or name not in facts.kvstoremesh.keys]
     if not lost:

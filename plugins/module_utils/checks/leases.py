@@ -1,54 +1,50 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What runs, compared with the leases that the mesh keeps: nobody renumbered a member, nobody stands in for another.
+"""Checks of cluster names and ids in use against the leases of the mesh.
 
-Why a name and an id may not change while they are used: Cilium pkg/clustermesh (remote configuration and identity range are compared at
-connection), issues 36338, 48800 and 48801.
+Why a name and an id may not change while they are used: Cilium pkg/clustermesh (remote configuration and identity range are compared
+at connection), issues 36338, 48800 and 48801.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Final
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from ..registry import (
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, finding, kubectl, lines, listed, show, where
+from ..leases.quarantine import lease_text, rests_until
+from ..leases.registry import (
     Lease,
     LeaseState,
     NewerRegistry,
     Registry,
     RegistryProblem,
-    copies,
     is_ours,
+    member_copies,
     mesh_registry,
     registry_name,
-    trimmed,
+    without_oldest,
 )
-from .wording import config_evidence, finding, kubectl, lines, listed, show, where
-
-QUARANTINE: Final = timedelta(hours=24)
-"""How long an id rests after its cluster left: clients of the old cluster's identities and addresses are gone by then."""
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext
+from .registry import check
 
 _LEAVE = "Or take the cluster out and back in under its new name and id: disconnect with mesh_connect_clusters naming it, then connect."
 
 
 def _members(context: CheckContext) -> dict[str, ClusterFacts]:
+    """Return the facts of the members that were observed, by host."""
     return {host: context.facts[host] for host in context.mesh.clusters if host in context.facts}
 
 
 def _registry(context: CheckContext) -> Registry:
+    """Return the lease registry, merged from the copies of all members."""
     return mesh_registry(context.mesh, _members(context))
 
 
-def lease_text(lease: Lease) -> str:
-    """``name "c1", id 1``."""
-    return f"name {show(lease.name)}, id {lease.id}"
-
-
-@check("CM-LEASE-01", "Cluster runs another name or id than it has leased", severity=Severity.BLOCKING, scope=Scope.MESH)
-def runs_what_it_leased(context: CheckContext) -> Iterator[Finding]:
+@check("CM-LEASE-01")
+def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
+    """Report a member whose name or id is not the one of its active lease."""
     registry = _registry(context)
     for host, facts in _members(context).items():
         lease = registry.active(host)
@@ -64,8 +60,9 @@ def runs_what_it_leased(context: CheckContext) -> Iterator[Finding]:
         )
 
 
-@check("CM-LEASE-02", "Another cluster stands where a leased one stood", severity=Severity.BLOCKING, scope=Scope.MESH, acceptable=True)
-def is_who_it_was(context: CheckContext) -> Iterator[Finding]:
+@check("CM-LEASE-02")
+def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[Finding]:
+    """Report a member whose uid is not the one of its active lease."""
     registry = _registry(context)
     for host, facts in _members(context).items():
         lease = registry.active(host)
@@ -74,7 +71,7 @@ def is_who_it_was(context: CheckContext) -> Iterator[Finding]:
         yield finding(
             "CM-LEASE-02",
             cluster=host,
-            summary=f"Behind inventory host {host} is another cluster than the one that the mesh knows by {lease_text(lease)}",
+            summary=f"Inventory host {host} leads to another cluster than the one that holds the lease of {lease_text(lease)}",
             evidence=f"the namespace where Cilium runs has the uid {facts.uid}; leased to uid {show(lease.uid)} in ConfigMap "
             f"{registry_name(context.mesh.binding)}",
             fix=lines(
@@ -85,11 +82,12 @@ def is_who_it_was(context: CheckContext) -> Iterator[Finding]:
         )
 
 
-@check("CM-LEASE-03", "Cluster uses a name or an id that is leased to another", severity=Severity.BLOCKING, scope=Scope.SEEN)
-def uses_nobody_elses(context: CheckContext) -> Iterator[Finding]:
+@check("CM-LEASE-03")
+def name_and_id_are_not_leased_to_another(context: CheckContext) -> Iterator[Finding]:
+    """Report a member whose name or id is leased to another cluster."""
     registry, members = _registry(context), _members(context)
     for host, facts in members.items():
-        taken = [lease for lease in registry.leases if lease.holds and _collides(lease, facts) and not _gone(lease, context)]
+        taken = [lease for lease in registry.leases if lease.holds and _collides(lease, facts) and not _lease_ends(lease, context)]
         if taken:
             yield finding(
                 "CM-LEASE-03",
@@ -100,24 +98,29 @@ def uses_nobody_elses(context: CheckContext) -> Iterator[Finding]:
                 + listed(f"{show(lease.host)} ({lease.state.value}) {lease_text(lease)}" for lease in taken),
                 fix=lines(
                     f"Give {host} a free name and id; playbook edge_portal.cilium_mesh.identity says which and how.",
-                    "If the other cluster is no more, disconnect with mesh_connect_clusters naming it: its lease ends.",
+                    "If the other cluster no longer exists, disconnect with mesh_connect_clusters naming it: its lease ends.",
                 ),
             )
 
 
 def _collides(lease: Lease, facts: ClusterFacts) -> bool:
+    """Return whether the lease of another cluster has the name or the id of this cluster."""
     same_name = facts.name not in ("", "default") and lease.name == facts.name
-    another = lease.host != facts.host and lease.uid != facts.uid  # a host that was only renamed in the inventory is the same cluster
+    another = lease.host != facts.host and lease.uid != facts.uid  # a host that was renamed in the inventory only is the same cluster
     return another and (same_name or (bool(facts.id) and lease.id == facts.id))
 
 
-def _gone(lease: Lease, context: CheckContext) -> bool:
-    """Its cluster is no member any more, so that its lease ends with the next connect; or a member that no peer of this one sees."""
+def _lease_ends(lease: Lease, context: CheckContext) -> bool:
+    """Return whether the lease is active and its cluster is not a member in this context.
+
+    Either the cluster left, so that its lease ends with the next connect, or it is a member without a common peer.
+    """
     return lease.state is LeaseState.ACTIVE and lease.host not in context.mesh.clusters
 
 
-@check("CM-LEASE-04", "Cluster uses an id that is in quarantine", severity=Severity.REMEDIABLE, scope=Scope.MESH)
-def uses_no_resting_id(context: CheckContext) -> Iterator[Finding]:
+@check("CM-LEASE-04")
+def ids_are_not_in_quarantine(context: CheckContext) -> Iterator[Finding]:
+    """Report a member whose id another cluster released, while its quarantine lasts."""
     registry = _registry(context)
     for host, facts in _members(context).items():
         lease = registry.active(host)
@@ -129,43 +132,41 @@ def uses_no_resting_id(context: CheckContext) -> Iterator[Finding]:
             yield finding(
                 "CM-LEASE-04",
                 cluster=host,
-                summary=f"Cluster {host} uses id {facts.id}, which {show(latest.host)} gave up only at {latest.since}",
+                summary=f"Cluster {host} uses id {facts.id}, which {show(latest.host)} released only at {latest.since}",
                 evidence=f"ConfigMap {registry_name(context.mesh.binding)}: released {lease_text(latest)}",
-                fix=f"Wait until {rests_until(latest):%Y-%m-%dT%H:%M:%SZ}, or make sure that nothing remembers its identities.",
+                fix=f"Wait until {rests_until(latest):%Y-%m-%dT%H:%M:%SZ}, or make sure that no cluster still holds its identities.",
             )
 
 
-def rests_until(lease: Lease, quarantine: timedelta = QUARANTINE) -> datetime:
-    """When a released id may be handed out again. A time that cannot be read counts as none."""
-    try:
-        return datetime.strptime(lease.since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC) + quarantine
-    except (ValueError, OverflowError):
-        return datetime.min.replace(tzinfo=UTC)
+@check("CM-LEASE-15")
+def assignments_are_finished(context: CheckContext) -> Iterator[Finding]:
+    """Report a member whose assigned name and id are still reserved and not active.
 
-
-@check("CM-LEASE-15", "An assignment was begun and is not finished", severity=Severity.BLOCKING, scope=Scope.MESH)
-def assignment_is_finished(context: CheckContext) -> Iterator[Finding]:
-    """Its configuration says the new name and id; whether its pods do, only the run that restarts them knows."""
+    cilium-config has the new name and id; whether the pods use them, only the run that restarts them knows.
+    """
     registry = _registry(context)
     for host, facts in _members(context).items():
-        claims = [one for one in registry.leases if one.host == host and one.state is LeaseState.CLAIMED]
+        claims = [one for one in registry.leases if one.host == host and one.state is LeaseState.RESERVED]
         if registry.active(host) is None and any((one.name, one.id) == (facts.name, facts.id) for one in claims):
             yield finding(
                 "CM-LEASE-15",
                 cluster=host,
-                summary=f"Cluster {host} was given its name and id, but it is not sure that all of it was restarted since",
+                summary=f"Cluster {host} was given its name and id, but it is not proven that all its workloads were restarted since",
                 evidence=f"{config_evidence(facts, 'cluster-name', 'cluster-id')}; claimed, and not active, in ConfigMap "
                 f"{registry_name(context.mesh.binding)}",
                 fix="Run playbook edge_portal.cilium_mesh.identity with cluster_identity_policy=assign again: it goes on where it stopped.",
             )
 
 
-@check("CM-LEASE-05", "A member's copy of the leases is lost, spoiled or out of date", severity=Severity.REMEDIABLE, scope=Scope.MESH)
-def copies_agree(context: CheckContext) -> Iterator[Finding]:
-    """Only where some copy exists: before the first connect there are none, and none is missed."""
+@check("CM-LEASE-05")
+def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
+    """Report a member whose copy of the lease registry is missing, unreadable or out of date.
+
+    The check needs at least one copy: before the first connect there is none, and none is missing.
+    """
     members = _members(context)
-    found = copies(context.mesh, members)
-    whole = trimmed(mesh_registry(context.mesh, members))
+    found = member_copies(context.mesh, members)
+    whole = without_oldest(mesh_registry(context.mesh, members))
     if not any(facts.registry.present for facts in members.values()):
         return
     for host, copy in found.items():
@@ -176,7 +177,7 @@ def copies_agree(context: CheckContext) -> Iterator[Finding]:
             known = whole.active(host) is not None or facts.present
             what = f"cannot be used: {copy}" if facts.present else "is not there"
         else:
-            known, what = copy != whole, "does not hold all that the other members' copies hold"
+            known, what = copy != whole, "lacks leases that copies of other members hold"
         if known:
             yield finding(
                 "CM-LEASE-05",
@@ -188,11 +189,12 @@ def copies_agree(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-@check("CM-LEASE-06", "The place of the leases is taken", severity=Severity.BLOCKING, scope=Scope.MESH)
-def place_is_free(context: CheckContext) -> Iterator[Finding]:
+@check("CM-LEASE-06")
+def lease_registry_name_is_free(context: CheckContext) -> Iterator[Finding]:
+    """Report a ConfigMap of the lease registry's name that belongs to another writer or a later release."""
     members = _members(context)
     name = registry_name(context.mesh.binding)
-    for host, copy in copies(context.mesh, members).items():
+    for host, copy in member_copies(context.mesh, members).items():
         facts = members[host]
         foreign = facts.registry.present and not is_ours(facts.registry, context.mesh.binding)
         if not foreign and not isinstance(copy, NewerRegistry):
@@ -201,11 +203,11 @@ def place_is_free(context: CheckContext) -> Iterator[Finding]:
             "CM-LEASE-06",
             cluster=host,
             summary=f"ConfigMap {name} of {host} is not overwritten: "
-            + ("somebody else made it" if foreign else "a later release of this collection wrote it"),
+            + ("another writer made it" if foreign else "a later release of this collection wrote it"),
             evidence=f"{where(facts, 'ConfigMap', name)}: "
-            + ("no owner label of this binding" if foreign else "its schema is not known here")
+            + ("no owner label of this binding" if foreign else "this release does not know its schema")
             + f"; field managers {listed(show(m) for m in facts.registry.managers) or 'none recorded'}",
-            fix=lines("Look at it, keep what you need of it, and delete it:", kubectl(facts, "delete", "configmap", name))
+            fix=lines("Inspect it, save what you need of it, and delete it:", kubectl(facts, "delete", "configmap", name))
             if foreign
             else "Use the release of this collection that wrote it, or a later one.",
         )

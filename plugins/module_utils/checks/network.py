@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Do the clusters' pods and nodes have addresses of their own, and do their datapaths speak the same language?
+"""Checks of pod and node addresses, routing, tunnels and datapath settings across clusters.
 
 Requirements: Cilium documentation, "Setting up Cluster Mesh", prerequisites.
 """
@@ -11,30 +11,34 @@ from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from typing import Final
 
-from ..endpoints import canonical_ip, is_ip
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from .cidrs import PAIRS_KEPT, Claim, Overlap, allocated, describe, holds_all, ipam, networks, overlaps, pools
-from .wording import (
-    config_evidence,
-    enabled,
-    finding,
-    group_finding,
-    grouped,
-    helm,
-    lines,
-    listed,
-    members,
-    restart,
-    setting,
-    value_groups,
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, value_groups
+from ..mesh.cidrs import (
+    PAIRS_KEPT,
+    AddressRange,
+    Overlap,
+    allocated_ranges,
+    contains_network,
+    describe,
+    ipam,
+    overlaps,
+    parse_networks,
+    pool_ranges,
 )
+from ..mesh.cilium_config import enabled, routing_mode, setting, tunnel
+from ..mesh.endpoints import canonical_ip, is_ip
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext, members
+from .registry import check
 
 
-@check("CM-CIDR-01", "Pod addresses in use overlap", severity=Severity.BLOCKING, scope=Scope.SEEN, cure=Cure.REINSTALL)
-def allocations_are_disjoint(context: CheckContext) -> Iterator[Finding]:
-    """There is no way round it in open-source Cilium: a pod address must mean one pod (cilium PR 22687 is groundwork only)."""
-    for overlap in overlaps(claim for facts in members(context) for claim in allocated(facts)):
+@check("CM-CIDR-01")
+def allocated_pod_ranges_are_disjoint(context: CheckContext) -> Iterator[Finding]:
+    """Report clusters with a common peer whose allocated pod ranges overlap.
+
+    Open-source Cilium has no workaround: a pod address must mean one pod (cilium PR 22687 is groundwork only).
+    """
+    for overlap in overlaps(claim for facts in members(context) for claim in allocated_ranges(facts)):
         yield group_finding(
             "CM-CIDR-01",
             overlap.hosts,
@@ -49,17 +53,21 @@ def allocations_are_disjoint(context: CheckContext) -> Iterator[Finding]:
 
 
 def _new_range(facts: ClusterFacts) -> str:
+    """Return how to give the cluster another pod range."""
     if ipam(facts) == "kubernetes":
         return f"Cluster {facts.host} takes its ranges from Kubernetes: set --cluster-cidr of its kube-controller-manager."
     return helm(facts, "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
 
 
-@check("CM-CIDR-02", "Pod address pools overlap", severity=Severity.BLOCKING, scope=Scope.SEEN, acceptable=True, cure=Cure.RESTART)
-def pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
-    """A pool is what a cluster may come to use: compared with the pools of the others and with what they use now."""
-    claims: list[Claim] = []
+@check("CM-CIDR-02")
+def pod_pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
+    """Report clusters with a common peer whose pools of pod addresses overlap.
+
+    A pool is the range that a cluster may allocate from. It is compared with the pools of the others and with what they have allocated.
+    """
+    claims: list[AddressRange] = []
     for facts in members(context):
-        claims += pools(facts) or allocated(facts)
+        claims += pool_ranges(facts) or allocated_ranges(facts)
     for overlap in overlaps(claims, only_pools=True):
         default = any(str(claim.network) in ("10.0.0.0/8", "fd00::/104") for pair in overlap.pairs for claim in pair)
         yield group_finding(
@@ -76,29 +84,23 @@ def pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
 
 
 def _pool_fix(context: CheckContext, overlap: Overlap) -> str:
-    """For a cluster whose pool is the wider one of two that overlap."""
+    """Return the Helm command for the cluster whose pool is the wider one of two that overlap."""
     host = next(claim.host for pair in overlap.pairs for claim in pair if not claim.allocated)
     return helm(context.facts[host], "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
 
 
-@check(
-    "CM-CIDR-03",
-    "Pod addresses of a cluster hold nodes of another",
-    severity=Severity.BLOCKING,
-    scope=Scope.SEEN,
-    acceptable=True,
-    cure=Cure.REINSTALL,
-)
+@check("CM-CIDR-03")
 def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
-    claims = [claim for facts in members(context) for claim in allocated(facts)]
+    """Report nodes whose InternalIP lies in a pod range of another cluster."""
+    claims = [claim for facts in members(context) for claim in allocated_ranges(facts)]
     claims += [
-        Claim(host=facts.host, network=network, source=f"InternalIP of Node {node.name}", allocated=False)
+        AddressRange(host=facts.host, network=network, source=f"InternalIP of Node {node.name}", allocated=False)
         for facts in members(context)
         for node in facts.nodes
-        for network in networks(ip for ip in node.internal_ips if is_ip(ip))
+        for network in parse_networks(ip for ip in node.internal_ips if is_ip(ip))
     ]
     for overlap in overlaps(claims, only_pools=True):
-        mixed = [pair for pair in overlap.pairs if pair[0].allocated]  # equal node addresses are CM-NODE-01
+        mixed = [pair for pair in overlap.pairs if pair[0].allocated]  # equal node addresses are reported by CM-NODE-01
         if not mixed:
             continue
         hosts = sorted({claim.host for pair in mixed for claim in pair})
@@ -111,8 +113,9 @@ def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
         )
 
 
-@check("CM-NODE-01", "Nodes of different clusters have the same address", severity=Severity.BLOCKING, scope=Scope.SEEN, cure=Cure.REINSTALL)
+@check("CM-NODE-01")
 def node_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
+    """Report nodes of different clusters with the same InternalIP."""
     owners: dict[str, dict[str, str]] = {}
     for facts in members(context):
         for node in facts.nodes:
@@ -136,31 +139,20 @@ def node_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
         )
 
 
-def _same(
+def _differing_setting(
     context: CheckContext, code: str, name: str, value_of: Callable[[ClusterFacts], str], summary: str, fix: str
 ) -> Iterator[Finding]:
+    """Yield one finding with ``code`` if ``value_of`` differs between the members."""
     groups = grouped(members(context), value_of)
     if len(groups) > 1:
         hosts = [host for group in groups.values() for host in group]
         yield group_finding(code, hosts, summary=summary, evidence=f"cilium-config, {value_groups(groups, name)}", fix=fix)
 
 
-def routing_mode(facts: ClusterFacts) -> str:
-    """``tunnel`` or ``native``. Before 1.14 the key was ``tunnel`` with the value ``disabled``."""
-    legacy = setting(facts, "tunnel")
-    return setting(facts, "routing-mode") or ("native" if legacy == "disabled" else "tunnel")
-
-
-def tunnel(facts: ClusterFacts) -> str:
-    """Protocol and port, with Cilium's defaults."""
-    protocol = setting(facts, "tunnel-protocol") or setting(facts, "tunnel", "vxlan")
-    port = setting(facts, "tunnel-port", "0")
-    return f"{protocol} on UDP {port if port != '0' else '6081' if protocol == 'geneve' else '8472'}"
-
-
-@check("CM-NET-01", "Routing modes differ", severity=Severity.BLOCKING, scope=Scope.TIED, cure=Cure.RESTART)
+@check("CM-NET-01")
 def routing_modes_agree(context: CheckContext) -> Iterator[Finding]:
-    yield from _same(
+    """Report connected clusters with different routing modes."""
+    yield from _differing_setting(
         context,
         "CM-NET-01",
         "routing-mode",
@@ -170,57 +162,58 @@ def routing_modes_agree(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check("CM-NET-02", "Tunnel protocols or ports differ", severity=Severity.BLOCKING, scope=Scope.TIED, cure=Cure.RESTART)
+@check("CM-NET-02")
 def tunnels_agree(context: CheckContext) -> Iterator[Finding]:
+    """Report connected clusters with different tunnel protocols or ports."""
     groups = grouped((f for f in members(context) if routing_mode(f) == "tunnel"), tunnel)
     if len(groups) > 1:
         hosts = [host for group in groups.values() for host in group]
         yield group_finding(
             "CM-NET-02",
             hosts,
-            summary="The clusters use different tunnels, so their nodes do not understand each other",
+            summary="The clusters use different tunnels, so their nodes cannot read each other's packets",
             evidence=f"cilium-config, {value_groups(groups, 'tunnel-protocol and tunnel-port')}",
             fix="Set the same Helm values tunnelProtocol and tunnelPort in all clusters.",
         )
 
 
-def _families(facts: ClusterFacts) -> str:
-    """The agent's default is both (pkg/defaults); the chart always sets the keys, and IPv6 to false."""
+def _address_families(facts: ClusterFacts) -> str:
+    """Return the IP families that are on in the cluster.
+
+    The agent's default is both (pkg/defaults); the chart always sets the keys, and IPv6 to false.
+    """
     return " and ".join(name for name in ("IPv4", "IPv6") if enabled(facts, f"enable-{name.lower()}", True))
 
 
-@check("CM-NET-03", "Address families differ", severity=Severity.BLOCKING, scope=Scope.TIED, cure=Cure.RESTART)
-def families_agree(context: CheckContext) -> Iterator[Finding]:
-    yield from _same(
+@check("CM-NET-03")
+def address_families_agree(context: CheckContext) -> Iterator[Finding]:
+    """Report connected clusters with different IP families."""
+    yield from _differing_setting(
         context,
         "CM-NET-03",
         "enable-ipv4 and enable-ipv6",
-        _families,
+        _address_families,
         "The clusters do not all use the same address families",
         "Set the same Helm values ipv4.enabled and ipv6.enabled in all clusters.",
     )
 
 
-@check(
-    "CM-NET-04",
-    "Native routing range does not cover a peer's pods",
-    severity=Severity.BLOCKING,
-    scope=Scope.PAIR,
-    acceptable=True,
-    cure=Cure.RESTART,
-)
+@check("CM-NET-04")
 def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
-    """What lies outside of it is masqueraded, so the peer sees node addresses and policies see ``world``."""
+    """Report pods of a peer outside of the native routing range.
+
+    Traffic to them is masqueraded, so that the peer sees node addresses and policies see ``world``.
+    """
     if local.config is None or peer.config is None or routing_mode(local) != "native":
         return
-    wanted = pools(peer) or allocated(peer)
+    wanted = pool_ranges(peer) or allocated_ranges(peer)
     for version, family in ((4, "ipv4"), (6, "ipv6")):
         key = f"{family}-native-routing-cidr"
         text = setting(local, key) or (setting(local, "native-routing-cidr") if version == 4 else "")
         if not text or not enabled(local, f"enable-{family}-masquerade", True) or enabled(local, "enable-ip-masq-agent"):
-            continue  # with ip-masq-agent its own list decides too (CM-NET-05)
-        own = networks([text])
-        outside = [c for c in wanted if c.network.version == version and not holds_all(own, c.network)]
+            continue  # with ip-masq-agent its own list decides as well (CM-NET-05)
+        own = parse_networks([text])
+        outside = [c for c in wanted if c.network.version == version and not contains_network(own, c.network)]
         if outside:
             yield finding(
                 "CM-NET-04",
@@ -233,12 +226,15 @@ def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: 
 
 
 _DERIVED = {"eni": "of the VPC", "alibabacloud": "of the VPC"}
-"""IPAM modes in which the agent takes the range from the cloud when none is given (Cilium option.checkIPv4NativeRoutingCIDR)."""
+"""IPAM modes in which the agent takes the range from the cloud if none is set (Cilium option.checkIPv4NativeRoutingCIDR)."""
 
 
-@check("CM-NET-05", "Native routing range is not given", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def native_range_is_given(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """What is not known to be routed is masqueraded; other agents do not start without the range (pkg/option)."""
+@check("CM-NET-05")
+def native_range_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report native routing without a native routing range.
+
+    Traffic outside of the range is masqueraded; agents without a range of the cloud do not start (pkg/option).
+    """
     if facts.config is None or routing_mode(facts) != "native":
         return
     legacy = setting(facts, "native-routing-cidr")
@@ -249,15 +245,15 @@ def native_range_is_given(context: CheckContext, facts: ClusterFacts) -> Iterato
     if not missing:
         return
     if by_list:
-        why = "ip-masq-agent decides what is masqueraded, and its list is not looked at here"
+        why = "ip-masq-agent decides what is masqueraded, and its list is not checked"
     elif ipam(facts) in _DERIVED:
         why = f"the range is that {_DERIVED[ipam(facts)]}, so traffic to pods of peers outside of it is masqueraded"
     else:
-        why = "agents that start anew refuse to run"
+        why = "new agent pods do not start"
     yield finding(
         "CM-NET-05",
         cluster=facts.host,
-        summary=f"{facts.host} routes natively and is not told which addresses are routed: {why}",
+        summary=f"{facts.host} routes natively without a native routing range: {why}",
         evidence=config_evidence(facts, *(f"{family}-native-routing-cidr" for family in missing), "enable-ip-masq-agent", "ipam"),
         fix=lines(
             f"Name the pods of all clusters in nonMasqueradeCIDRs of ConfigMap {facts.namespace}/ip-masq-agent."
@@ -274,14 +270,15 @@ _DATAPATH: Final = (
         "autoDirectNodeRoutes",
         "false",
         "native",
-        "nodes of some have routes to the pods of the others, and back not",
+        "only some of the nodes have routes to the pods of the other clusters",
     ),
     ("mtu", "MTU", "0", "", "large packets from clusters with the larger value are lost on the way"),
 )
 
 
-@check("CM-NET-06", "Datapath settings differ", severity=Severity.ADVISORY, scope=Scope.TIED, cure=Cure.RESTART)
-def datapaths_agree(context: CheckContext) -> Iterator[Finding]:
+@check("CM-NET-06")
+def datapath_settings_agree(context: CheckContext) -> Iterator[Finding]:
+    """Report connected clusters that differ in a datapath setting of ``_DATAPATH``."""
     for key, value, default, mode, meaning in _DATAPATH:
         clusters = [f for f in members(context) if mode in ("", routing_mode(f))]
         groups = grouped(clusters, lambda facts, key=key, default=default: setting(facts, key, default).lower())  # type: ignore[misc]
@@ -291,25 +288,24 @@ def datapaths_agree(context: CheckContext) -> Iterator[Finding]:
                 [host for group in groups.values() for host in group],
                 summary=f"The clusters differ in {key}: {meaning}",
                 evidence=f"cilium-config, {value_groups(groups, key)}",
-                fix=f"Set the same Helm value {value} in all clusters, or see that the network between them makes up for it.",
+                fix=f"Set the same Helm value {value} in all clusters, or make sure that the network between them compensates for it.",
             )
 
 
 def underlay(facts: ClusterFacts) -> str:
-    """Family of the addresses between which tunnels run. Since 1.18; ipv4 by default, and before."""
+    """Return the IP family of the addresses between which tunnels run: "ipv4", "ipv6" or "auto".
+
+    The setting exists since 1.18. Its default is ipv4, which is also what earlier versions use.
+    """
     return setting(facts, "underlay-protocol", "ipv4")
 
 
-@check(
-    "CM-NET-07",
-    "Tunnels run over different address families",
-    severity=Severity.BLOCKING,
-    scope=Scope.TIED,
-    acceptable=True,
-    cure=Cure.RESTART,
-)
+@check("CM-NET-07")
 def underlays_agree(context: CheckContext) -> Iterator[Finding]:
-    """With "auto" (1.20) the nodes of each cluster find out by themselves, so nothing can be said of it."""
+    """Report connected clusters whose tunnels run over different IP families.
+
+    With "auto" (1.20) the agents of each cluster determine the family at run time, so that it is not known here.
+    """
     tunnelled = [f for f in members(context) if routing_mode(f) == "tunnel" and underlay(f) != "auto"]
     groups = grouped(tunnelled, underlay)
     if len(groups) > 1:

@@ -1,38 +1,37 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The addresses under which peers know the nodes of a cluster, and the state of the nodes."""
+"""Checks of the addresses under which peers know a cluster's nodes, and of the state of the nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from ..endpoints import Endpoint, canonical_ip, is_ip
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from .cidrs import allocated, holds_all, networks
-from .wording import command, finding, group_finding, listed, members
+from ..findings.finding import Finding
+from ..findings.wording import command, finding, group_finding, listed
+from ..mesh.cidrs import allocated_ranges, contains_network, parse_networks
+from ..mesh.endpoints import MeshEndpoint, canonical_ip, is_ip
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext, members
+from .registry import check
 
 
-@check(
-    "CM-NODE-02",
-    "Cilium gave nodes of different clusters the same address",
-    severity=Severity.BLOCKING,
-    scope=Scope.SEEN,
-    cure=Cure.REINSTALL,
-)
+@check("CM-NODE-02")
 def router_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
-    """CiliumInternalIP is the address that answers for a node in the mesh. Within overlapping pod ranges CM-CIDR-01 tells it."""
+    """Report nodes of different clusters with the same CiliumInternalIP.
+
+    CiliumInternalIP is the address that answers for a node in the mesh. Within overlapping pod ranges CM-CIDR-01 is reported instead.
+    """
     owners: dict[str, dict[str, str]] = {}
-    ranges = {f.host: [claim.network for claim in allocated(f)] for f in members(context)}
+    ranges = {f.host: [claim.network for claim in allocated_ranges(f)] for f in members(context)}
     for facts in members(context):
         for node in facts.nodes:
             for ip in node.router_ips:
                 if is_ip(ip):
                     owners.setdefault(canonical_ip(ip), {}).setdefault(facts.host, node.name)
     for ip, hosts in owners.items():
-        address = networks([ip])[0]
-        if len(hosts) < 2 or sum(holds_all(ranges[host], address) for host in hosts) > 1:
+        address = parse_networks([ip])[0]
+        if len(hosts) < 2 or sum(contains_network(ranges[host], address) for host in hosts) > 1:
             continue
         yield group_finding(
             "CM-NODE-02",
@@ -44,11 +43,14 @@ def router_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
         )
 
 
-@check("CM-NODE-03", "Peers dial public addresses, and nodes have private ones", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
+@check("CM-NODE-03")
 def node_addresses_are_routed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Pods reach each other over the nodes' InternalIP whatever the mesh itself is dialled by (cilium issue 38406)."""
+    """Report private node addresses of a cluster whose mesh endpoint is public.
+
+    Pods reach each other over the InternalIP of nodes, whichever address of the mesh endpoint is dialled (cilium issue 38406).
+    """
     endpoint = context.choices.endpoint(facts)
-    if facts.apiserver is None or not isinstance(endpoint, Endpoint):
+    if facts.apiserver is None or not isinstance(endpoint, MeshEndpoint):
         return
     public = [ip for ip in endpoint.ips if ip_address(ip).is_global]
     private = [ip for node in facts.nodes for ip in node.internal_ips if is_ip(ip) and not ip_address(ip).is_global]
@@ -61,28 +63,35 @@ def node_addresses_are_routed(context: CheckContext, facts: ClusterFacts) -> Ite
         "of its nodes, which have to be routed from all peers",
         evidence=f"dialled: {listed(public, 3)}; InternalIP of nodes: {listed(private, 3)}",
         fix="Peer or tunnel the networks of the nodes (UDP 8472 for VXLAN, 6081 for Geneve, 51871 for WireGuard, ESP for IPsec, TCP "
-        "4240 for health), or set --node-ip of the kubelets to addresses that peers reach. Where it is done, there is nothing to do.",
+        "4240 for health), or set --node-ip of the kubelets to addresses that peers reach. If this is in place already, nothing needs to "
+        "be done.",
     )
 
 
-@check("CM-NODE-04", "Nodes are not ready", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+@check("CM-NODE-04")
 def nodes_are_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Peers go on sending to pods of nodes that are away (cilium issue 40504)."""
+    """Report nodes that are not ready.
+
+    Peers go on sending to pods of nodes that are away (cilium issue 40504).
+    """
     away = [node.name for node in facts.nodes if not node.ready]
     if facts.config is None or not away:
         return
     yield finding(
         "CM-NODE-04",
         cluster=facts.host,
-        summary=f"{len(away)} of {len(facts.nodes)} nodes of {facts.host} are not ready; peers go on sending traffic to their pods",
+        summary=f"{len(away)} of {len(facts.nodes)} nodes of {facts.host} are not ready; peers still send traffic to their pods",
         evidence=f"Node.status.conditions: {listed(away)}",
         fix=command("kubectl", "describe", "node", away[0]) + "\nA node that will not come back has to be deleted.",
     )
 
 
-@check("CM-NODE-05", "Peers are told other addresses than the nodes have", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+@check("CM-NODE-05")
 def announced_addresses_are_current(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Agents publish what they saw when they started; a changed address of a node reaches the mesh only with a new start."""
+    """Report CiliumNodes with other addresses than their nodes have.
+
+    Agents publish the addresses of their start. A changed address reaches the mesh only after a restart of the agent.
+    """
     wrong = []
     for node in facts.nodes:
         have, told = ({canonical_ip(ip) for ip in ips if is_ip(ip)} for ips in (node.internal_ips, node.mesh_ips))

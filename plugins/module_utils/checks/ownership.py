@@ -1,30 +1,30 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Who else writes to the objects that hold peers. What belongs to others is never overwritten."""
+"""Checks of other writers of the objects that hold peers. Keys of other owners are never overwritten."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 
-from ..drift import was_ours
-from ..endpoints import Endpoint, canonical_ip, is_ip
-from ..facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from ..model import MANAGER_DOMAIN
-from ..peer_keys import Link, Wanted, agents_keys, is_taken, keys_for_peer, reader_version
-from ..peers import keys_of, valid_cluster_name
-from ..steps import PlanOptions
-from ..trust import Trust
-from ..versions import aliases_in_config, aliases_in_template, cilium_version
-from .wording import finding, helm, kubectl, lines, listed, show, where
-
-KEEP = "helm.sh/resource-policy"
-_ARGO = ("argocd.argoproj.io/tracking-id", "argocd.argoproj.io/instance")
+from ..findings.finding import Finding
+from ..findings.wording import finding, helm, kubectl, lines, listed, show, where
+from ..links.drift import was_ours
+from ..links.peer_keys import DesiredKeys, Link, agents_keys, is_taken, keys_for_peer, reader_version
+from ..mesh.endpoints import MeshEndpoint, canonical_ip, is_ip
+from ..mesh.etcd_config import keys_of, valid_cluster_name
+from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
+from ..mesh.gitops import ARGO, HELM_LABEL, HELM_NAME, HELM_NAMESPACE, KEEP, made_by_helm
+from ..mesh.model import MANAGER_DOMAIN
+from ..mesh.trust import Trust
+from ..mesh.versions import aliases_in_config, aliases_in_template, cilium_version
+from ..plan.steps import PlanOptions
+from .context import CheckContext
+from .registry import check
 
 
 def _objects(facts: ClusterFacts) -> Iterator[tuple[str, str, PeerSecretFacts | RemoteUsersFacts]]:
-    """The objects that connect writes and that exist: kind, name, facts."""
+    """Yield (kind, name, facts) of each object that connect writes and that exists."""
     for kind, name, item in (
         ("Secret", facts.clustermesh.name, facts.clustermesh),
         ("Secret", facts.kvstoremesh.name, facts.kvstoremesh),
@@ -34,17 +34,17 @@ def _objects(facts: ClusterFacts) -> Iterator[tuple[str, str, PeerSecretFacts | 
             yield kind, name, item
 
 
-def _helm_owns(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
-    return labels.get("app.kubernetes.io/managed-by") == "Helm" or "meta.helm.sh/release-name" in annotations
-
-
 def _helm_objects(facts: ClusterFacts, *, kept: bool) -> list[tuple[str, str]]:
-    return [(k, n) for k, n, o in _objects(facts) if _helm_owns(o.labels, o.annotations) and (o.annotations.get(KEEP) == "keep") is kept]
+    """Return (kind, name) of the objects that Helm made, with or without the resource policy "keep"."""
+    return [(k, n) for k, n, o in _objects(facts) if made_by_helm(o.labels, o.annotations) and (o.annotations.get(KEEP) == "keep") is kept]
 
 
-@check("CM-OWN-01", "Helm owns the objects that hold peers", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True)
-def helm_does_not_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """With config.enabled=true a Helm upgrade replaces the objects whole; with false it deletes them unless they are annotated."""
+@check("CM-OWN-01")
+def peer_objects_are_not_owned_by_helm(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report objects with peers that a Helm upgrade would replace or delete.
+
+    With config.enabled=true a Helm upgrade replaces the objects whole; with false it deletes them unless they are annotated.
+    """
     objects = _helm_objects(facts, kept=False)
     if not objects:
         return
@@ -53,8 +53,7 @@ def helm_does_not_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Fi
         "CM-OWN-01",
         cluster=facts.host,
         summary=f"Helm owns the objects of {facts.host} that hold peers: its next upgrade would drop every link made here",
-        evidence="label app.kubernetes.io/managed-by or annotation meta.helm.sh/release-name on "
-        f"{listed(where(facts, k, n) for k, n in objects)}",
+        evidence=f"label {HELM_LABEL} or annotation {HELM_NAME} on {listed(where(facts, k, n) for k, n in objects)}",
         fix=lines(
             "Hand them over, in this order; no link drops. The playbook edge_portal.cilium_mesh.adopt does it, and takes over a mesh "
             "that Helm made; by hand:",
@@ -66,9 +65,12 @@ def helm_does_not_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Fi
     )
 
 
-@check("CM-OWN-04", "Make sure that the hand-over from Helm was finished", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def hand_over_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Helm leaves its labels on what it no longer manages, so the objects alone cannot prove the second half."""
+@check("CM-OWN-04")
+def hand_over_from_helm_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report objects with peers that still have Helm's marks beside the resource policy "keep".
+
+    Helm leaves its labels on objects that it does not manage any more, so the objects cannot prove the second half of the hand-over.
+    """
     objects = _helm_objects(facts, kept=True)
     if not objects:
         return
@@ -79,66 +81,70 @@ def hand_over_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterato
         "set; that cannot be seen here",
         evidence=f"{KEEP}=keep and Helm's marks on {listed(where(facts, k, n) for k, n in objects)}",
         fix=lines(
-            "Look whether it was, and set it if not:",
+            "Check the value, and set it if it is not set:",
             kubectl(facts, "get", "secret", "--selector", "owner=helm,status=deployed"),
             helm(facts, "clustermesh.config.enabled=false"),
-            "Once it is, Helm's marks can go, and this finding with them: playbook edge_portal.cilium_mesh.adopt with "
+            "Once it is set, remove Helm's marks, which ends this finding: playbook edge_portal.cilium_mesh.adopt with "
             "cilium_mesh_handed_over=true, or by hand:",
             *(
                 line
                 for kind, name in objects
                 for line in (
-                    kubectl(facts, "label", f"{kind.lower()}/{name}", "app.kubernetes.io/managed-by-"),
-                    kubectl(facts, "annotate", f"{kind.lower()}/{name}", "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-"),
+                    kubectl(facts, "label", f"{kind.lower()}/{name}", f"{HELM_LABEL}-"),
+                    kubectl(facts, "annotate", f"{kind.lower()}/{name}", f"{HELM_NAME}-", f"{HELM_NAMESPACE}-"),
                 )
             ),
         ),
     )
 
 
-@check("CM-OWN-05", "Argo CD tracks the objects that hold peers", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def argo_does_not_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    tracked = [(k, n) for k, n, o in _objects(facts) if any(key in o.annotations or key in o.labels for key in _ARGO)]
+@check("CM-OWN-05")
+def peer_objects_are_not_tracked_by_argo(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report objects with peers that Argo CD tracks."""
+    tracked = [(k, n) for k, n, o in _objects(facts) if any(key in o.annotations or key in o.labels for key in ARGO.marks)]
     if not tracked:
         return
     yield finding(
         "CM-OWN-05",
         cluster=facts.host,
         summary=f"Argo CD tracks the objects of {facts.host} that hold peers and may undo what connect writes",
-        evidence=f"{_ARGO[0]} on {listed(where(facts, k, n) for k, n in tracked)}",
+        evidence=f"{ARGO.marks[0]} on {listed(where(facts, k, n) for k, n in tracked)}",
         fix="Set clustermesh.config.enabled=false in the Application's Helm values and annotate the objects with "
         "argocd.argoproj.io/sync-options=Prune=false first, so that they stay.",
     )
 
 
-@check("CM-OWN-02", "Somebody else already wrote this peer", severity=Severity.BLOCKING, scope=Scope.PAIR)
-def peer_keys_are_free(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
-    """The same judgement as the planner's, so that what blocks is known before anything is planned."""
+@check("CM-OWN-02")
+def peer_keys_are_not_foreign(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+    """Report keys of a link that another writer owned before this binding.
+
+    The decision is the planner's, so that what blocks is known before the plan is made.
+    """
     own = context.mesh.binding.manager
     foreign: dict[str, list[str]] = {}
     managers: set[str] = set()
-    for secret, key in keys_in_the_way(context, local, peer):
-        if not was_ours(secret, key, peer.host, own):  # else it is drift: checks/drift.py
+    for secret, key in conflicting_keys(context, local, peer):
+        if not was_ours(secret, key, peer.host, own):  # otherwise it is drift (checks/drift.py)
             foreign.setdefault(secret.name, []).append(key)
             managers.update(secret.keys[key].managers)
     if foreign:
-        yield _taken(local, peer, foreign, sorted(managers - {own}))
+        yield _foreign_keys_finding(local, peer, foreign, sorted(managers - {own}))
 
 
-def keys_in_the_way(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> list[tuple[PeerSecretFacts, str]]:
-    """Keys of the link that somebody else holds with another value than connect would write."""
+def conflicting_keys(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> list[tuple[PeerSecretFacts, str]]:
+    """Return (Secret, key) of a link where another writer owns a value other than the one that connect would write."""
     own = context.mesh.binding.manager
-    doubtful = [(secret, key) for secret, key in _keys_written(local, peer.name) if set(secret.keys[key].managers) != {own}]
+    doubtful = [(secret, key) for secret, key in _existing_keys(local, peer.name) if set(secret.keys[key].managers) != {own}]
     if not doubtful:
         return []
-    wanted = _wanted(context, local, peer)
+    wanted = _desired_keys(context, local, peer)
     if wanted is None:
         return [(secret, key) for secret, key in doubtful if own not in secret.keys[key].managers]
     return [(secret, key) for secret, key in doubtful if is_taken(secret.keys[key], wanted.get((secret.name, key)), own)]
 
 
-def _keys_written(facts: ClusterFacts, peer: str) -> Iterator[tuple[PeerSecretFacts, str]]:
-    """Keys that a link to the Cilium cluster ``peer`` may need and that are there.
+def _existing_keys(facts: ClusterFacts, peer: str) -> Iterator[tuple[PeerSecretFacts, str]]:
+    """Yield (Secret, key) for each key that a link to the Cilium cluster ``peer`` may need and that exists.
 
     TLS files lie beside the configuration that dials the peer itself.
     """
@@ -150,10 +156,13 @@ def _keys_written(facts: ClusterFacts, peer: str) -> Iterator[tuple[PeerSecretFa
             yield remote, key
 
 
-def _wanted(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> dict[tuple[str, str], Wanted] | None:
-    """What connect would write, by Secret and key; None where that cannot be told because there is no way to make the link."""
+def _desired_keys(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> dict[tuple[str, str], DesiredKeys] | None:
+    """Return what connect would write, by Secret and key.
+
+    The result is None where the link cannot be made, so that its values are unknown.
+    """
     endpoint, trust = context.choices.endpoint_for(local, peer), context.choices.trust(local, peer)
-    if not isinstance(endpoint, Endpoint) or not isinstance(trust, Trust) or not valid_cluster_name(peer.name):
+    if not isinstance(endpoint, MeshEndpoint) or not isinstance(trust, Trust) or not valid_cluster_name(peer.name):
         return None
     link = Link(local=local, peer=peer, endpoint=endpoint, trust=trust)
     remote = local.kvstoremesh if local.runs_kvstoremesh else local.clustermesh
@@ -164,10 +173,10 @@ def _wanted(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> d
     return wanted | {(local.clustermesh.name, key): value for key, value in through.items()}
 
 
-def _taken(local: ClusterFacts, peer: ClusterFacts, foreign: Mapping[str, list[str]], managers: list[str]) -> Finding:
-    """``foreign``: Secret -> keys that are in the way. ``managers``: who holds them."""
+def _foreign_keys_finding(local: ClusterFacts, peer: ClusterFacts, foreign: Mapping[str, list[str]], managers: list[str]) -> Finding:
+    """Return CM-OWN-02 for the keys ``foreign`` (Secret -> keys) that ``managers`` own."""
     other_binding = any(m.startswith(f"{MANAGER_DOMAIN}/") for m in managers)
-    removals = [_removal(local, name, keys) for name, keys in foreign.items()]
+    removals = [_removal_command(local, name, keys) for name, keys in foreign.items()]
     return finding(
         "CM-OWN-02",
         cluster=local.host,
@@ -187,15 +196,19 @@ def _taken(local: ClusterFacts, peer: ClusterFacts, foreign: Mapping[str, list[s
     )
 
 
-def _removal(facts: ClusterFacts, secret: str, keys: list[str]) -> str:
+def _removal_command(facts: ClusterFacts, secret: str, keys: list[str]) -> str:
+    """Return the kubectl command that removes the keys from the Secret."""
     pointers = ["/data/" + key.replace("~", "~0").replace("/", "~1") for key in keys]  # RFC 6901
     patch = json.dumps([{"op": "remove", "path": pointer} for pointer in pointers])
     return kubectl(facts, "patch", "secret", secret, "--type=json", f"--patch={patch}")
 
 
-@check("CM-OWN-03", "A host alias of somebody else is in the way", severity=Severity.BLOCKING, scope=Scope.CLUSTER)
-def host_aliases_are_free(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """hostAliases are merged by address: one address has one list of names and one owner."""
+@check("CM-OWN-03")
+def host_aliases_are_not_foreign(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a host alias of another owner for an address that a link needs.
+
+    hostAliases are merged by address: one address has one list of names and one owner.
+    """
     workload = facts.apiserver if facts.runs_kvstoremesh else facts.agent
     if workload is None or not workload.host_aliases or not aliases_in_template(cilium_version(facts)):
         return
@@ -221,13 +234,13 @@ def host_aliases_are_free(context: CheckContext, facts: ClusterFacts) -> Iterato
 
 
 def _names_needed(context: CheckContext, facts: ClusterFacts) -> dict[str, set[str]]:
-    """Address -> names, for every peer of the cluster that is dialled by address."""
+    """Return the names that each address needs, for every peer that the cluster dials by address."""
     names: dict[str, set[str]] = {}
     for peer in context.facts.values():
         if not context.mesh.linked(facts.host, peer.host):
             continue
         endpoint = context.choices.endpoint_for(facts, peer)
-        if isinstance(endpoint, Endpoint):
+        if isinstance(endpoint, MeshEndpoint):
             for ip in endpoint.ips:
                 names.setdefault(ip, set()).add(endpoint.hostname)
     return names

@@ -1,43 +1,50 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Rights without which a mesh can be made, and what is lost by it."""
+"""Checks of RBAC permissions without which a mesh can be made, but with less information."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from .wording import finding, lines, listed, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, lines, listed, where
+from ..mesh.facts import ClusterFacts
+from .context import CheckContext
+from .registry import check
 
 _LOST = {
-    "version": "the version of Kubernetes is not told",
-    "parts": "nothing is said of cilium-operator and Hubble",
+    "version": "the version of Kubernetes is not known",
+    "parts": "cilium-operator and Hubble are not checked",
     "ipsec": "IPsec keys are not compared",
     "pod_pools": "pools of pod addresses are not compared",
-    "ca_bundle": "the certificates of the CA bundle are not looked at",
+    "ca_bundle": "the certificates of the CA bundle are not checked",
 }
-"""By the name of the read (observe/reads.py); cilium-ca has a finding of its own."""
+"""What is lost, by the name of the read that RBAC forbids (observe/reads.py). Secret cilium-ca has a separate finding."""
 
 
-@check("CM-RBAC-01", "A right is missing, and checks are left out", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
-def checks_are_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-RBAC-01")
+def optional_reads_are_permitted(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report optional reads that RBAC forbids, and the checks that are left out."""
     missing = [entry for entry in facts.unread if entry.what != "ca"]
     if not missing:
         return
     yield finding(
         "CM-RBAC-01",
         cluster=facts.host,
-        summary=f"Not everything could be read in {facts.host}: "
-        + listed(_LOST.get(entry.what, f"{entry.what} is not looked at") for entry in missing),
+        summary=f"Some objects of {facts.host} could not be read: "
+        + listed(_LOST.get(entry.what, f"{entry.what} is not checked") for entry in missing),
         evidence=" ".join(entry.message for entry in missing),
         fix=lines(*dict.fromkeys(entry.remedy for entry in missing), "docs/rbac.md has the whole role."),
     )
 
 
-@check("CM-RBAC-02", "Secret cilium-ca may not be read", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+@check("CM-RBAC-02")
 def ca_may_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """It holds a private key, so a cluster's owner may well withhold it; then peers get copies instead of certificates of their own."""
+    """Report a Secret cilium-ca that may not be read.
+
+    It holds a private key, so the owner of a cluster may have a reason to withhold it. Peers then get a copy of a client certificate
+    in place of their own.
+    """
     denied = next((entry for entry in facts.unread if entry.what == "ca"), None)
     if denied is None:
         return

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Settings that work when they differ, but then mean something else in each cluster; and what the binding asks for against what runs."""
+"""Checks of settings that may differ between clusters, but then differ in meaning, and of the binding's requests against what runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from ..versions import CiliumVersion, cilium_version, holds, policy_local_by_default
-from .wording import config_evidence, enabled, finding, group_finding, grouped, helm, kubectl, lines, listed, members, value_groups, where
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, kubectl, lines, listed, value_groups, where
+from ..mesh.cilium_config import enabled
+from ..mesh.facts import ClusterFacts
+from ..mesh.versions import CiliumVersion, cilium_version, holds, policy_local_by_default
+from .context import CheckContext, members
+from .registry import check
 
 HUBBLE_UI: Final = "hubble-ui"
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Setting:
-    """A key of cilium-config that ought to be equal. ``wanted`` is what the fix aims at, where ``rule`` says that it can be set."""
+    """A key of cilium-config that should be equal in all clusters.
+
+    ``wanted`` is the value that the fix sets where ``rule`` says that it can be set.
+    """
 
     key: str
     helm: Callable[[CiliumVersion | None], str]
@@ -28,11 +34,13 @@ class _Setting:
     rule: str  # row of versions.RULES
 
     def value(self, facts: ClusterFacts) -> str:
+        """Return the value that the cluster uses: its own, or the default of its version."""
         version = cilium_version(facts)
         return str(enabled(facts, self.key, self.default(version)) if holds(self.rule, version) else self.default(version)).lower()
 
 
 def _always(value: str) -> Callable[[CiliumVersion | None], str]:
+    """Return a function that returns ``value`` for every version."""
     return lambda version: value
 
 
@@ -80,8 +88,9 @@ _EQUAL: Final = (
 )
 
 
-@check("CM-CFG-01", "Mesh settings differ", severity=Severity.ADVISORY, scope=Scope.TIED, cure=Cure.RESTART)
+@check("CM-CFG-01")
 def mesh_settings_agree(context: CheckContext) -> Iterator[Finding]:
+    """Report connected clusters that differ in a setting of ``_EQUAL``."""
     clusters = members(context)
     for entry in _EQUAL:
         groups = grouped(clusters, entry.value)
@@ -96,7 +105,7 @@ def mesh_settings_agree(context: CheckContext) -> Iterator[Finding]:
 
 
 def _equal_fix(entry: _Setting, others: Sequence[ClusterFacts]) -> str:
-    """One command per way to set it, with the clusters that it is for."""
+    """Return one command for each Helm value that sets it, with the clusters that it is for."""
     settable = [facts for facts in others if holds(entry.rule, cilium_version(facts))]
     commands = grouped(settable, lambda facts: helm(facts, f"{entry.helm(cilium_version(facts))}={entry.wanted}"))
     too_old = [facts.host for facts in others if facts not in settable]
@@ -106,9 +115,12 @@ def _equal_fix(entry: _Setting, others: Sequence[ClusterFacts]) -> str:
     return lines(*parts)
 
 
-@check("CM-CFG-02", "The mesh runs otherwise than its binding asks", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def binding_is_met(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Connect uses what runs and installs nothing, so that a wish of meshConfig is never silently ignored, only told."""
+@check("CM-CFG-02")
+def mesh_runs_as_binding_asks(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report values of meshConfig that differ from what runs.
+
+    Connect uses what runs and installs nothing, so that a value of meshConfig is never ignored without a finding.
+    """
     binding = context.mesh.binding
     if facts.apiserver is None or facts.config is None:
         return
@@ -151,19 +163,23 @@ def binding_is_met(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
 
 
 def _runs_ui(facts: ClusterFacts) -> bool | None:
-    """None when the Deployments may not be listed (CM-CFG-03)."""
+    """Return whether Hubble UI runs; None if the Deployments may not be listed (CM-CFG-03)."""
     return None if any(entry.what == "parts" for entry in facts.unread) else HUBBLE_UI in facts.parts
 
 
 def _hubble_values(name: str, text: str) -> list[str]:
-    """Hubble UI asks Hubble Relay, which the chart does not switch on with it."""
+    """Return the Helm values that set ``name`` of meshConfig.
+
+    Hubble UI needs Hubble Relay, which the chart does not switch on with it.
+    """
     if name != "hubble.ui":
         return [f"{name}={text}"]
     return ["hubble.relay.enabled=true", "hubble.ui.enabled=true"] if text == "true" else ["hubble.ui.enabled=false"]
 
 
-@check("CM-CFG-03", "A wish of the binding cannot be looked at", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
-def wishes_are_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-CFG-03")
+def requested_hubble_ui_can_be_checked(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a meshConfig.hubble.ui that cannot be compared because RBAC forbids the read."""
     denied = next((entry for entry in facts.unread if entry.what == "parts"), None)
     if context.mesh.binding.hubble_ui is None or denied is None:
         return
@@ -171,7 +187,7 @@ def wishes_are_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Fin
         "CM-CFG-03",
         cluster=facts.host,
         summary=f"The binding says meshConfig.hubble.ui = {str(context.mesh.binding.hubble_ui).lower()}; whether Hubble UI runs in "
-        f"{facts.host} may not be looked at",
+        f"{facts.host} cannot be read",
         evidence=denied.message,
-        fix=lines(denied.remedy, "Or look yourself:", kubectl(facts, "get", "deployment", HUBBLE_UI)),
+        fix=lines(denied.remedy, "Or check it yourself:", kubectl(facts, "get", "deployment", HUBBLE_UI)),
     )

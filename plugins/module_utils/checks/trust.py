@@ -1,26 +1,32 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Can each cluster be given a client certificate that its peer trusts, and will it last?"""
+"""Checks that each cluster can get a client certificate that its peer trusts, and that it lasts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ca.state import MARK, roll_of
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Finding, Scope, Severity, check
-from ..trust import Trust, TrustMode, anchor
-from .wording import finding, kubectl, lines, listed, show, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, kubectl, lines, listed, show, where
+from ..mesh.ca_roll import MARK, roll_of
+from ..mesh.facts import ClusterFacts
+from ..mesh.trust import Trust, anchor
+from .context import CheckContext
+from .registry import check
 
 
-def _readable(facts: ClusterFacts) -> bool:
-    """False when a finding about its certificates already says why there can be no trust."""
+def _has_readable_trust(facts: ClusterFacts) -> bool:
+    """Return whether the server certificate and its CA could be read.
+
+    Where they could not, a finding about the certificates already says why no trust is possible.
+    """
     return facts.apiserver is not None and facts.server_cert.certificate is not None and anchor(facts.server_cert) is not None
 
 
-@check("CM-TRUST-01", "A cluster cannot be given a certificate that its peer trusts", severity=Severity.BLOCKING, scope=Scope.PAIR)
+@check("CM-TRUST-01")
 def trust_is_possible(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
-    if not _readable(local) or not _readable(peer):
+    """Report a pair whose local cluster cannot get a client certificate that the peer trusts."""
+    if not _has_readable_trust(local) or not _has_readable_trust(peer):
         return
     chosen = context.choices.trust(local, peer)
     if not isinstance(chosen, Trust):
@@ -35,15 +41,17 @@ def trust_is_possible(context: CheckContext, local: ClusterFacts, peer: ClusterF
 
 
 def _sentence(text: str) -> str:
+    """Return the text with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-@check("CM-TRUST-02", "A link will use a copied certificate", severity=Severity.REMEDIABLE, scope=Scope.PAIR)
-def trust_lasts(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
-    if not _readable(local) or not _readable(peer):
+@check("CM-TRUST-02")
+def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+    """Report a link whose client certificate is a copy of the peer's."""
+    if not _has_readable_trust(local) or not _has_readable_trust(peer):
         return
     chosen = context.choices.trust(local, peer)
-    if not isinstance(chosen, Trust) or chosen.mode is not TrustMode.COPIED:
+    if not isinstance(chosen, Trust) or not chosen.mode.outdated_by_peer:
         return
     certificate = peer.remote_cert.certificate
     until = f" until {certificate.not_after:%Y-%m-%d}" if certificate else ""
@@ -59,9 +67,12 @@ def trust_lasts(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) 
     )
 
 
-@check("CM-TRUST-03", "cilium-ca holds several certificates", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def ca_is_single(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """certgen 0.3.1 and later takes several certificates for a chain, earlier ones refuse them (certgen generate.go)."""
+@check("CM-TRUST-03")
+def cilium_ca_holds_one_certificate(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a Secret cilium-ca with several certificates.
+
+    certgen 0.3.1 and later treats several certificates as a chain; earlier releases refuse them (certgen generate.go).
+    """
     if len(facts.ca.certificates) < 2:
         return
     yield finding(
@@ -75,8 +86,9 @@ def ca_is_single(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding
     )
 
 
-@check("CM-TRUST-04", "cilium-ca cannot be used", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
-def ca_can_be_used(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-TRUST-04")
+def cilium_ca_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a Secret cilium-ca that cannot be parsed, or whose key belongs to another certificate."""
     problem = facts.ca.problem or ("ca.key does not belong to ca.crt" if facts.ca.key_matches is False else "")
     if not facts.ca.present or not problem:
         return
@@ -93,9 +105,12 @@ def ca_can_be_used(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
     )
 
 
-@check("CM-CA-07", "A CA roll is under way", severity=Severity.ADVISORY, scope=Scope.CLUSTER)
-def roll_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Everybody trusts both CAs meanwhile, and the next one's key stands in a Secret beside the present one."""
+@check("CM-CA-07")
+def ca_roll_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a CA roll that is under way.
+
+    Until it is finished all members trust both CAs, and the key of the next CA is in a Secret beside the present one.
+    """
     if MARK not in facts.ca.annotations:
         return
     roll = roll_of(facts.ca)
@@ -103,7 +118,8 @@ def roll_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Fin
     yield finding(
         "CM-CA-07",
         cluster=facts.host,
-        summary=f"A CA roll is under way in {facts.host}; connect goes on trusting both CAs until it is finished",
+        summary=f"A CA roll is under way in {facts.host}; connect trusts both CAs until it is finished",
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}, annotation {MARK}: {whose}",
-        fix="Run playbook edge_portal.cilium_mesh.ca with ca_sync_state=rolled, or shared as it was begun: it goes on where it is.",
+        fix="Run playbook edge_portal.cilium_mesh.ca with ca_sync_state=rolled, or shared as it was begun: it goes on from "
+        "its present stage.",
     )

@@ -1,29 +1,32 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Do the versions of Cilium go together, and are they versions whose rules are known?"""
+"""Checks that the versions of Cilium are known and work together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..facts import ClusterFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from ..versions import KNOWN_FROM, KNOWN_TO, agent_version, apiserver_version, cilium_version, known
-from .wording import finding, group_finding, grouped, listed, members, show, where
+from ..findings.finding import Finding
+from ..findings.wording import finding, group_finding, grouped, listed, show, where
+from ..mesh.facts import ClusterFacts
+from ..mesh.versions import KNOWN, agent_version, apiserver_version, cilium_version, known
+from .context import CheckContext, members
+from .registry import check
 
 
-@check(
-    "CM-VER-01", "Versions differ by more than one minor", severity=Severity.BLOCKING, scope=Scope.TIED, acceptable=True, cure=Cure.RESTART
-)
-def versions_are_close(context: CheckContext) -> Iterator[Finding]:
-    """Cilium documentation, "Setting up Cluster Mesh": one minor at most. Nothing in the protocol enforces it."""
+@check("CM-VER-01")
+def versions_are_within_one_minor(context: CheckContext) -> Iterator[Finding]:
+    """Report linked clusters whose versions of Cilium are more than one minor apart.
+
+    Cilium documentation, "Setting up Cluster Mesh": one minor at most. The protocol does not enforce it.
+    """
     groups = grouped((f for f in members(context) if cilium_version(f)), lambda f: v.release if (v := cilium_version(f)) else None)
     releases = sorted(release for release in groups if release is not None)
     if not releases or (releases[-1].major == releases[0].major and releases[-1].minor - releases[0].minor <= 1):
         return
     far = [(a, b) for i, a in enumerate(releases) for b in releases[i + 1 :] if b.major != a.major or b.minor - a.minor > 1]
     if not any(context.mesh.linked(one, other) for a, b in far for one in groups[a] for other in groups[b]):
-        return  # spokes on both sides of their hub's minor: no two clusters that speak to each other are too far apart
+        return  # spokes one minor below and above their hub: no two linked clusters are too far apart
     oldest, newest = groups[releases[0]], groups[releases[-1]]
     hosts = [*oldest, *newest] if len(releases) == 2 else [host for release in releases for host in groups[release]]
     yield group_finding(
@@ -35,49 +38,42 @@ def versions_are_close(context: CheckContext) -> Iterator[Finding]:
     )
 
 
-@check(
-    "CM-VER-02", "The version of Cilium cannot be told", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True, cure=Cure.RESTART
-)
-def version_can_be_told(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-VER-02")
+def version_can_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster whose version of Cilium cannot be read from its images."""
     if facts.config is None or facts.agent is None or cilium_version(facts) is not None:
         return
     image = facts.agent.containers.get("cilium-agent", "")
     yield finding(
         "CM-VER-02",
         cluster=facts.host,
-        summary=f"The version of Cilium in {facts.host} cannot be told from its images",
+        summary=f"The version of Cilium in {facts.host} cannot be read from its images",
         evidence=f"{where(facts, 'DaemonSet', 'cilium')} container cilium-agent: "
         f"{'image ' + show(image) if image else 'there is no such container'}",
         fix="Use an image tag that starts with the version, such as v1.18.11 (a digest may follow). "
-        "When you accept this finding, the rules of the newest known version are used, and addresses are written in every known way.",
+        "When you accept this finding, the rules of the newest known version are used, and addresses are written in every known form.",
     )
 
 
-@check(
-    "CM-VER-03", "The version of Cilium is not known", severity=Severity.BLOCKING, scope=Scope.CLUSTER, acceptable=True, cure=Cure.RESTART
-)
+@check("CM-VER-03")
 def version_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a version of Cilium whose rules are not known."""
     version = cilium_version(facts)
     if version is None or facts.config is None or known(version):
         return
-    advice = "Upgrade Cilium" if version.release < KNOWN_FROM else "Use a release of this collection that knows it"
+    advice = "Upgrade Cilium" if version.release < KNOWN.first else "Use a release of this collection that knows it"
     yield finding(
         "CM-VER-03",
         cluster=facts.host,
-        summary=f"Cluster {facts.host} runs Cilium {version}; what it expects of a mesh is known for {KNOWN_FROM} to {KNOWN_TO} only",
+        summary=f"Cluster {facts.host} runs Cilium {version}; this release knows the rules of {KNOWN} only",
         evidence=f"{where(facts, 'DaemonSet', 'cilium')} container cilium-agent",
         fix=f"{advice}. When you accept this finding, the rules of the nearest known version are used.",
     )
 
 
-@check(
-    "CM-VER-04",
-    "Agents and clustermesh-apiserver have different versions",
-    severity=Severity.REMEDIABLE,
-    scope=Scope.CLUSTER,
-    cure=Cure.RESTART,
-)
-def parts_have_one_version(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-VER-04")
+def agents_and_apiserver_have_one_version(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report agents and clustermesh-apiserver of different versions."""
     agents, apiserver = agent_version(facts), apiserver_version(facts)
     if agents is None or apiserver is None or agents.release == apiserver.release:
         return

@@ -1,7 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Are Cilium's own workloads set up to take part in a mesh? Sources: chart templates of cilium-agent, cilium-operator and
-clustermesh-apiserver in 1.15 to 1.20."""
+"""Checks that Cilium's own workloads are set up to take part in a mesh.
+
+Sources: chart templates of cilium-agent, cilium-operator and clustermesh-apiserver in 1.15 to 1.20.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +11,27 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 
-from ..endpoints import Endpoint
-from ..facts import ClusterFacts, WorkloadFacts
-from ..findings import CheckContext, Cure, Finding, Scope, Severity, check
-from ..versions import aliases_in_template, cilium_version, holds
-from .wording import config_evidence, enabled, finding, helm, kubectl, lines, listed, setting, where
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, where
+from ..mesh.cilium_config import enabled, setting
+from ..mesh.endpoints import MeshEndpoint
+from ..mesh.facts import ClusterFacts, WorkloadFacts
+from ..mesh.versions import aliases_in_template, cilium_version, holds
+from .context import CheckContext
+from .registry import check
 
 ENVIRONMENT = "CILIUM_CLUSTERMESH_CONFIG"
-CLOCKS = timedelta(seconds=5)  # by which the clocks of a node and of the API server may differ
+CLOCKS = timedelta(seconds=5)  # tolerated difference between the clocks of a node and of the API server
 _NEEDED = "clustermesh.useAPIServer=true"
 
 
-def _shows(workload: WorkloadFacts, secret: str) -> bool:
+def _mounts_secret(workload: WorkloadFacts, secret: str) -> bool:
+    """Return whether a volume of the workload contains the Secret."""
     return any(s.kind == "Secret" and s.name == secret for sources in workload.volumes.values() for s in sources)
 
 
-def _has_folder(facts: ClusterFacts, workload: WorkloadFacts, container: str) -> bool:
-    """Is it told where the configurations of peers are: by environment, argument, or a key of cilium-config?"""
+def _knows_peer_folder(facts: ClusterFacts, workload: WorkloadFacts, container: str) -> bool:
+    """Return whether environment, arguments or cilium-config name the folder with the configurations of peers."""
     arguments = workload.arguments.get(container, ())
     return (
         bool(workload.environment.get(container, {}).get(ENVIRONMENT))
@@ -34,12 +40,13 @@ def _has_folder(facts: ClusterFacts, workload: WorkloadFacts, container: str) ->
     )
 
 
-@check("CM-INST-05", "Agents do not read the configuration of peers", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def agents_take_part(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-INST-05")
+def agents_read_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report agents that are not set up to read the configuration of peers."""
     if facts.config is None or facts.agent is None or "cilium-agent" not in facts.agent.containers:
         return
-    missing = [] if _has_folder(facts, facts.agent, "cilium-agent") else [f"environment {ENVIRONMENT} of container cilium-agent"]
-    missing += [] if _shows(facts.agent, facts.clustermesh.name) else [f"volume with Secret {facts.clustermesh.name}"]
+    missing = [] if _knows_peer_folder(facts, facts.agent, "cilium-agent") else [f"environment {ENVIRONMENT} of container cilium-agent"]
+    missing += [] if _mounts_secret(facts.agent, facts.clustermesh.name) else [f"volume with Secret {facts.clustermesh.name}"]
     if not missing:
         return
     yield finding(
@@ -51,11 +58,10 @@ def agents_take_part(context: CheckContext, facts: ClusterFacts) -> Iterator[Fin
     )
 
 
-@check(
-    "CM-INST-06", "kvstoremesh does not read the configuration of peers", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART
-)
-def kvstoremesh_takes_part(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    if facts.apiserver is None or not facts.runs_kvstoremesh or _shows(facts.apiserver, facts.kvstoremesh.name):
+@check("CM-INST-06")
+def kvstoremesh_reads_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a kvstoremesh that does not mount the Secret with the peers."""
+    if facts.apiserver is None or not facts.runs_kvstoremesh or _mounts_secret(facts.apiserver, facts.kvstoremesh.name):
         return
     yield finding(
         "CM-INST-06",
@@ -66,9 +72,12 @@ def kvstoremesh_takes_part(context: CheckContext, facts: ClusterFacts) -> Iterat
     )
 
 
-@check("CM-INST-07", "Cilium runs with an older configuration", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def configuration_is_in_force(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """cilium-config is read at start only, and whether an agent takes part in a mesh is decided then."""
+@check("CM-INST-07")
+def pods_started_after_configuration_change(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report pods that started before the last change of cilium-config.
+
+    Cilium reads cilium-config at start only, and decides then whether an agent takes part in a mesh.
+    """
     if facts.config_changed is None:
         return
     changed = facts.config_changed
@@ -87,7 +96,7 @@ def configuration_is_in_force(context: CheckContext, facts: ClusterFacts) -> Ite
         "CM-INST-07",
         cluster=facts.host,
         summary=f"cilium-config of {facts.host} was changed after {listed(f'{len(pods)} pods of {name}' for name, pods in stale.values())} "
-        "started: they may run with other values than the ones that are checked here",
+        "started: they may run with other values than the checked ones",
         evidence=f"{where(facts, 'ConfigMap', 'cilium-config')}: last change {changed:%Y-%m-%d %H:%M:%S} UTC; started before: "
         f"{listed([pod for _other, pods in stale.values() for pod in pods], 4)}",
         fix=kubectl(facts, "rollout", "restart", *stale),
@@ -95,19 +104,24 @@ def configuration_is_in_force(context: CheckContext, facts: ClusterFacts) -> Ite
 
 
 def _operator_joins(facts: ClusterFacts) -> bool:
-    """EndpointSlice synchronisation since 1.16; MCS-API since 1.17 (the operator's template of 1.16 looks at the first only)."""
+    """Return whether cilium-operator has to read the mesh.
+
+    It does for EndpointSlice synchronisation since 1.16, and for MCS-API since 1.17 (the operator's template of 1.16 tests the first
+    one only).
+    """
     version = cilium_version(facts)
     sync = enabled(facts, "clustermesh-enable-endpoint-sync") and holds("endpoint_sync", version)
     return sync or (enabled(facts, "clustermesh-enable-mcs-api") and holds("operator_mcs", version))
 
 
-@check("CM-INST-08", "The operator does not take part in the mesh", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def operator_takes_part(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+@check("CM-INST-08")
+def operator_reads_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cilium-operator that is not set up to read the configuration of peers."""
     operator = facts.operator
     if operator is None or not _operator_joins(facts):
         return
-    missing = [] if _has_folder(facts, operator, "cilium-operator") else [f"environment {ENVIRONMENT}"]
-    missing += [] if _shows(operator, facts.clustermesh.name) else [f"volume with Secret {facts.clustermesh.name}"]
+    missing = [] if _knows_peer_folder(facts, operator, "cilium-operator") else [f"environment {ENVIRONMENT}"]
+    missing += [] if _mounts_secret(operator, facts.clustermesh.name) else [f"volume with Secret {facts.clustermesh.name}"]
     if not missing:
         return
     keys = ("clustermesh-enable-endpoint-sync", "clustermesh-enable-mcs-api")
@@ -126,8 +140,9 @@ def operator_takes_part(context: CheckContext, facts: ClusterFacts) -> Iterator[
     )
 
 
-@check("CM-INST-09", "cilium-operator is not ready", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER)
+@check("CM-INST-09")
 def operator_is_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cilium-operator without a ready pod."""
     operator = facts.operator
     if operator is None or operator.ready > 0:
         return
@@ -140,9 +155,12 @@ def operator_is_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Fi
     )
 
 
-@check("CM-INST-10", "CiliumEndpoints are switched off", severity=Severity.BLOCKING, scope=Scope.CLUSTER, cure=Cure.RESTART)
-def endpoints_are_objects(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """clustermesh-apiserver publishes what these objects say; the chart refuses the combination (templates/validate.yaml)."""
+@check("CM-INST-10")
+def cilium_endpoints_are_enabled(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a cluster without CiliumEndpoints.
+
+    clustermesh-apiserver publishes these objects; the chart refuses the combination (templates/validate.yaml).
+    """
     if not enabled(facts, "disable-endpoint-crd"):
         return
     yield finding(
@@ -154,9 +172,13 @@ def endpoints_are_objects(context: CheckContext, facts: ClusterFacts) -> Iterato
     )
 
 
-@check("CM-INST-11", "The operator cannot resolve the names of peers", severity=Severity.REMEDIABLE, scope=Scope.CLUSTER, cure=Cure.RESTART)
+@check("CM-INST-11")
 def operator_resolves_peers(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Without kvstoremesh the operator dials peers itself, before 1.20 by its own hostAliases, which connect does not write."""
+    """Report a cilium-operator that dials peers by names that it cannot resolve.
+
+    Without kvstoremesh the operator dials peers itself. Before 1.20 it resolves them by its own hostAliases, which connect does not
+    write.
+    """
     operator = facts.operator
     if operator is None or facts.runs_kvstoremesh or not _operator_joins(facts) or not aliases_in_template(cilium_version(facts)):
         return
@@ -164,7 +186,7 @@ def operator_resolves_peers(context: CheckContext, facts: ClusterFacts) -> Itera
     wanted: dict[str, list[str]] = {}
     for peer in context.mesh.peers(facts.host):
         endpoint = context.choices.endpoint_for(facts, context.facts[peer]) if peer in context.facts else None
-        if isinstance(endpoint, Endpoint) and endpoint.ips and endpoint.hostname not in known:
+        if isinstance(endpoint, MeshEndpoint) and endpoint.ips and endpoint.hostname not in known:
             for ip in endpoint.ips:
                 wanted.setdefault(ip, []).append(endpoint.hostname)
     if not wanted:

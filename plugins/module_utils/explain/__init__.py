@@ -1,3 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Why can A not reach B? One verdict per hop, with evidence."""
+"""Explanation of why one workload reaches another or not, hop by hop, from facts that were read.
+
+May import: base, items, kube, mesh, policies, services.
+"""

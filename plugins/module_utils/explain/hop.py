@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""One hop on the way from A to B, and what is known about it."""
+"""Hops of an explanation, and what is known of each."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any
 
 
 class Answer(StrEnum):
-    """What is known of a hop. UNKNOWN is never a guess in either direction."""
+    """Verdict on a hop. UNKNOWN is never a guess in either direction."""
 
-    OK = "ok"  # nothing here is in the way, as far as the API tells
+    OK = "ok"  # no obstacle here, as far as the API shows
     BROKEN = "broken"  # this alone keeps A from B
-    UNKNOWN = "unknown"  # it cannot be told from here
-    SKIPPED = "skipped"  # the way does not lead over it
+    UNKNOWN = "unknown"  # the API does not show it
+    SKIPPED = "skipped"  # the path does not use it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hop:
-    """A verdict on one hop. ``evidence`` is what was read, a line each; ``fix`` what to do about a broken one."""
+    """Verdict on one hop. ``evidence`` has a line for each fact that was read; ``fix`` says what to do about a broken hop."""
 
     name: str  # source, namespace, service, backend, link, identity, egress policy, ingress policy, node port, network
     answer: Answer
-    cluster: str = ""  # inventory name of where it was looked at
+    cluster: str = ""  # inventory name of the cluster that was read
     summary: str
     evidence: tuple[str, ...] = ()
     fix: str = ""
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the hop as results have it."""
         return {
             "hop": self.name,
             "verdict": self.answer.value,
@@ -42,19 +43,19 @@ class Hop:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """All hops in the order of the way, and what they come to."""
+    """All hops in the order of the path, and their result."""
 
     hops: tuple[Hop, ...]
 
     @property
     def answer(self) -> Answer:
-        """BROKEN when one hop is; OK only when every hop that the way leads over is known to be."""
+        """BROKEN when one hop is; OK only when every hop that is not skipped is known to be OK."""
         answers = {hop.answer for hop in self.hops}
         return next((answer for answer in (Answer.BROKEN, Answer.UNKNOWN) if answer in answers), Answer.OK)
 
     @property
     def summary(self) -> str:
-        """One sentence: the first hop that is broken, or what could not be told."""
+        """One sentence: the first hop that is broken, or the hops that are unknown."""
         broken = [hop for hop in self.hops if hop.answer is Answer.BROKEN]
         if broken:
             more = f" ({len(broken) - 1} more broken)" if len(broken) > 1 else ""
@@ -65,4 +66,5 @@ class Explanation:
         return "Nothing is in the way"
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the explanation as results have it."""
         return {"verdict": self.answer.value, "summary": self.summary, "hops": [hop.to_dict() for hop in self.hops]}

@@ -1,22 +1,22 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What lies between two clusters: the links of the mesh, over which they learn of each other, and the network that carries the packets."""
+"""Hops between two clusters: the links of the mesh, and the network that carries the packets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..checks.network import routing_mode, tunnel
+from ..mesh.cilium_config import routing_mode, tunnel
 from .hop import Answer, Hop
-from .seen import Seen
+from .inputs import ExplainInputs
 
 
-def link_hop(local: str, peer: str, purpose: str, seen: Seen) -> Hop:
-    """The link over which ``local`` reads ``peer``. ``purpose`` says what it learns there."""
-    row = seen.links.get((local, peer))
+def link_hop(local: str, peer: str, purpose: str, inputs: ExplainInputs) -> Hop:
+    """Return the hop of the link over which ``local`` reads ``peer``. ``purpose`` says what it learns there."""
+    row = inputs.links.get((local, peer))
     if row is None:
-        if not seen.scene.mesh.linked(local, peer):
+        if not inputs.scene.mesh.linked(local, peer):
             text = f"{local} has no link to {peer}: the topology of the mesh has none"
             fix = "Add the pair to binding.topology, or choose another topology."
             return Hop(name="link", answer=Answer.BROKEN, cluster=local, summary=text, fix=fix)
@@ -26,8 +26,10 @@ def link_hop(local: str, peer: str, purpose: str, seen: Seen) -> Hop:
         text = f"{local} -> {peer} is ready, so {purpose}"
         return Hop(name="link", answer=Answer.OK, cluster=local, summary=text, evidence=evidence)
     if row.get("stage") == "unknown":
-        return Hop(name="link", answer=Answer.UNKNOWN, cluster=local, summary=f"{local} -> {peer}: nobody could tell", evidence=evidence)
-    text = f"{local} -> {peer} is not ready (stage {row.get('stage')}), so it is not sure that {purpose}"
+        return Hop(
+            name="link", answer=Answer.UNKNOWN, cluster=local, summary=f"{local} -> {peer}: no reader gave an answer", evidence=evidence
+        )
+    text = f"{local} -> {peer} is not ready (stage {row.get('stage')}), so it is not certain that {purpose}"
     return Hop(
         name="link",
         answer=Answer.BROKEN,
@@ -38,20 +40,20 @@ def link_hop(local: str, peer: str, purpose: str, seen: Seen) -> Hop:
     )
 
 
-def network_hop(source: str, target: str, seen: Seen) -> Hop:
-    """The packets' own way, which the API servers do not see."""
+def network_hop(source: str, target: str, inputs: ExplainInputs) -> Hop:
+    """Return the hop of the packets' path, which the API servers do not know."""
     if source == target:
         return Hop(name="network", answer=Answer.SKIPPED, cluster=source, summary="both ends are in one cluster")
     lines = []
     for host in (source, target):
-        facts = seen.scene.facts.get(host)
+        facts = inputs.scene.facts.get(host)
         if facts is None or facts.config is None:
             continue
         mode = routing_mode(facts)
         need = f"{tunnel(facts)} between all nodes" if mode == "tunnel" else "routes to all pod CIDRs, every port of pods"
         lines.append(f"{host}: routing-mode {mode}, which needs {need}")
-    text = "whether packets pass between the nodes of both clusters cannot be told through the API"
-    fix = "Look for drops with hubble, or let a ConnectivityIntent probe the way (docs/probe.md)."
+    text = "whether packets pass between the nodes of both clusters is not visible through the API"
+    fix = "Look for drops with hubble, or let a ConnectivityIntent probe the connection (docs/probe.md)."
     return Hop(name="network", answer=Answer.UNKNOWN, cluster=source, summary=text, evidence=tuple(lines), fix=fix)
 
 

@@ -1,23 +1,26 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Identities of pods, read off their CiliumEndpoints: one GET per pod, of a few pods."""
+"""Reads of the identities of a few pods from their CiliumEndpoints: one GET per pod."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..errors import ClusterError
-from ..items.facts import PodMeta
-from ..kube import Cluster
-from ..observe.objects import mapping, number, text, texts
-from .seen import PODS_LOOKED_AT, EndpointIdentity
+from ..base.errors import ClusterError
+from ..base.json_fields import mapping, number, text, texts
+from ..kube.client import Cluster
+from ..mesh.traffic_facts import PodMeta
+from .inputs import PODS_LOOKED_AT, EndpointIdentity
 
 
 def read_identities(
     clusters: Mapping[str, Cluster], pods: Mapping[str, Iterable[PodMeta]]
 ) -> tuple[dict[tuple[str, str, str], EndpointIdentity | None], dict[str, str]]:
-    """Identities of the first pods of each cluster by (cluster, namespace, pod), and why they could not be read, by cluster."""
+    """Return identities of the first pods of each cluster, and why they could not be read, by cluster.
+
+    The identities are by (cluster, namespace, pod).
+    """
     found: dict[tuple[str, str, str], EndpointIdentity | None] = {}
     problems: dict[str, str] = {}
     for host, wanted in pods.items():
@@ -32,7 +35,7 @@ def read_identities(
 
 
 def identity_of(value: Any) -> EndpointIdentity | None:
-    """A CiliumEndpoint -> its identity; None where there is no such object."""
+    """Return the identity in a CiliumEndpoint; None without the object."""
     if value is None:
         return None
     identity = mapping(value, "status", "identity")

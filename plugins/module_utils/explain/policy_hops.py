@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The policies at both ends: the source's egress and the target's ingress, by the evaluator."""
+"""Hops of the policies at both ends: the source's egress and the target's ingress, by the evaluator."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..items.facts import PodMeta
-from ..policies.evaluate.endpoints import Endpoint, Flow
+from ..mesh.traffic_facts import PodMeta
+from ..policies.evaluate.endpoints import Flow, PolicyEndpoint
 from ..policies.evaluate.verdict import Decision, Outcome, verdict
-from ..policies.evaluate.world import World, pod_endpoint
+from ..policies.evaluate.world import PolicyWorld, pod_endpoint
 from .hop import Answer, Hop
-from .seen import Seen
+from .inputs import ExplainInputs
 
 KINDS_OF_PODS: Final = 10  # different sets of labels of each end; a pair of them is one flow
 _ANSWERS: Final = {Outcome.ALLOWED: Answer.OK, Outcome.DENIED: Answer.BROKEN, Outcome.UNKNOWN: Answer.UNKNOWN}
-_WORDS: Final = {Outcome.ALLOWED: "lets it through", Outcome.DENIED: "does not let it through", Outcome.UNKNOWN: "cannot be told"}
+_WORDS: Final = {Outcome.ALLOWED: "lets it through", Outcome.DENIED: "does not let it through", Outcome.UNKNOWN: "has an unknown verdict"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """Pods of one cluster that are one end of the way. ``port`` is their own; 0 when it cannot be told."""
+    """Pods of one cluster that are one end of the path. ``port`` is their own; 0 when it is unknown."""
 
     cluster: str
     pods: tuple[PodMeta, ...]
     port: int = 0
 
 
-def policy_hops(source: End, target: End, protocol: str, world: World, seen: Seen) -> tuple[Hop, Hop]:
-    """Egress of the source, ingress of the target. Where pods of one end differ, the hop is unknown and says who does."""
+def policy_hops(source: End, target: End, protocol: str, world: PolicyWorld, inputs: ExplainInputs) -> tuple[Hop, Hop]:
+    """Return the hops for egress of the source and ingress of the target.
+
+    Where pods of one end differ, the hop is unknown and its evidence names them.
+    """
     flows = [
         Flow(source=one, destination=other, protocol=protocol, port=target.port)
-        for one in _kinds(source, seen)
-        for other in _kinds(target, seen)
+        for one in _kinds(source, inputs)
+        for other in _kinds(target, inputs)
     ]
     if not flows or not target.port:
-        text = "the port of the pods is not known" if flows else "no pods of both ends were seen"
+        text = "the port of the pods is not known" if flows else "no pods of both ends were found"
         egress = Hop(name="egress policy", answer=Answer.UNKNOWN, cluster=source.cluster, summary=text)
         return egress, Hop(name="ingress policy", answer=Answer.UNKNOWN, cluster=target.cluster, summary=text)
     verdicts = [verdict(world, flow) for flow in flows]
@@ -47,9 +50,9 @@ def policy_hops(source: End, target: End, protocol: str, world: World, seen: See
     )
 
 
-def _kinds(end: End, seen: Seen) -> list[Endpoint]:
-    """One endpoint for all pods with the same labels."""
-    traffic = seen.scene.traffic[end.cluster]
+def _kinds(end: End, inputs: ExplainInputs) -> list[PolicyEndpoint]:
+    """Return one endpoint for all pods with the same labels."""
+    traffic = inputs.scene.traffic[end.cluster]
     found = {tuple(sorted(pod.labels.items())): pod for pod in end.pods}
     return [pod_endpoint(traffic, pod) for pod in list(found.values())[:KINDS_OF_PODS]]
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Who wants to reach whom: the options ``source``, ``target``, ``port`` and ``protocol`` of mesh_explain, as values."""
+"""Question of an explanation: the options ``source``, ``target``, ``port`` and ``protocol`` of mesh_explain, as values."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..errors import InvalidInput
+from ..base.errors import InvalidInput
+from ..base.input_problems import SUBDOMAIN, Problems, shown, suggest
 from ..items.labels import valid_key, valid_value
-from ..problems import SUBDOMAIN, Problems, shown, suggest
 
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 LAST_PORT: Final = 65535
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
-    """One end. Exactly one of ``pod``, ``labels`` and ``service`` is given; a source has no ``service``."""
+class QuestionSide:
+    """Source or target of a question. Exactly one of ``pod``, ``labels`` and ``service`` is given; a source has no ``service``."""
 
     cluster: str = ""  # inventory name; "" for a service: as the source's cluster resolves it
     namespace: str
@@ -39,21 +39,28 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """Can ``source`` reach ``target`` on this port? For a Service it is the Service's port, by number or name; for pods the pods' own."""
+    """Question whether ``source`` can reach ``target`` on a port.
 
-    source: Side
-    target: Side
+    For a Service it is the Service's port, by number or name; for pods the pods' own.
+    """
+
+    source: QuestionSide
+    target: QuestionSide
     port: int = 0  # 0: by name
     port_name: str = ""
     protocol: str = "TCP"
 
     @property
     def shown_port(self) -> str:
+        """Port and protocol as text."""
         return f"{self.port or self.port_name}/{self.protocol}"
 
 
 def question_of(params: Mapping[str, Any], members: Sequence[str]) -> Question:
-    """:raises InvalidInput: listing everything that is wrong."""
+    """Parse the options.
+
+    :raises InvalidInput: an option is not valid; the message lists all of them.
+    """
     problems = Problems()
     source = _side(problems, "source", params.get("source"), members, service=False)
     target = _side(problems, "target", params.get("target"), members, service=True)
@@ -66,7 +73,7 @@ def question_of(params: Mapping[str, Any], members: Sequence[str]) -> Question:
     return Question(source=source, target=target, port=port, port_name=name, protocol=protocol)
 
 
-def _side(problems: Problems, path: str, value: Any, members: Sequence[str], *, service: bool) -> Side | None:
+def _side(problems: Problems, path: str, value: Any, members: Sequence[str], *, service: bool) -> QuestionSide | None:
     before = len(problems.found)
     keys = ("cluster", "namespace", "pod", "name", "labels", *(("service",) if service else ()))
     given = {key: entry for key, entry in problems.mapping(path, value, keys, optional=False).items() if entry not in (None, "", {})}
@@ -85,7 +92,7 @@ def _side(problems: Problems, path: str, value: Any, members: Sequence[str], *, 
     labels = _labels(problems, path, given)
     if len(problems.found) > before:
         return None
-    return Side(
+    return QuestionSide(
         cluster=str(cluster),
         namespace=str(namespace),
         pod=str(given.get("pod", "")),
@@ -95,7 +102,7 @@ def _side(problems: Problems, path: str, value: Any, members: Sequence[str], *, 
 
 
 def _labels(problems: Problems, path: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """``name: web`` is short for the label app=web, as in a ConnectivityIntent."""
+    """Parse labels. ``name: web`` is short for the label app=web, as in a ConnectivityIntent."""
     if "name" in given:
         value = given["name"]
         if not isinstance(value, str) or not valid_value(value):

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""From a Service to the backends that Cilium would choose among in the source's cluster, and where those are."""
+"""Hops from a Service to the backends from which Cilium would choose in the source's cluster."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..checks.wording import replaces_kube_proxy, setting
-from ..facts import ClusterFacts
-from ..items.facts import Endpoint, Key, ObjectFacts, TrafficFacts
+from ..mesh.cilium_config import replaces_kube_proxy, setting
+from ..mesh.facts import ClusterFacts
+from ..mesh.traffic_facts import EndpointFacts, Key, ObjectFacts, TrafficFacts
 from ..services.annotations import affinity_of, is_global, is_shared
 from ..services.endpoints import MIRRORED
-from ..services.ports import names_fit
+from ..services.viability_findings import names_fit
 from .hop import Answer, Hop
+from .inputs import ExplainInputs
 from .question import Question
-from .seen import Seen
 
 DOCS = "docs/global-services.md"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Backends:
-    """Ready endpoints of one cluster. ``port`` is the pods' port; 0 when it cannot be told."""
+    """Ready endpoints of one cluster. ``port`` is the pods' port; 0 when it is unknown."""
 
     cluster: str
     port: int
-    ready: tuple[Endpoint, ...]
+    ready: tuple[EndpointFacts, ...]
 
 
-def service_hop(question: Question, seen: Seen) -> tuple[Hop, Mapping[str, Any] | None]:
-    """Is the Service there for the source, with this port? Also its port, for the hops that follow."""
+def service_hop(question: Question, inputs: ExplainInputs) -> tuple[Hop, Mapping[str, Any] | None]:
+    """Return the hop of the Service in the source's cluster, and its port for the hops that follow."""
     cluster, side = question.source.cluster, question.target
-    traffic = seen.traffic(cluster)
+    traffic = inputs.traffic(cluster)
     if traffic is None:
-        text = f"{cluster} does not answer: {seen.why_silent(cluster)}"
+        text = f"{cluster} does not answer: {inputs.why_silent(cluster)}"
         return Hop(name="service", answer=Answer.UNKNOWN, cluster=cluster, summary=text), None
     service = traffic.services.get((side.namespace, side.service))
     if service is None:
-        return _absent(question, seen, traffic), None
+        return _absent(question, inputs, traffic), None
     kind = str(service.spec.get("type") or "ClusterIP")
     if kind == "ExternalName":
         text = f"it is an ExternalName, a DNS alias of {service.spec.get('externalName')}: no backends belong to it"
-        return Hop(name="service", answer=Answer.BROKEN, cluster=cluster, summary=text, fix="Ask for the name that it stands for."), None
+        return Hop(name="service", answer=Answer.BROKEN, cluster=cluster, summary=text, fix="Ask about the name behind it."), None
     ports = [port for port in service.spec.get("ports") or () if isinstance(port, Mapping)]
     found = next((port for port in ports if _is_asked(port, question)), None)
     shown = ", ".join(f"{port.get('name') or '(no name)'} {port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or "none"
@@ -57,15 +57,17 @@ def service_hop(question: Question, seen: Seen) -> tuple[Hop, Mapping[str, Any] 
     return Hop(name="service", answer=Answer.OK, cluster=cluster, summary=text, evidence=(f"its ports: {shown}",)), found
 
 
-def backend_hop(question: Question, port: Mapping[str, Any], seen: Seen) -> tuple[Hop, tuple[Backends, ...]]:
-    """Which clusters' endpoints would answer, by what the Services say of global, shared and affinity (Cilium's documentation, Global
-    Services)."""
+def backend_hop(question: Question, port: Mapping[str, Any], inputs: ExplainInputs) -> tuple[Hop, tuple[Backends, ...]]:
+    """Return the hop of the backends, and the clusters whose endpoints would answer.
+
+    They follow from the annotations global, shared and affinity (Cilium's documentation, Global Services).
+    """
     cluster, key = question.source.cluster, (question.target.namespace, question.target.service)
-    here = seen.scene.traffic[cluster]
+    here = inputs.scene.traffic[cluster]
     service = here.services[key]
-    local = _backends(cluster, here, key, port, seen.scene.facts[cluster])
+    local = _backends(cluster, here, key, port, inputs.scene.facts[cluster])
     lines = [f"{cluster}: {len(local.ready)} ready, its own"]
-    remote, unknown = _remote(question, port, seen, lines) if is_global(service.annotations) else ([], [])
+    remote, unknown = _remote(question, port, inputs, lines) if is_global(service.annotations) else ([], [])
     if not is_global(service.annotations):
         lines.append(f"{cluster}: the Service is not global here, so no backend of another cluster is used")
     affinity = affinity_of(service.annotations)
@@ -82,20 +84,23 @@ def backend_hop(question: Question, port: Mapping[str, Any], seen: Seen) -> tupl
         text = f"what {', '.join(unknown)} has is not known, as it does not answer; agents may go on using the backends they knew"
         return make(answer=Answer.UNKNOWN, summary=text), ()
     where = f" of {wanted}" if wanted else ""
-    fix = f"Look at the lines above: scale up, or make the Service global and shared where its pods are ({DOCS})."
+    fix = f"See the lines above: scale up, or make the Service global and shared where its pods are ({DOCS})."
     return make(answer=Answer.BROKEN, summary=f"no backend{where} would be chosen", fix=fix), ()
 
 
-def node_port_hop(question: Question, port: Mapping[str, Any], backends: tuple[Backends, ...], seen: Seen) -> Hop:
-    """Clients that come over a node: from outside, and pods on the host's network. Pods go over the ClusterIP."""
+def node_port_hop(question: Question, port: Mapping[str, Any], backends: tuple[Backends, ...], inputs: ExplainInputs) -> Hop:
+    """Return the hop for clients that use a node port: from outside, and pods on the host's network.
+
+    Other pods use the ClusterIP.
+    """
     cluster = question.source.cluster
-    service = seen.scene.traffic[cluster].services[question.target.namespace, question.target.service]
+    service = inputs.scene.traffic[cluster].services[question.target.namespace, question.target.service]
     number = port.get("nodePort")
     if not number:
         return Hop(name="node port", answer=Answer.SKIPPED, cluster=cluster, summary="the Service has none, and pods go over its ClusterIP")
     lines = [f"node port {number}, externalTrafficPolicy {service.spec.get('externalTrafficPolicy') or 'Cluster'}"]
     local = any(entry.cluster == cluster for entry in backends)
-    facts = seen.scene.facts[cluster]
+    facts = inputs.scene.facts[cluster]
     replaced = replaces_kube_proxy(facts)
     lines.append(f"kube-proxy-replacement {setting(facts, 'kube-proxy-replacement', 'unset')}")
     if service.spec.get("externalTrafficPolicy") == "Local" and not local:
@@ -109,10 +114,10 @@ def node_port_hop(question: Question, port: Mapping[str, Any], backends: tuple[B
     return Hop(name="node port", answer=Answer.OK, cluster=cluster, summary=text, evidence=tuple(lines))
 
 
-def _absent(question: Question, seen: Seen, traffic: TrafficFacts) -> Hop:
+def _absent(question: Question, inputs: ExplainInputs, traffic: TrafficFacts) -> Hop:
     side, cluster = question.target, question.source.cluster
     key = (side.namespace, side.service)
-    elsewhere = [host for host in seen.scene.hosts if key in seen.scene.traffic[host].services]
+    elsewhere = [host for host in inputs.scene.hosts if key in inputs.scene.traffic[host].services]
     lines = [f"it is in {', '.join(elsewhere)}" if elsewhere else "no member that answers has it"]
     if key in traffic.imports:
         lines.append(f"a ServiceImport is here: {side.service}.{side.namespace}.svc.clusterset.local leads to it")
@@ -127,16 +132,16 @@ def _is_asked(port: Mapping[str, Any], question: Question) -> bool:
     return port.get("port") == question.port if question.port else port.get("name") == question.port_name
 
 
-def _remote(question: Question, port: Mapping[str, Any], seen: Seen, lines: list[str]) -> tuple[list[Backends], list[str]]:
-    """Backends of other clusters that are exported, and members of which nothing is known. A line for each."""
+def _remote(question: Question, port: Mapping[str, Any], inputs: ExplainInputs, lines: list[str]) -> tuple[list[Backends], list[str]]:
+    """Return exported backends of other clusters, and members of which nothing is known. Each adds a line."""
     key = (question.target.namespace, question.target.service)
-    facts = seen.scene.facts[question.source.cluster]
+    facts = inputs.scene.facts[question.source.cluster]
     found, unknown = [], []
-    for host in seen.scene.mesh.peers(question.source.cluster):
-        traffic = seen.traffic(host)
+    for host in inputs.scene.mesh.peers(question.source.cluster):
+        traffic = inputs.traffic(host)
         if traffic is None:
             unknown.append(host)
-            lines.append(f"{host}: does not answer ({seen.why_silent(host)})")
+            lines.append(f"{host}: does not answer ({inputs.why_silent(host)})")
             continue
         service = traffic.services.get(key)
         why = _not_exported(service, port, facts)
@@ -148,7 +153,7 @@ def _remote(question: Question, port: Mapping[str, Any], seen: Seen, lines: list
 
 
 def _not_exported(service: ObjectFacts | None, port: Mapping[str, Any], facts: ClusterFacts) -> str:
-    """Why the backends of a peer's Service are not used in the cluster of ``facts``; "" when they are."""
+    """Return why the backends of a peer's Service are not used in the cluster of ``facts``; "" when they are."""
     if service is None:
         return "has no such Service"
     if not is_global(service.annotations):
@@ -161,7 +166,7 @@ def _not_exported(service: ObjectFacts | None, port: Mapping[str, Any], facts: C
 
 
 def _backends(cluster: str, traffic: TrafficFacts, key: Key, port: Mapping[str, Any], facts: ClusterFacts) -> Backends:
-    """Those of ``cluster`` that the port has in the cluster of ``facts``."""
+    """Return the backends in ``cluster`` that the port has in the cluster of ``facts``."""
     numbers, ready = set[int](), []
     for entry in traffic.slices_by_service.get(key, ()):
         if entry.managed_by == MIRRORED or entry.source_cluster:

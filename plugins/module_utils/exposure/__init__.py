@@ -1,3 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""ExposedService: one port of one Service, with a stable address outside the mesh."""
+"""Exposed services: parsing, placement, addresses, gateways, enforcement, status.
+
+May import: base, findings, items, mesh, plan, policies, services.
+"""

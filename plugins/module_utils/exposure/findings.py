@@ -1,59 +1,58 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What is to be said of an exposed service. One finding per matter, whatever the number of clusters."""
+"""Findings about an exposed service. One finding per matter, whatever the number of clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..checks.wording import listed
-from ..findings import Finding, Severity
+from ..findings.finding import Finding, Severity
+from ..findings.wording import listed
 from ..items.scene import Scene
-from .codes import ADDRESS_PENDING, LEFT_BEHIND, NO_ENDPOINTS, NO_SOURCE_RANGES, ON_STANDBY, RANGES_PARTLY_ENFORCED
-from .look import PATIENCE, Look, State
+from .assessment import PATIENCE, Assessment, State
+from .issues import ExposureIssue
 from .names import ref_of
-from .remarks import Remark
-from .serving import Decision
+from .placement import PlacementDecision
 
 _MINUTES: Final = int(PATIENCE.total_seconds() // 60)
 
 
-def exposure_findings(decision: Decision, scene: Scene, *, blocking: bool) -> Iterator[Finding]:
-    """``blocking``: the item is possible nowhere."""
+def exposure_findings(decision: PlacementDecision, scene: Scene, *, blocking: bool) -> Iterator[Finding]:
+    """Yield the findings about one item. ``blocking``: the item is possible in no cluster."""
     ref = ref_of(decision.item)
     if not decision.item.source_ranges:
-        yield _nobody(decision).finding(ref, Severity.ADVISORY)
+        yield _nobody(decision).about(ref)
         return
-    trouble = Severity.BLOCKING if blocking else Severity.REMEDIABLE
+    trouble = None if blocking else Severity.REMEDIABLE
     for remark, hosts in _grouped((look.trouble, host) for host, look in decision.looks.items()):
-        yield remark.finding(ref, trouble, *hosts)
+        yield remark.about(ref, *hosts, severity=trouble)
     if blocking:
         return
     for remark, hosts in _grouped(_uncovered(decision)):
-        yield remark.finding(ref, Severity.REMEDIABLE, *hosts)
+        yield remark.about(ref, *hosts)
     for remark, hosts in _grouped(_pending(decision)):
-        yield remark.finding(ref, Severity.REMEDIABLE, *hosts)
+        yield remark.about(ref, *hosts)
     empty = [host for host in decision.order if _has_no_endpoints(decision, host)]
     if empty:
-        yield _empty(decision, empty).finding(ref, Severity.REMEDIABLE, *empty)
+        yield _empty(decision, empty).about(ref, *empty)
     beside = _beside_primary(decision, scene)
     if beside is not None:
-        yield beside.finding(ref, Severity.REMEDIABLE, decision.item.primary)
+        yield beside.about(ref, decision.item.primary)
 
 
-def _nobody(decision: Decision) -> Remark:
+def _nobody(decision: PlacementDecision) -> ExposureIssue:
     there = [host for host, look in decision.looks.items() if look.there is not None]
-    return Remark(
-        code=NO_SOURCE_RANGES,
+    return ExposureIssue(
+        code="CM-EXPO-07",
         reason="NoSourceRanges",
-        summary="No source range is given, so that nobody may come in: nothing is exposed",
+        summary="No source range is given, so no client has access: nothing is exposed",
         evidence=f"what was exposed in {listed(there)} is withdrawn" if there else "",
-        fix="Name the ranges that may come in, in sourceRanges; everybody is 0.0.0.0/0 and ::/0.",
+        fix="Name the ranges that have access in sourceRanges; every address is 0.0.0.0/0 and ::/0.",
     )
 
 
-def _uncovered(decision: Decision) -> Iterator[tuple[Remark | None, str]]:
+def _uncovered(decision: PlacementDecision) -> Iterator[tuple[ExposureIssue | None, str]]:
     for host in decision.order:
         look = decision.looks[host]
         if host not in decision.wanted or look.enforcement is None:
@@ -63,32 +62,32 @@ def _uncovered(decision: Decision) -> Iterator[tuple[Remark | None, str]]:
             yield _rests_on_balancer(), host
 
 
-def _rests_on_balancer() -> Remark:
-    return Remark(
-        code=RANGES_PARTLY_ENFORCED,
+def _rests_on_balancer() -> ExposureIssue:
+    return ExposureIssue(
+        code="CM-EXPO-08",
         reason="RestsOnLoadBalancer",
-        summary="Only the load balancer itself can hold to the source ranges: the cluster does not see traffic to its address as such",
+        summary="Only the load balancer itself can enforce the source ranges: the cluster cannot recognise traffic to its address",
         evidence="status.loadBalancer names a host name, or an address of ipMode Proxy",
-        fix="Make sure that the provider's load balancer honours loadBalancerSourceRanges; nothing here can prove it.",
+        fix="Make sure that the provider's load balancer honours loadBalancerSourceRanges; this mesh cannot prove it.",
     )
 
 
-def _pending(decision: Decision) -> Iterator[tuple[Remark | None, str]]:
+def _pending(decision: PlacementDecision) -> Iterator[tuple[ExposureIssue | None, str]]:
     for host in decision.order:
         look = decision.looks[host]
         if host in decision.wanted and look.there is not None and _is_late(look):
             yield _no_address(look), host
 
 
-def _is_late(look: Look) -> bool:
+def _is_late(look: Assessment) -> bool:
     return look.state is State.LATE or bool(look.standing.rejected)
 
 
-def _no_address(look: Look) -> Remark:
+def _no_address(look: Assessment) -> ExposureIssue:
     kind = look.there.kind if look.there is not None else ""
     refused = look.standing.rejected
-    return Remark(
-        code=ADDRESS_PENDING,
+    return ExposureIssue(
+        code="CM-EXPO-09",
         reason="AddressPending",
         summary=f"The {kind} is refused by its controller"
         if refused
@@ -101,16 +100,16 @@ def _no_address(look: Look) -> Remark:
     )
 
 
-def _has_no_endpoints(decision: Decision, host: str) -> bool:
+def _has_no_endpoints(decision: PlacementDecision, host: str) -> bool:
     look = decision.looks[host]
     needed = host in decision.wanted or not decision.item.primary
     return needed and look.enforcement is not None and not look.ready + look.remote
 
 
-def _empty(decision: Decision, hosts: list[str]) -> Remark:
+def _empty(decision: PlacementDecision, hosts: list[str]) -> ExposureIssue:
     item = decision.item
-    return Remark(
-        code=NO_ENDPOINTS,
+    return ExposureIssue(
+        code="CM-EXPO-10",
         reason="NoReadyEndpoints",
         summary=f"Service {item.namespace}/{item.service} has no ready endpoints in {listed(hosts)}",
         evidence="no EndpointSlice of it there has one",
@@ -118,8 +117,8 @@ def _empty(decision: Decision, hosts: list[str]) -> Remark:
     )
 
 
-def _beside_primary(decision: Decision, scene: Scene) -> Remark | None:
-    """A standby serves, or would if it could."""
+def _beside_primary(decision: PlacementDecision, scene: Scene) -> ExposureIssue | None:
+    """Return the issue that a standby serves, or that none can."""
     primary = decision.item.primary
     if not primary or primary in decision.serving:
         return None
@@ -127,16 +126,16 @@ def _beside_primary(decision: Decision, scene: Scene) -> Remark | None:
     state = decision.looks[primary].state
     if state is State.SILENT:
         failure = scene.failures.get(primary)
-        return Remark(
-            code=LEFT_BEHIND,
+        return ExposureIssue(
+            code="CM-EXPO-12",
             reason=state.value,
-            summary=f"The primary {primary} does not answer, so {serving} serves; what was written in {primary} is still there",
+            summary=f"The primary {primary} does not answer, so {serving} serves; the objects in {primary} are still there",
             evidence=failure.message if failure else "",
-            fix=f"Its record in DNS, if anybody in {primary} still keeps it, cannot be withdrawn from here: do that by hand.",
+            fix=f"If a controller in {primary} still publishes its record in DNS, remove that record by hand: this mesh cannot reach it.",
         )
-    why = "the mesh has lost it" if state is State.WELL else state.value
-    return Remark(
-        code=ON_STANDBY,
+    why = "the mesh has no contact with it" if state is State.WELL else state.value
+    return ExposureIssue(
+        code="CM-EXPO-11",
         reason="OnStandby",
         summary=f"The primary {primary} cannot serve, so {serving} does",
         evidence=f"{primary}: {why}",
@@ -144,9 +143,9 @@ def _beside_primary(decision: Decision, scene: Scene) -> Remark | None:
     )
 
 
-def _grouped(remarks: Iterable[tuple[Remark | None, str]]) -> Iterable[tuple[Remark, list[str]]]:
-    """Equal remarks once, with the clusters that they are about. Evidence may differ; what was seen first is shown."""
-    found: dict[tuple[str, str, str], tuple[Remark, list[str]]] = {}
+def _grouped(remarks: Iterable[tuple[ExposureIssue | None, str]]) -> Iterable[tuple[ExposureIssue, list[str]]]:
+    """Return equal issues once, with their clusters. Evidence may differ; the first is used."""
+    found: dict[tuple[str, str, str], tuple[ExposureIssue, list[str]]] = {}
     for remark, host in remarks:
         if remark is not None:
             found.setdefault((remark.code, remark.reason, remark.summary), (remark, []))[1].append(host)

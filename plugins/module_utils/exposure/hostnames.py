@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Who may use a hostname: the oldest. A name that objects in the clusters have beats one that an item only asks for.
+"""Ownership of hostnames: the oldest claim wins. A name on an object in a cluster beats one that an item only requests.
 
-Among objects it is the time at which the API server made them, whoever they belong to. Among items without objects it is ``createdAt``, and
-else the order in the file. An item that loses is told that the name is taken, and not by whom: that may be another tenant.
+Among objects the time counts at which the API server created them, whichever binding they belong to. Among items without objects it
+is ``createdAt``, and then the order in the file. An item that loses is not told the owner: that may be another tenant.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ..items.desired import Desired
-from ..items.facts import ObjectFacts
-from ..items.kinds import ItemKind, ItemRef
 from ..items.models import ExposedService
-from ..items.owned import item_of
+from ..items.owned import owning_item
 from ..items.scene import Scene
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.traffic_facts import ObjectFacts
 from .names import CLAIM_ANNOTATION, DNS_ANNOTATION, ref_of
 
 _HOLDS: Final = 0
@@ -25,8 +25,8 @@ _ASKS: Final = 1
 _NO_TIME: Final = "~"  # after every time
 
 
-class Claim(NamedTuple):
-    """Sorts by age; the first has the name."""
+class HostnameRequest(NamedTuple):
+    """A claim to a hostname. Requests sort by age; the first has the name."""
 
     kind: int  # an object holds the name, or an item asks for it
     time: str  # RFC 3339 in UTC
@@ -35,45 +35,46 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claims:
-    """All claims of the mesh, by name. Built once per plan."""
+class HostnameRequests:
+    """Requests for hostnames in the whole mesh: the oldest one of each hostname. Built once per plan."""
 
-    oldest: Mapping[str, Claim]
+    oldest: Mapping[str, HostnameRequest]
 
     @classmethod
-    def of(cls, desired: Desired, scene: Scene) -> Claims:
-        wishes = {str(ref_of(item)): item for item in desired.exposures if _wants(item)}
+    def of(cls, desired: Desired, scene: Scene) -> HostnameRequests:
+        """Collect the requests of items, and the hostnames that objects of the scene hold already."""
+        wishes = {str(ref_of(item)): item for item in desired.each(ExposedService) if _wants(item)}
         refused = {str(entry.ref) for entry in desired.refused}
-        found: dict[str, list[Claim]] = {}
+        found: dict[str, list[HostnameRequest]] = {}
         held: set[tuple[str, str]] = set()
         for name, who, there in _holders(scene):
             gives_up = who in wishes and wishes[who].hostname != name
             if who and (gives_up or (who not in wishes and who not in refused)):
                 continue  # an item of ours that lets go of the name in this very plan, or is removed by it
             held.add((who, name))
-            found.setdefault(name, []).append(Claim(_HOLDS, there.created or _NO_TIME, 0, who or f"uid {there.uid}"))
+            found.setdefault(name, []).append(HostnameRequest(_HOLDS, there.created or _NO_TIME, 0, who or f"uid {there.uid}"))
         for order, (who, item) in enumerate(wishes.items()):
             if (who, item.hostname) not in held:
-                found.setdefault(item.hostname, []).append(Claim(_ASKS, item.created or _NO_TIME, order, who))
+                found.setdefault(item.hostname, []).append(HostnameRequest(_ASKS, item.created or _NO_TIME, order, who))
         return cls(oldest={name: min(claims) for name, claims in found.items()})
 
     def has(self, item: ExposedService) -> bool:
-        """May ``item`` use its hostname?"""
+        """Return whether ``item`` may use its hostname."""
         return not _wants(item) or self.oldest[item.hostname].who == str(ref_of(item))
 
 
 def _wants(item: ExposedService) -> bool:
-    """One that lets nobody in exposes nothing, and so needs no name."""
+    """Return whether the item needs its name. One without source ranges exposes nothing, and so needs none."""
     return bool(item.hostname and item.source_ranges)
 
 
 def _holders(scene: Scene) -> Iterator[tuple[str, str, ObjectFacts]]:
-    """(name, our item as text or "", object) for every name on an object of any member."""
+    """Yield (name, our item as text or "", object) for every name on an object of any member."""
     for host in scene.hosts:
         for there in scene.traffic[host].owned:
             names = frozenset(_names_on(there))
             if names:
-                ref = item_of(scene.binding, there)
+                ref = owning_item(scene.binding, there)
                 who = _text(ref)
                 yield from ((name, who, there) for name in sorted(names))
 

@@ -1,16 +1,16 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Names and places of the objects of an exposed service, and what is written on them."""
+"""Names, paths and annotations of the objects of an exposed service."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ..items.kinds import ItemKind, ItemRef
 from ..items.models import ExposedService
 from ..items.owned import NAME_LIMIT, object_name
-from ..model import MANAGER_DOMAIN, Binding
-from ..observe.traffic import GATEWAY_GROUP
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.model import MANAGER_DOMAIN, Binding
+from ..mesh.traffic_facts import GATEWAY_GROUP
 from .ranges import versions_of
 
 DNS_ANNOTATION: Final = "external-dns.alpha.kubernetes.io/hostname"
@@ -23,19 +23,21 @@ GATEWAY_CONTROLLER: Final = "io.cilium/gateway-controller"
 
 
 def ref_of(item: ExposedService) -> ItemRef:
+    """Return the reference of the item."""
     return ItemRef(ItemKind.EXPOSURE, item.name)
 
 
 def order_of(item: ExposedService) -> tuple[str, ...]:
-    """Clusters of the item; the primary first."""
+    """Return the clusters of the item; the primary first."""
     return (item.primary, *item.clusters) if item.primary else item.clusters
 
 
 def name_of(binding: Binding, item: ExposedService) -> str:
-    """Of all objects of the item, equal in all clusters. What cannot be changed on a Service gives another name: the API server refuses
-    another first IP version, and does not take node ports back (Service API, ipFamilies and allocateLoadBalancerNodePorts).
+    """Return the name of all objects of the item, equal in all clusters.
 
-    Names of Services begin with a letter (RFC 1035), names of items need not.
+    A change that a Service does not allow gives another name: the API server refuses another first IP version, and does not remove node
+    ports (Service API, ipFamilies and allocateLoadBalancerNodePorts). Names of Services begin with a letter (RFC 1035), names of items
+    need not.
     """
     six = versions_of(item.source_ranges) == {6} and item.exposure != "Gateway"
     more = (*(("IPv6",) if six else ()), *(("no node ports",) if not item.node_ports else ()))
@@ -44,26 +46,31 @@ def name_of(binding: Binding, item: ExposedService) -> str:
 
 
 def services_path(namespace: str) -> str:
+    """Return the API path of Services in the namespace."""
     return f"/api/v1/namespaces/{namespace}/services"
 
 
 def policies_path(namespace: str) -> str:
+    """Return the API path of CiliumNetworkPolicies in the namespace."""
     return f"/apis/cilium.io/v2/namespaces/{namespace}/ciliumnetworkpolicies"
 
 
 def gateways_path(namespace: str) -> str:
+    """Return the API path of Gateways in the namespace."""
     return f"/apis/{GATEWAY_GROUP}/v1/namespaces/{namespace}/gateways"
 
 
 def routes_path(namespace: str) -> str:
+    """Return the API path of HTTPRoutes in the namespace."""
     return f"/apis/{GATEWAY_GROUP}/v1/namespaces/{namespace}/httproutes"
 
 
 def main_path(binding: Binding, item: ExposedService) -> str:
-    """API path of the object that gets the address: the Gateway, or the Service."""
+    """Return the API path of the object that gets the address: the Gateway, or the Service."""
     collection = gateways_path(item.namespace) if item.exposure == "Gateway" else services_path(item.namespace)
     return f"{collection}/{name_of(binding, item)}"
 
 
 def route_path(binding: Binding, item: ExposedService) -> str:
+    """Return the API path of the HTTPRoute of the item."""
     return f"{routes_path(item.namespace)}/{name_of(binding, item)}"

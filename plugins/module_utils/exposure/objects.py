@@ -1,10 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""ExposedService -> the objects of one cluster. Pure.
+"""Objects of an ExposedService in one cluster. Pure.
 
-- LoadBalancer, NodePort: a Service of our own beside the one that is exposed, with its selector and the one port. The tenant's own Service
-  is not touched: its other ports stay inside, and removing the item is removing an object.
-- NodePort with source ranges: a policy that denies the port of the pods to everybody else outside.
+- LoadBalancer, NodePort: a Service of this mesh beside the exposed one, with its selector and the one port. The tenant's own Service
+  is not touched: its other ports stay internal, and removing the item is removing an object.
+- NodePort with source ranges: a policy that denies the port of the pods to all other addresses outside.
 - Gateway: a Gateway with one listener, and the HTTPRoute from it to the exposed Service itself.
 """
 
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..items.models import ExposedService
-from ..items.owned import Wanted, owned_object
-from ..model import Binding
-from ..observe.traffic import GATEWAY_GROUP
+from ..items.owned import DesiredObject, owned_object
+from ..mesh.model import Binding
+from ..mesh.traffic_facts import GATEWAY_GROUP
 from ..services.annotations import AFFINITY, GLOBAL, SHARED, is_global, is_shared
 from .enforcement import Enforcement
 from .names import (
@@ -31,7 +31,7 @@ from .names import (
     services_path,
 )
 from .ranges import EVERYONE, of_versions
-from .target import Target
+from .target import ExposureTarget
 
 FAMILIES: Final = {4: "IPv4", 6: "IPv6"}
 HTTP_PORT: Final = 80
@@ -40,12 +40,12 @@ HTTPS_PORT: Final = 443
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """One item in one cluster, and whether names lead there now."""
+    """One item in one cluster, and whether its hostname leads there now."""
 
     binding: Binding
     item: ExposedService
     host: str
-    target: Target
+    target: ExposureTarget
     enforcement: Enforcement
     serving: bool
 
@@ -54,12 +54,13 @@ class Place:
         """Port of the Gateway's listener."""
         return HTTPS_PORT if self.item.tls_secret else HTTP_PORT
 
-    def owned(self, collection: str, body: Mapping[str, Any], why: str) -> Wanted:
+    def owned(self, collection: str, body: Mapping[str, Any], why: str) -> DesiredObject:
+        """Return the body as an object of the item."""
         return owned_object(self.binding, ref_of(self.item), self.host, collection, body, why=why)
 
 
-def objects_of(place: Place) -> list[Wanted]:
-    """In the order in which they are to be written: who keeps others out comes before what lets them in."""
+def objects_of(place: Place) -> list[DesiredObject]:
+    """Return the objects in the order of writing: a policy that restricts access comes before the Service that opens it."""
     if place.item.exposure == "Gateway":
         return [_gateway(place), *([_route(place)] if place.serving else [])]
     return [*([_policy(place)] if place.enforcement.by_policy else []), _service(place)]
@@ -74,7 +75,7 @@ def _metadata(place: Place, annotations: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _service(place: Place) -> Wanted:
+def _service(place: Place) -> DesiredObject:
     item, target, ranges = place.item, place.target, place.enforcement
     port = {key: target.port[key] for key in ("name", "appProtocol") if target.port.get(key)}
     port |= {"port": target.number, "protocol": target.protocol, "targetPort": target.target_port}
@@ -91,10 +92,11 @@ def _service(place: Place) -> Wanted:
 
 
 def mesh_annotations(place: Place) -> dict[str, str]:
-    """A Service of ours has the same name in all clusters, so that it can be global where the one that it was made from is.
+    """Return the annotations that make our Service global, where the exposed Service is global.
 
-    Then an address whose own cluster has no endpoint left goes on answering, from where the item is exposed too. Local first: whoever
-    calls this address means this cluster. With ``externalTrafficPolicy: Local`` only endpoints of the same node count.
+    Our Service has the same name in all clusters. Then an address whose own cluster has no endpoint left still answers, from the other
+    clusters in which the item is exposed. Local comes first: a client of this address means this cluster. With
+    ``externalTrafficPolicy: Local`` only endpoints of the same node count.
     """
     given = place.target.service.annotations
     if place.enforcement.by_policy or not is_global(given):
@@ -103,13 +105,13 @@ def mesh_annotations(place: Place) -> dict[str, str]:
 
 
 def _families(ranges: Enforcement) -> dict[str, Any]:
-    """Only IP versions that have a range: kube-proxy lets everybody in by a version that has none."""
+    """Return only IP versions that have a range: kube-proxy lets every address in by a version that has none."""
     if len(ranges.versions) > 1:
         return {"ipFamilyPolicy": "PreferDualStack"}
     return {"ipFamilyPolicy": "SingleStack", "ipFamilies": [FAMILIES[version] for version in ranges.versions]}
 
 
-def _policy(place: Place) -> Wanted:
+def _policy(place: Place) -> DesiredObject:
     target, ranges = place.target, place.enforcement
     denied = []
     for version in sorted(ranges.versions):
@@ -124,10 +126,10 @@ def _policy(place: Place) -> Wanted:
         "enableDefaultDeny": {"ingress": False},
     }
     body = {"apiVersion": "cilium.io/v2", "kind": "CiliumNetworkPolicy", "metadata": _metadata(place, {}), "spec": spec}
-    return place.owned(policies_path(place.item.namespace), body, "keep out who is outside and not in sourceRanges")
+    return place.owned(policies_path(place.item.namespace), body, "refuse clients from outside that are not in sourceRanges")
 
 
-def _gateway(place: Place) -> Wanted:
+def _gateway(place: Place) -> DesiredObject:
     item = place.item
     secure = bool(item.tls_secret)
     listener: dict[str, Any] = {
@@ -149,8 +151,8 @@ def _gateway(place: Place) -> Wanted:
     return place.owned(gateways_path(item.namespace), body, f"an address for Service {item.namespace}/{item.service}")
 
 
-def _route(place: Place) -> Wanted:
-    """external-dns takes names from routes: a cluster that is not serving has none."""
+def _route(place: Place) -> DesiredObject:
+    """Return the HTTPRoute. external-dns takes names from routes: a cluster that is not serving has none."""
     item = place.item
     spec: dict[str, Any] = {
         "parentRefs": [{"name": name_of(place.binding, item)}],
@@ -159,4 +161,4 @@ def _route(place: Place) -> Wanted:
     if item.hostname:
         spec["hostnames"] = [item.hostname]
     body = {"apiVersion": f"{GATEWAY_GROUP}/v1", "kind": "HTTPRoute", "metadata": _metadata(place, {}), "spec": spec}
-    return place.owned(routes_path(item.namespace), body, f"lead the Gateway to Service {item.namespace}/{item.service}")
+    return place.owned(routes_path(item.namespace), body, f"route the Gateway to Service {item.namespace}/{item.service}")

@@ -1,202 +1,143 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The spec of an ExposedService -> ``items.models.ExposedService``."""
+"""The spec of an ExposedService -> ``items.models.ExposedService``. Its structure is that of the CRD (mesh/schemas.py)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from ..items.conditions import timestamp
+from ..base.conditions import timestamp
+from ..base.input_problems import Problems, is_list, shown, suggest
+from ..base.structure import Reader
 from ..items.models import ExposedPort, ExposedService
-from ..problems import LABEL, SUBDOMAIN, Problems, is_list, items_of, kind_of, shown, suggest
+from ..mesh.schemas import SPECS
 from .ranges import parse_ranges
 
-CLASSES: Final = ("LoadBalancer", "NodePort", "Gateway")
-PROTOCOLS: Final = ("TCP", "UDP")
 DEFAULT_GATEWAY_CLASS: Final = "cilium"
 
-KEYS: Final = (
-    "service",
-    "port",
-    "class",
-    "clusters",
-    "hostname",
-    "tlsRef",
-    "sourceRanges",
-    "gatewayClassName",
-    "allocateLoadBalancerNodePorts",
-    "createdAt",
-)
-
-_PORTS: Final = range(1, 65536)
-_HOST_LABEL: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)")
-_HOST_LIMIT: Final = 253
+_HINTS: Final = {
+    "service": "it takes the namespace and the name of a Service",
+    "port": "an ExposedService has one port, by its number or its name",
+    "clusters": "write all, a list of clusters, or a mapping with primary and standby",
+    "clusters.names": "leave it out for all clusters of the binding",
+    "clusters.standby": "it is a list of clusters, in the order in which they take over",
+}
 
 
 def parse_exposed_service(problems: Problems, name: str, spec: Mapping[str, Any], members: tuple[str, ...]) -> ExposedService | None:
-    """See ``items.parse.ItemParser``."""
-    given = problems.mapping("", spec, KEYS, optional=False)
-    exposure = _one_of(problems, "class", given.get("class"), CLASSES)
-    namespace, service = _service(problems, given.get("service"))
-    port = _port(problems, given.get("port"))
-    clusters, primary = _clusters(problems, given.get("clusters"), members)
+    """See ``parse`` of ``reconcile.kinds.KindRow``."""
+    before = len(problems.found)
+    given = Reader(problems, _HINTS).read(SPECS["ExposedService"], _as_resource(spec))
+    if len(problems.found) == before:
+        return _meant(problems, name, given, spec, members)
+    if is_list(spec.get("clusters")):  # the path as its author wrote it
+        problems.found[before:] = [text.replace("clusters.names", "clusters", 1) for text in problems.found[before:]]
+    return None
+
+
+def _meant(
+    problems: Problems, name: str, given: Mapping[str, Any], spec: Mapping[str, Any], members: tuple[str, ...]
+) -> ExposedService | None:
+    """Look at what more than one field says; ``given`` is ``spec`` as the schema has it."""
+    before = len(problems.found)
+    exposure, port = given["class"], given["port"]
+    if "number" not in port and "name" not in port:
+        problems.add("port", "needs a number or a name")
+    listed = "clusters" if is_list(spec.get("clusters")) else "clusters.names"
+    clusters, primary = _clusters(problems, given.get("clusters"), members, listed)
     item = ExposedService(
         name=name,
-        namespace=namespace,
-        service=service,
-        port=port,
+        namespace=given["service"]["namespace"],
+        service=given["service"]["name"],
+        port=ExposedPort(number=port.get("number", 0), name=port.get("name", ""), protocol=port.get("protocol", "")),
         exposure=exposure,
         clusters=clusters,
         primary=primary,
-        hostname=_hostname(problems, given.get("hostname"), exposure),
+        hostname=_hostname(problems, given.get("hostname", ""), exposure),
         source_ranges=parse_ranges(problems, "sourceRanges", given.get("sourceRanges")),
-        node_ports=_node_ports(problems, given.get("allocateLoadBalancerNodePorts"), exposure),
-        gateway_class=_gateway_class(problems, given.get("gatewayClassName"), exposure),
-        tls_secret=_tls_secret(problems, given.get("tlsRef"), exposure),
-        created=_created(problems, given.get("createdAt")),
+        node_ports=given.get("allocateLoadBalancerNodePorts", True),
+        gateway_class=given.get("gatewayClassName", DEFAULT_GATEWAY_CLASS),
+        tls_secret=given.get("tlsRef", {}).get("name", ""),
+        created=_created(problems, spec.get("createdAt")),
     )
-    return None if problems.found else item
+    _refuse_other_classes(problems, given)
+    return None if len(problems.found) > before else item
 
 
-def _one_of(problems: Problems, path: str, value: Any, known: tuple[str, ...]) -> str:
-    if isinstance(value, str) and value in known:
-        return str(value)
-    if value is None:
-        problems.add(path, f"is missing; one of {', '.join(known)}")
-    else:
-        problems.add(path, f"{shown(str(value))}: {suggest(str(value), known, 'one of')}")
-    return ""
+def _as_resource(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the spec as a custom resource has it: a field has one type there, and who made an item when stands in its metadata."""
+    if not isinstance(spec, Mapping):
+        return spec
+    found = {key: value for key, value in spec.items() if key != "createdAt"}
+    clusters = found.get("clusters")
+    if clusters == "all":
+        del found["clusters"]
+    elif is_list(clusters):
+        found["clusters"] = {"names": clusters}
+    if found.get("hostname") == "":
+        del found["hostname"]
+    if found.get("tlsRef") == {} and found.get("class") == "Gateway":
+        del found["tlsRef"]
+    return found
 
 
-def _name(problems: Problems, path: str, value: Any, form: re.Pattern[str] = LABEL) -> str:
-    if value is None:
-        problems.add(path, "is missing")
-    elif not isinstance(value, str) or not form.fullmatch(value):
-        problems.add(path, f"{shown(str(value))} is not a DNS-1123 name")
-    else:
-        return str(value)
-    return ""
-
-
-def _service(problems: Problems, value: Any) -> tuple[str, str]:
-    """(namespace, name)."""
-    found = problems.mapping("service", value, ("namespace", "name"), optional=False)
-    if not found:
-        return "", ""
-    return _name(problems, "service.namespace", found.get("namespace")), _name(problems, "service.name", found.get("name"))
-
-
-def _port(problems: Problems, value: Any) -> ExposedPort:
-    if isinstance(value, str) and "-" in value and value.replace("-", "").isdecimal():
-        problems.add("port", f"{shown(value)} is a range; an ExposedService has one port")
-        return ExposedPort()
-    found = problems.mapping("port", value, ("number", "name", "protocol"), optional=False)
-    number, name = found.get("number"), found.get("name")
-    if isinstance(value, Mapping) and number is None and name is None:
-        problems.add("port", "needs a number or a name")
-    if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number not in _PORTS):
-        problems.add("port.number", f"must be 1 to 65535, not {shown(str(number))}")
-        number = None
-    if name is not None and (not isinstance(name, str) or not LABEL.fullmatch(name)):
-        problems.add("port.name", f"{shown(str(name))} is not a name of a port")
-        name = None
-    protocol = found.get("protocol")
-    return ExposedPort(
-        number=int(number or 0),
-        name=str(name or ""),
-        protocol=_one_of(problems, "port.protocol", protocol, PROTOCOLS) if protocol is not None else "",
-    )
-
-
-def _clusters(problems: Problems, value: Any, members: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """(clusters, primary) as the model has them. Absent is all."""
-    if value is None or value == "all":
+def _clusters(problems: Problems, given: Mapping[str, Any] | None, members: tuple[str, ...], listed: str) -> tuple[tuple[str, ...], str]:
+    """(clusters, primary) as the model has them. Absent is all. ``listed``: path of the list of names."""
+    if given is None:
         return members, ""
-    path = "clusters"
-    if isinstance(value, Mapping) and "names" in value:  # the list as custom resources write it, in which a field has one type
-        path, value = "clusters.names", problems.mapping(path, value, ("names",), optional=False)["names"]
-    if isinstance(value, Mapping):
-        found = problems.mapping("clusters", value, ("primary", "standby"), optional=False)
-        primary = _members(problems, "clusters.primary", [found.get("primary")], members)
-        standby = found.get("standby")
-        if not is_list(standby) or not standby:
-            problems.add("clusters.standby", "must be a list of clusters, in the order in which they take over")
-            return (), ""
-        others = _members(problems, "clusters.standby", standby, members)
-        if primary and primary[0] in others:
-            problems.add("clusters.standby", f"{shown(primary[0])} is the primary")
-        return others, primary[0] if primary else ""
-    if not is_list(value):
-        problems.add(path, f"must be all, a list of clusters, or a mapping with primary and standby, not {kind_of(value)}")
+    if ("names" in given) is ("primary" in given or "standby" in given) or ("primary" in given) is not ("standby" in given):
+        problems.add("clusters", "needs either names, or primary and standby")
         return (), ""
-    if not value:
-        problems.add(path, "is empty; leave it out for all clusters of the binding")
-    return _members(problems, path, value, members), ""
+    if "names" in given:
+        return _members(problems, listed, given["names"], members), ""
+    primary = _members(problems, "clusters.primary", [given["primary"]], members)
+    others = _members(problems, "clusters.standby", given["standby"], members)
+    if primary and primary[0] in others:
+        problems.add("clusters.standby", f"{shown(primary[0])} is the primary")
+    return others, primary[0] if primary else ""
 
 
-def _members(problems: Problems, path: str, value: Any, members: tuple[str, ...]) -> tuple[str, ...]:
+def _members(problems: Problems, path: str, names: Sequence[str], members: tuple[str, ...]) -> tuple[str, ...]:
     found: list[str] = []
-    for where, entry in items_of(problems, path, value, "clusters"):
-        if not isinstance(entry, str) or entry not in members:
-            hint = suggest(str(entry), members, "the clusters of the binding are")
-            problems.add(where, f"{shown(str(entry))} is not a cluster of the binding; {hint}")
-        elif entry in found:
-            problems.add(where, f"{shown(entry)} is there twice")
+    for place, name in enumerate(names):
+        where = path if path == "clusters.primary" else f"{path}[{place}]"
+        if name not in members:
+            hint = suggest(name, members, "the clusters of the binding are")
+            problems.add(where, f"{shown(name)} is not a cluster of the binding; {hint}")
+        elif name in found:
+            problems.add(where, f"{shown(name)} is there twice")
         else:
-            found.append(str(entry))
+            found.append(name)
     return tuple(found)
 
 
-def _hostname(problems: Problems, value: Any, exposure: str) -> str:
-    """Lower case, without the dot at the end."""
-    if value is None or value == "":
-        return ""
-    if not isinstance(value, str):
-        problems.add("hostname", f"must be a DNS name, not {kind_of(value)}")
-        return ""
-    text = str(value).lower().removesuffix(".")
-    wildcard = text.startswith("*.")
-    labels = text.removeprefix("*.").split(".")
-    if len(text) > _HOST_LIMIT or len(labels) < 2 or not all(_HOST_LABEL.fullmatch(label) for label in labels):
-        problems.add("hostname", f"{shown(value)} is not a DNS name of two or more labels")
-    elif labels[-1].isdecimal():
-        problems.add("hostname", f"{shown(value)} is an address, not a name")
-    elif wildcard and exposure != "Gateway":
-        problems.add("hostname", f"{shown(value)}: a wildcard is possible with class Gateway alone, which tells names apart")
-    else:
-        return text
-    return ""
+def _hostname(problems: Problems, given: str, exposure: str) -> str:
+    """Parse a hostname into lower case, without the dot at the end."""
+    text = given.lower().removesuffix(".")
+    if text.rpartition(".")[2].isdecimal():
+        problems.add("hostname", f"{shown(given)} is an address, not a name")
+    elif text.startswith("*.") and exposure != "Gateway":
+        problems.add("hostname", f"{shown(given)}: a wildcard is possible with class Gateway alone, which tells names apart")
+    return text
 
 
-def _node_ports(problems: Problems, value: Any, exposure: str) -> bool:
-    found = problems.typed("allocateLoadBalancerNodePorts", value, bool, "true or false")
-    if found is not None and exposure and exposure != "LoadBalancer":
-        problems.add("allocateLoadBalancerNodePorts", "is for class LoadBalancer alone")
-    return found is not False
+_OF_ONE_CLASS: Final = {
+    "allocateLoadBalancerNodePorts": ("LoadBalancer", ""),
+    "gatewayClassName": ("Gateway", ""),
+    "tlsRef": ("Gateway", ": the other classes forward the connection unchanged"),
+}
 
 
-def _gateway_class(problems: Problems, value: Any, exposure: str) -> str:
-    if value is None:
-        return DEFAULT_GATEWAY_CLASS
-    if exposure and exposure != "Gateway":
-        problems.add("gatewayClassName", "is for class Gateway alone")
-    return _name(problems, "gatewayClassName", value, SUBDOMAIN)
-
-
-def _tls_secret(problems: Problems, value: Any, exposure: str) -> str:
-    if value is None:
-        return ""
-    if exposure and exposure != "Gateway":
-        problems.add("tlsRef", "is for class Gateway alone: the other classes pass the connection on as it is")
-    found = problems.mapping("tlsRef", value, ("name",), optional=False)
-    return _name(problems, "tlsRef.name", found.get("name"), SUBDOMAIN) if found else ""
+def _refuse_other_classes(problems: Problems, given: Mapping[str, Any]) -> None:
+    for key, (exposure, why) in _OF_ONE_CLASS.items():
+        if key in given and given["class"] != exposure:
+            problems.add(key, f"is for class {exposure} alone{why}")
 
 
 def _created(problems: Problems, value: Any) -> str:
-    """RFC 3339 in UTC, so that times compare as texts. YAML may have made a time of it already."""
+    """Parse a time into RFC 3339 in UTC, so that times compare as texts. YAML may have parsed it already."""
     if value is None or value == "":
         return ""
     try:

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Source ranges: who may reach what is exposed. No range lets nobody in; everybody has to be said in words, 0.0.0.0/0 and ::/0."""
+"""Source ranges: the addresses that may reach an exposed service. Without a range none may; all addresses are 0.0.0.0/0 and ::/0."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, collapse_addresses, ip_network
 from typing import Any, Final, TypeAlias
 
-from ..problems import Problems, items_of, shown
+from ..base.input_problems import Problems, items_of, shown
 
 LIMIT: Final = 256
 """Ranges of one item. Load balancers and maps of ranges are bounded too (Cilium: bpf-lb-map-max), and tenants write these lists."""
@@ -21,7 +21,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 def parse_ranges(problems: Problems, path: str, value: Any) -> tuple[str, ...]:
-    """Canonical CIDRs, IPv4 first, none of them part of another. () when there is none, or a problem was added."""
+    """Parse canonical CIDRs, IPv4 first, none of them part of another; () if there is none, or a problem was added."""
     entries = items_of(problems, path, value, "CIDRs")
     if len(entries) > LIMIT:
         problems.add(path, f"has {len(entries)} ranges; at most {LIMIT}")
@@ -69,24 +69,27 @@ def _explain(problems: Problems, where: str, entry: str) -> None:
 
 
 def _collapsed(problems: Problems, path: str, networks: list[Any], version: int) -> list[Network]:
-    """Whoever writes the two halves of the internet means everybody, and may have been misled: that is to be written as such."""
+    """Return the ranges without overlaps.
+
+    Ranges that together cover the whole internet may be a mistake, so that they have to be written as one.
+    """
     together: list[Network] = list(collapse_addresses(networks))
     everyone = EVERYONE[version]
     if [str(n) for n in together] == [everyone] and everyone not in {str(n) for n in networks}:
-        problems.add(path, f"together these are everybody; write {everyone} if that is meant")
+        problems.add(path, f"together these are every address; write {everyone} if that is intended")
     return together
 
 
 def versions_of(ranges: Iterable[str]) -> frozenset[int]:
-    """IP versions (4, 6) that have a range."""
+    """Return the IP versions (4, 6) that have a range."""
     return frozenset(6 if ":" in entry else 4 for entry in ranges)
 
 
 def of_versions(ranges: Iterable[str], versions: Collection[int]) -> tuple[str, ...]:
-    """The ranges of these IP versions."""
+    """Return the ranges of these IP versions."""
     return tuple(entry for entry in ranges if (6 if ":" in entry else 4) in versions)
 
 
 def opens_to_everyone(ranges: Collection[str], versions: Iterable[int]) -> bool:
-    """Is everybody of every one of these IP versions let in?"""
+    """Return whether every address of each of these IP versions is let in."""
     return all(EVERYONE[version] in ranges for version in versions)

@@ -1,38 +1,41 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The status of an ExposedService: where it can be reached, cluster by cluster, and what was not proven."""
+"""Status of an ExposedService: its addresses, cluster by cluster, and what was not proven."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..checks.wording import listed
-from ..items.conditions import condition
+from ..base.conditions import condition
+from ..findings.wording import listed
 from ..items.desired import Item
 from ..items.models import ExposedService
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
-from .doors import Siblings
+from .assessment import Assessment, State
+from .competing_services import CompetingServices
 from .enforcement import UNCHECKED
-from .look import Look, State
-from .serving import Decision, decide
+from .placement import PlacementDecision, decide_placement
 
 _MESSAGES: Final = {
-    State.SILENT: "The cluster does not answer; what was written there is as it was.",
+    State.SILENT: "The cluster does not answer; the objects that were written there stay as they were.",
     State.EMPTY: "The Service has no ready endpoints.",
     State.STARTING: "No address is assigned yet.",
-    State.LATE: "No address is assigned, and none should be expected as it is.",
+    State.LATE: "No address is assigned, and none is expected until the cause is fixed.",
     State.WELL: "",
 }
 
 
 def exposure_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
-    """See ``items.table.KindRow``. ``addresses`` has a row for every cluster of the item, in its order."""
+    """Return the status of an ExposedService. See ``KindRow`` (reconcile/kinds.py).
+
+    ``addresses`` has a row for every cluster of the item, in its order.
+    """
     if not isinstance(item, ExposedService):
         raise TypeError(f"not an ExposedService: {item.name}")
-    siblings = plan.detail if isinstance(plan.detail, Siblings) else Siblings()
-    decision = decide(item, siblings, scene)
+    siblings = plan.detail if isinstance(plan.detail, CompetingServices) else CompetingServices()
+    decision = decide_placement(item, siblings, scene)
     view = _View(decision, failed)
     found: dict[str, Any] = {"phase": view.phase(), "addresses": [view.row(host) for host in decision.order]}
     hostname = view.hostname()
@@ -41,7 +44,7 @@ def exposure_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[st
     conditions = [
         condition("Accepted", True, "SpecValid"),
         view.programmed(),
-        condition("Reachable", None, "NotProbed", "Nobody connected to the addresses from outside."),
+        condition("Reachable", None, "NotProbed", "No connection to the addresses from outside was tested."),
         view.ready(),
         view.degraded(),
     ]
@@ -49,9 +52,9 @@ def exposure_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[st
 
 
 class _View:
-    """The decision after the writes, with what failed."""
+    """Placement after the writes, with the errors of writes."""
 
-    def __init__(self, decision: Decision, failed: Mapping[str, str]) -> None:
+    def __init__(self, decision: PlacementDecision, failed: Mapping[str, str]) -> None:
         self._decision = decision
         self._failed = failed
         self._looks = decision.looks
@@ -75,21 +78,22 @@ class _View:
         return [host for host in asked if not self._serves(host)] + [h for h in self._failed if h not in asked]
 
     def _programmed(self, host: str) -> bool:
-        """Has the cluster got the object, and the object an address?"""
+        """Return whether the cluster has the object, and the object an address."""
         look = self._looks[host]
         return look.there is not None and bool(look.standing.addresses) and host not in self._failed
 
     @property
     def _awaited(self) -> list[str]:
-        """Clusters of which an address may still be expected."""
+        """Clusters whose address may still be assigned."""
         return [h for h in self._decision.wanted if self._looks[h].state is State.STARTING and h not in self._failed]
 
     @property
     def _missed(self) -> list[str]:
-        """Those of ``_lacking`` of which nothing is to be expected by waiting."""
+        """Clusters of ``_lacking`` that waiting does not help."""
         return [host for host in self._lacking if host not in self._awaited]
 
     def phase(self) -> str:
+        """Return the phase of the item."""
         if self._closed:
             return "Pending"
         if self._serving and not self._missed:
@@ -103,12 +107,13 @@ class _View:
         return "Error" if self._failed or not self._decision.wanted else "Degraded"
 
     def hostname(self) -> str:
-        """The name, once it leads somewhere."""
+        """Return the hostname, once it leads to a cluster."""
         item = self._decision.item
         led = [host for host in self._decision.serving if self._looks[host].named and host not in self._failed]
         return item.hostname if item.hostname and led and not self._closed else ""
 
     def row(self, host: str) -> dict[str, Any]:
+        """Return the row of one cluster."""
         look = self._looks[host]
         row: dict[str, Any] = {
             "clusterName": host,
@@ -134,7 +139,7 @@ class _View:
         if look.state is State.SILENT:
             return condition("Programmed", None, State.SILENT.value, _MESSAGES[State.SILENT])
         if self._closed:
-            return condition("Programmed", False, "NoSourceRanges", "Nobody may come in.")
+            return condition("Programmed", False, "NoSourceRanges", "No client has access.")
         if look.trouble is not None:
             return condition("Programmed", False, look.trouble.reason, f"{look.trouble.summary}.")
         if host not in self._decision.wanted:
@@ -156,8 +161,9 @@ class _View:
         return condition("Ready", state is State.WELL, state.value, _MESSAGES.get(state, ""))
 
     def programmed(self) -> dict[str, Any]:
+        """Return the condition Programmed."""
         if self._closed:
-            return condition("Programmed", False, "NoSourceRanges", "No source range is given, so that nobody may come in.")
+            return condition("Programmed", False, "NoSourceRanges", "No source range is given, so no client has access.")
         hosts = [host for host in self._decision.order if host in self._decision.wanted or not self._decision.item.primary]
         missing = [host for host in hosts if not self._programmed(host)]
         if hosts and not missing:
@@ -174,6 +180,7 @@ class _View:
         )
 
     def ready(self) -> dict[str, Any]:
+        """Return the condition Ready."""
         if self._serving:
             return condition("Ready", True, "Exposed", f"{listed(self._serving)} can answer.")
         reason = self.programmed()["reason"] if not self._closed else "NoSourceRanges"
@@ -181,6 +188,7 @@ class _View:
         return condition("Ready", False, first["reason"] if first and not self._closed else reason, "No cluster can answer.")
 
     def degraded(self) -> dict[str, Any]:
+        """Return the condition Degraded."""
         lacking = [] if self._closed else self._missed
         if not lacking:
             return condition("Degraded", False, "AllClustersServe" if not self._closed else "NoSourceRanges")
@@ -191,8 +199,8 @@ class _View:
         return condition("Degraded", True, reason, said)
 
 
-def _enforced_by(look: Look) -> str:
-    """Who holds to the source ranges, as far as it can be told: ``Nobody`` only where everybody may come in."""
+def _enforced_by(look: Assessment) -> str:
+    """Return what enforces the source ranges, as far as it is known: ``Nobody`` only where every address may come in."""
     means = look.enforcement
     if means is None or means.opens_to_everyone:
         return "Nobody"

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The Service that an item is about, and the one port of it, as one cluster has them."""
+"""Target of an item in one cluster: the Service and its one port."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..checks.wording import listed, printable
-from ..facts import ClusterFacts
-from ..items.facts import Key, ObjectFacts, TrafficFacts
-from ..items.kinds import ItemKind, ItemRef
+from ..findings.wording import listed, printable
 from ..items.models import ExposedPort, ExposedService
 from ..items.owned import ITEM_ANNOTATION
-from ..items.system import why_not_for_items
-from .codes import PORT_UNFIT, SERVICE_MISSING, SERVICE_UNFIT
-from .remarks import Remark
+from ..items.system import protected_service
+from ..mesh.facts import ClusterFacts
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.traffic_facts import Key, ObjectFacts, TrafficFacts
+from .issues import ExposureIssue
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class ExposureTarget:
     """A Service that can be exposed. ``port`` is its entry in ``spec.ports`` as the API server sent it."""
 
     service: ObjectFacts
@@ -28,31 +27,35 @@ class Target:
 
     @property
     def selector(self) -> Mapping[str, str]:
+        """Selector of the Service."""
         return dict(self.service.spec.get("selector") or {})
 
     @property
     def number(self) -> int:
+        """Number of the port."""
         return int(self.port["port"])
 
     @property
     def protocol(self) -> str:
+        """Protocol of the port."""
         return protocol_of(self.port)
 
     @property
     def target_port(self) -> int | str:
+        """Number or name of the pods' port."""
         return target_port_of(self.port)
 
 
-def find_target(item: ExposedService, traffic: TrafficFacts) -> Target | Remark:
-    """What ``item`` names in this cluster, or why it cannot be exposed there."""
+def find_target(item: ExposedService, traffic: TrafficFacts) -> ExposureTarget | ExposureIssue:
+    """Return the target of ``item`` in this cluster, or why it cannot be exposed there."""
     key = (item.namespace, item.service)
     service = traffic.services.get(key)
     namespace = traffic.namespaces.get(item.namespace)
     if namespace is None or service is None:
         return _missing(key, there=namespace is not None)
     if namespace.status.get("phase") == "Terminating":
-        return Remark(
-            code=SERVICE_UNFIT,
+        return ExposureIssue(
+            code="CM-EXPO-02",
             reason="NamespaceTerminating",
             summary=f"Namespace {item.namespace} is being deleted",
             evidence="its status.phase is Terminating; the API server creates nothing in it",
@@ -61,35 +64,35 @@ def find_target(item: ExposedService, traffic: TrafficFacts) -> Target | Remark:
     return _unfit(item, service) or _port(item, service)
 
 
-def of_the_system(target: Target, facts: ClusterFacts) -> Remark | None:
-    """Why the Service is none that an item may open to anybody."""
-    why = why_not_for_items(target.service.key, target.selector, facts)
+def system_service_issue(target: ExposureTarget, facts: ClusterFacts) -> ExposureIssue | None:
+    """Return why items may not expose the Service, if it belongs to the cluster or the mesh; else None."""
+    why = protected_service(target.service.key, target.selector, facts)
     if not why:
         return None
-    return Remark(
-        code=SERVICE_UNFIT,
+    return ExposureIssue(
+        code="CM-EXPO-02",
         reason="OfTheSystem",
         summary=f"Service {target.service.namespace}/{target.service.name} is {why}; it is not exposed",
-        evidence="its name, or the pods that it selects, say so",
+        evidence="its name, or the pods that it selects, show that",
         fix="Expose another Service. How peers reach clustermesh-apiserver is set by meshConfig.serviceType of the binding.",
     )
 
 
 def protocol_of(port: Mapping[str, Any]) -> str:
-    """TCP where nothing is said (Service API)."""
+    """Return the protocol of a port; TCP where none is named (Service API)."""
     return str(port.get("protocol") or "TCP")
 
 
 def target_port_of(port: Mapping[str, Any]) -> int | str:
-    """Number, or the name of a container's port; the port itself where nothing is said (Service API)."""
+    """Return the number or the name of a container's port; the port itself where none is named (Service API)."""
     found: int | str = port.get("targetPort") or port.get("port") or 0
     return found
 
 
-def _missing(key: Key, *, there: bool) -> Remark:
+def _missing(key: Key, *, there: bool) -> ExposureIssue:
     namespace, name = key
-    return Remark(
-        code=SERVICE_MISSING,
+    return ExposureIssue(
+        code="CM-EXPO-01",
         reason="ServiceNotFound",
         summary=f"There is no Service {namespace}/{name}",
         evidence="" if there else f"there is no namespace {namespace}",
@@ -97,41 +100,41 @@ def _missing(key: Key, *, there: bool) -> Remark:
     )
 
 
-def _unfit(item: ExposedService, service: ObjectFacts) -> Remark | None:
+def _unfit(item: ExposedService, service: ObjectFacts) -> ExposureIssue | None:
     shown = f"Service {service.namespace}/{service.name}"
     if service.spec.get("type") == "ExternalName":
-        return Remark(
-            code=SERVICE_UNFIT,
+        return ExposureIssue(
+            code="CM-EXPO-02",
             reason="ExternalName",
             summary=f"{shown} is of type ExternalName: a DNS alias, which has no endpoints",
-            fix="Expose what the name leads to, where it runs.",
+            fix="Expose the Service behind the name, in the cluster where it runs.",
         )
     made_for = ItemRef.parse(service.annotations.get(ITEM_ANNOTATION, ""))
     if made_for is not None and made_for.kind is ItemKind.EXPOSURE:
-        return Remark(
-            code=SERVICE_UNFIT,
+        return ExposureIssue(
+            code="CM-EXPO-02",
             reason="MadeByAMesh",
             summary=f"{shown} was itself made for an ExposedService",
             evidence=f"its annotation {ITEM_ANNOTATION} says so",
             fix="Name the Service that it was made from.",
         )
     if not service.spec.get("selector") and item.exposure != "Gateway":
-        return Remark(
-            code=SERVICE_UNFIT,
+        return ExposureIssue(
+            code="CM-EXPO-02",
             reason="NoSelector",
             summary=f"{shown} has no selector, so that a Service beside it would have no endpoints",
-            evidence="somebody keeps its endpoints by hand",
+            evidence="another writer maintains its endpoints",
             fix="Give it a selector, or use class Gateway, which leads to the Service itself.",
         )
     return None
 
 
-def _port(item: ExposedService, service: ObjectFacts) -> Target | Remark:
+def _port(item: ExposedService, service: ObjectFacts) -> ExposureTarget | ExposureIssue:
     ports = [port for port in service.spec.get("ports") or () if isinstance(port, Mapping) and port.get("port")]
     meant = [port for port in ports if _named(item.port, port)]
     found = [port for port in meant if item.port.protocol in ("", protocol_of(port))]
     if len(found) == 1:
-        return Target(service=service, port=found[0])
+        return ExposureTarget(service=service, port=found[0])
     has = f"its ports are {listed(printable(_shown(port)) for port in ports)}" if ports else "it has no ports"
     shown = f"Service {service.namespace}/{service.name}"
     asked = item.port.name or str(item.port.number)
@@ -144,8 +147,8 @@ def _port(item: ExposedService, service: ObjectFacts) -> Target | Remark:
     return _port_remark("PortNotFound", f"{shown} has no port {asked}", has, "Name one of its ports.")
 
 
-def _port_remark(reason: str, summary: str, evidence: str, fix: str) -> Remark:
-    return Remark(code=PORT_UNFIT, reason=reason, summary=summary[0].upper() + summary[1:], evidence=evidence, fix=fix)
+def _port_remark(reason: str, summary: str, evidence: str, fix: str) -> ExposureIssue:
+    return ExposureIssue(code="CM-EXPO-03", reason=reason, summary=summary[0].upper() + summary[1:], evidence=evidence, fix=fix)
 
 
 def _named(asked: ExposedPort, port: Mapping[str, Any]) -> bool:

@@ -1,3 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What a mesh carries: global services, connectivity intents, exposed services. Each is an item with a plan and a status of its own."""
+"""Vocabulary of the items of a mesh (global services, connectivity intents, exposed services): models, ownership, scene.
+
+May import: findings, mesh, plan.
+"""

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""How large the spec of one item may be. It may be a tenant's, and one that is beyond all bounds must not end the run of the others.
+"""Limits on the size of one item's spec, which may be a tenant's: an item beyond them must not end the run of the others.
 
-Looked at before anything else is: Python refuses to write numbers of thousands of digits, and to go down thousands of levels, with errors
-that no parser expects. What is within the bounds fits into an object of the API server, which ends at 1.5 MiB (etcd).
+They are checked before anything else: Python refuses to write numbers of thousands of digits, and to recurse through thousands of levels,
+with errors that no parser expects. A spec within the limits fits into an object of the API server, which ends at 1.5 MiB (etcd).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ CHARACTERS: Final = 262_144
 NUMBER: Final = 10**18
 
 PROBLEMS: Final = 20
-"""Told of one item. They become the message of a condition, which ends at 32768 characters (apimachinery, metav1.Condition)."""
+"""Problems reported per item. They become the message of a condition, at most 32768 characters (apimachinery, metav1.Condition)."""
 
 
-def beyond(spec: Any) -> str:
-    """What of ``spec`` is too large, as the end of a sentence; "" when nothing is."""
+def exceeded_limit(spec: Any) -> str:
+    """Return which limit ``spec`` exceeds, as the end of a sentence; "" if it exceeds none."""
     values = characters = 0
     waiting = [(spec, 0)]
     while waiting:
@@ -42,8 +42,8 @@ def beyond(spec: Any) -> str:
     return ""
 
 
-def told(problems: list[str]) -> tuple[str, ...]:
-    """The first of them, and how many more there are."""
+def truncate_problems(problems: list[str]) -> tuple[str, ...]:
+    """Return the first ``PROBLEMS`` problems, then a count of the rest."""
     more = len(problems) - PROBLEMS
     return (*problems[:PROBLEMS], f"and {more} more problems") if more > 1 else tuple(problems)
 

@@ -5,19 +5,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
 
-from ..model import Mesh
-from .kinds import ItemKind, ItemRef
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.model import Mesh
 from .models import ConnectivityIntent, ExposedService, GlobalService
 
 Item: TypeAlias = GlobalService | ConnectivityIntent | ExposedService
+ItemType = TypeVar("ItemType", GlobalService, ConnectivityIntent, ExposedService)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """An item whose spec cannot be meant. It gets Accepted=False; what an earlier spec of that name made is left as it is."""
+    """Item whose spec is not valid. It gets Accepted=False; objects of an earlier spec of that name are left as they are."""
 
     ref: ItemRef
     problems: tuple[str, ...]  # each with its path: "ports[0].port: must be 1 to 65535, not 70000"
@@ -26,12 +27,10 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True)
 class Desired:
-    """What the user wants. Names are unique within a kind."""
+    """Binding and items of the user. Names are unique within a kind."""
 
     mesh: Mesh
-    services: tuple[GlobalService, ...] = ()
-    intents: tuple[ConnectivityIntent, ...] = ()
-    exposures: tuple[ExposedService, ...] = ()
+    items: Mapping[ItemKind, tuple[Item, ...]] = field(default_factory=dict)
     refused: tuple[Refused, ...] = ()
     kinds: frozenset[ItemKind] = (
         frozenset()
@@ -40,14 +39,14 @@ class Desired:
     order: tuple[ItemRef, ...] = ()  # all items, also refused ones, as the file has them
 
     def of(self, kind: ItemKind) -> tuple[Item, ...]:
-        items: Mapping[ItemKind, tuple[Item, ...]] = {
-            ItemKind.GLOBAL_SERVICE: self.services,
-            ItemKind.INTENT: self.intents,
-            ItemKind.EXPOSURE: self.exposures,
-        }
-        return items[kind]
+        """Return the items of the kind, in the order of the file."""
+        return self.items.get(kind, ())
+
+    def each(self, model: type[ItemType]) -> tuple[ItemType, ...]:
+        """Return the items of one model, in the order of the file."""
+        return tuple(item for items in self.items.values() for item in items if isinstance(item, model))
 
     def kept(self, kind: ItemKind) -> frozenset[str]:
-        """Names whose objects are not to be taken away: those in the file, also those that are refused."""
+        """Return the names whose objects are not to be pruned: those in the variable, also those that are refused."""
         names = {item.name for item in self.of(kind)} | {entry.ref.name for entry in self.refused if entry.ref.kind is kind}
         return frozenset(names)

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Labels as the API server accepts them, and what selectors match (apimachinery, pkg/util/validation and pkg/labels). Pure."""
+"""Validation of labels and matching of selectors as the API server does it (apimachinery, pkg/util/validation and pkg/labels). Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PREFIX: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a
 
 
 def valid_key(text: str) -> bool:
-    """``app`` or ``example.com/app``: a qualified name. Annotations have keys of the same form."""
+    """Return whether ``text`` is a qualified name, ``app`` or ``example.com/app``. Annotations have keys of the same form."""
     prefix, slash, name = text.rpartition("/")
     if slash and (len(prefix) > PREFIX_LIMIT or not _PREFIX.fullmatch(prefix)):
         return False
@@ -26,24 +26,30 @@ def valid_key(text: str) -> bool:
 
 
 def valid_value(text: str) -> bool:
-    """Empty, or at most 63 letters, digits, ``-``, ``_``, ``.`` that begin and end with a letter or digit."""
+    """Return whether ``text`` is a label value.
+
+    It is empty, or has at most 63 letters, digits, ``-``, ``_``, ``.`` and begins and ends with a letter or digit.
+    """
     return text == "" or (len(text) <= NAME_LIMIT and _NAME.fullmatch(text) is not None)
 
 
 def matches(wanted: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Has an object with ``labels`` all of ``wanted``? Nothing wanted matches everything, as in Kubernetes: refuse that before asking."""
+    """Return whether ``labels`` include all of ``wanted``.
+
+    An empty ``wanted`` matches everything, as in Kubernetes: callers refuse that beforehand.
+    """
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
 def selects(selection: PodSelection, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Does the selection select a pod with these labels in this namespace? Clusters are the caller's business."""
+    """Return whether the selection selects a pod with these labels in this namespace. Clusters are the caller's business."""
     if not selection.all_namespaces and namespace != selection.namespace:
         return False
     return matches(selection.labels, labels) and all(_meets(entry, labels) for entry in selection.expressions)
 
 
 def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
-    """NotIn holds as well where the key is absent (apimachinery, labels.Requirement.Matches)."""
+    """Return whether labels meet a requirement. NotIn also holds if the key is absent (apimachinery, labels.Requirement.Matches)."""
     there = requirement.key in labels
     if requirement.operator == "Exists":
         return there

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The items as their users write them: metadata name plus spec, parsed and validated (parse.py). Clusters are inventory names."""
+"""Items as users write them: metadata name plus spec, parsed and validated (reconcile/parse.py). Clusters are inventory names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ AFFINITIES: Final = ("Local", "Remote", "None")
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSelector:
-    """By ``name``, or every Service of ``namespace`` that has all of ``labels``. Exactly one of the two is given."""
+    """Selector of Services: one by ``name``, or every Service of ``namespace`` that has all of ``labels``.
+
+    Exactly one of the two is given.
+    """
 
     namespace: str
     name: str = ""
@@ -22,7 +25,7 @@ class ServiceSelector:
 
 @dataclass(frozen=True, kw_only=True)
 class Failover:
-    """When a cluster's own backends are not enough, and how soon a dead peer has to be noticed."""
+    """Failover of a global service: when local backends are not enough, and how soon a dead peer has to be detected."""
 
     detect_within: int = 60  # seconds
     min_local_ready: int = 1  # endpoints
@@ -47,7 +50,7 @@ class GlobalService:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelRequirement:
-    """A Kubernetes label selector requirement."""
+    """Requirement of a Kubernetes label selector."""
 
     key: str
     operator: str  # In, NotIn, Exists, DoesNotExist
@@ -56,10 +59,13 @@ class LabelRequirement:
 
 @dataclass(frozen=True, kw_only=True)
 class PodSelection:
-    """Pods of one side of an intent. ``everything`` was asked for in words (allPods, allNamespaces); nothing means everything by itself."""
+    """Pods of one side of an intent.
+
+    All pods or namespaces are selected only by ``all_pods`` and ``all_namespaces``; an absent field never means everything.
+    """
 
     namespace: str = ""  # "" only with ``all_namespaces``
-    labels: Mapping[str, str] = field(default_factory=dict)  # as Kubernetes has them; ``name: x`` became app=x
+    labels: Mapping[str, str] = field(default_factory=dict)  # as Kubernetes has them; ``name: x`` is stored as app=x
     expressions: tuple[LabelRequirement, ...] = ()
     clusters: tuple[str, ...] = ()  # inventory names; all members when the spec names none
     all_pods: bool = False
@@ -103,7 +109,7 @@ class ConnectivityIntent:
 
 @dataclass(frozen=True, kw_only=True)
 class ExposedPort:
-    """The port that is exposed: by number or by name."""
+    """Port that is exposed: by number or by name."""
 
     number: int = 0
     name: str = ""
@@ -122,9 +128,9 @@ class ExposedService:
     clusters: tuple[str, ...]  # where it is exposed; with ``primary`` the standby clusters in order, without the primary
     primary: str = ""  # "": all of ``clusters`` at a time
     hostname: str = ""
-    source_ranges: tuple[str, ...] = ()  # canonical CIDRs; (): nobody is let in
+    source_ranges: tuple[str, ...] = ()  # canonical CIDRs; (): no source is allowed
     node_ports: bool = True  # allocateLoadBalancerNodePorts, for class LoadBalancer
     gateway_class: str = "cilium"
     tls_secret: str = ""  # tlsRef: name of a TLS Secret in ``namespace``, for class Gateway
-    created: str = ""  # when the item was made, RFC 3339, for "oldest hostname wins"; "" outside kcp
+    created: str = ""  # creation time of the item, RFC 3339, for "oldest hostname wins"; "" outside kcp
     generation: int = 0

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What planning one item comes to."""
+"""Plan of one item: its verdict, its steps and findings, and the waves of items."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from ..findings import Finding
-from ..steps import Step
-from .kinds import ItemKind, ItemRef
+from ..findings.finding import Finding
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..plan.steps import Step
 
 PRUNE_WAVES: Final = {ItemKind.EXPOSURE: 10, ItemKind.INTENT: 11, ItemKind.GLOBAL_SERVICE: 12}
 WAVES: Final = {ItemKind.GLOBAL_SERVICE: 13, ItemKind.INTENT: 14, ItemKind.EXPOSURE: 15}
-"""What items made is taken away in reverse order of its making, and before anything new is made: a name may be used again."""
+"""Objects of items are pruned in reverse order of their creation, and before new ones are created: a name may be used again."""
 
 
-class Verdict(StrEnum):
-    """May the item be carried out?"""
+class ItemVerdict(StrEnum):
+    """Verdict about an item: whether it may be carried out."""
 
     ACCEPTED = "accepted"
-    REFUSED = "refused"  # Accepted=False: nothing is written, what was written before stays
-    WAITING = "waiting"  # accepted, but the binding is not connected; nothing is written, what was written before stays
+    REFUSED = "refused"  # Accepted=False: nothing is written, existing objects stay
+    WAITING = "waiting"  # accepted, but the binding is not connected; nothing is written, existing objects stay
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemPlan:
-    """One item: whether it is accepted, what is to be written, what has to be said.
+    """Plan of one item: whether it is accepted, what to write, and its findings.
 
-    ``reason`` is a CamelCase reason of the condition Accepted, ``message`` one sentence. ``detail`` is what the kind's own status builder
-    needs; nobody else looks into it. Steps carry the item's name (``Step.item``), and so do findings (``Finding.item``).
+    ``reason`` is a CamelCase reason of the condition Accepted, ``message`` one sentence. ``detail`` is input of the kind's own status
+    builder and of nothing else. Steps carry the item's name (``Step.item``), and so do findings (``Finding.item``).
     """
 
     ref: ItemRef
-    verdict: Verdict = Verdict.ACCEPTED
+    verdict: ItemVerdict = ItemVerdict.ACCEPTED
     reason: str = "SpecValid"
     message: str = ""
     steps: tuple[Step, ...] = ()

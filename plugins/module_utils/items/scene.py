@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that planning an item may know: values only, no clock, no network."""
+"""Scene: the observation that planning an item uses. Values only, no clock, no network."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..facts import ClusterFacts, ObserveFailure
-from ..model import Binding, Mesh
-from .facts import TrafficFacts
+from ..mesh.facts import ClusterFacts, ObserveFailure
+from ..mesh.model import Binding, Mesh
+from ..mesh.traffic_facts import TrafficFacts
 
 CONNECTED_PHASES = frozenset({"Connected", "Degraded"})
-"""Phases of a binding in which what refers to it is carried out (the prerequisite of a GlobalService and of a ConnectivityIntent)."""
+"""Phases of a binding in which its items are carried out (the prerequisite of a GlobalService and of a ConnectivityIntent)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """All clusters at one moment."""
+    """Facts and traffic of all clusters at one moment."""
 
     mesh: Mesh
     now: datetime  # aware, UTC
@@ -32,6 +32,7 @@ class Scene:
 
     @property
     def binding(self) -> Binding:
+        """Binding of the mesh."""
         return self.mesh.binding
 
     @property

@@ -1,9 +1,11 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters -> facts. Reads only; what is read is listed in ``reads``.
+"""Observation of clusters as facts. Reads only; ``reads`` lists all requests.
 
 Clusters are observed side by side, and so are the requests of one cluster. A cluster that fails is a failure among the results, not an
 exception: the others go on.
+
+May import: base, etcd, kube, leases, mesh.
 """
 
 from __future__ import annotations
@@ -13,14 +15,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from ..errors import ClusterError, Forbidden, InvalidInput, MeshError
-from ..facts import ClusterFacts, ObserveFailure, Unread
-from ..kube import Cluster, ClusterAccess, open_cluster
-from ..libraries import require
-from ..secrets import SecretStore
+from ..base.errors import ClusterError, Forbidden, InvalidInput, MeshError
+from ..base.optional_imports import require
+from ..base.sealed import SecretStore
+from ..kube.client import Cluster, ClusterAccess, open_cluster
+from ..mesh.facts import ClusterFacts, ObserveFailure, Unread
 from . import certificates, peers
 from .assemble import assemble
-from .bundle import bundle_of, put_in_place
+from .bundle import bundle_of, with_bundle
 from .reads import Read, first_read, further_reads, other_reads
 
 __all__ = ["Observation", "observe"]
@@ -31,7 +33,7 @@ THREADS: Final = 32  # for all requests together
 
 @dataclass(kw_only=True)
 class Observation:
-    """What was seen of all clusters. Those in ``clusters`` stay open, for the steps that follow, until ``close``.
+    """Facts of all clusters at one moment. Clusters in ``clusters`` stay open, for the steps that follow, until ``close``.
 
     Every inventory name is in ``facts`` or in ``failures``. ``secrets`` holds, per cluster: cilium-ca ("ca.crt", "ca.key"),
     clustermesh-apiserver-remote-cert (all keys), clustermesh-apiserver-server-cert ("ca.crt"), and every key of cilium-clustermesh and
@@ -42,12 +44,12 @@ class Observation:
     failures: dict[str, ObserveFailure] = field(default_factory=dict)
     secrets: SecretStore = field(default_factory=SecretStore)
     clusters: dict[str, Cluster] = field(default_factory=dict)
-    parallel: int = 10  # clusters spoken to at a time, here and in the steps that follow
-    former: Observation | None = None  # clusters that are no members any more, observed to be rid of what was written in them
+    parallel: int = 10  # clusters with requests at a time, here and in the steps that follow
+    former: Observation | None = None  # former members, observed so that their links can be withdrawn
 
     @property
     def whole(self) -> Observation:
-        """Together with ``former``: for whoever writes, and for whoever counts requests."""
+        """Observation together with ``former``, for applying a plan and for counting requests."""
         if self.former is None:
             return self
         more = self.former
@@ -74,8 +76,8 @@ def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: 
     """Observe every cluster, ``parallel`` of them at a time.
 
     :param registry: name of the ConfigMap with the leases of the mesh; "" reads none.
-    :raises InvalidInput: two have the same inventory name.
-    :raises MissingLibrary: a Python package is missing.
+    :raises InvalidInput: when two have the same inventory name.
+    :raises MissingLibrary: when a Python package is missing.
     """
     require()
     wanted = list(accesses)
@@ -93,47 +95,48 @@ def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: 
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _RawObservation:
     cluster: Cluster
     answers: Mapping[str, Any]
     unread: tuple[Unread, ...]
 
 
-def _collect(observation: Observation, access: ClusterAccess, result: Future[_Seen]) -> None:
+def _collect(observation: Observation, access: ClusterAccess, result: Future[_RawObservation]) -> None:
     try:
-        seen = result.result()
+        raw = result.result()
     except MeshError as error:
         observation.failures[access.host] = ObserveFailure(host=access.host, code=error.code, message=error.message, remedy=error.remedy)
         return
-    observation.clusters[access.host] = seen.cluster
-    observation.facts[access.host] = assemble(access, seen.answers, seen.unread)
-    certificates.keep_values(observation.secrets, access.host, seen.answers)
+    observation.clusters[access.host] = raw.cluster
+    observation.facts[access.host] = assemble(access, raw.answers, raw.unread)
+    certificates.keep_values(observation.secrets, access.host, raw.answers)
     for name, key in (("cilium-clustermesh", "clustermesh"), ("cilium-kvstoremesh", "kvstoremesh")):
-        peers.keep_values(observation.secrets, access.host, name, seen.answers[key])
+        peers.keep_values(observation.secrets, access.host, name, raw.answers[key])
 
 
-def _observe_one(access: ClusterAccess, requests: ThreadPoolExecutor, registry: str) -> _Seen:
+def _observe_one(access: ClusterAccess, requests: ThreadPoolExecutor, registry: str) -> _RawObservation:
     cluster = open_cluster(access, connections=REQUESTS_AT_ONCE)
     try:
         first = first_read(access.namespace).run(cluster)
-        answers, unread = _ask(cluster, other_reads(access.namespace, registry), requests)
-        further, also_unread = _ask(cluster, further_reads(access.namespace, answers), requests)
-        return _Seen(cluster, _as_pods_see_it({"first": first, **answers, **further}), (*unread, *also_unread))
+        answers, unread = _send(cluster, other_reads(access.namespace, registry), requests)
+        further, also_unread = _send(cluster, further_reads(access.namespace, answers), requests)
+        return _RawObservation(cluster, _with_effective_ca({"first": first, **answers, **further}), (*unread, *also_unread))
     except BaseException:
         cluster.close()
         raise
 
 
-def _as_pods_see_it(answers: Mapping[str, Any]) -> dict[str, Any]:
-    """With the CA bundle as ca.crt of the Secrets for which it stands in, so that trust is judged by what the processes use."""
+def _with_effective_ca(answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answers with the CA bundle as ca.crt of the Secrets that it replaces, so that trust is judged by what processes use."""
     ref = bundle_of(answers)
-    return put_in_place(answers, ref, answers.get("ca_bundle")) if ref is not None else dict(answers)
+    return with_bundle(answers, ref, answers.get("ca_bundle")) if ref is not None else dict(answers)
 
 
-def _ask(cluster: Cluster, reads: Mapping[str, Read], requests: ThreadPoolExecutor) -> tuple[dict[str, Any], tuple[Unread, ...]]:
-    """All answers, and those that RBAC forbids among what is optional; the answer of such a one is None.
+def _send(cluster: Cluster, reads: Mapping[str, Read], requests: ThreadPoolExecutor) -> tuple[dict[str, Any], tuple[Unread, ...]]:
+    """Return all answers, and the optional reads that RBAC forbids; the answer of such a read is None.
 
-    Else one error: all that RBAC forbids in one message, so that the role is extended once, or the first of another kind.
+    :raises Forbidden: for the other reads that RBAC forbids, all in one message, so that the role is extended once.
+    :raises ClusterError: the first error of another kind.
     """
     pending = {name: requests.submit(read.run, cluster) for name, read in reads.items()}
     errors: dict[str, ClusterError] = {}

@@ -1,20 +1,20 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""From the answers of one cluster to its facts; pure."""
+"""Assembly of one cluster's facts from the answers of its API server. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..facts import CaSecretFacts, ClusterFacts, RegistryFacts, Unread, WorkloadFacts
-from ..kube import ClusterAccess
+from ..base.json_fields import annotations_of, labels_of, text
+from ..kube.client import ClusterAccess
+from ..mesh.facts import CaSecretFacts, ClusterFacts, RegistryFacts, Unread, WorkloadFacts
 from .bundle import bundle_facts, bundle_of
 from .certificates import ca_secret_facts, tls_secret_facts
 from .config import config_changed, config_data, kubernetes_version
 from .ipsec import ipsec_facts, secret_name
 from .nodes import node_facts
-from .objects import annotations_of, labels_of, text
 from .ownership import all_writers
 from .peers import peer_secret_facts
 from .pods import AGENT, APISERVER, pod_facts
@@ -30,7 +30,10 @@ NOT_READABLE = "not readable (RBAC)"
 
 
 def assemble(access: ClusterAccess, found: Mapping[str, Any], unread: tuple[Unread, ...] = ()) -> ClusterFacts:
-    """``found``: the answers by the names of ``reads.other_reads`` and ``further_reads``, and "first" for ``reads.first_read``."""
+    """Return the facts of one cluster.
+
+    :param found: the answers by the names of ``reads.other_reads`` and ``further_reads``, and "first" for ``reads.first_read``.
+    """
     forbidden = {entry.what for entry in unread}
     config = config_data(found["config"])
     bundle = bundle_of(found)
@@ -64,18 +67,18 @@ def assemble(access: ClusterAccess, found: Mapping[str, Any], unread: tuple[Unre
         writers=all_writers(found),
         operator=workload_facts(deployment_named(found, OPERATOR), "Deployment"),
         parts=_parts(found),
-        ipsec=ipsec_facts(found["ipsec"], secret_name(found["agent"]), config or {}) if _asked(found, "ipsec", forbidden) else None,
+        ipsec=ipsec_facts(found["ipsec"], secret_name(found["agent"]), config or {}) if _was_read(found, "ipsec", forbidden) else None,
         pod_pools=pod_pool_facts(found.get("pod_pools") or ()),
-        ca_bundle=bundle_facts(bundle, found["ca_bundle"]) if bundle is not None and _asked(found, "ca_bundle", forbidden) else None,
+        ca_bundle=bundle_facts(bundle, found["ca_bundle"]) if bundle is not None and _was_read(found, "ca_bundle", forbidden) else None,
         unread=unread,
     )
 
 
-def _asked(found: Mapping[str, Any], name: str, forbidden: set[str]) -> bool:
+def _was_read(found: Mapping[str, Any], name: str, forbidden: set[str]) -> bool:
     return name in found and name not in forbidden
 
 
 def _parts(found: Mapping[str, Any]) -> dict[str, WorkloadFacts]:
-    """Hubble Relay, Hubble UI and what else belongs to Cilium, but not what has a field of its own."""
+    """Return Hubble Relay, Hubble UI and other Deployments of Cilium by name, without those that have a field of their own."""
     parts = (workload_facts(value, "Deployment") for value in found.get("parts") or ())
     return {part.name: part for part in parts if part is not None and part.name not in (OPERATOR, APISERVER)}

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The CA bundle of the Helm value tls.caBundle: where it is on, it stands in for the ``ca.crt`` of Cilium's own Secrets."""
+"""CA bundle of the Helm value tls.caBundle, which replaces the ``ca.crt`` of Cilium's own Secrets where it is on."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..ca_sources import AGENTS, KVSTOREMESH, SHOWN, CaSource, ca_source
-from ..certificates import CertificateProblem, describe, load_certificates
-from ..facts import TrustBundleFacts
-from .objects import mapping, secret_values
+from ..base.json_fields import mapping, secret_values
+from ..mesh.ca_sources import AGENTS, KVSTOREMESH, SHOWN, CaSource, ca_source
+from ..mesh.facts import TrustBundleFacts
+from ..mesh.x509 import CertificateProblem, describe, load_certificates
 from .volumes import volumes_of
 
 
 def bundle_of(found: Mapping[str, Any]) -> CaSource | None:
-    """The bundle that a pod template names in place of a Secret's own ca.crt; None where none does."""
-    return next((source for _other, source in _used(found)), None)
+    """Return the bundle that a pod template names in place of a Secret's own ca.crt; None if none does."""
+    return next((source for _other, source in _replaced_secrets(found)), None)
 
 
-def put_in_place(found: Mapping[str, Any], bundle: CaSource, value: Any) -> dict[str, Any]:
-    """The answers with the bundle as ca.crt of those Secrets for which it stands in, as the pods see them."""
+def with_bundle(found: Mapping[str, Any], bundle: CaSource, value: Any) -> dict[str, Any]:
+    """Return the answers with the bundle as ca.crt of those Secrets that it replaces, as the pods see them."""
     content = _content(bundle, value)
-    secrets = {secret for secret, used in _used(found) if used == bundle and content}
+    secrets = {secret for secret, used in _replaced_secrets(found) if used == bundle and content}
     return {name: _with_ca(answer, content) if name in secrets else answer for name, answer in found.items()}
 
 
 def bundle_facts(bundle: CaSource, value: Any) -> TrustBundleFacts:
-    """The bundle itself, or that there is none."""
+    """Return the facts of the bundle, present or missing."""
     content = _content(bundle, value)
     problem = f"it has no key {bundle.key}" if value is not None and not content else ""
     try:
@@ -40,8 +40,8 @@ def bundle_facts(bundle: CaSource, value: Any) -> TrustBundleFacts:
     )
 
 
-def _used(found: Mapping[str, Any]) -> Iterator[tuple[str, CaSource]]:
-    """(answer whose ca.crt is replaced, bundle). Peers are dialled by kvstoremesh where there is one, else by the agents."""
+def _replaced_secrets(found: Mapping[str, Any]) -> Iterator[tuple[str, CaSource]]:
+    """Yield (answer whose ca.crt is replaced, bundle). kvstoremesh dials the peers where it runs, else the agents do."""
     volumes = {name: volumes_of(found.get(name)) for name in ("apiserver", "agent")}
     dials = KVSTOREMESH if KVSTOREMESH[1] in volumes["apiserver"] else AGENTS
     for secret, (workload, volume, path) in {**SHOWN, "remote_cert": dials}.items():

@@ -1,25 +1,26 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Secret ``cilium-ca`` and the TLS Secrets of clustermesh-apiserver."""
+"""Facts of Secret ``cilium-ca`` and of the TLS Secrets of clustermesh-apiserver."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..certificates import CertificateProblem, chains_to, describe, key_matches, load_certificates
-from ..facts import CaSecretFacts, CertificateFacts, TlsSecretFacts
-from ..redact import digest
-from ..secrets import SecretStore
+from ..base.json_fields import annotations_of, labels_of, secret_values, text
+from ..base.redact import digest
+from ..base.sealed import SecretStore
+from ..mesh.facts import CaSecretFacts, CertificateFacts, TlsSecretFacts
+from ..mesh.gitops import made_by_helm
+from ..mesh.x509 import CertificateProblem, chains_to, describe, key_matches, load_certificates
 from .config import config_changed
-from .objects import annotations_of, labels_of, secret_values, text
 from .ownership import managers, owners_of_fields
 
 TLS_KEYS = ("ca.crt", "tls.crt", "tls.key")
 
 
 def tls_secret_facts(value: Any, name: str) -> TlsSecretFacts:
-    """One TLS Secret, or that there is none."""
+    """Return the facts of one TLS Secret, present or missing."""
     if value is None:
         return TlsSecretFacts(name=name)
     data = secret_values(value)
@@ -45,7 +46,7 @@ def tls_secret_facts(value: Any, name: str) -> TlsSecretFacts:
 
 
 def ca_secret_facts(value: Any) -> CaSecretFacts:
-    """``cilium-ca``: ``ca.crt`` and ``ca.key``, or ``tls.crt`` and ``tls.key`` where cert-manager made it."""
+    """Return the facts of ``cilium-ca``: ``ca.crt`` and ``ca.key``, or ``tls.crt`` and ``tls.key`` where cert-manager made it."""
     if value is None:
         return CaSecretFacts()
     data = _ca_values(value)
@@ -65,7 +66,7 @@ def ca_secret_facts(value: Any) -> CaSecretFacts:
 
 
 def keep_values(store: SecretStore, cluster: str, found: Mapping[str, Any]) -> None:
-    """What a later step may have to copy or to sign with.
+    """Store the values that a later step may have to copy or to sign with.
 
     ``cilium-ca``: "ca.crt", "ca.key" (under these names also in cert-manager's form); the remote certificate: all three keys; the server
     certificate: "ca.crt" and "tls.crt"; the admin and local certificates: "tls.crt", from which they are issued anew.
@@ -84,7 +85,7 @@ def keep_values(store: SecretStore, cluster: str, found: Mapping[str, Any]) -> N
 
 
 def _ca_values(value: Any) -> dict[str, bytes]:
-    """Certificate and key come from the same pair of names: one of each would not belong together."""
+    """Return certificate and key from the same pair of names: one of each would not belong together."""
     data = secret_values(value)
     certificate, key = ("ca.crt", "ca.key") if data.get("ca.key") or not data.get("tls.crt") else ("tls.crt", "tls.key")
     return {"ca.crt": data.get(certificate, b""), "ca.key": data.get(key, b"")}
@@ -116,11 +117,11 @@ def _chain_valid(data: Mapping[str, bytes]) -> bool:
 
 
 def _owner(value: Any) -> str:
-    """Who renews it. cert-manager copies Helm's labels in some setups, so its own annotation counts first."""
+    """Return the program that renews the Secret. cert-manager copies Helm's labels in some setups, so its own annotation counts first."""
     notes = annotations_of(value)
     if "cert-manager.io/certificate-name" in notes:
         return "cert-manager"
-    if labels_of(value).get("app.kubernetes.io/managed-by") == "Helm" or "meta.helm.sh/release-name" in notes:
+    if made_by_helm(labels_of(value), notes):
         return "Helm"
     writers = owners_of_fields(value, "data").get("tls.crt") or managers(value)
     if any("certgen" in writer for writer in writers):

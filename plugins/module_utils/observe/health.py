@@ -1,12 +1,13 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Are the links up? Asked of those that use them: kvstoremesh and the agents of a cluster. Nothing is concluded from Secrets being there.
+"""State of the links as reported by their readers: kvstoremesh and the agents of a cluster. The presence of Secrets proves nothing.
 
-kvstoremesh: its metrics through pods/proxy; where these do not answer, or do not call every peer ready, its JSON status by exec, else by
+kvstoremesh: its metrics through pods/proxy; if these do not answer, or do not report every peer as ready, its JSON status by exec, else by
 port-forward (its API listens on the pod's localhost). Agents: ``cilium status -o json`` by exec, since their metrics are off by default.
-For peers whose configuration was not retrieved ``troubleshoot`` tells dialling, TLS and authorisation apart: a reader that etcd lets in
-but allows nothing calls itself connected. To prove links it is run for every peer, also for one that is called ready: readers speak of the
-connection that they have, and a silent one they notice after 100 s.
+
+For peers whose configuration was not retrieved ``troubleshoot`` distinguishes dialling, TLS and authorisation: a reader that etcd admits
+but grants nothing reports itself as connected. To prove links it is run for every peer, also for one reported as ready: readers report the
+connection that they have, and detect a silent one only after 100 s.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..errors import ClusterError, Forbidden, ServerRefused
-from ..facts import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
-from ..kube import Cluster, ExecResult
+from ..base.errors import ClusterError, Forbidden, ServerRefused
+from ..kube.client import Cluster, ExecResult
+from ..mesh.facts import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
 from .link_status import agent_statuses, kvstoremesh_statuses, link_from_status
 from .metrics import PeerMetrics, parse_metrics
 from .new_connections import try_connections
@@ -34,15 +35,15 @@ TROUBLESHOOT_PEERS: Final = 8
 TROUBLESHOOT_SECONDS: Final = 2  # per peer; kept short because it is part of every poll
 METRICS_PORT: Final = 9964  # --prometheus-serve-addr of kvstoremesh in every chart
 API_PORT: Final = 9889  # --api-serve-addr of kvstoremesh, its default
-_CLUSTER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # what may stand in a command line
+_CLUSTER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # names that are safe in a command line
 
 _KVSTOREMESH = ("kvstoremesh", "/usr/bin/clustermesh-apiserver", "kvstoremesh-dbg")
-_AGENT = ("cilium-agent", "cilium")  # since 1.15 a link to cilium-dbg; what the cilium CLI calls
+_AGENT = ("cilium-agent", "cilium")  # since 1.15 a link to cilium-dbg; the cilium CLI calls it too
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Answer:
-    """What one pod said: its links, or why there are none."""
+    """Answer of one pod: its links, or why there are none."""
 
     links: tuple[LinkFacts, ...] = ()
     problem: str = ""
@@ -50,12 +51,12 @@ class _Answer:
 
 
 def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], *, prove: bool = False) -> ReaderFacts:
-    """Ask the readers of ``cluster`` about ``peers`` (inventory name -> Cilium's name).
+    """Query the readers of ``cluster`` about ``peers`` (inventory name -> Cilium's name).
 
-    Pods are listed afresh, so that it may be called again while workloads roll out. Raises nothing: what cannot be asked is a problem in
-    the result. Requests: one list, one per pod of clustermesh-apiserver and one per agent, more only while a peer is not ready.
+    Raises nothing: errors are problems in the result. Pods are listed afresh, so that it may be called again while workloads roll out.
+    Requests: one list, one per pod of clustermesh-apiserver and one per agent, more only while a peer is not ready.
 
-    :param prove: have those that dial the peers open new connections; one request more per pod of clustermesh-apiserver (without
+    :param prove: let the readers that dial the peers open new connections; one request more per pod of clustermesh-apiserver (without
         kvstoremesh: for a few agents), see ``new_connections``.
     """
     try:
@@ -66,10 +67,10 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], 
     asked = _sample(agents)
     meshes = _mesh_pods(pod_facts(listed, APISERVER)) if facts.runs_kvstoremesh else ()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        mesh_answers = [pool.submit(_ask_kvstoremesh, cluster, facts.host, pod, peers, prove) for pod in meshes]
+        mesh_answers = [pool.submit(_query_kvstoremesh, cluster, facts.host, pod, peers, prove) for pod in meshes]
         proving = prove and not facts.runs_kvstoremesh
         agent_answers = [
-            pool.submit(_ask_agent, cluster, facts, pod, peers, i < TROUBLESHOOT_AGENTS, proving) for i, pod in enumerate(asked)
+            pool.submit(_query_agent, cluster, facts, pod, peers, i < TROUBLESHOOT_AGENTS, proving) for i, pod in enumerate(asked)
         ]
         answers = [future.result() for future in (*mesh_answers, *agent_answers)]
     problems = [answer.problem for answer in answers if answer.problem]
@@ -88,13 +89,13 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], 
 
 
 def _mesh_pods(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
-    """The ready ones, else those that run at all: 1.15 has no readiness probe, and while it starts a pod can already tell its status."""
+    """Return the ready pods, else the running ones: 1.15 has no readiness probe, and a starting pod can already report its status."""
     running = [pod for pod in pods if pod.phase == "Running"]
     return tuple([pod for pod in running if pod.ready] or running)
 
 
 def _sample(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
-    """Every running agent that is not ready, then ready ones evenly spread over the names, AGENTS_ASKED in all."""
+    """Return every running agent that is not ready, then ready ones evenly spread over the names, AGENTS_ASKED in all."""
     running = [pod for pod in pods if pod.phase == "Running"]
     chosen = [pod for pod in running if not pod.ready][:AGENTS_ASKED]
     ready = [pod for pod in running if pod.ready]
@@ -102,7 +103,7 @@ def _sample(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
     return (*chosen, *(ready[i * len(ready) // room] for i in range(room)))
 
 
-def _ask_kvstoremesh(cluster: Cluster, host: str, pod: PodFacts, peers: Mapping[str, str], prove: bool) -> _Answer:
+def _query_kvstoremesh(cluster: Cluster, host: str, pod: PodFacts, peers: Mapping[str, str], prove: bool) -> _Answer:
     program = (*_KVSTOREMESH, "troubleshoot")
     blanks = [(LinkFacts(cluster=host, peer=peer, reader="kvstoremesh", pod=pod.name, node=pod.node), name) for peer, name in peers.items()]
     metrics = _metrics(cluster, pod)
@@ -115,15 +116,17 @@ def _ask_kvstoremesh(cluster: Cluster, host: str, pod: PodFacts, peers: Mapping[
     except ClusterError as error:
         if metrics is not None:
             return _Answer(links=_proven(cluster, pod, program, gauged) if prove else tuple(link for link, name in gauged))
-        return _Answer(problem=f"kvstoremesh in pod {pod.name} cannot be asked: {error.message}", forbidden=isinstance(error, Forbidden))
+        return _Answer(problem=f"kvstoremesh in pod {pod.name} cannot be queried: {error.message}", forbidden=isinstance(error, Forbidden))
     if statuses is None:
-        return _Answer(problem=f"kvstoremesh in pod {pod.name} answers its status in a form that is not known.")
+        return _Answer(problem=f"kvstoremesh in pod {pod.name} reports its status in an unknown form.")
     links = [(link_from_status(replace(link, source=source), statuses.get(name)), name) for link, name in blanks]
-    return _Answer(links=_proven(cluster, pod, program, links) if prove else _with_hints(cluster, pod, program, links, _stuck))
+    return _Answer(
+        links=_proven(cluster, pod, program, links) if prove else _with_hints(cluster, pod, program, links, _lacks_configuration)
+    )
 
 
 def _metrics(cluster: Cluster, pod: PodFacts) -> dict[str, PeerMetrics] | None:
-    """None when they cannot be had: not every control plane reaches the pod network."""
+    """Return the metrics; None if they cannot be read, since not every control plane reaches the pod network."""
     try:
         return parse_metrics(cluster.get_text(f"/api/v1/namespaces/{cluster.namespace}/pods/{pod.name}:{METRICS_PORT}/proxy/metrics"))
     except ClusterError:
@@ -138,14 +141,17 @@ def _link_from_metrics(link: LinkFacts, found: PeerMetrics | None) -> LinkFacts:
         source="metrics",
         known=True,
         ready=found.ready,
-        connected=found.ready,  # ready implies it; that a peer which is not ready is connected, the gauges do not tell
+        connected=found.ready,  # ready implies connected; for a peer that is not ready, the gauges do not say whether it is connected
         failures=found.failures,
         last_failure=found.last_failure,
     )
 
 
 def _kvstoremesh_status(cluster: Cluster, pod: PodFacts) -> tuple[str, str]:
-    """(JSON, how it was read). Raises ClusterError when both ways fail: the error of exec, the first of the two."""
+    """Return (JSON, how it was read).
+
+    :raises ClusterError: when both ways fail: the error of exec, the first of the two.
+    """
     container, *command = _KVSTOREMESH
     try:
         return _output(cluster.exec(pod.name, container, [*command, "status", "-o", "json"])), "exec"
@@ -156,15 +162,17 @@ def _kvstoremesh_status(cluster: Cluster, pod: PodFacts) -> tuple[str, str]:
             raise error from None
 
 
-def _ask_agent(cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapping[str, str], troubleshoot: bool, prove: bool) -> _Answer:
+def _query_agent(
+    cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapping[str, str], troubleshoot: bool, prove: bool
+) -> _Answer:
     container, *command = _AGENT
     where = f"The agent in pod {pod.name} on node {pod.node}"
     try:
         statuses = agent_statuses(_output(cluster.exec(pod.name, container, [*command, "status", "-o", "json"])))
     except ClusterError as error:
-        return _Answer(problem=f"{where} cannot be asked: {error.message}", forbidden=isinstance(error, Forbidden))
+        return _Answer(problem=f"{where} cannot be queried: {error.message}", forbidden=isinstance(error, Forbidden))
     if statuses is None:
-        return _Answer(problem=f"{where} answers its status in a form that is not known.")
+        return _Answer(problem=f"{where} reports its status in an unknown form.")
     links = []
     for peer, name in peers.items():
         blank = LinkFacts(cluster=facts.host, peer=peer, reader="agent", pod=pod.name, node=pod.node, source="exec")
@@ -174,26 +182,26 @@ def _ask_agent(cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapp
     program = (*_AGENT, "troubleshoot", "clustermesh")
     if prove:
         return _Answer(links=_proven(cluster, pod, program, links))
-    # Behind kvstoremesh an agent that is connected waits for kvstoremesh, which is asked itself.
-    doubtful = _unconnected if facts.runs_kvstoremesh else _stuck
+    # Behind kvstoremesh an agent that is connected waits for kvstoremesh, which is queried itself.
+    doubtful = _unconnected if facts.runs_kvstoremesh else _lacks_configuration
     return _Answer(links=_with_hints(cluster, pod, program, links, doubtful))
 
 
 def _proven(cluster: Cluster, pod: PodFacts, program: Sequence[str], links: Sequence[tuple[LinkFacts, str]]) -> tuple[LinkFacts, ...]:
-    """The links with what a new connection to each peer came to. A peer that the reader does not list is not tried."""
+    """Return the links with the result of a new connection to each peer. A peer that the reader does not list is not tried."""
     names = [name for link, name in links if link.known and _CLUSTER_NAME.fullmatch(name)]
     hints, why = try_connections(cluster, pod.name, program, names) if names else ({}, "")
-    return tuple(_judged(link, hints.get(name), why) if name in names else link for link, name in links)
+    return tuple(_with_proof(link, hints.get(name), why) if name in names else link for link, name in links)
 
 
-def _judged(link: LinkFacts, hint: Hint | None, why: str) -> LinkFacts:
+def _with_proof(link: LinkFacts, hint: Hint | None, why: str) -> LinkFacts:
     if hint is None:
         return replace(link, proof="unknown", proof_note=why)
     if hint.connected:
         return replace(link, proof="proven")
     if not hint.error:
-        return replace(link, proof="unknown", proof_note="the words in which troubleshoot speaks of it are not known")
-    still = f"{link.reader} still says ready; a new connection fails: " if link.ready else ""
+        return replace(link, proof="unknown", proof_note="the output of troubleshoot about it is in an unknown form")
+    still = f"{link.reader} still reports ready; a new connection fails: " if link.ready else ""
     return replace(link, proof="refuted", stage_hint=hint.stage, error=still + hint.error)
 
 
@@ -201,12 +209,15 @@ def _unconnected(link: LinkFacts) -> bool:
     return link.known and not link.connected
 
 
-def _stuck(link: LinkFacts) -> bool:
+def _lacks_configuration(link: LinkFacts) -> bool:
     return link.known and not link.ready and not link.config_retrieved
 
 
 def _output(result: ExecResult) -> str:
-    """Raises ServerRefused with the exit code alone: what the command wrote is not ours to repeat."""
+    """Return the output of a status command.
+
+    :raises ServerRefused: with the exit code alone, when it failed: the command's output is not repeated.
+    """
     if result.exit_code != 0:
         raise ServerRefused(f"its status command ended with exit code {result.exit_code}.")
     return result.stdout
@@ -215,7 +226,7 @@ def _output(result: ExecResult) -> str:
 def _with_hints(
     cluster: Cluster, pod: PodFacts, program: Sequence[str], links: Sequence[tuple[LinkFacts, str]], doubtful: Callable[[LinkFacts], bool]
 ) -> tuple[LinkFacts, ...]:
-    """The links, the doubtful ones with the step that fails. Best effort: without an answer they stay as they are."""
+    """Return the links, the doubtful ones with the step that fails. Best effort: without an answer they stay as they are."""
     names = [name for link, name in links if doubtful(link) and _CLUSTER_NAME.fullmatch(name)][:TROUBLESHOOT_PEERS]
     if not names:
         return tuple(link for link, name in links)

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The controller's own proof: it reads the heartbeat of each peer with the credentials of each link.
+"""Proof of links by the controller, which reads the heartbeat of each peer with the credentials of each link.
 
-One link per peer is tried first. Where that peer cannot be reached from here, as with most private addresses, its other links are not
-tried: they would only cost a timeout each. In a large mesh one link per peer is all, as the heartbeat is the peer's whoever reads it.
+One link per peer is tried first. If the controller cannot reach that peer, as with most private addresses, its other links are not
+tried: they would only cost a timeout each. In a large mesh one link per peer is all, as every link reads the same heartbeat of a peer.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from ..etcd_read import EtcdAccess, EtcdError, EtcdReader, Why
-from ..facts import ClusterFacts
-from ..proof import HEARTBEAT, ControllerProof, Verdict, link_access, parse_heartbeat
-from ..secrets import SecretStore
+from ..base.sealed import SecretStore
+from ..etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
+from ..etcd.heartbeat import HEARTBEAT, ControllerProof, ProofVerdict, parse_heartbeat
+from ..etcd.link_access import link_access
+from ..mesh.facts import ClusterFacts
 
 AT_ONCE: Final = 16  # connections; each waits for the network most of the time
 LINKS_EACH: Final = 200  # up to so many links, each is read with its own credentials
@@ -29,11 +30,11 @@ Names = Mapping[Link, str]  # (cluster, peer) -> Cilium's name of the peer
 def read_heartbeats(
     links: Sequence[Link], names: Names, facts: Mapping[str, ClusterFacts], secrets: SecretStore
 ) -> dict[Link, ControllerProof]:
-    """What the controller finds out about each link whose cluster was observed. Raises nothing: what cannot be read is unknown.
+    """Return the controller's proof of each link whose cluster was observed. Raises nothing: a failed read gives the verdict unknown.
 
     :param names: of the links that have one; the others are left out of the result.
-    :param facts: by inventory name, with the Secrets as they stand now.
-    :param secrets: see ``proof.link_access``.
+    :param facts: by inventory name, with the present Secrets.
+    :param secrets: see ``link_access.link_access``.
     """
     accesses = {link: link_access(facts[link[0]], names[link], secrets) for link in links if link in names and link[0] in facts}
     found = {link: _unknown(link, access) for link, access in accesses.items() if isinstance(access, str)}
@@ -42,7 +43,9 @@ def read_heartbeats(
     with ThreadPoolExecutor(AT_ONCE) as pool:
         first = list(scouts.values())
         tried = dict(zip(first, pool.map(lambda link: _read(link, usable[link]), first), strict=True))
-        away = {peer: tried[link][0].note for peer, link in scouts.items() if tried[link][1] in (Why.UNREACHED, Why.MISSING)}
+        away = {
+            peer: tried[link][0].note for peer, link in scouts.items() if tried[link][1] in (ReadFailure.UNREACHED, ReadFailure.MISSING)
+        }
         rest = [link for link in usable if link not in tried and link[1] not in away] if len(usable) <= LINKS_EACH else []
         tried.update(zip(rest, pool.map(lambda link: _read(link, usable[link]), rest), strict=True))
     found.update({link: proof for link, (proof, why) in tried.items()})
@@ -53,11 +56,11 @@ def read_heartbeats(
 
 
 def _unknown(link: Link, note: str) -> ControllerProof:
-    return ControllerProof(cluster=link[0], peer=link[1], verdict=Verdict.UNKNOWN, note=note)
+    return ControllerProof(cluster=link[0], peer=link[1], verdict=ProofVerdict.UNKNOWN, note=note)
 
 
 def _with_shared_heartbeats(found: Mapping[Link, ControllerProof]) -> dict[Link, ControllerProof]:
-    """A peer has one heartbeat: the newest that any link showed is known for all."""
+    """Return the proofs with the newest heartbeat that any link read of the same peer: a peer has only one."""
     newest: dict[str, datetime] = {}
     for proof in found.values():
         if proof.heartbeat is not None and (proof.peer not in newest or proof.heartbeat > newest[proof.peer]):
@@ -65,15 +68,15 @@ def _with_shared_heartbeats(found: Mapping[Link, ControllerProof]) -> dict[Link,
     return {link: replace(proof, heartbeat=newest.get(proof.peer)) for link, proof in found.items()}
 
 
-def _read(link: Link, access: EtcdAccess) -> tuple[ControllerProof, Why | None]:
-    """(the proof, why nothing was read)."""
+def _read(link: Link, access: EtcdAccess) -> tuple[ControllerProof, ReadFailure | None]:
+    """Return (the proof, why nothing was read)."""
     try:
         with EtcdReader(access) as reader:
             value = reader.get(HEARTBEAT)
     except EtcdError as error:
-        verdict = Verdict.REFUTED if error.why is Why.DENIED else Verdict.UNKNOWN
+        verdict = ProofVerdict.REFUTED if error.why is ReadFailure.DENIED else ProofVerdict.UNKNOWN
         return replace(_unknown(link, error.message), verdict=verdict), error.why
     heartbeat = parse_heartbeat(value)
-    # That it let us read is the proof, as for Cilium's own check; a missing or odd heartbeat only leaves its age unknown.
+    # A successful read is the proof, as for Cilium's own check; a missing or invalid heartbeat only leaves its age unknown.
     note = "" if heartbeat else "the peer shows no heartbeat"
-    return replace(_unknown(link, note), verdict=Verdict.PROVEN, heartbeat=heartbeat), None
+    return replace(_unknown(link, note), verdict=ProofVerdict.PROVEN, heartbeat=heartbeat), None

@@ -1,6 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The Secret with the IPsec keys: which key ids, and whether two clusters hold the same key. The keys themselves stay out of the facts."""
+"""Facts of the Secret with the IPsec keys: key ids, and digests that show whether two clusters hold the same key.
+
+Keys stay out of the facts.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..facts import IpsecFacts
-from ..redact import digest
-from .objects import items, secret_values, text
+from ..base.json_fields import items, secret_values, text
+from ..base.redact import digest
+from ..mesh.facts import IpsecFacts
 
 VOLUME: Final = "cilium-ipsec-secrets"  # name in the charts' DaemonSet
 DEFAULT_SECRET: Final = "cilium-ipsec-keys"  # Helm value encryption.ipsec.secretName
@@ -19,19 +22,22 @@ HIGHEST_ID: Final = 15  # linux_defaults.IPsecMaxKeyVersion
 LIMIT: Final = 64 * 1024  # bytes; a key is a line of some 60
 
 
-def wanted(config: Mapping[str, str]) -> bool:
-    """Is IPsec on in the data of cilium-config?"""
+def ipsec_enabled(config: Mapping[str, str]) -> bool:
+    """Return whether the data of cilium-config turns IPsec on."""
     return config.get("enable-ipsec", "").lower() in ("true", "t", "1")
 
 
 def secret_name(agent: Any) -> str:
-    """The Secret that the agents' DaemonSet mounts."""
+    """Return the name of the Secret that the agents' DaemonSet mounts."""
     volumes = items(agent, "spec", "template", "spec", "volumes")
     return next((n for v in volumes if text(v, "name") == VOLUME and (n := text(v, "secret", "secretName"))), DEFAULT_SECRET)
 
 
 def ipsec_facts(value: Any, name: str, config: Mapping[str, str]) -> IpsecFacts:
-    """:param config: data of cilium-config: it names the file, which is the key of the Secret."""
+    """Return the facts of the Secret with the IPsec keys, present or missing.
+
+    :param config: data of cilium-config: it names the file, which is the key of the Secret.
+    """
     if value is None:
         return IpsecFacts(name=name)
     key = config.get("ipsec-key-file", "").rpartition("/")[2] or KEY
@@ -41,7 +47,7 @@ def ipsec_facts(value: Any, name: str, config: Mapping[str, str]) -> IpsecFacts:
 
 
 def parse_keys(content: bytes) -> tuple[dict[int, str], str]:
-    """(key id -> digest in the order of the lines, or {} with why the agents refuse it).
+    """Return (key id -> digest in the order of the lines, ""), or ({}, why the agents refuse the keys).
 
     A line is "ID algorithm key icv-length" or "ID authentication key encryption key [interface]", the id perhaps with a "+" behind it
     (Cilium pkg/datapath/linux/ipsec, loadIPSecKeys). The agents use the last line.
@@ -56,12 +62,15 @@ def parse_keys(content: bytes) -> tuple[dict[int, str], str]:
         if len(row) not in (4, 5, 6) or not number.isdecimal() or len(number) > 3 or not 0 < int(number) <= HIGHEST_ID:
             return {}, f"a line is not of the form ID ALGORITHM KEY LENGTH with an ID from 1 to {HIGHEST_ID}"
         keys.pop(int(number), None)
-        keys[int(number)] = digest(json.dumps(_material(row)).encode())
+        keys[int(number)] = digest(json.dumps(_comparable_parts(row)).encode())
     return (keys, "") if keys else ({}, "it holds no key")
 
 
-def _material(row: Sequence[str]) -> list[str]:
-    """What both ends must have alike: algorithms by name, keys without "0x" and in one case. The interface of the long form is not."""
+def _comparable_parts(row: Sequence[str]) -> list[str]:
+    """Return the parts of a line that must be equal on both ends: algorithms by name, keys without "0x" and in one case.
+
+    The interface of the long form may differ.
+    """
     if len(row) == 4:
         return [row[1], _hex(row[2]), row[3]]
     return [row[1], _hex(row[2]), row[3], _hex(row[4])]

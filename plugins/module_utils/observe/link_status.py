@@ -1,8 +1,8 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON in which agents and kvstoremesh report their remote clusters (api/v1/models/remote_cluster.go).
+"""Parser of the JSON in which agents and kvstoremesh report their remote clusters (api/v1/models/remote_cluster.go).
 
-What a peer publishes shows up in here, so nothing is taken for granted: wrong types count as absent, text becomes one short line.
+It repeats data that a peer published, so it is not trusted: wrong types count as absent, text becomes one short line.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..facts import LinkFacts
-from ..redact import one_line
-from .objects import items, mapping, number, text
+from ..base.json_fields import items, mapping, number, text
+from ..base.redact import one_line
+from ..mesh.facts import LinkFacts
 
 KINDS = ("nodes", "endpoints", "identities", "services")
 NEVER = "0001-01-01"  # Go's zero time
 
 
 def kvstoremesh_statuses(output: str) -> dict[str, Mapping[str, Any]] | None:
-    """``kvstoremesh-dbg status -o json`` or ``GET /v1/cluster``: a list. None when it is not that."""
+    """Parse ``kvstoremesh-dbg status -o json`` or ``GET /v1/cluster`` to statuses by the peer's Cilium name; None if it is no list."""
     document = _document(output)
     if document is None:
         return {}  # no remote cluster: Go writes null for an empty list
@@ -28,13 +28,13 @@ def kvstoremesh_statuses(output: str) -> dict[str, Mapping[str, Any]] | None:
 
 
 def agent_statuses(output: str) -> dict[str, Mapping[str, Any]] | None:
-    """``cilium status -o json``. None when it is not that; {} when the agent runs without a mesh."""
+    """Parse ``cilium status -o json`` to statuses by the peer's Cilium name; None if it is no object, {} if the agent has no mesh."""
     document = _document(output)
     return _by_name(items(document, "cluster-mesh", "clusters")) if isinstance(document, dict) else None
 
 
 def link_from_status(link: LinkFacts, status: Mapping[str, Any] | None) -> LinkFacts:
-    """``link`` (who reads whom, and where) filled with what the reader says; None: the reader does not list the peer."""
+    """Return ``link`` (cluster, peer and reader) completed with the reader's report; None: the reader does not list the peer."""
     if status is None:
         return link
     config = mapping(status, "config")
@@ -60,7 +60,10 @@ def link_from_status(link: LinkFacts, status: Mapping[str, Any] | None) -> LinkF
 
 
 def _synced(found: Mapping[str, Any]) -> dict[str, bool]:
-    """The four kinds that every release reports, and those it reports besides; false is not written, so an absent one is not synced."""
+    """Return which kinds are synchronised: the four of every release, and further ones.
+
+    False is not written, so an absent one is not synced.
+    """
     return dict.fromkeys(KINDS, False) | {one_line(k, 40): v is True for k, v in list(found.items())[:20]} if found else {}
 
 

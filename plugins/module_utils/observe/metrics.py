@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""kvstoremesh's own gauges per remote cluster, out of its Prometheus text.
+"""Gauges of kvstoremesh per remote cluster, parsed from its Prometheus text.
 
 Four lines of one family are wanted, whose label values are cluster names; for that a pattern does, and prometheus_client stays out of the
 requirements. Names: pkg/clustermesh/common/metrics.go with subsystem "kvstoremesh". Until 1.18 there is also a label ``source_cluster``.
@@ -22,7 +22,7 @@ _TARGET: Final = re.compile(r'(?:^|,)target_cluster="([a-z0-9-]{1,63})"')
 
 @dataclass(frozen=True, kw_only=True)
 class PeerMetrics:
-    """One remote cluster as the gauges have it. ``last_failure`` is ISO 8601, "" when there was none."""
+    """Gauges of one remote cluster. ``last_failure`` is ISO 8601, "" if there was none."""
 
     ready: bool = False
     failures: int = 0
@@ -30,7 +30,7 @@ class PeerMetrics:
 
 
 def parse_metrics(text: str) -> dict[str, PeerMetrics]:
-    """By the remote cluster's Cilium name; {} when the text holds none of the gauges."""
+    """Parse the gauges by the remote cluster's Cilium name; {} if the text holds none of them."""
     gauges: dict[str, dict[str, float]] = {}
     for kind, labels, value in _SAMPLE.findall(text):
         target = _TARGET.search(labels)
@@ -55,7 +55,7 @@ def _number(text: str) -> float:
 
 
 def _time(seconds: float) -> str:
-    """Go's zero time is a large negative number: never."""
+    """Format seconds as ISO 8601; "" for never, which Go's zero time gives as a large negative number."""
     if not 0 < seconds < 253402300800:
         return ""
     return datetime.fromtimestamp(int(seconds), UTC).isoformat()

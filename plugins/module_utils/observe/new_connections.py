@@ -3,8 +3,8 @@
 """New connections to peers, opened in a pod with the files of its links, by Cilium's own ``troubleshoot`` (1.15 and newer).
 
 It takes one peer after the other. A peer that answers costs some milliseconds, one that is silent costs PEER_SECONDS; so one command is
-enough for all peers of a healthy cluster, and what a silent one leaves over is shared between a few more. Never more than
-1 + SHARED * (ROUNDS - 1) commands, and ROUNDS * COMMAND_SECONDS, whatever the number of peers.
+enough for all peers of a healthy cluster, and the peers that a silent one leaves over are shared between a few more. Never more than
+1 + SHARED * (ROUNDS - 1) commands, and ROUNDS * COMMAND_SECONDS, for any number of peers.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from ..errors import ClusterError
-from ..kube import Cluster
+from ..base.errors import ClusterError
+from ..kube.client import Cluster
 from .troubleshoot import Hint, in_order, parse_troubleshoot
 
 PEER_SECONDS: Final = 2  # for one peer: a connection, a handshake, a read
@@ -22,12 +22,12 @@ COMMAND_SECONDS: Final = 9.0
 SHARED: Final = 4  # commands at once, from the second round on
 ROUNDS: Final = 4
 
-SPOILED: Final = "new connections were tried, but a peer's words are mixed into what came of them"
-TIME_RAN_OUT: Final = "no new connection was tried: time ran out over peers that do not answer"
+SPOILED: Final = "new connections were tried, but text of a peer is mixed into the output"
+TIME_RAN_OUT: Final = "no new connection was tried: peers that do not answer used up the time"
 
 
 def try_connections(cluster: Cluster, pod: str, program: Sequence[str], names: Sequence[str]) -> tuple[Mapping[str, Hint], str]:
-    """(what came of each connection by the peer's Cilium name, why there are names without an answer or "").
+    """Return (the result of each connection by the peer's Cilium name, why there are names without one or "").
 
     :param program: container, command and the arguments up to ``troubleshoot [clustermesh]``.
     :param names: Cilium names, fit to stand in a command line.
@@ -46,14 +46,14 @@ def try_connections(cluster: Cluster, pod: str, program: Sequence[str], names: S
         for answer in answers:
             found.update(answer[0])
         going_on = any(answer[2] for answer in answers) and any(answer[0] for answer in answers)
-        if not going_on and not (spoiled and turn == 0):  # in groups, who spoils the output spoils that of one group
-            break  # the command said all it had to say, or nothing at all: asking again would not help
+        if not going_on and not (spoiled and turn == 0):  # in groups, a peer that spoils the output spoils that of its group only
+            break  # the command ended with its whole output, or without any: running it again would not help
     missing = any(name not in found for name in names)
     return found, (problem or TIME_RAN_OUT) if missing else ""
 
 
 def _run(cluster: Cluster, pod: str, program: Sequence[str], names: Sequence[str]) -> tuple[Mapping[str, Hint], str, bool]:
-    """(hints, why there are none, whether time ran out)."""
+    """Return (hints, why there are none, whether time ran out)."""
     container, *command = program
     try:
         result = cluster.exec(pod, container, [*command, f"--timeout={PEER_SECONDS}s", *names], timeout=COMMAND_SECONDS, partial=True)

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes, with what Cilium's IPAM gave to each (CiliumNode)."""
+"""Facts of nodes, with the ranges that Cilium's IPAM gave to each (CiliumNode)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from typing import Any
 
-from ..facts import NodeFacts
-from .objects import items, mapping, text, texts
+from ..base.json_fields import items, mapping, text, texts
+from ..mesh.facts import NodeFacts
 
 
 def node_facts(nodes: Iterable[Any], cilium_nodes: Iterable[Any]) -> tuple[NodeFacts, ...]:
-    """One entry per Node, sorted by name. A CiliumNode without a Node (external, or being removed) is left out."""
+    """Return the facts of each Node, sorted by name. A CiliumNode without a Node (external, or being removed) is left out."""
     by_name = {text(c, "metadata", "name"): c for c in cilium_nodes}
     found = [_node(n, by_name.get(text(n, "metadata", "name"))) for n in nodes]
     return tuple(sorted(found, key=lambda n: n.name))
@@ -36,16 +36,17 @@ def _node(node: Any, cilium_node: Any) -> NodeFacts:
 
 
 def _allocated(cilium_node: Any) -> tuple[str, ...]:
-    """cluster-pool and kubernetes IPAM write ``podCIDRs``, multi-pool writes ``pools.allocated[].cidrs``.
+    """Return the ranges that a node holds.
 
-    ENI, Azure and Alibaba Cloud list single addresses in ``pool``; neighbours are put together, since a node has dozens of them.
+    cluster-pool and kubernetes IPAM write ``podCIDRs``, multi-pool writes ``pools.allocated[].cidrs``. ENI, Azure and Alibaba Cloud list
+    single addresses in ``pool``; neighbours are joined, since a node has dozens of them.
     """
     pools = items(cilium_node, "spec", "ipam", "pools", "allocated")
     found = [*texts(cilium_node, "spec", "ipam", "podCIDRs"), *(cidr for pool in pools for cidr in texts(pool, "cidrs"))]
-    return tuple(dict.fromkeys([*found, *_together(mapping(cilium_node, "spec", "ipam", "pool"))]))
+    return tuple(dict.fromkeys([*found, *_join_addresses(mapping(cilium_node, "spec", "ipam", "pool"))]))
 
 
-def _together(addresses: Iterable[str]) -> Iterator[str]:
+def _join_addresses(addresses: Iterable[str]) -> Iterator[str]:
     networks: dict[int, list[Any]] = {4: [], 6: []}
     for address in addresses:
         try:

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Who owns what, from ``metadata.managedFields``.
+"""Ownership of fields, read from ``metadata.managedFields``.
 
-fieldsV1 is a tree: ``f:name`` is a field, ``k:{"ip":"10.0.0.1"}`` an item of a list with keys, ``.`` the thing itself
-(sigs.k8s.io/structured-merge-diff). An entry of a subresource (status) owns none of the fields asked for here.
+fieldsV1 is a tree: ``f:name`` is a field, ``k:{"ip":"10.0.0.1"}`` an item of a list with keys, ``.`` the object itself
+(sigs.k8s.io/structured-merge-diff). An entry of a subresource (status) owns none of the fields read here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..facts import WriterFacts
-from .objects import items, mapping, text
+from ..base.json_fields import items, mapping, text
+from ..mesh.facts import WriterFacts
 
 _WRITTEN: Final = {
     "clustermesh": "Secret cilium-clustermesh",
@@ -30,11 +30,14 @@ _READ: Final = {
     "server_cert": "Secret clustermesh-apiserver-server-cert",
     "remote_cert": "Secret clustermesh-apiserver-remote-cert",
 }
-"""Objects of the installation whose writers tell when it was last upgraded."""
+"""Objects of the installation whose writers show when it was last upgraded."""
 
 
 def all_writers(found: Mapping[str, Any]) -> dict[str, tuple[WriterFacts, ...]]:
-    """``found``: the answers by the names of ``reads.other_reads``."""
+    """Return the writers of each object by "Kind name".
+
+    :param found: the answers by the names of ``reads.other_reads``.
+    """
     return {
         title: entries
         for names, whole in ((_WRITTEN, True), (_READ, False))
@@ -44,7 +47,10 @@ def all_writers(found: Mapping[str, Any]) -> dict[str, tuple[WriterFacts, ...]]:
 
 
 def writers(value: Any, *, whole: bool = False) -> tuple[WriterFacts, ...]:
-    """Entries of managedFields. ``whole``: with the entries themselves; an edit has to send back those of subresources as well."""
+    """Return the entries of managedFields as facts.
+
+    :param whole: with the entries themselves; an edit has to send back those of subresources as well.
+    """
     return tuple(
         WriterFacts(
             manager=text(entry, "manager"),
@@ -57,17 +63,17 @@ def writers(value: Any, *, whole: bool = False) -> tuple[WriterFacts, ...]:
 
 
 def managers(value: Any) -> tuple[str, ...]:
-    """Every field manager of the object, sorted."""
+    """Return every field manager of the object, sorted."""
     return tuple(sorted({text(entry, "manager") for entry in items(value, "metadata", "managedFields")} - {""}))
 
 
 def owners_of_fields(value: Any, *path: str) -> dict[str, tuple[str, ...]]:
-    """Field name -> managers that own it, for the fields under ``path``; e.g. ``owners_of_fields(secret, "data")``."""
+    """Return field name -> managers that own it, for the fields under ``path``; e.g. ``owners_of_fields(secret, "data")``."""
     return _owners(value, path, _field_name)
 
 
 def owners_of_items(value: Any, *path: str, key: str) -> dict[str, tuple[str, ...]]:
-    """Value of ``key`` -> managers that own that item, for the keyed list under ``path``."""
+    """Return value of ``key`` -> managers that own that item, for the keyed list under ``path``."""
 
     def name(entry: str) -> str | None:
         return _item_key(entry, key)

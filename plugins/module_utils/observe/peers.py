@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets ``cilium-clustermesh`` and ``cilium-kvstoremesh``: what each key is, and whose."""
+"""Facts of Secrets ``cilium-clustermesh`` and ``cilium-kvstoremesh``: content and owners of each key."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ..certificates import CertificateProblem, key_matches, parse
-from ..facts import CertificateFacts, PeerSecretFacts, SecretKeyFacts
-from ..redact import digest
-from ..secrets import SecretStore
-from ..yaml_text import load_yaml
-from .objects import annotations_of, labels_of, secret_values, text
+from ..base.json_fields import annotations_of, labels_of, secret_values, text
+from ..base.redact import digest
+from ..base.sealed import SecretStore
+from ..base.yaml_reader import load_yaml
+from ..mesh.facts import CertificateFacts, PeerSecretFacts, SecretKeyFacts
+from ..mesh.x509 import CertificateProblem, key_matches, parse
 from .ownership import managers, owners_of_fields
 
 CERTIFICATE = ".etcd-client.crt"
 AUTHORITY = ".etcd-client-ca.crt"
 KEY = ".etcd-client.key"
-CONFIG_LIMIT = 64 * 1024  # bytes; a configuration has a few hundred, and what is larger is not parsed
+CONFIG_LIMIT = 64 * 1024  # bytes; a configuration has a few hundred, and a larger text is not parsed
 
 
 def peer_secret_facts(value: Any, name: str) -> PeerSecretFacts:
-    """One of the two Secrets, or that there is none."""
+    """Return the facts of one of the two Secrets, present or missing."""
     if value is None:
         return PeerSecretFacts(name=name)
     data = secret_values(value)
@@ -41,7 +41,7 @@ def peer_secret_facts(value: Any, name: str) -> PeerSecretFacts:
 
 
 def keep_values(store: SecretStore, cluster: str, name: str, value: Any) -> None:
-    """Every key: server-side apply withdraws a key that the manager owns and does not send again."""
+    """Store every key: server-side apply withdraws a key that the manager owns and does not send again."""
     for key, content in secret_values(value).items():
         store.put(cluster, name, key, content)
 
@@ -72,7 +72,7 @@ def _matches(certificate: bytes, key: bytes) -> bool | None:
 
 
 def _config(content: bytes) -> str | None:
-    """The text when Cilium would take it for a peer (it contains "endpoints:": pkg/clustermesh/common) and it holds no credentials."""
+    """Return the text if Cilium would take it for a peer (it contains "endpoints:": pkg/clustermesh/common) and it holds no credentials."""
     if b"endpoints:" not in content or b"-----BEGIN" in content or len(content) > CONFIG_LIMIT:
         return None
     try:

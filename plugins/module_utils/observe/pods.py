@@ -1,21 +1,21 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Pods of the agents and of clustermesh-apiserver."""
+"""Facts of the pods of the agents and of clustermesh-apiserver."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from ..facts import PodFacts
-from .objects import items, labels_of, mapping, text, time_of
+from ..base.json_fields import items, labels_of, mapping, parse_time, text
+from ..mesh.facts import PodFacts
 
 AGENT = "cilium"
 APISERVER = "clustermesh-apiserver"
 
 
 def pod_facts(pods: Iterable[Any], app: str) -> tuple[PodFacts, ...]:
-    """Those whose label ``k8s-app`` is ``app``, sorted by name. A pod that is being deleted speaks for nobody and is left out."""
+    """Return the facts of pods whose label ``k8s-app`` is ``app``, sorted by name, without pods that are being deleted."""
     chosen = [p for p in pods if labels_of(p).get("k8s-app") == app and not text(p, "metadata", "deletionTimestamp")]
     return tuple(sorted((_pod(p) for p in chosen), key=lambda p: p.name))
 
@@ -28,12 +28,12 @@ def _pod(pod: Any) -> PodFacts:
         phase=text(pod, "status", "phase"),
         containers=tuple(text(c, "name") for c in items(pod, "spec", "containers")),
         waiting=_waiting(pod),
-        started=time_of(text(pod, "status", "startTime")),
+        started=parse_time(text(pod, "status", "startTime")),
     )
 
 
 def _waiting(pod: Any) -> str:
-    """ "container: reason" of the first init container or container that waits."""
+    """Return "container: reason" of the first init container or container that waits; "" if none does."""
     for status in [*items(pod, "status", "initContainerStatuses"), *items(pod, "status", "containerStatuses")]:
         if "waiting" in mapping(status, "state"):
             return f"{text(status, 'name')}: {text(status, 'state', 'waiting', 'reason') or 'waiting'}"

@@ -1,18 +1,18 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""CiliumPodIPPools, from which nodes take ranges where ``ipam`` is multi-pool."""
+"""Facts of CiliumPodIPPools, from which nodes take ranges where ``ipam`` is multi-pool."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from ..facts import PodPoolFacts
-from .objects import text, texts
+from ..base.json_fields import text, texts
+from ..mesh.facts import PodPoolFacts
 
 
 def pod_pool_facts(values: Iterable[Any]) -> tuple[PodPoolFacts, ...]:
-    """Sorted by name."""
+    """Return the facts of pools, sorted by name."""
     found = [
         PodPoolFacts(name=text(v, "metadata", "name"), cidrs=(*texts(v, "spec", "ipv4", "cidrs"), *texts(v, "spec", "ipv6", "cidrs")))
         for v in values

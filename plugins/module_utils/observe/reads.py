@@ -1,15 +1,15 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The requests of one observation, the same number whatever the size of the mesh (lists of more than 500 objects: one per page).
+"""Requests of one observation, the same number for any size of the mesh (lists of more than 500 objects: one per page).
 
     1 namespace · 1 /version · 2 ConfigMaps (cilium-config, clustermesh-remote-users) · 7 Secrets (cilium-ca, four of TLS, two of peers)
     1 DaemonSet · 1 Deployment · 1 Service · 3 lists (nodes, ciliumnodes, pods) · 1 list of Cilium's Deployments           18 in all
-    1 ConfigMap with the leases of the mesh, when it is asked for                                                          19
+    1 ConfigMap with the leases of the mesh, if it is requested                                                            19
     1 more for each of: IPsec is on (its Secret), ipam is multi-pool (list of pools), tls.caBundle is on (its object)
 
-Only what is named is read; Secrets are never listed. RBAC wanted: ``get`` on Cilium's namespace, on the named configmaps, secrets,
+Only named objects are read; Secrets are never listed. RBAC wanted: ``get`` on Cilium's namespace, on the named configmaps, secrets,
 services, deployments and daemonsets of Cilium's namespace; ``list`` on nodes, ciliumnodes, and that namespace's pods and deployments.
-What a mesh can be made without is marked ``optional``: where RBAC forbids it, the facts say so (``ClusterFacts.unread``).
+Reads that a mesh can be made without are ``optional``: if RBAC forbids one, the facts say so (``ClusterFacts.unread``).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..kube import Cluster
+from ..base.json_fields import text
+from ..kube.client import Cluster
 from . import bundle, ipsec
 from .config import config_data
-from .objects import text
 
 POD_LABELS: Final = "k8s-app in (cilium,clustermesh-apiserver)"  # labels of the charts' selectors; the cilium CLI uses the same
 
@@ -38,24 +38,30 @@ class Read:
     optional: bool = False
 
     def run(self, cluster: Cluster) -> Any:
-        """The object (None: absent), or the list of objects."""
+        """Return the object (None: absent), or the list of objects.
+
+        :raises ClusterError: when the cluster refuses the request or does not answer.
+        """
         return cluster.list(self.path, label_selector=self.label_selector) if self.many else cluster.get(self.path)
 
 
 def first_read(namespace: str) -> Read:
-    """Asked alone, so that a cluster that cannot be reached costs one timeout. Its uid tells installations of Cilium apart."""
+    """Return the read of Cilium's namespace, whose uid identifies the installation.
+
+    It is sent alone, so that a cluster that cannot be reached costs one timeout.
+    """
     return Read(path=f"/api/v1/namespaces/{namespace}")
 
 
 def pods_read(namespace: str) -> Read:
-    """The pods of the agents and of clustermesh-apiserver."""
+    """Return the read of the pods of the agents and of clustermesh-apiserver."""
     return Read(path=f"/api/v1/namespaces/{namespace}/pods", many=True, label_selector=POD_LABELS)
 
 
 def other_reads(namespace: str, registry: str = "") -> dict[str, Read]:
-    """Everything else, by the name that ``assemble`` knows it by; one cluster's are asked at the same time.
+    """Return all other reads by the names that ``assemble`` uses; those of one cluster are sent at the same time.
 
-    ``registry``: name of the ConfigMap with the leases; "" reads none.
+    :param registry: name of the ConfigMap with the leases; "" reads none.
     """
     core = f"/api/v1/namespaces/{namespace}"
     apps = f"/apis/apps/v1/namespaces/{namespace}"
@@ -82,11 +88,11 @@ def other_reads(namespace: str, registry: str = "") -> dict[str, Read]:
 
 
 def further_reads(namespace: str, found: Mapping[str, Any]) -> dict[str, Read]:
-    """What the answers to the others call for; asked after them. None of it in most clusters."""
+    """Return the reads that the answers to the others require, to be sent after them. Most clusters need none."""
     core = f"/api/v1/namespaces/{namespace}"
     config = config_data(found["config"]) or {}
     reads: dict[str, Read] = {}
-    if ipsec.wanted(config):
+    if ipsec.ipsec_enabled(config):
         reads["ipsec"] = Read(path=f"{core}/secrets/{ipsec.secret_name(found['agent'])}", optional=True)
     if config.get("ipam") == "multi-pool":
         reads["pod_pools"] = Read(path="/apis/cilium.io/v2alpha1/ciliumpodippools", many=True, optional=True)
@@ -97,5 +103,5 @@ def further_reads(namespace: str, found: Mapping[str, Any]) -> dict[str, Read]:
 
 
 def deployment_named(found: Mapping[str, Any], name: str) -> Any:
-    """One of Cilium's Deployments; None when it is not there, or not to be seen."""
+    """Return one of Cilium's Deployments; None if it does not exist or could not be read."""
     return next((d for d in found.get("parts") or () if text(d, "metadata", "name") == name), None)

@@ -1,19 +1,22 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The ConfigMap in which a member keeps the leases of a mesh. What its text means is for ``registry.py`` to say."""
+"""Facts of the ConfigMap in which a member keeps the leases of a mesh; ``leases/registry.py`` parses its text."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..facts import RegistryFacts
-from ..registry import KEY, LIMIT
-from .objects import labels_of, mapping, text
+from ..base.json_fields import labels_of, mapping, text
+from ..leases.registry import KEY, LIMIT
+from ..mesh.facts import RegistryFacts
 from .ownership import managers
 
 
 def registry_facts(value: Any) -> RegistryFacts:
-    """The ConfigMap, or that there is none. A text longer than any registry is kept only so far that it is seen to be too long."""
+    """Return the facts of the ConfigMap, present or missing.
+
+    A text longer than any registry is cut, but stays too long to be valid.
+    """
     if value is None:
         return RegistryFacts()
     content = mapping(value, "data").get(KEY)

@@ -1,19 +1,19 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Service ``clustermesh-apiserver``."""
+"""Facts of Service ``clustermesh-apiserver``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..facts import ServiceFacts
-from .objects import annotations_of, items, labels_of, mapping, number, text, texts
+from ..base.json_fields import annotations_of, items, labels_of, mapping, number, text, texts
+from ..mesh.facts import ServiceFacts
 from .ownership import owners_of_fields
 
 
 def service_facts(value: Any) -> ServiceFacts | None:
-    """The port is the one named ``apiserv`` (all charts), else the first, as the cilium CLI takes it."""
+    """Return the facts of the Service. The port is the one named ``apiserv`` (all charts), else the first, as the cilium CLI takes it."""
     if value is None:
         return None
     ports = items(value, "spec", "ports")

@@ -1,18 +1,18 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters -> ``items.facts.TrafficFacts``. Lists only: how many depends on the kinds that are asked for, never on the number of items.
+"""Observation of clusters as ``TrafficFacts``. Lists only: their number depends on the kinds of items, never on the number of items.
 
-    1 /apis (what is served) · 1 list of namespaces                                                      always
+    1 /apis (served API groups) · 1 list of namespaces                                                   always
     1 list each of services, endpointslices                                                              global services, exposures
     1 list each of CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy                                   intents, exposures
     1 list each of NetworkPolicy, pods (metadata alone)                                                  intents
     1 list each of ServiceExport, ServiceImport where MCS-API is served                                  global services
     1 list each of GatewayClass, Gateway, HTTPRoute where they are served                                exposures
 
-RBAC wanted: ``list`` on these, in all namespaces. What planning can do without is marked ``optional`` and becomes ``TrafficFacts.unread``.
+RBAC wanted: ``list`` on these, in all namespaces. Reads that planning can do without are ``optional`` and become ``TrafficFacts.unread``.
 
-What is not there is taken away elsewhere, so half an answer must never look like an empty one: a cluster whose lists cannot be read whole
-counts as one that does not answer. A kind that goes away while it is read (its CRD is replaced, say) becomes ``unread`` too.
+An absent object is pruned in other clusters, so half an answer must never look like an empty one: a cluster whose lists cannot be read
+whole counts as one that does not answer. A kind that goes away while it is read (its CRD is replaced, say) becomes ``unread`` too.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import ClusterError, Forbidden, ServerRefused
-from ..facts import ObserveFailure, Unread
-from ..items.facts import Endpoint, ObjectFacts, PodMeta, SliceFacts, TrafficFacts
-from ..items.kinds import ItemKind
-from ..kube import Cluster
-from .objects import annotations_of, items, labels_of, mapping, number, text
+from ..base.errors import ClusterError, Forbidden, ServerRefused
+from ..base.json_fields import annotations_of, items, labels_of, mapping, number, text
+from ..kube.client import Cluster
+from ..mesh.facts import ObserveFailure, Unread
+from ..mesh.item_kinds import ItemKind
+from ..mesh.traffic_facts import GATEWAY_GROUP, MCS_GROUP, EndpointFacts, ObjectFacts, PodMeta, SliceFacts, TrafficFacts
 
 REQUESTS_AT_ONCE: Final = 4
 
-MCS_GROUP: Final = "multicluster.x-k8s.io"
-GATEWAY_GROUP: Final = "gateway.networking.k8s.io"
 
 ALWAYS: Final = frozenset({"discovery.k8s.io/v1", "networking.k8s.io/v1"})
-"""Built into every API server. One that does not name them answers for somebody else, or is about to start: CRDs come even later."""
+"""API groups built into every API server. An answer without them comes from a proxy or a starting server: CRDs come even later."""
 
 _SERVICES: Final = frozenset({ItemKind.GLOBAL_SERVICE, ItemKind.EXPOSURE})
 _POLICIES: Final = frozenset({ItemKind.INTENT, ItemKind.EXPOSURE})
@@ -43,7 +41,7 @@ _POLICIES: Final = frozenset({ItemKind.INTENT, ItemKind.EXPOSURE})
 
 @dataclass(frozen=True, kw_only=True)
 class _List:
-    """One list in all namespaces. ``group`` "" is the core; ``version`` "" is whichever is served (then none is no error)."""
+    """One list in all namespaces. ``group`` "" is the core; ``version`` "" is any served version (then none is no error)."""
 
     kind: str
     resource: str
@@ -54,7 +52,7 @@ class _List:
     optional: bool = False
 
     def collection(self, served: Collection[str]) -> str:
-        """The API path; "" when the cluster does not serve it."""
+        """Return the API path; "" if the cluster does not serve it."""
         if not self.group:
             return f"/api/v1/{self.resource}"
         versions = sorted(entry.partition("/")[2] for entry in served if entry.partition("/")[0] == self.group)
@@ -105,9 +103,9 @@ LISTS: Final[Mapping[str, _List]] = {
 
 
 def read_traffic(cluster: Cluster, kinds: Collection[ItemKind]) -> TrafficFacts:
-    """Everything that planning items of ``kinds`` needs to know of one cluster.
+    """Read all facts of one cluster that planning items of ``kinds`` needs.
 
-    :raises ClusterError: it does not answer, or RBAC forbids a list that planning cannot do without; all of those in one message.
+    :raises ClusterError: when it does not answer, or RBAC forbids lists that planning cannot do without; all of those in one message.
     """
     served = _served(cluster)
     wanted = {name: path for name, entry in LISTS.items() if entry.kinds & frozenset(kinds) and (path := entry.collection(served))}
@@ -128,14 +126,14 @@ def read_traffic(cluster: Cluster, kinds: Collection[ItemKind]) -> TrafficFacts:
     unread = tuple(Unread(what=name, message=error.message, remedy=error.remedy) for name, error in errors.items())
     gone = tuple(_not_served(cluster.host, wanted[name], name) for name, answer in answers.items() if answer is None)
     if not answers["namespaces"]:
-        raise ServerRefused("The API server shows no namespace at all, and every cluster has some.", remedy=_WHOLE, cluster=cluster.host)
+        raise ServerRefused("The API server lists no namespace at all, and every cluster has some.", remedy=_WHOLE, cluster=cluster.host)
     return assemble(cluster.host, served, answers, (*unread, *gone))
 
 
 def read_all_traffic(
     clusters: Mapping[str, Cluster], kinds: Collection[ItemKind], *, parallel: int = 10
 ) -> tuple[dict[str, TrafficFacts], dict[str, ObserveFailure]]:
-    """Side by side; what was observed and what could not be, by inventory name."""
+    """Read the traffic facts of all clusters side by side; return the facts and the failures by inventory name."""
     found: dict[str, TrafficFacts] = {}
     failures: dict[str, ObserveFailure] = {}
     with ThreadPoolExecutor(max(1, min(parallel, len(clusters) or 1))) as pool:
@@ -149,7 +147,7 @@ def read_all_traffic(
 
 
 def assemble(host: str, served: Iterable[str], answers: Mapping[str, Any], unread: tuple[Unread, ...] = ()) -> TrafficFacts:
-    """Pure: the decoded lists, by the names of ``LISTS``, as facts."""
+    """Return the decoded lists, by the names of ``LISTS``, as facts. Pure."""
 
     def objects(name: str) -> tuple[ObjectFacts, ...]:
         entry = LISTS[name]
@@ -176,7 +174,10 @@ def assemble(host: str, served: Iterable[str], answers: Mapping[str, Any], unrea
 
 
 def object_facts(kind: str, resource: str, collection: str, value: Any) -> ObjectFacts:
-    """One object of a list. ``collection``: the path that lists ``resource`` in all namespaces."""
+    """Return the facts of one object of a list.
+
+    :param collection: the path that lists ``resource`` in all namespaces.
+    """
     namespace, name = text(value, "metadata", "namespace"), text(value, "metadata", "name")
     root = collection[: -len(resource)]
     path = f"{root}namespaces/{namespace}/{resource}/{name}" if namespace else f"{collection}/{name}"
@@ -200,7 +201,7 @@ def object_facts(kind: str, resource: str, collection: str, value: Any) -> Objec
 
 
 def _changed(value: Any) -> str:
-    """The newest entry of managedFields; those about the status, which agents and controllers write, are a subresource's."""
+    """Return the time of the newest entry of managedFields, without entries of the status, which agents and controllers write."""
     entries = [e for e in items(value, "metadata", "managedFields") if not text(e, "subresource")]
     return max((text(e, "time") for e in entries), default="")
 
@@ -218,11 +219,11 @@ def _slice(value: Any) -> SliceFacts:
     )
 
 
-def _endpoint(address: str, value: Mapping[str, Any]) -> Endpoint:
-    """Unset conditions mean ready (EndpointSlice API: "nil should be interpreted as true")."""
+def _endpoint(address: str, value: Mapping[str, Any]) -> EndpointFacts:
+    """Return one endpoint. Unset conditions mean ready (EndpointSlice API: "nil should be interpreted as true")."""
     conditions = mapping(value, "conditions")
     ready = conditions.get("ready") is not False
-    return Endpoint(
+    return EndpointFacts(
         address=str(address),
         ready=ready,
         serving=ready if conditions.get("serving") is None else conditions.get("serving") is True,
@@ -242,21 +243,23 @@ def _pod(value: Any) -> PodMeta:
     )
 
 
-_WHOLE: Final = "Run again; if it stays, see whether a proxy before the API server answers in its place, or shows a part of it."
+_WHOLE: Final = (
+    "Run again; if the error stays, check whether a proxy before the API server answers in its place or hides a part of the API."
+)
 
 
 def _served(cluster: Cluster) -> frozenset[str]:
     answer = cluster.get("/apis") or {}
     found = frozenset(text(version, "groupVersion") for group in items(answer, "groups") for version in items(group, "versions"))
     if not found >= ALWAYS:
-        raise ServerRefused("The API server does not tell all of its API groups (/apis).", remedy=_WHOLE, cluster=cluster.host)
+        raise ServerRefused("The API server does not list all of its API groups (/apis).", remedy=_WHOLE, cluster=cluster.host)
     return found
 
 
 def _not_served(host: str, path: str, name: str) -> Unread:
-    """404 for a kind that /apis announced. What a CRD defines may come and go; what is built in may not.
+    """Return the unread entry for a 404 on a kind that /apis announced. A CRD may come and go; a built-in kind may not.
 
-    :raises ServerRefused: it is built in.
+    :raises ServerRefused: when the kind is built in.
     """
     group = LISTS[name].group
     if not group or f"{group}/{LISTS[name].version}" in ALWAYS:
@@ -265,7 +268,7 @@ def _not_served(host: str, path: str, name: str) -> Unread:
 
 
 def _one_error(host: str, errors: Mapping[str, ClusterError]) -> ClusterError:
-    """All that RBAC forbids in one message, so that the role is extended once; else the first of another kind."""
+    """Return all that RBAC forbids in one message, so that the role is extended once; else the first error of another kind."""
     other = next((error for error in errors.values() if not isinstance(error, Forbidden)), None)
     if other is not None:
         return other

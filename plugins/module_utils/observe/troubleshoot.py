@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between a reader and its peer, from the words of ``troubleshoot`` (Cilium 1.15 and newer).
+"""Parser of ``troubleshoot`` (Cilium 1.15 and newer), which shows the step at which a connection from a reader to its peer fails.
 
 The status of a peer that is not connected says only "Waiting for initial connection to be established"; ``kvstoremesh-dbg
 troubleshoot`` and ``cilium troubleshoot clustermesh`` try each step by themselves and say which one fails. Phrases:
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ..redact import one_line
+from ..base.redact import one_line
 
 _CLUSTER: Final = re.compile(r'^Cluster "([^"\n]{1,63})":$', re.MULTILINE)
 _FAILED: Final = re.compile(r"^\s*❌ (.*)$", re.MULTILINE)
@@ -39,9 +39,9 @@ _ORDER: Final = ("", "secret_not_projected", "dialling", "tls", "authorisation")
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """The step that failed (a stage's name in ``status``), and the reader's sentence about it. Both "" when nothing is proven.
+    """Step that failed (name of a link stage), and the reader's sentence about it. Both are "" if nothing is proven.
 
-    ``connected``: a new connection stood, and the peer's heartbeat could be read.
+    ``connected``: a new connection was established, and the peer's heartbeat could be read.
     """
 
     stage: str = ""
@@ -50,9 +50,9 @@ class Hint:
 
 
 def parse_troubleshoot(output: str, *, ended: bool = True) -> dict[str, Hint]:
-    """By the peer's Cilium name. A peer that was reached in the meantime has an empty hint.
+    """Parse the output to hints by the peer's Cilium name. A peer that was reached in the meantime has an empty hint.
 
-    :param ended: False when time ran out before the command was through: what it says of its last peer may then be half of it.
+    :param ended: False when time ran out before the command ended: the section of its last peer may then be incomplete.
     """
     parts = _CLUSTER.split(output[: 1024 * 1024])
     found = {name: _hint(section) for name, section in zip(parts[1::2], parts[2::2], strict=True)}
@@ -62,10 +62,10 @@ def parse_troubleshoot(output: str, *, ended: bool = True) -> dict[str, Hint]:
 
 
 def in_order(output: str, names: Iterable[str]) -> bool:
-    """Are the peers in the output those that were asked for, each once, in the program's order (sorted), with none left out?
+    """Return whether the peers in the output are those requested, each once, in the program's order (sorted), with none left out.
 
-    The program repeats what a peer's server says of itself (the names of the CAs that it accepts) with line ends and all. A peer could so
-    write what looks like the section of another; it cannot take that other's own section away.
+    The program repeats text of a peer's server (the names of the CAs that it accepts) with line ends and all. A peer could so
+    write a text that looks like the section of another; it cannot remove that other's own section.
     """
     found = _CLUSTER.findall(output[: 1024 * 1024])
     return found == sorted(names)[: len(found)]
@@ -80,9 +80,9 @@ def _hint(section: str) -> Hint:
 
 def _stage(sentence: str) -> str:
     if sentence.startswith("Cannot parse etcd configuration"):
-        # the YAML is there before a file that it names is: both are projected from Secrets, one of them another one
+        # The YAML exists before a file that it names: both are projected from Secrets, and these are two different ones.
         return "secret_not_projected" if "no such file" in sentence else ""
     stage = next((stage for phrase, stage in _PHRASES if sentence.startswith(phrase)), "")
     if stage in ("tls", "authorisation") and any(words in sentence for words in _NO_ANSWER):
-        return "dialling"  # something accepted the connection and nobody spoke: a load balancer without its backend
+        return "dialling"  # the connection was accepted and no answer came: a load balancer without its backend
     return stage

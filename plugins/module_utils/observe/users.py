@@ -1,21 +1,21 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""ConfigMap ``clustermesh-remote-users``: the etcd users that peers may be."""
+"""Facts of ConfigMap ``clustermesh-remote-users``: the etcd users of peers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..facts import RemoteUsersFacts
-from ..yaml_text import NotYaml, load_yaml
-from .objects import annotations_of, labels_of, mapping, text
+from ..base.json_fields import annotations_of, labels_of, mapping, text
+from ..base.yaml_reader import NotYaml, load_yaml
+from ..mesh.facts import RemoteUsersFacts
 from .ownership import managers
 
 LIMIT = 256 * 1024  # characters; 511 users have some 25,000
 
 
 def remote_users_facts(value: Any) -> RemoteUsersFacts:
-    """The ConfigMap, or that there is none."""
+    """Return the facts of the ConfigMap, present or missing."""
     if value is None:
         return RemoteUsersFacts()
     content = mapping(value, "data").get("users.yaml")
@@ -34,7 +34,7 @@ def remote_users_facts(value: Any) -> RemoteUsersFacts:
 
 
 def parse_users(content: str) -> tuple[dict[str, str], str]:
-    """(user name -> role in the order of the file, or {} with why it cannot be parsed).
+    """Return (user name -> role in the order of the file, ""), or ({}, why it cannot be parsed).
 
     Cilium's chart writes "users:" and nothing after it when there are no peers: YAML null, an empty list.
     """

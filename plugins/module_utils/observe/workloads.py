@@ -1,20 +1,23 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""DaemonSet ``cilium`` and the Deployments of Cilium."""
+"""Facts of DaemonSet ``cilium`` and the Deployments of Cilium."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ..facts import HostAlias, WorkloadFacts
-from .objects import annotations_of, items, labels_of, mapping, number, text, texts
+from ..base.json_fields import annotations_of, items, labels_of, mapping, number, text, texts
+from ..mesh.facts import HostAlias, WorkloadFacts
 from .ownership import owners_of_items
 from .volumes import owner_kinds, volumes_of
 
 
 def workload_facts(value: Any, kind: str) -> WorkloadFacts | None:
-    """``kind`` is "DaemonSet" or "Deployment": lists do not name it, and the two count their pods under different names."""
+    """Return the facts of a workload; None if it does not exist.
+
+    :param kind: "DaemonSet" or "Deployment": lists do not name it, and the two count their pods under different names.
+    """
     if value is None:
         return None
     pod = mapping(value, "spec", "template", "spec")
@@ -50,7 +53,7 @@ def _pod_counts(value: Any, kind: str) -> dict[str, int]:
 
 
 def _plain_environment(container: Mapping[str, Any]) -> dict[str, str]:
-    """Values written in the template; those that come from elsewhere (valueFrom) are left out."""
+    """Return the values written in the template; those that come from elsewhere (valueFrom) are left out."""
     return {text(e, "name"): text(e, "value") for e in items(container, "env") if "value" in e and text(e, "name")}
 
 

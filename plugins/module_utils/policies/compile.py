@@ -1,14 +1,14 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""ConnectivityIntent -> CiliumNetworkPolicy or CiliumClusterwideNetworkPolicy. Pure.
+"""Compilation of a ConnectivityIntent into a CiliumNetworkPolicy or CiliumClusterwideNetworkPolicy. Pure.
 
-What is written is the same text for every version that can say it, so an intent means the same flows wherever it is applied:
+The text is the same for every version that supports it, so an intent means the same flows wherever it is applied:
 
 - The cluster is named on both sides. A peer selector without it means the own cluster from 1.19 on and every cluster before
   (``policy-default-local-cluster``; cilium/cilium pkg/k8s/apis/cilium.io/utils, getEndpointSelector).
-- The namespace of the source is always named too: without it a CiliumNetworkPolicy adds its own (the same function).
+- The namespace of the source is always named: without it a CiliumNetworkPolicy adds its own (the same function).
 - Every key has the source ``k8s:``. Without one it would match labels of any source.
-- Policies stand where the destination is. Cilium distributes none, and the identity of the source travels with its traffic.
+- Policies are written where the destination is. Cilium distributes none, and the identity of the source travels with its traffic.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from ..items.kinds import ItemKind, ItemRef
 from ..items.models import ConnectivityIntent, PodSelection, PortRule
 from ..items.owned import object_name
-from ..model import Binding
-from ..peers import valid_cluster_name
-from ..versions import Minor
+from ..mesh.etcd_config import valid_cluster_name
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.model import Binding
+from ..mesh.versions import Minor, first_minor, holds
 
 _T = TypeVar("_T")
 
@@ -38,15 +38,20 @@ PER_RULE: Final = 40
 ICMP_FAMILIES: Final = {"ICMP": "IPv4", "ICMPv6": "IPv6"}
 
 
-class Need(NamedTuple):
-    """Something in an intent that older versions cannot say."""
+class VersionRequirement(NamedTuple):
+    """A part of an intent that versions before ``since`` cannot express."""
 
-    since: Minor
+    rule: str  # of the version matrix
     what: str
+
+    @property
+    def since(self) -> Minor:
+        """Return the first minor that can say it."""
+        return first_minor(self.rule)
 
 
 class CannotExpress(ValueError):
-    """The intent cannot be said as it is meant. ``problems``: one sentence each, for the user."""
+    """Error for an intent that Cilium cannot express as it is meant. ``problems``: one sentence each, for the user."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -56,46 +61,46 @@ class CannotExpress(ValueError):
 def compile_intent(
     intent: ConnectivityIntent, *, names: Mapping[str, str], members: Sequence[str], version: Minor, binding: Binding
 ) -> dict[str, tuple[Body, ...]]:
-    """Inventory name of each destination cluster -> the policies that belong into it. Equal intents give equal values, in any order of
-    what has no order.
+    """Return the policies that belong into each destination cluster, by inventory name.
+
+    Equal intents give equal values, in any order of their unordered parts.
 
     :param names: inventory name -> ``cluster-name``, of every cluster that the intent names.
-    :param members: clusters that a side means which names none.
+    :param members: clusters that a side without cluster names means.
     :param version: minor of the cluster that is to read it. The text does not depend on it.
-    :raises CannotExpress: ``version`` cannot say it (``needs``), a cluster has no known name, or Cilium has no way to say it at all.
+    :raises CannotExpress: ``version`` is too old (``version_requirements``), a cluster has no known name, or no policy can express it.
     """
-    lacking = [f"Cilium {need.since} is needed for {need.what}, and this is {version}." for need in needs(intent) if version < need.since]
+    lacking = [need for need in version_requirements(intent) if not holds(need.rule, version)]
     if lacking:
-        raise CannotExpress(lacking)
+        raise CannotExpress(f"Cilium {need.since} is needed for {need.what}, and this is {version}." for need in lacking)
     return {host: (policy_for(intent, host, names=names, members=members, binding=binding),) for host in destinations(intent, members)}
 
 
 def destinations(intent: ConnectivityIntent, members: Sequence[str]) -> tuple[str, ...]:
-    """Clusters that get a policy, in the order of the mesh."""
+    """Return the clusters that get a policy, in the order of the mesh."""
     return clusters_of(intent.destination, members)
 
 
 def clusters_of(selection: PodSelection, members: Sequence[str]) -> tuple[str, ...]:
-    """Clusters that one side means, each once, in the order of the mesh."""
+    """Return the clusters that one side means, each once, in the order of the mesh."""
     wanted = frozenset(selection.clusters or members)
     return tuple(host for host in members if host in wanted)
 
 
-def needs(intent: ConnectivityIntent) -> tuple[Need, ...]:
-    """What the intent asks of the version."""
+def version_requirements(intent: ConnectivityIntent) -> tuple[VersionRequirement, ...]:
+    """Return what the intent needs of the version of Cilium."""
     found = []
     if intent.action == "Deny":
-        # Without enableDefaultDeny a deny rule cuts its destination off from everybody (pkg/policy/api/rule.go of 1.16).
-        found.append(Need(Minor(1, 16), "action Deny without isolation (enableDefaultDeny)"))
+        found.append(VersionRequirement("deny_without_isolation", "action Deny without isolation (enableDefaultDeny)"))
     if any(port.end_port for port in intent.ports):
-        found.append(Need(Minor(1, 16), "a range of ports (endPort)"))
+        found.append(VersionRequirement("port_ranges", "a range of ports (endPort)"))
     return tuple(found)
 
 
 def policy_for(intent: ConnectivityIntent, host: str, *, names: Mapping[str, str], members: Sequence[str], binding: Binding) -> Body:
-    """The one policy of ``intent`` for ``host``, for any version that meets ``needs``.
+    """Return the one policy of ``intent`` for ``host``, for any version that meets ``version_requirements``.
 
-    :raises CannotExpress: a cluster has no known name, or Cilium has no way to say it.
+    :raises CannotExpress: a cluster has no known name, or no policy can express the intent.
     """
     sources = clusters_of(intent.source, members) if intent.source else ()
     nameless = [name for name in (host, *sources) if not valid_cluster_name(names.get(name, ""))]
@@ -114,7 +119,10 @@ def policy_for(intent: ConnectivityIntent, host: str, *, names: Mapping[str, str
 
 
 def selector(selection: PodSelection, clusters: Iterable[str], *, namespace: bool = True) -> Body:
-    """An EndpointSelector of pods in ``clusters`` (cluster names). ``namespace`` False where the policy's own namespace says it already."""
+    """Return an EndpointSelector of pods in ``clusters`` (cluster names).
+
+    ``namespace`` is False where the policy's own namespace restricts it already.
+    """
     labels = {f"k8s:{key}": value for key, value in selection.labels.items()}
     expressions = [_expression(entry.key, entry.operator, entry.values) for entry in selection.expressions]
     named = sorted(set(clusters))
@@ -138,9 +146,9 @@ def _expression(key: str, operator: str, values: Iterable[str]) -> Body:
 
 
 def _rules(intent: ConnectivityIntent, sources: tuple[str, ...]) -> Body:
-    """The part of the spec that says what is let in, or not."""
+    """Return the part of the spec that says what is let in, or kept out."""
     if intent.source is None:
-        return {"ingress": [{}]}  # selects nobody, and its being there turns default deny on
+        return {"ingress": [{}]}  # matches no peer, but its presence turns default deny on
     peers = {"fromEndpoints": [selector(intent.source, sources)]}
     rules = [peers | ports for ports in _ports(intent.ports)]
     if intent.action == "Deny":
@@ -149,21 +157,21 @@ def _rules(intent: ConnectivityIntent, sources: tuple[str, ...]) -> Body:
 
 
 def _ports(ports: Sequence[PortRule]) -> list[Body]:
-    """``toPorts`` and ``icmps``, which must not stand in one rule (rule_validation.go, errUnsupportedICMPWithToPorts)."""
+    """Return ``toPorts`` and ``icmps``, which must not be in one rule (rule_validation.go, errUnsupportedICMPWithToPorts)."""
     if not ports:
         return [{}]
     found: list[Body] = []
     transport = sorted({_transport_key(port) for port in ports if port.protocol not in ICMP_FAMILIES})
     if transport:
-        found.append({"toPorts": [{"ports": [_port(key) for key in some]} for some in _chunks(transport)]})
+        found.append({"toPorts": [{"ports": [_port(key) for key in some]} for some in _chunked(transport)]})
     icmp = sorted({_icmp_key(port) for port in ports if port.protocol in ICMP_FAMILIES})
     if icmp:
         fields = [{"family": family, "type": number} for family, number in icmp]
-        found.append({"icmps": [{"fields": some} for some in _chunks(fields)]})
+        found.append({"icmps": [{"fields": some} for some in _chunked(fields)]})
     return found
 
 
-def _chunks(values: list[_T]) -> list[list[_T]]:
+def _chunked(values: list[_T]) -> list[list[_T]]:
     return [values[start : start + PER_RULE] for start in range(0, len(values), PER_RULE)]
 
 
@@ -172,7 +180,10 @@ def _transport_key(port: PortRule) -> tuple[str, int, int]:
 
 
 def _port(key: tuple[str, int, int]) -> Body:
-    """Port "0" is every port of the protocol (pkg/k8s/network_policy.go writes it for a NetworkPolicy without a port)."""
+    """Return one entry of ``ports``.
+
+    Port "0" is every port of the protocol (pkg/k8s/network_policy.go writes it for a NetworkPolicy without a port).
+    """
     protocol, port, end = key
     return {"port": str(port), "protocol": protocol} | ({"endPort": end} if end else {})
 

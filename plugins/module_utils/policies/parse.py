@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The spec of a ConnectivityIntent -> ``items.models.ConnectivityIntent``.
+"""Parser of the spec of a ConnectivityIntent into ``items.models.ConnectivityIntent``.
 
-Nothing means everything by itself: a list that came out empty, or a selector that was forgotten, is refused, because it would open or
-cut off more than its author saw. Every pod, and every namespace, is asked for in words.
+No omission means everything: an empty list, or a forgotten selector, is refused, because it would open or cut off more than its
+author intended. Every pod, and every namespace, is selected explicitly.
 """
 
 from __future__ import annotations
@@ -11,162 +11,130 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ..base.input_problems import Problems, is_list, join, shown, suggest
+from ..base.structure import Reader
 from ..items.models import ConnectivityIntent, LabelRequirement, PodSelection, Probe
-from ..problems import LABEL, Problems, is_empty, items_of, join, kind_of, shown, suggest
-from .parse_ports import number_of, parse_ports
+from ..mesh.schemas import SPECS
+from .parse_ports import parse_ports
 from .parse_selectors import parse_expressions, parse_labels
 
-ACTIONS: Final = ("Allow", "Deny", "Isolate")
-MODES: Final = ("Namespaced", "Clusterwide")
-PROBE_METHODS: Final = ("auto", "hubble", "job")
-PROBE_INTERVAL: Final = (10, 86_400)  # seconds; a probe sends traffic and may make a Job
-
-_SPEC_KEYS: Final = ("action", "policyMode", "source", "destination", "ports", "probe")
-_SIDE_KEYS: Final = ("namespace", "name", "selector", "expressions", "clusters", "allPods", "allNamespaces")
-_IMAGE_LIMIT: Final = 512
-_COMMAND_LIMIT: Final = 64
+_ALL_PODS: Final = "it would select every pod; write allPods: true if that is intended"
+_HINTS: Final = {
+    **{f"{side}.selector": _ALL_PODS for side in ("source", "destination")},
+    **{f"{side}.expressions": "it selects nothing by itself; remove it, or name requirements" for side in ("source", "destination")},
+    **{f"{side}.clusters": "name clusters, or leave it out to mean all members of the mesh" for side in ("source", "destination")},
+    "ports": "name ports, or leave it out to mean all of them",
+    "probe.command": "name a program, or leave it out for the built-in one",
+}
+_DIGITS: Final = 5  # of the largest number that a field of an intent takes
 
 
 def parse_intent(problems: Problems, name: str, spec: Mapping[str, Any], members: tuple[str, ...]) -> ConnectivityIntent | None:
-    """See ``items.parse.ItemParser``."""
-    given = problems.mapping("", spec, _SPEC_KEYS, optional=False)
-    action = _choice(problems, "action", given.get("action"), ACTIONS, "")
-    mode = _choice(problems, "policyMode", given.get("policyMode"), MODES, "Namespaced")
+    """Parse the spec of a ConnectivityIntent. See ``KindRow`` (reconcile/kinds.py)."""
+    before = len(problems.found)
+    given = Reader(problems, _HINTS).read(SPECS["ConnectivityIntent"], _with_numbers(spec))
+    if len(problems.found) > before:
+        return None
+    action, mode = given["action"], given["policyMode"]
     isolate = action == "Isolate"
-    if isolate:
-        for key in ("source", "ports"):
-            if given.get(key) is not None:
-                problems.add(key, "does not belong to action Isolate, which cuts the destination off from everybody; remove it")
-    source = None if isolate else _side(problems, "source", given.get("source"), members)
-    destination = _side(problems, "destination", given.get("destination"), members)
-    ports = () if isolate else parse_ports(problems, "ports", given.get("ports"))
+    for key in ("source", "ports"):
+        if isolate and key in given:
+            problems.add(key, "does not belong to action Isolate, which cuts the destination off from every source; remove it")
+    if not isolate and "source" not in given:
+        keys = SPECS["ConnectivityIntent"]["properties"]["source"]["properties"]
+        problems.add("source", f"is missing; it is a mapping with the keys {', '.join(keys)}")
+    source = _side(problems, "source", given["source"], members) if "source" in given and not isolate else None
+    destination = _side(problems, "destination", given["destination"], members)
+    ports = () if isolate else parse_ports(problems, "ports", given.get("ports", ()))
     probe = _probe(problems, given.get("probe"), isolate)
-    if mode == "Namespaced" and destination is not None and destination.all_namespaces:
+    if mode == "Namespaced" and destination.all_namespaces:
         problems.add(
             "destination.allNamespaces", "a policy of mode Namespaced selects pods of its own namespace; use policyMode: Clusterwide"
         )
-    if problems.found or destination is None:
+    if len(problems.found) > before:
         return None
     return ConnectivityIntent(name=name, action=action, mode=mode, source=source, destination=destination, ports=ports, probe=probe)
 
 
-def _choice(problems: Problems, path: str, value: Any, choices: tuple[str, ...], default: str) -> str:
-    if value is None and default:
-        return default
-    if value is None:
-        problems.add(path, f"is missing; use one of {', '.join(choices)}")
-    elif not isinstance(value, str):
-        problems.add(path, f"must be a text, not {kind_of(value)}")
-    elif value not in choices:
-        problems.add(path, f"{shown(value)} is not known; {suggest(value, choices, 'use one of')}")
-    return str(value) if isinstance(value, str) else default
+def _with_numbers(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the spec with numbers where digits stand in a text, as templates make them."""
+    if not isinstance(spec, Mapping):
+        return spec
+    ports, probe = spec.get("ports"), spec.get("probe")
+    found = dict(spec)
+    if is_list(ports):
+        found["ports"] = [_numbers(entry, ("port", "endPort", "type")) for entry in ports or ()]
+    if probe is not None:
+        found["probe"] = _numbers(probe, ("intervalSeconds",))
+    return found
 
 
-def _side(problems: Problems, path: str, value: Any, members: tuple[str, ...]) -> PodSelection | None:
-    """One side; None with a problem told."""
-    if value is None:
-        problems.add(path, f"is missing; it is a mapping with the keys {', '.join(_SIDE_KEYS)}")
-        return None
-    before = len(problems.found)
-    given = problems.mapping(path, value, _SIDE_KEYS, optional=False)
-    everywhere = _flag(problems, path, given, "allNamespaces")
-    everything = _flag(problems, path, given, "allPods")
-    namespace = _namespace(problems, path, given.get("namespace"), everywhere)
+def _numbers(entry: Any, keys: tuple[str, ...]) -> Any:
+    def number(value: Any) -> Any:
+        digits = isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= _DIGITS
+        return int(value) if digits else value
+
+    return {key: number(value) if key in keys else value for key, value in entry.items()} if isinstance(entry, Mapping) else entry
+
+
+def _side(problems: Problems, path: str, given: Mapping[str, Any], members: tuple[str, ...]) -> PodSelection:
+    everywhere, everything = given.get("allNamespaces", False), given.get("allPods", False)
+    if "namespace" not in given and not everywhere:
+        problems.add(f"{path}.namespace", "is missing; name the namespace, or write allNamespaces: true")
+    if "namespace" in given and everywhere:
+        problems.add(f"{path}.namespace", "stands beside allNamespaces: true; keep one of the two")
     labels, expressions = _selector(problems, path, given, everything)
-    clusters = _clusters(problems, f"{path}.clusters", given.get("clusters"), members)
-    if len(problems.found) > before:
-        return None
     return PodSelection(
-        namespace=namespace,
+        namespace=given.get("namespace", ""),
         labels=labels,
         expressions=expressions,
-        clusters=clusters,
+        clusters=_clusters(problems, f"{path}.clusters", given.get("clusters"), members),
         all_pods=everything,
         all_namespaces=everywhere,
     )
 
 
-def _flag(problems: Problems, path: str, given: Mapping[str, Any], key: str) -> bool:
-    return bool(problems.typed(f"{path}.{key}", given.get(key), bool, "true or false"))
-
-
-def _namespace(problems: Problems, path: str, value: Any, everywhere: bool) -> str:
-    where = f"{path}.namespace"
-    text = problems.typed(where, value, str, "a text")
-    if text is None:
-        if value is None and not everywhere:
-            problems.add(where, "is missing; name the namespace, or write allNamespaces: true")
-        return ""
-    if everywhere:
-        problems.add(where, "stands beside allNamespaces: true; keep one of the two")
-    elif not LABEL.fullmatch(text):
-        problems.add(where, f"{shown(text)} is not the name of a namespace (at most 63 lower-case letters, digits and '-')")
-    return str(text)
-
-
 def _selector(
     problems: Problems, path: str, given: Mapping[str, Any], everything: bool
 ) -> tuple[dict[str, str], tuple[LabelRequirement, ...]]:
-    """Labels and expressions of a side: from ``name``, or from ``selector`` and ``expressions``, or none at all when all pods are meant."""
-    there = [key for key in ("name", "selector", "expressions") if given.get(key) is not None]
+    """Parse labels and expressions of a side: from ``name``, or ``selector`` and ``expressions``; none when all pods are meant."""
+    there = [key for key in ("name", "selector", "expressions") if key in given]
     if everything and there:
         problems.add(join(path, "allPods"), f"stands beside {' and '.join(there)}; keep either")
-        return {}, ()
-    if "name" in there and len(there) > 1:
+    elif "name" in there and len(there) > 1:
         problems.add(join(path, "name"), f"stands beside {' and '.join(there[1:])}; name: x is short for the label app: x, so keep either")
-        return {}, ()
-    if not there and not everything:
-        problems.add(path, "selects every pod, because it has no name, selector or expressions; write allPods: true if that is meant")
-        return {}, ()
+    elif not there and not everything:
+        problems.add(path, "selects every pod, because it has no name, selector or expressions; write allPods: true if that is intended")
     if "name" in there:
-        return parse_labels(problems, path, {"name": given["name"]}, renamed={"name": "app"}), ()
-    labels = parse_labels(problems, join(path, "selector"), given.get("selector")) if "selector" in there else {}
-    return labels, parse_expressions(problems, join(path, "expressions"), given.get("expressions"))
+        return {"app": given["name"]}, ()
+    labels = parse_labels(problems, join(path, "selector"), given.get("selector", {}))
+    return labels, parse_expressions(problems, join(path, "expressions"), given.get("expressions", ()))
 
 
-def _clusters(problems: Problems, path: str, value: Any, members: tuple[str, ...]) -> tuple[str, ...]:
-    """Inventory names; all members when nothing is said."""
-    if value is None:
+def _clusters(problems: Problems, path: str, given: list[str] | None, members: tuple[str, ...]) -> tuple[str, ...]:
+    """Parse inventory names; all members if the value is absent."""
+    if given is None:
         return members
-    if is_empty(value):
-        problems.add(path, "is empty; name clusters, or leave it out to mean all members of the mesh")
-    found: list[str] = []
-    for where, item in items_of(problems, path, value, "names of members"):
-        name = problems.typed(where, item, str, "a text") if item is not None else None
-        if name is None:
-            if item is None:
-                problems.add(where, "must be a text, not nothing")
-        elif name not in members:
-            problems.add(where, f"{shown(name)} is no member of the mesh; {suggest(name, members, 'its members are')}")
-        elif name in found:
-            problems.add(where, f"{shown(name)} is named twice")
-        else:
-            found.append(str(name))
-    return tuple(host for host in members if host in found)
+    for place, name in enumerate(given):
+        if name not in members:
+            problems.add(f"{path}[{place}]", f"{shown(name)} is no member of the mesh; {suggest(name, members, 'its members are')}")
+        elif name in given[:place]:
+            problems.add(f"{path}[{place}]", f"{shown(name)} is named twice")
+    return tuple(host for host in members if host in given)
 
 
-def _probe(problems: Problems, value: Any, isolate: bool) -> Probe:
-    given = problems.mapping("probe", value, ("enabled", "intervalSeconds", "method", "image", "command"), optional=True)
-    enabled = _flag(problems, "probe", given, "enabled")
-    method = _choice(problems, "probe.method", given.get("method"), PROBE_METHODS, "auto")
-    image = problems.typed("probe.image", given.get("image"), str, "a text") or ""
-    if len(image) > _IMAGE_LIMIT or any(not c.isprintable() or c.isspace() for c in image):
+def _probe(problems: Problems, given: Mapping[str, Any] | None, isolate: bool) -> Probe:
+    if given is None:
+        return Probe()
+    image, method = given.get("image", ""), given["method"]
+    if any(not c.isprintable() or c.isspace() for c in image):
         problems.add("probe.image", f"{shown(image)} is not the reference of an image")
-    if enabled and isolate and method == "job":
+    if given["enabled"] and isolate and method == "job":
         problems.add("probe.method", "an intent of action Isolate has no source that a Job could try; use hubble or auto")
-    command = _command(problems, given.get("command"))
-    least, most = PROBE_INTERVAL
-    interval = given.get("intervalSeconds")
-    seconds = Probe.interval_seconds if interval is None else number_of(problems, "probe.intervalSeconds", interval, least, most)
-    return Probe(enabled=enabled, interval_seconds=seconds, method=method, image=str(image), command=command)
-
-
-def _command(problems: Problems, value: Any) -> tuple[str, ...]:
-    """Of the probe's Job. It goes into the pod as a list of arguments, as it is."""
-    if value is None:
-        return ()
-    entries = [entry for _path, entry in items_of(problems, "probe.command", value, "texts")]
-    if not 0 < len(entries) <= _COMMAND_LIMIT or not all(isinstance(entry, str) and 0 < len(entry) <= _IMAGE_LIMIT for entry in entries):
-        problems.add("probe.command", f"must be 1 to {_COMMAND_LIMIT} texts, none of them empty or longer than {_IMAGE_LIMIT} characters")
-        return ()
-    return tuple(entries)
+    return Probe(
+        enabled=given["enabled"],
+        interval_seconds=given["intervalSeconds"],
+        method=method,
+        image=image,
+        command=tuple(given.get("command", ())),
+    )

@@ -1,72 +1,74 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the mesh is like just now, as far as it decides whether an intent does what it says: links, namespaces, pods, silent members. Pure.
+"""Findings about the present state of the mesh that decide whether an intent takes effect. Pure.
 
-The identity of a source has to be known where the destination is. A source that is not known there is the world for Cilium: an Allow does
-not let it in, and a Deny does not keep it out (issues 33822 and 32060).
+They concern links, namespaces, pods, and members that do not answer. The identity of a source has to be known at the destination. A
+source that is not known there is the world for Cilium: an Allow does not let it in, and a Deny does not keep it out (issues 33822
+and 32060).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..checks.wording import config_evidence, listed, show
-from ..findings import Finding, Severity
-from ..items.facts import PodMeta, TrafficFacts
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, listed, show
 from ..items.labels import selects
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import Scene
 from ..items.system import APP_LABEL, control_plane_pods
-from ..services.world import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, is_global_namespace
-from . import codes
+from ..mesh.traffic_facts import PodMeta, TrafficFacts
+from ..services.mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, is_global_namespace
 from .compile import clusters_of
-from .settings_findings import about
+from .settings_findings import intent_finding
 
 
 def scene_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
-    """Findings about one intent."""
-    yield from _cuts_mesh(intent, scene)
-    yield from _silent(intent, scene)
-    yield from _links(intent, scene)
-    yield from _exports(intent, scene)
-    yield from _nobody(intent, scene)
+    """Yield the findings about one intent."""
+    yield from _mesh_cut_findings(intent, scene)
+    yield from _unanswered_findings(intent, scene)
+    yield from _link_findings(intent, scene)
+    yield from _export_findings(intent, scene)
+    yield from _unselected_side_findings(intent, scene)
 
 
-def _cuts_mesh(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
-    """Peers come to clustermesh-apiserver from outside, and no intent can name them: Allow and Isolate cut them off, a Deny does when it
-    is about them (kvstoremesh runs in the same pods, and is the client)."""
-    if intent.source is not None and intent.action == "Deny" and not _mesh_hosts(intent.source, scene):
+def _mesh_cut_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
+    """Yield a finding if the policy would cut peers off from clustermesh-apiserver.
+
+    Peers reach it from outside, and no intent can name them: Allow and Isolate cut them off, and so does a Deny that concerns them
+    (kvstoremesh runs in the same pods, and is the client).
+    """
+    if intent.source is not None and intent.action == "Deny" and not _hosts_with_selected_apiserver(intent.source, scene):
         return
-    hosts = _mesh_hosts(intent.destination, scene)
+    hosts = _hosts_with_selected_apiserver(intent.destination, scene)
     if hosts:
-        yield about(
+        yield intent_finding(
             intent,
-            codes.CUTS_MESH,
-            Severity.BLOCKING,
+            "CM-INT-18",
             hosts,
-            summary=f"{listed(hosts)}: the destination takes in clustermesh-apiserver, and the policy would cut the mesh there",
-            evidence=f"destination: {described(intent.destination)}",
+            summary=f"{listed(hosts)}: the destination selects clustermesh-apiserver, and the policy would cut the mesh there",
+            evidence=f"destination: {selection_text(intent.destination)}",
             fix=f"Leave it out, by destination.expressions: [{{key: {APP_LABEL}, operator: NotIn, values: [clustermesh-apiserver]}}], or "
-            "name other labels or another namespace. A policy of your own for it has to let in every peer.",
+            "name other labels or another namespace. A policy of your own for it has to allow every peer.",
         )
 
 
-def _mesh_hosts(selection: PodSelection, scene: Scene) -> tuple[str, ...]:
-    """Clusters in which the side takes in pods of clustermesh-apiserver."""
+def _hosts_with_selected_apiserver(selection: PodSelection, scene: Scene) -> tuple[str, ...]:
+    """Return the clusters in which the side selects pods of clustermesh-apiserver."""
     return tuple(
         host
-        for host in _seen(selection, scene)
+        for host in _observed_hosts(selection, scene)
         if any(selects(selection, pod.namespace, pod.labels) for pod in control_plane_pods(scene.facts[host], scene.traffic[host]))
     )
 
 
 def absent_namespaces(intent: ConnectivityIntent, scene: Scene) -> dict[str, str]:
-    """Destination cluster -> why a policy of mode Namespaced cannot be written there."""
+    """Return destination cluster -> why a policy of mode Namespaced cannot be written there."""
     if intent.mode != "Namespaced":
         return {}
     namespace = intent.destination.namespace
     found = {}
-    for host in _seen(intent.destination, scene):
+    for host in _observed_hosts(intent.destination, scene):
         there = scene.traffic[host].namespaces.get(namespace)
         if there is None:
             found[host] = f"namespace {namespace} does not exist there"
@@ -76,12 +78,12 @@ def absent_namespaces(intent: ConnectivityIntent, scene: Scene) -> dict[str, str
 
 
 def namespace_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
+    """Yield a finding for destination clusters without the namespace of the policy."""
     absent = absent_namespaces(intent, scene)
     if absent:
-        yield about(
+        yield intent_finding(
             intent,
-            codes.NO_NAMESPACE,
-            Severity.REMEDIABLE,
+            "CM-INT-08",
             tuple(absent),
             summary=f"{listed(absent)}: the policy is not written, because namespace {intent.destination.namespace} is not there",
             evidence="; ".join(f"{host}: {why}" for host, why in absent.items()),
@@ -89,41 +91,40 @@ def namespace_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Fin
         )
 
 
-def _seen(selection: PodSelection, scene: Scene) -> tuple[str, ...]:
+def _observed_hosts(selection: PodSelection, scene: Scene) -> tuple[str, ...]:
+    """Return the clusters of the side that were observed."""
     wanted = frozenset(clusters_of(selection, scene.mesh.clusters))
     return tuple(host for host in scene.hosts if host in wanted)
 
 
-def _silent(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
+def _unanswered_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
     silent = frozenset(scene.silent)
     destinations = [host for host in clusters_of(intent.destination, scene.mesh.clusters) if host in silent]
     sources = [host for host in (clusters_of(intent.source, scene.mesh.clusters) if intent.source else ()) if host in silent]
     if destinations:
-        yield about(
+        yield intent_finding(
             intent,
-            codes.SILENT_DESTINATION,
-            Severity.REMEDIABLE,
+            "CM-INT-06",
             destinations,
-            summary=f"{listed(destinations)}: the policy is neither written nor looked at, because nothing is known of the cluster",
-            evidence=_why(scene, destinations),
+            summary=f"{listed(destinations)}: the policy is neither written nor read, because the cluster is not known",
+            evidence=_failure_text(scene, destinations),
             fix="Run again when it answers, and without a --limit that leaves it out.",
         )
     if sources:
-        yield about(
+        yield intent_finding(
             intent,
-            codes.SILENT_SOURCE,
-            Severity.ADVISORY,
+            "CM-INT-07",
             sources,
-            summary=f"{listed(sources)}: nothing is known of this source; the policy names it as the mesh remembers it",
-            evidence="; ".join(f"{host} is {show(scene.names.get(host, ''))}" for host in sources) + "; " + _why(scene, sources),
+            summary=f"{listed(sources)}: this source did not answer; the policy names it by the lease registry",
+            evidence="; ".join(f"{host} is {show(scene.names.get(host, ''))}" for host in sources) + "; " + _failure_text(scene, sources),
         )
 
 
-def _why(scene: Scene, hosts: list[str]) -> str:
+def _failure_text(scene: Scene, hosts: list[str]) -> str:
     return "; ".join(f"{host}: {scene.failures[host].message if host in scene.failures else 'not asked'}" for host in hosts)
 
 
-def _links(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
+def _link_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
     if intent.source is None:
         return
     members = scene.mesh.clusters
@@ -132,20 +133,18 @@ def _links(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
     down = [pair for pair in pairs if pair in scene.link_errors and pair not in apart]
     effect = "an Allow does not let its pods in" if intent.action == "Allow" else "a Deny does not keep its pods out"
     if apart:
-        yield about(
+        yield intent_finding(
             intent,
-            codes.NOT_LINKED,
-            Severity.REMEDIABLE,
+            "CM-INT-16",
             tuple(dict.fromkeys(to for to, _of in apart)),
             summary=f"{listed(f'{to} is not linked to {of}' for to, of in apart)}: {effect}",
             evidence=f"Binding {scene.binding.name} has no link there, so identities of the source are not known at the destination.",
             fix="Add the link to binding.topology, or name clusters that are linked in source.clusters and destination.clusters.",
         )
     if down:
-        yield about(
+        yield intent_finding(
             intent,
-            codes.LINK_DOWN,
-            Severity.REMEDIABLE,
+            "CM-INT-17",
             tuple(dict.fromkeys(to for to, _of in down)),
             summary=f"{listed(f'the link of {to} to {of} is not ready' for to, of in down)}: {effect} that came up since it was",
             evidence="; ".join(f"{to} to {of}: {scene.link_errors[to, of]}" for to, of in down),
@@ -153,20 +152,26 @@ def _links(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _exports(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
-    """Namespaces that are not global export no identities (from 1.20; values.yaml, clustermesh.defaultGlobalNamespace; issue 46090)."""
+def _export_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
+    """Yield a finding for source namespaces that are not global.
+
+    They export no identities (from 1.20; values.yaml, clustermesh.defaultGlobalNamespace; issue 46090).
+    """
     source = intent.source
     if source is None or source.all_namespaces:
         return
     members = scene.mesh.clusters
     destinations = clusters_of(intent.destination, members)
-    kept = [host for host in _seen(source, scene) if any(to != host for to in destinations) and _is_local(source.namespace, host, scene)]
+    kept = [
+        host
+        for host in _observed_hosts(source, scene)
+        if any(to != host for to in destinations) and _is_local(source.namespace, host, scene)
+    ]
     if kept:
         effect = "an Allow does not let its pods in" if intent.action == "Allow" else "a Deny does not keep its pods out"
-        yield about(
+        yield intent_finding(
             intent,
-            codes.NOT_EXPORTED,
-            Severity.REMEDIABLE,
+            "CM-INT-14",
             kept,
             summary=f"{listed(kept)}: namespace {source.namespace} is not global, so in other clusters {effect}",
             evidence="; ".join(config_evidence(scene.facts[host], DEFAULT_GLOBAL) for host in kept) + f"; annotation {NAMESPACE_GLOBAL}",
@@ -175,41 +180,42 @@ def _exports(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
 
 
 def _is_local(namespace: str, host: str, scene: Scene) -> bool:
-    """A namespace that is not there has nobody to tell of."""
+    """Return whether the namespace exists and is not global. An absent one has no pods to export."""
     there = scene.traffic[host].namespaces.get(namespace)
     return there is not None and not is_global_namespace(scene.facts[host], there)
 
 
-def _nobody(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
-    sides = ((codes.NO_DESTINATION, "destination", intent.destination), (codes.NO_SOURCE, "source", intent.source))
+def _unselected_side_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
+    sides = (("CM-INT-09", "destination", intent.destination), ("CM-INT-10", "source", intent.source))
     for code, side, selection in sides:
         if selection is None:
             continue
-        hosts = _seen(selection, scene)
+        hosts = _observed_hosts(selection, scene)
         if not hosts or any(scene.traffic[host].could_not_read("pods") for host in hosts):
             continue  # nothing can be said
-        if not any(selects(selection, pod.namespace, pod.labels) for host in hosts for pod in _pods(scene.traffic[host], selection)):
-            yield about(
+        if not any(
+            selects(selection, pod.namespace, pod.labels) for host in hosts for pod in _candidate_pods(scene.traffic[host], selection)
+        ):
+            yield intent_finding(
                 intent,
                 code,
-                Severity.ADVISORY,
                 hosts,
-                summary=f"{listed(hosts)}: no pod is selected as {side} just now",
-                evidence=f"{side}: {described(selection)}",
-                fix="" if side == "source" else "Compare the labels of the pods that are meant: kubectl get pods --show-labels",
+                summary=f"{listed(hosts)}: no pod is selected as {side} at present",
+                evidence=f"{side}: {selection_text(selection)}",
+                fix="" if side == "source" else "Compare the labels of the intended pods: kubectl get pods --show-labels",
             )
 
 
-def _pods(traffic: TrafficFacts, selection: PodSelection) -> tuple[PodMeta, ...]:
-    """Pods that may be selected: no fewer than are, and few enough for hundreds of intents."""
+def _candidate_pods(traffic: TrafficFacts, selection: PodSelection) -> tuple[PodMeta, ...]:
+    """Return pods that may be selected: all that are, and few enough for hundreds of intents."""
     if selection.labels:
         places = ((selection.namespace, key, value) for key, value in selection.labels.items())  # namespace "": every one
         return min((traffic.pods_by_label.get(place, ()) for place in places), key=len)
     return traffic.pods if selection.all_namespaces else traffic.pods_by_namespace.get(selection.namespace, ())
 
 
-def described(selection: PodSelection) -> str:
-    """``pods of production with app=backend``."""
+def selection_text(selection: PodSelection) -> str:
+    """Return text such as ``pods of production with app=backend``."""
     where = "every namespace" if selection.all_namespaces else selection.namespace
     if selection.all_pods:
         return f"all pods of {where}"

@@ -1,8 +1,8 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the installation of Cilium in a cluster does to the policy of an intent: cannot say it, does not enforce it, reads it otherwise.
+"""Findings about settings of Cilium that keep an intent's policy from being expressed, enforced, or read as meant.
 
-One finding per matter and intent, whatever the number of clusters: there may be hundreds of intents.
+There is one finding per matter and intent, whatever the number of clusters: there may be hundreds of intents.
 """
 
 from __future__ import annotations
@@ -11,50 +11,54 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ..checks.wording import config_evidence, enabled, helm, lines, listed, printable, restart, setting, show
-from ..facts import ClusterFacts
-from ..findings import Finding, Severity
-from ..items.kinds import ItemKind, ItemRef
+from ..findings.finding import Finding, Severity
+from ..findings.wording import config_evidence, finding, helm, lines, listed, restart, show
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import Scene
-from ..versions import Minor, cilium_version, holds
-from . import codes
-from .compile import clusters_of, needs
+from ..mesh.cilium_config import enabled, setting
+from ..mesh.facts import ClusterFacts
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.versions import Minor, cilium_version, holds
+from .compile import clusters_of, version_requirements
 from .evaluate.label_filters import LabelFilters, label_filters
 
 _BY_MODE: Final = {"Namespaced": "enable-cilium-network-policy", "Clusterwide": "enable-cilium-clusterwide-network-policy"}
-_SWITCHES_SINCE: Final = Minor(1, 17)
-"""The keys of ``_BY_MODE`` stand in the sources of 1.18 and not in those of 1.16 (pkg/option/config.go); 1.17 is taken to read them."""
 
 
-def about(
-    intent: ConnectivityIntent, code: str, severity: Severity, hosts: Sequence[str], *, summary: str, evidence: str = "", fix: str = ""
+def intent_finding(
+    intent: ConnectivityIntent,
+    code: str,
+    hosts: Sequence[str],
+    *,
+    summary: str,
+    evidence: str = "",
+    fix: str = "",
+    severity: Severity | None = None,
 ) -> Finding:
-    """A finding about ``intent``. ``hosts``: inventory names, the first of which it is told of."""
-    return Finding(
-        code=code,
+    """Return a finding about ``intent``. ``hosts``: inventory names, the first of which is its cluster."""
+    return finding(
+        code,
         severity=severity,
         cluster=hosts[0] if hosts else "",
-        others=tuple(hosts[1:]),
+        others=hosts[1:],
         item=str(ItemRef(ItemKind.INTENT, intent.name)),
-        summary=printable(summary),
-        evidence=printable(evidence),
+        summary=summary,
+        evidence=evidence,
         fix=fix,
     )
 
 
 def version_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[str]) -> Iterator[Finding]:
-    """What versions cannot say. A version that cannot be told may be too old."""
+    """Yield a finding for each requirement that the version of a cluster does not meet; an unknown version may be too old."""
     hosts = tuple(hosts)
-    for need in needs(intent):
+    for need in version_requirements(intent):
         versions = {host: cilium_version(scene.facts[host]) for host in hosts}
-        old = [host for host, version in versions.items() if version is None or version.release < need.since]
+        old = [host for host, version in versions.items() if not holds(need.rule, version)]
         if old:
-            shown = ", ".join(f"{host} runs {versions[host] or 'a version that its image does not tell'}" for host in old)
-            yield about(
+            shown = ", ".join(f"{host} runs {versions[host] or 'a version that its image does not show'}" for host in old)
+            yield intent_finding(
                 intent,
-                codes.VERSION,
-                Severity.BLOCKING,
+                "CM-INT-01",
                 old,
                 summary=f"{listed(old)}: Cilium {need.since} is needed for {need.what}",
                 evidence=shown,
@@ -63,36 +67,44 @@ def version_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[s
 
 
 def settings_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[str], changed: Iterable[str]) -> Iterator[Finding]:
-    """What cilium-config of the destination clusters ``hosts`` does to the policy. ``changed``: where it is new or another."""
+    """Yield the effects of cilium-config of the destination clusters ``hosts`` on the policy.
+
+    ``changed``: the clusters where the policy is new or changed.
+    """
     facts = [scene.facts[host] for host in hosts]
-    yield from _deny(intent, facts)
-    yield from _no_effect(intent, facts)
-    yield from _always(intent, [scene.facts[host] for host in changed])
-    yield from _protocols(intent, facts)
+    yield from _deny_findings(intent, facts)
+    yield from _no_effect_findings(intent, facts)
+    yield from _strict_mode_findings(intent, [scene.facts[host] for host in changed])
+    yield from _protocol_findings(intent, facts)
 
 
 def identity_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
-    """Labels that a side asks for and that identities of its clusters do not have: the policy would match nobody, or everybody."""
+    """Yield a finding for labels that a side selects by and that identities of its clusters lack.
+
+    The policy would match no pods, or all.
+    """
     for side, selection in (("source", intent.source), ("destination", intent.destination)):
         if selection is None:
             continue
-        wrong = {host: keys for host in clusters_of(selection, scene.mesh.clusters) if (keys := _lost_keys(selection, scene, host))}
+        wrong = {
+            host: keys for host in clusters_of(selection, scene.mesh.clusters) if (keys := _keys_outside_identity(selection, scene, host))
+        }
         if wrong:
             lost = sorted({key for keys in wrong.values() for key in keys})
-            yield about(
+            yield intent_finding(
                 intent,
-                codes.NOT_IN_IDENTITY,
-                Severity.BLOCKING,
+                "CM-INT-11",
                 tuple(wrong),
                 summary=f"{listed(wrong)}: {side} selects by {listed(lost)}, which Cilium does not take into identities there",
                 evidence="; ".join(config_evidence(scene.facts[host], "labels") for host in wrong)
                 + ". Cilium leaves some labels of Kubernetes out by itself.",
-                fix="Select by labels that the pods have and that Cilium counts, such as app. Helm value labels says which count; one "
+                fix="Select by labels that the pods have and that Cilium counts, such as app. Helm value labels selects the labels "
+                "that count; one "
                 "more pattern there changes the identities of all pods.",
             )
 
 
-def _lost_keys(selection: PodSelection, scene: Scene, host: str) -> tuple[str, ...]:
+def _keys_outside_identity(selection: PodSelection, scene: Scene, host: str) -> tuple[str, ...]:
     facts = scene.facts.get(host)
     if facts is None:
         return ()
@@ -102,43 +114,43 @@ def _lost_keys(selection: PodSelection, scene: Scene, host: str) -> tuple[str, .
     return tuple(key for key in keys if not filters.counts(key)) if filters.understood else ()
 
 
-@lru_cache(maxsize=1024)  # asked for both sides of every intent, about a few clusters
+@lru_cache(maxsize=1024)  # called for both sides of every intent, about a few clusters
 def _filters(version: Minor | None, labels: str, prefix_file: str) -> LabelFilters:
     return label_filters(version, {"labels": labels, "label-prefix-file": prefix_file})
 
 
-def _deny(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
-    """rule_validation.go of 1.17 and newer: with the key at false, enableDefaultDeny is true whatever a policy says."""
+def _deny_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
+    """Yield a finding if a Deny would isolate its destination.
+
+    From 1.17 on, with the key at false, enableDefaultDeny is true whatever a policy says (rule_validation.go).
+    """
     key = "enable-non-default-deny-policies"
     if intent.action != "Deny":
         return
     isolating = [entry for entry in facts if holds("non_default_deny", cilium_version(entry)) and not enabled(entry, key, True)]
     if isolating:
         hosts = [entry.host for entry in isolating]
-        yield about(
+        yield intent_finding(
             intent,
-            codes.DENY_ISOLATES,
-            Severity.BLOCKING,
+            "CM-INT-02",
             hosts,
-            summary=f"{listed(hosts)}: a Deny would cut its destination off from everybody there, not from the source alone",
+            summary=f"{listed(hosts)}: a Deny would cut its destination off from every source there, not from this source alone",
             evidence="; ".join(config_evidence(entry, key) for entry in isolating),
             fix=lines(*(line for entry in isolating for line in (helm(entry, "enableNonDefaultDenyPolicies=true"), restart(entry)))),
         )
 
 
-def _no_effect(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def _no_effect_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
     def off(entry: ClusterFacts) -> bool:
-        version = cilium_version(entry)
-        switched = (version is None or version.release >= _SWITCHES_SINCE) and not enabled(entry, _BY_MODE[intent.mode], True)
+        switched = holds("policy_kind_switches", cilium_version(entry)) and not enabled(entry, _BY_MODE[intent.mode], True)
         return _mode(entry) == "never" or switched
 
     powerless = [entry for entry in facts if off(entry)]
     if powerless:
         hosts = [entry.host for entry in powerless]
-        yield about(
+        yield intent_finding(
             intent,
-            codes.NO_EFFECT,
-            Severity.BLOCKING,
+            "CM-INT-04",
             hosts,
             summary=f"{listed(hosts)}: Cilium does not enforce policies of this kind there, so the intent would have no effect",
             evidence="; ".join(config_evidence(entry, "enable-policy", _BY_MODE[intent.mode]) for entry in powerless),
@@ -146,7 +158,7 @@ def _no_effect(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Ite
         )
 
 
-def _always(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def _strict_mode_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
     strict = [entry.host for entry in facts if _mode(entry) == "always"]
     if strict:
         effect = {
@@ -154,25 +166,23 @@ def _always(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterat
             "Deny": "what no policy allows is denied there already, so the Deny takes away only what another policy allows",
             "Isolate": "the destination is isolated there already, so the intent changes nothing",
         }[intent.action]
-        yield about(
+        yield intent_finding(
             intent,
-            codes.ALWAYS,
-            Severity.ADVISORY,
+            "CM-INT-05",
             strict,
             summary=f"{listed(strict)}: {effect}",
             evidence="; ".join(config_evidence(entry, "enable-policy") for entry in facts if entry.host in strict),
         )
 
 
-def _protocols(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def _protocol_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
     protocols = {port.protocol for port in intent.ports}
     deaf = [entry for entry in facts if not enabled(entry, "enable-icmp-rules", True)] if protocols & {"ICMP", "ICMPv6"} else []
     if deaf:
         hosts = [entry.host for entry in deaf]
-        yield about(
+        yield intent_finding(
             intent,
-            codes.ICMP_OFF,
-            Severity.BLOCKING,
+            "CM-INT-12",
             hosts,
             summary=f"{listed(hosts)}: Cilium refuses policies with rules for ICMP there",
             evidence="; ".join(config_evidence(entry, "enable-icmp-rules") for entry in deaf),
@@ -181,10 +191,9 @@ def _protocols(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Ite
     without = [entry for entry in facts if not enabled(entry, "enable-sctp", False)] if "SCTP" in protocols else []
     if without:
         hosts = [entry.host for entry in without]
-        yield about(
+        yield intent_finding(
             intent,
-            codes.SCTP_OFF,
-            Severity.REMEDIABLE,
+            "CM-INT-13",
             hosts,
             summary=f"{listed(hosts)}: Cilium drops SCTP there, whatever policies say",
             evidence="; ".join(config_evidence(entry, "enable-sctp") for entry in without),
@@ -193,5 +202,5 @@ def _protocols(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Ite
 
 
 def _mode(facts: ClusterFacts) -> str:
-    """Policy enforcement mode; agents read it in any case (pkg/option/config.go)."""
+    """Return the policy enforcement mode; agents read it in any case (pkg/option/config.go)."""
     return show(setting(facts, "enable-policy", "default")).strip('"').lower()

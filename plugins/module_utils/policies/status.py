@@ -1,20 +1,20 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a ConnectivityIntent: in which clusters its policy stands, as the API servers show it. Pure."""
+"""Status of a ConnectivityIntent: the clusters in which its policy is in force, as the API servers show it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..checks.wording import listed
-from ..items.conditions import condition
+from ..base.conditions import condition
+from ..findings.wording import listed
 from ..items.desired import Item
-from ..items.facts import ObjectFacts
 from ..items.models import ConnectivityIntent
-from ..items.owned import Wanted, item_of, says
+from ..items.owned import DesiredObject, matches_body, owning_item
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
+from ..mesh.traffic_facts import ObjectFacts
 from .compile import destinations
 from .plan import IntentDetail, refused_by_cilium
 
@@ -28,7 +28,7 @@ def intent_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str,
     detail = plan.detail if isinstance(plan.detail, IntentDetail) else IntentDetail()
     wanted = {entry.cluster: entry for entry in detail.wanted}
     troubles: dict[str, tuple[str, str]] = {}
-    applied: list[Wanted] = []
+    applied: list[DesiredObject] = []
     for host in destinations(item, scene.mesh.clusters):
         trouble = _trouble(host, wanted.get(host), plan, scene, failed, detail)
         if trouble is None:
@@ -38,13 +38,13 @@ def intent_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str,
     return {
         "phase": _phase(bool(applied), {reason for reason, _message in troubles.values()}),
         "appliedClusters": [entry.cluster for entry in applied],
-        "policies": [_row(entry) for entry in applied],
+        "policies": [_policy_row(entry) for entry in applied],
         "conditions": _conditions(plan, [entry.cluster for entry in applied], troubles),
     }
 
 
 def _trouble(
-    host: str, wanted: Wanted | None, plan: ItemPlan, scene: Scene, failed: Mapping[str, str], detail: IntentDetail
+    host: str, wanted: DesiredObject | None, plan: ItemPlan, scene: Scene, failed: Mapping[str, str], detail: IntentDetail
 ) -> tuple[str, str] | None:
     """(reason, message) when the policy is not in force in ``host``."""
     if host in failed:
@@ -53,14 +53,14 @@ def _trouble(
         return "ClusterUnreachable", scene.failures[host].message if host in scene.failures else "nothing is known of the cluster"
     if host in detail.unwritten:
         return "NamespaceMissing", detail.unwritten[host]
-    there = _found(scene, wanted) if wanted is not None else None
-    if wanted is None or there is None or item_of(scene.binding, there) != plan.ref or not says(there, wanted.body):
+    there = _observed_policy(scene, wanted) if wanted is not None else None
+    if wanted is None or there is None or owning_item(scene.binding, there) != plan.ref or not matches_body(there, wanted.body):
         return "Applying", "the policy is not there yet"
     refused = refused_by_cilium(there)
     return ("PolicyInvalid", f"Cilium refuses the policy: {refused}") if refused is not None else None
 
 
-def _found(scene: Scene, wanted: Wanted) -> ObjectFacts | None:
+def _observed_policy(scene: Scene, wanted: DesiredObject) -> ObjectFacts | None:
     return scene.traffic[wanted.cluster].by_path.get(wanted.path)
 
 
@@ -94,7 +94,7 @@ def _conditions(plan: ItemPlan, applied: list[str], troubles: Mapping[str, tuple
     ]
 
 
-def _row(entry: Wanted) -> dict[str, str]:
+def _policy_row(entry: DesiredObject) -> dict[str, str]:
     metadata = entry.body["metadata"]
     where = {"namespace": metadata["namespace"]} if "namespace" in metadata else {}
     return {"clusterName": entry.cluster, "kind": str(entry.body["kind"]), **where, "name": str(metadata["name"])}

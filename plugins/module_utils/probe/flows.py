@@ -1,10 +1,11 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What ``hubble observe -o jsonpb`` writes: one GetFlowsResponse a line, in proto3's JSON mapping with the names of the proto files
-(cilium: api/v1/observer/observer.proto, api/v1/flow/flow.proto; observer.pb.json.go: UseProtoNames). Fields with their default value are
-left out. Pure.
+"""Parser of the output of ``hubble observe -o jsonpb``: one GetFlowsResponse a line, in proto3's JSON mapping. Pure.
 
-Names and labels in a flow are a tenant's, so nothing is taken that does not have its type. A line that is not understood counts as broken.
+Names are those of the proto files (cilium: api/v1/observer/observer.proto, api/v1/flow/flow.proto; observer.pb.json.go:
+UseProtoNames). Fields with their default value are left out.
+
+Names and labels in a flow are a tenant's, so every value is checked for its type. A line that is not understood counts as broken.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from ..observe.objects import mapping, number, text, texts, time_of
-from ..redact import one_line
+from ..base.json_fields import mapping, number, parse_time, text, texts
+from ..base.redact import one_line
 
 POLICY_DROPS: Final = frozenset({"POLICY_DENIED", "POLICY_DENY"})
 """No policy allows it; a deny rule forbids it (flow.proto, DropReason)."""
@@ -31,8 +32,11 @@ _ICMP: Final = {"ICMPv4": "ICMP", "ICMPv6": "ICMPv6"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
-    """One end of a flow. ``labels`` are those of Kubernetes without the prefix; "" and {} where the flow does not tell."""
+class FlowSide:
+    """Source or destination of a flow.
+
+    ``labels`` are those of Kubernetes without the prefix; "" and {} where the flow does not contain them.
+    """
 
     namespace: str = ""
     cluster: str = ""  # cluster-name
@@ -41,18 +45,19 @@ class Side:
 
     @property
     def shown(self) -> str:
+        """Namespace and name as text."""
         return one_line(f"{self.namespace}/{self.name}" if self.namespace else self.name or "?", 120)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flow:
-    """One packet as one agent saw it."""
+    """One packet as one agent observed it."""
 
     time: datetime  # aware, UTC
     verdict: str  # FORWARDED, DROPPED, REDIRECTED, AUDIT, ERROR, ...
     reason: str = ""  # drop_reason_desc
-    source: Side
-    destination: Side
+    source: FlowSide
+    destination: FlowSide
     protocol: str  # as in PortRule: TCP, UDP, SCTP, ICMP, ICMPv6
     port: int = 0  # of the destination; for ICMP its type
     direction: str = ""  # INGRESS, EGRESS, "" unknown
@@ -73,7 +78,7 @@ class Flow:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """All that one call gave."""
+    """Parsed output of one call."""
 
     flows: tuple[Flow, ...] = ()
     broken: int = 0  # lines that are no flow in a known form
@@ -81,7 +86,7 @@ class Answer:
 
 
 def parse_flows(output: str, *, limit: int) -> Answer:
-    """``limit``: characters that are looked at. Flows other than of layer 3 and 4 are skipped."""
+    """Parse the first ``limit`` characters of the output. Flows other than of layer 3 and 4 are skipped."""
     whole = output[:limit]
     lines = whole.splitlines()[:_LINES]
     flows: list[Flow] = []
@@ -110,7 +115,7 @@ def _decoded(line: str) -> Mapping[str, Any] | None:
 
 
 def _flow(value: Mapping[str, Any]) -> Flow | None:
-    time = time_of(text(value, "time"))
+    time = parse_time(text(value, "time"))
     layer4 = _layer4(mapping(value, "l4"))
     if time is None or layer4 is None or text(value, "Type") not in ("", "L3_L4"):
         return None
@@ -137,7 +142,7 @@ def _flow(value: Mapping[str, Any]) -> Flow | None:
 
 
 def _layer4(value: Mapping[str, Any]) -> tuple[str, int, Mapping[str, Any]] | None:
-    """(protocol, port or type, TCP flags); None when it is none of those that an intent can name. A oneof: exactly one is there."""
+    """Return (protocol, port or type, TCP flags); None for a protocol that an intent cannot name. A oneof: exactly one is there."""
     if len(value) != 1:
         return None
     for name in _PORTS:
@@ -150,14 +155,14 @@ def _layer4(value: Mapping[str, Any]) -> tuple[str, int, Mapping[str, Any]] | No
     return None
 
 
-def _side(value: Mapping[str, Any], key: str) -> Side:
+def _side(value: Mapping[str, Any], key: str) -> FlowSide:
     labels: dict[str, str] = {}
     for label in texts(value, key, "labels")[:_LABELS]:
         name, _sep, content = label.partition("=")
         if name.startswith("k8s:"):
             labels[name.removeprefix("k8s:")] = content
     address = text(value, "IP", key)
-    return Side(
+    return FlowSide(
         namespace=labels.get(_NAMESPACE, "") or text(value, key, "namespace"),
         cluster=labels.get(_CLUSTER, "") or text(value, key, "cluster_name"),
         labels=labels,
@@ -166,5 +171,5 @@ def _side(value: Mapping[str, Any], key: str) -> Side:
 
 
 def _count(value: Any) -> int:
-    """uint64 is a string in proto3's JSON mapping."""
+    """Return a uint64, which is a string in proto3's JSON mapping."""
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 20 else 0

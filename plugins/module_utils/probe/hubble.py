@@ -1,10 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Asking agents for the flows that an intent is about.
+"""Query of agents for the flows that an intent is about.
 
-The command is the ``hubble`` program that every agent image carries (cilium: images/cilium/Dockerfile, also HUBBLE_SERVER there), with
-options that it has in all versions from 1.15 on. It is a list of arguments: what tenants wrote never meets a shell. Agents filter to keep
-the answer short; what counts is decided by ``verdict.concerned``.
+The command is the ``hubble`` program that every agent image contains (cilium: images/cilium/Dockerfile, also HUBBLE_SERVER there),
+with options that it has in all versions from 1.15 on. It is a list of arguments: text of tenants never reaches a shell. Agents filter
+to keep the answer short; ``verdict.concerned`` decides which flows count.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from ..errors import ClusterError
-from ..facts import ClusterFacts, PodFacts
-from ..items.conditions import timestamp
+from ..base.conditions import timestamp
+from ..base.errors import ClusterError
 from ..items.models import ConnectivityIntent, PodSelection, PortRule
-from ..kube import Cluster
+from ..kube.client import Cluster
+from ..mesh.facts import ClusterFacts, PodFacts
 from ..observe.pods import AGENT, pod_facts
 from ..observe.reads import pods_read
 from .flows import Flow, parse_flows
@@ -27,33 +27,36 @@ from .limits import Limits
 SOCKET: Final = "/var/run/cilium/hubble.sock"
 CONTAINER: Final = "cilium-agent"
 _TYPES: Final = ("drop", "policy-verdict", "trace:to-endpoint")
-_PORTS: Final = 30  # more are not asked for one by one
+_PORTS: Final = 30  # above this number the ports are not part of the query
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flows:
-    """What the agents of one cluster said."""
+    """Flows that the agents of one cluster reported."""
 
     flows: tuple[Flow, ...] = ()
     asked: int = 0  # agents that answered
-    notes: tuple[str, ...] = ()  # what could not be asked, or was left out
+    notes: tuple[str, ...] = ()  # agents that could not be queried or were left out
 
 
 @dataclass
 class Agents:
-    """The agents of one cluster, read once for a run. ``by_node``: node name -> pod name; ``problem`` when they could not be listed."""
+    """Agents of one cluster, read once for a run.
+
+    ``by_node``: node name -> pod name; ``problem`` when they could not be listed.
+    """
 
     by_node: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
 
 
 def hubble_on(facts: ClusterFacts) -> bool:
-    """cilium-config says whether agents keep flows."""
+    """Return whether agents keep flows, by cilium-config."""
     return (facts.config or {}).get("enable-hubble", "").strip().lower() == "true"
 
 
 def read_agents(cluster: Cluster, facts: ClusterFacts) -> Agents:
-    """Those that run."""
+    """Return the agents that run."""
     try:
         pods = pod_facts(pods_read(facts.namespace).run(cluster), AGENT)
     except ClusterError as error:
@@ -64,7 +67,8 @@ def read_agents(cluster: Cluster, facts: ClusterFacts) -> Agents:
 def observe_command(
     intent: ConnectivityIntent, facts: ClusterFacts, *, sources: Sequence[str], destination: str, since: datetime, last: int
 ) -> list[str]:
-    """
+    """Return the command that observes the flows of an intent.
+
     :param sources: cluster-names; of several label options Hubble takes either (cilium: pkg/hubble/filters/labels.go).
     :param destination: cluster-name.
     """
@@ -84,7 +88,7 @@ def observe_command(
 def ask_agents(
     cluster: Cluster, agents: Agents, nodes: Collection[str] | None, command: Sequence[str], limits: Limits, *, timeout: float
 ) -> Flows:
-    """Run the command in the agents of ``nodes`` (None: not known, any), as many as the limits allow. Raises nothing.
+    """Run the command in the agents of ``nodes`` (None: any), as many as the limits allow. Errors become notes.
 
     :param timeout: seconds for all of them.
     """
@@ -95,7 +99,7 @@ def ask_agents(
     if not there:
         return Flows(notes=(f"no agent runs on the nodes in question in {cluster.host}",))
     if len(there) > limits.agents:
-        notes.append(f"flows were asked of {limits.agents} of {len(there)} nodes in {cluster.host}")
+        notes.append(f"flows were requested from {limits.agents} of {len(there)} nodes in {cluster.host}")
     flows: list[Flow] = []
     answered = 0
     share = timeout / min(len(there), limits.agents)
@@ -120,14 +124,14 @@ def _usable(pod: PodFacts) -> bool:
 
 
 def _labels(selection: PodSelection, cluster: str) -> str:
-    """One label option: all of it has to hold. Expressions are left to ``concerned``."""
+    """Return one label option, all of which has to hold. Expressions are left to ``concerned``."""
     pairs = [f"k8s:{key}={value}" for key, value in sorted(selection.labels.items())]
     namespace = [] if selection.all_namespaces else [f"k8s:io.kubernetes.pod.namespace={selection.namespace}"]
     return ",".join([f"k8s:io.cilium.k8s.policy.cluster={cluster}", *namespace, *pairs])
 
 
 def _exact_ports(rules: Iterable[PortRule]) -> tuple[int, ...]:
-    """() when one of the rules is no single port: the servers before 1.20 filter by those alone."""
+    """Return the ports; () when a rule is not a single port, since servers before 1.20 filter by single ports only."""
     found = tuple(rules)
     single = all(r.port and r.protocol not in ("ICMP", "ICMPv6") and r.end_port in (0, r.port) for r in found)
     return tuple(sorted({r.port for r in found})) if single and len(found) <= _PORTS else ()

@@ -1,14 +1,14 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The Job that tries a connection: its object, and what its pod's end means. Pure.
+"""Job that tries a connection: its object, and the meaning of its pod's end. Pure.
 
-Its pod has the labels, the ServiceAccount's name and the namespace of a pod that the intent names as source, and so that pod's identity
-and nothing new for peers to learn. Cilium's default label filter ignores labels that begin with "annotation" (cilium:
-pkg/labelsfilter/filter.go, defaultLabelPrefixCfg), so the one label that the Job needs to know its pod does not change the identity; the
+Its pod has the labels, the ServiceAccount's name and the namespace of a pod that the intent names as source, and so that pod's
+identity, which peers know already. Cilium's default label filter ignores labels that begin with "annotation" (cilium:
+pkg/labelsfilter/filter.go, defaultLabelPrefixCfg), so the one label by which the Job knows its pod does not change the identity; the
 labels that the Job controller sets otherwise would ("job-name"), hence ``manualSelector``.
 
-It must never get traffic: a readiness gate that nobody ever sets keeps it unready, and a Service that publishes unready addresses is a
-reason not to start it. No ReplicaSet takes it in, since it has a controller.
+It must never get traffic: a readiness gate that is never set keeps it unready, and a Service that publishes unready addresses is a
+reason not to start it. No ReplicaSet adopts it, since it has a controller.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any, Final
 
-from ..items.kinds import ItemRef
+from ..base.json_fields import items, mapping, number, text
+from ..base.redact import one_line
 from ..items.labels import matches
 from ..items.models import PortRule
-from ..items.owned import marks
-from ..model import MANAGER_DOMAIN, Binding
-from ..observe.objects import items, mapping, number, text
-from ..redact import one_line
+from ..items.owned import item_marks
+from ..mesh.item_kinds import ItemRef
+from ..mesh.model import MANAGER_DOMAIN, Binding
 from .limits import Limits
-from .pods import PodSeen
+from .pods import ProbedPod
 
 PROBE_LABEL: Final = f"{MANAGER_DOMAIN}/probe"
 """Label of every Job of a probe."""
@@ -74,19 +74,19 @@ echo "$last after $n"
 answer at which to stop at once. A new pod's address takes a moment to reach the peers, so one answer that contradicts is not enough."""
 
 
-class Tried(StrEnum):
-    """What a connection came to."""
+class ConnectionResult(StrEnum):
+    """Result of a connection."""
 
     CONNECTED = "connected"
     REFUSED = "refused"
     TIMEOUT = "timeout"
     OTHER = "other"
-    NOTHING = "nothing"  # it was not tried, or nobody can tell
+    NOTHING = "nothing"  # it was not tried, or its result is unknown
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
-    """What one container of the pod connects to."""
+class JobTarget:
+    """Address to which one container of the pod connects."""
 
     cluster: str  # inventory name
     pod: str  # namespace/name
@@ -95,17 +95,21 @@ class Target:
 
     @property
     def shown(self) -> str:
+        """Address and port as text."""
         host = f"[{self.address}]" if ip_address(self.address).version == 6 else self.address
         return f"{host}:{self.port}"
 
 
 def pod_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Those of a pod that are its own, without those that its controller keeps it by."""
+    """Return the labels of a pod without those that its controller sets."""
     return {key: value for key, value in labels.items() if not key.startswith(_OF_CONTROLLERS) and not key.startswith(PROBE_LABEL)}
 
 
 def tcp_port(rules: Sequence[PortRule], declared: Sequence[int]) -> int:
-    """The port to try: one that the pod declares and the intent is about, else the first that the intent names; 0 when there is none."""
+    """Return the port to try; 0 when there is none.
+
+    It is one that the pod declares and the intent is about, else the first that the intent names.
+    """
     usable = [rule for rule in rules if rule.protocol in ("TCP", "ANY")]
     if not rules:
         return declared[0] if declared else 0
@@ -118,20 +122,21 @@ def job_body(
     binding: Binding,
     ref: ItemRef,
     name: str,
-    like: PodSeen,
-    targets: Sequence[Target],
+    like: ProbedPod,
+    targets: Sequence[JobTarget],
     *,
     image: str,
     command: Sequence[str],
-    expects: Tried,
+    expects: ConnectionResult,
     limits: Limits,
 ) -> dict[str, Any]:
-    """
+    """Return the Job.
+
     :param like: the pod whose identity the probe takes; its namespace is the Job's.
     :param command: () is the built-in one.
-    :param expects: the answer at which the built-in command stops at once.
+    :param expects: the result at which the built-in command stops at once.
     """
-    own = marks(binding, ref)
+    own = item_marks(binding, ref)
     containers = [_container(number, target, image, command, expects) for number, target in enumerate(targets)]
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -175,7 +180,7 @@ def job_body(
     }
 
 
-def _container(place: int, target: Target, image: str, command: Sequence[str], expects: Tried) -> dict[str, Any]:
+def _container(place: int, target: JobTarget, image: str, command: Sequence[str], expects: ConnectionResult) -> dict[str, Any]:
     built_in = ["/bin/sh", "-c", SCRIPT, "probe", target.address, str(target.port), str(TRY_SECONDS), str(TRIES), expects.value]
     return {
         "name": f"probe-{place}",
@@ -201,47 +206,51 @@ def _container(place: int, target: Target, image: str, command: Sequence[str], e
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
-    """How one container ended. ``words`` are its own, at most a line."""
+class ContainerEnd:
+    """End of one container. ``words`` are its own, at most a line."""
 
-    tried: Tried
+    tried: ConnectionResult
     words: str = ""
 
 
-def ends(pod: Any, count: int) -> list[Ended | None]:
-    """Of each container in order; None while it may still come to something."""
+def container_ends(pod: Any, count: int) -> list[ContainerEnd | None]:
+    """Return the end of each container in order; None while it has not ended."""
     statuses = {text(s, "name"): s for s in items(pod, "status", "containerStatuses")}
     return [_end(statuses.get(f"probe-{place}", {}), text(pod, "status", "phase")) for place in range(count)]
 
 
-def tried(exit_code: int, message: str) -> Tried:
-    """The contract with the command: 0 is connected; else the last line of what it wrote says "refused" or "timeout" (or "timed out")."""
+def connection_result(exit_code: int, message: str) -> ConnectionResult:
+    """Return the result that a command reports.
+
+    The contract with the command: exit code 0 is connected; else the last line of its output says "refused" or "timeout" (or "timed
+    out").
+    """
     if exit_code == 0:
-        return Tried.CONNECTED
+        return ConnectionResult.CONNECTED
     last = next((line.lower() for line in reversed(message.splitlines()) if line.strip()), "")
     if "refused" in last:
-        return Tried.REFUSED
-    return Tried.TIMEOUT if "timeout" in last or "timed out" in last else Tried.OTHER
+        return ConnectionResult.REFUSED
+    return ConnectionResult.TIMEOUT if "timeout" in last or "timed out" in last else ConnectionResult.OTHER
 
 
 _HOPELESS: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError"})
 
 
-def _end(status: Mapping[str, Any], phase: str) -> Ended | None:
+def _end(status: Mapping[str, Any], phase: str) -> ContainerEnd | None:
     ended = mapping(status, "state", "terminated")
     if ended:
         if text(ended, "reason") in ("StartError", "ContainerCannotRun", "OOMKilled", "DeadlineExceeded"):
-            return Ended(tried=Tried.NOTHING, words=f"its container did not run ({one_line(text(ended, 'reason'), 40)})")
+            return ContainerEnd(tried=ConnectionResult.NOTHING, words=f"its container did not run ({one_line(text(ended, 'reason'), 40)})")
         message = text(ended, "message")[-4096:]
-        return Ended(tried=tried(number(ended, "exitCode"), message), words=one_line(" ".join(message.split()), 120))
+        return ContainerEnd(tried=connection_result(number(ended, "exitCode"), message), words=one_line(" ".join(message.split()), 120))
     waits = text(status, "state", "waiting", "reason")
     if waits in _HOPELESS:
-        return Ended(tried=Tried.NOTHING, words=f"its container does not start ({waits})")
-    return Ended(tried=Tried.NOTHING, words="its pod was ended") if phase in ("Failed", "Succeeded") else None
+        return ContainerEnd(tried=ConnectionResult.NOTHING, words=f"its container does not start ({waits})")
+    return ContainerEnd(tried=ConnectionResult.NOTHING, words="its pod was ended") if phase in ("Failed", "Succeeded") else None
 
 
 def finished(job: Any) -> str:
-    """The condition that ended a Job ("Complete", "Failed: DeadlineExceeded"), "" while it runs."""
+    """Return the condition that ended a Job ("Complete", "Failed: DeadlineExceeded"), "" while it runs."""
     for entry in items(job, "status", "conditions"):
         if text(entry, "type") in ("Complete", "Failed") and text(entry, "status") == "True":
             reason = one_line(text(entry, "reason"), 60)
@@ -250,7 +259,7 @@ def finished(job: Any) -> str:
 
 
 def publishing_services(services: Iterable[Any], labels: Mapping[str, str]) -> list[str]:
-    """Names of Services that would lead traffic to a pod with these labels although it is not ready."""
+    """Return the names of Services that would lead traffic to a pod with these labels although it is not ready."""
     found = []
     for service in services:
         selector = mapping(service, "spec", "selector")

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Between which clusters an intent has to be looked at, and what every pair came to. Pure."""
+"""Pairs of clusters between which an intent is probed, and the result of each. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ..base.redact import one_line
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import CONNECTED_PHASES, Scene
 from ..policies.compile import clusters_of
-from ..redact import one_line
 from .outcome import EVIDENCE_LINES, PROVEN, REFUTES, UNDECIDED, Reachability
-from .selecting import pods_of
+from .pods import pods_of
 from .verdict import Judgement
 
 _FLOWS_SHOWN = 2  # of each pair
@@ -22,7 +22,7 @@ _MESSAGE = 400  # characters
 
 @dataclass
 class Case:
-    """One pair of clusters while it is looked at. ``source`` is "" for Isolate."""
+    """One pair of clusters while it is probed. ``source`` is "" for Isolate."""
 
     source: str  # inventory names
     destination: str
@@ -33,28 +33,31 @@ class Case:
 
     @property
     def open(self) -> bool:
+        """Whether the pair is undecided."""
         return self.judgement.result == UNDECIDED
 
     @property
     def shown(self) -> str:
+        """The pair as text."""
         return f"{self.source or 'anywhere'} -> {self.destination}"
 
     def judged(self, judgement: Judgement, method: str) -> None:
-        """Take a judgement over, unless it says less than the one that there is."""
+        """Accept a judgement, unless it says less than the present one."""
         self.method = method
         if judgement.result != UNDECIDED or judgement.why or not self.judgement.why:
             self.judgement = judgement
 
     def why(self) -> str:
+        """Return the reason of the judgement, with the notes while it is undecided."""
         known = [self.judgement.why] if self.judgement.why else []
         said = known if not self.open else [*known, *dict.fromkeys(self.notes)]
-        return ", ".join(said) or "nothing was seen"
+        return ", ".join(said) or "no evidence was found"
 
 
 def cases_of(intent: ConnectivityIntent, scene: Scene) -> tuple[list[Case], str]:
-    """(every pair that has pods on both sides, or may have; why there is none or "").
+    """Return (every pair that has or may have pods on both sides, why there is none or "").
 
-    A pair with a member that is silent is there too: of it nothing is known, and what is not known is not proven.
+    Pairs with a member that does not answer are included: nothing is known of it, and an unknown is not proven.
     """
     sources = ("",) if intent.source is None else clusters_of(intent.source, scene.mesh.clusters)
     destinations = clusters_of(intent.destination, scene.mesh.clusters)
@@ -64,19 +67,19 @@ def cases_of(intent: ConnectivityIntent, scene: Scene) -> tuple[list[Case], str]
     if cases:
         return cases, ""
     side = "destination" if len(empty) == len(destinations) else "source"
-    return [], f"no pod is there that the {side} selects"
+    return [], f"the {side} selects no pod"
 
 
 def link_ready(scene: Scene, source: str, destination: str) -> bool:
-    """Did this very run find the link between the two to work? Within a cluster there is none to fail."""
+    """Return whether this run found the link between the two to work. Within a cluster there is none to fail."""
     if source == destination:
         return True
     bad = {(source, destination), (destination, source)} & set(scene.link_errors)
     return scene.phase in CONNECTED_PHASES and not bad and not {source, destination} & scene.dead
 
 
-def summed_up(cases: Sequence[Case], time: datetime, *, code: str = "") -> Reachability:
-    """One pair that contradicts refutes the intent; only when every pair bears it out it is proven."""
+def combine_cases(cases: Sequence[Case], time: datetime, *, code: str = "") -> Reachability:
+    """Return the result of all pairs: refuted if one pair is, proven only if every pair is."""
     results = [case.judgement.result for case in cases]
     result = REFUTES if REFUTES in results else PROVEN if results and set(results) == {PROVEN} else UNDECIDED
     first = sorted(cases, key=lambda case: case.judgement.result != result)
@@ -93,7 +96,8 @@ def summed_up(cases: Sequence[Case], time: datetime, *, code: str = "") -> Reach
     )
 
 
-def unknown(message: str, time: datetime | None, *, code: str = "") -> Reachability:
+def unknown_result(message: str, time: datetime | None, *, code: str = "") -> Reachability:
+    """Return an undecided result."""
     return Reachability(result=UNDECIDED, time=time, message=one_line(message, _MESSAGE), code=code)
 
 
@@ -107,5 +111,5 @@ def _evidence(cases: Iterable[Case]) -> Iterable[str]:
 
 
 def _without_pods(selection: PodSelection, scene: Scene, host: str) -> bool:
-    """Is it known that the cluster has none?"""
+    """Return whether the cluster is known to have no selected pod."""
     return host in scene.hosts and pods_of(selection, scene.traffic[host]) == ()

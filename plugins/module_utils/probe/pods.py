@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The pods of one side of an intent, with what the metadata does not tell: address, node, readiness, ports."""
+"""Pods of one side of an intent with address, node, readiness and ports, which their metadata does not contain."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
 
-from ..items.models import PodSelection
-from ..kube import Cluster
-from ..observe.objects import items, labels_of, mapping, number, text
-from .selecting import label_selector
+from ..base.json_fields import items, labels_of, mapping, number, text
+from ..items.labels import selects
+from ..items.models import LabelRequirement, PodSelection
+from ..kube.client import Cluster
+from ..mesh.traffic_facts import PodMeta, TrafficFacts
 
 
 @dataclass(frozen=True, kw_only=True)
-class PodSeen:
+class ProbedPod:
     """One pod that is not being deleted."""
 
     namespace: str
@@ -31,21 +32,27 @@ class PodSeen:
 
     @property
     def has_identity(self) -> bool:
-        """Of its own. A pod in the host's network has that of the host, which no pod selector means."""
+        """Whether the pod has an identity of its own.
+
+        A pod in the host's network has the identity of the host, which no pod selector means.
+        """
         return not self.host_network
 
 
-def read_pods(cluster: Cluster, selection: PodSelection, namespace: str, most: int) -> tuple[PodSeen, ...]:
-    """At most ``most`` pods that the selection selects in one namespace. Raises ClusterError. One request."""
+def read_pods(cluster: Cluster, selection: PodSelection, namespace: str, most: int) -> tuple[ProbedPod, ...]:
+    """Read at most ``most`` pods that the selection selects in one namespace, in one request.
+
+    :raises ClusterError: the cluster refuses the request or does not answer.
+    """
     found = cluster.list(f"/api/v1/namespaces/{namespace}/pods", label_selector=label_selector(selection), most=most)
     return tuple(_pod(value) for value in found if not text(value, "metadata", "deletionTimestamp"))
 
 
-def _pod(value: Any) -> PodSeen:
+def _pod(value: Any) -> ProbedPod:
     spec = mapping(value, "spec")
     ports = [p for container in items(spec, "containers") for p in items(container, "ports")]
     conditions = items(value, "status", "conditions")
-    return PodSeen(
+    return ProbedPod(
         namespace=text(value, "metadata", "namespace"),
         name=text(value, "metadata", "name"),
         labels=labels_of(value),
@@ -65,3 +72,26 @@ def _address(value: str) -> str:
         return str(ip_address(value))
     except ValueError:
         return ""
+
+
+def label_selector(selection: PodSelection) -> str:
+    """Return the query parameter of a list; "" selects all pods.
+
+    Keys and values were validated when the spec was parsed.
+    """
+    equal = [f"{key}={value}" for key, value in sorted(selection.labels.items())]
+    return ",".join([*equal, *(_requirement(r) for r in selection.expressions)])
+
+
+def pods_of(selection: PodSelection, traffic: TrafficFacts) -> tuple[PodMeta, ...] | None:
+    """Return the selected pods of a cluster; None when its pods could not be read."""
+    if traffic.could_not_read("pods") is not None:
+        return None
+    pods = traffic.pods if selection.all_namespaces else traffic.pods_by_namespace.get(selection.namespace, ())
+    return tuple(pod for pod in pods if selects(selection, pod.namespace, pod.labels))
+
+
+def _requirement(requirement: LabelRequirement) -> str:
+    key, values = requirement.key, ",".join(requirement.values)
+    words = {"Exists": key, "DoesNotExist": f"!{key}", "In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})"}
+    return words[requirement.operator]

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The probes of a run: which are due, side by side, within limits. Called after the writes, never in check mode."""
+"""Probes of a run: those that are due, in parallel, within limits. Called after the writes, never in check mode."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from typing import Any
 
 from ..items.models import ConnectivityIntent
 from ..items.scene import Scene
-from ..kube import Cluster
-from .by_job import try_job
-from .codes import LEFT_OUT
+from ..kube.client import Cluster
+from .intent_probe import IntentProbe, ProbeContext
+from .job_probe import try_job
+from .job_runner import sweep_jobs
 from .limits import Limits
-from .one import Ground, Probing
-from .outcome import Reachability, earlier
-from .pairs import cases_of, summed_up, unknown
-from .trying import sweep
+from .outcome import LEFT_OUT, Reachability, earlier
+from .pairs import cases_of, combine_cases, unknown_result
 
 
 def run_probes(
@@ -35,11 +34,11 @@ def run_probes(
     parallel: int = 4,
     limits: Limits | None = None,
 ) -> dict[str, Reachability]:
-    """By intent name, of those whose probe is enabled. Raises nothing of ClusterError: what cannot be asked is unknown.
+    """Return the results by intent name, of intents whose probe is enabled. A ClusterError makes a result unknown.
 
-    :param scene: as it is after the writes.
+    :param scene: the scene after the writes.
     :param previous: ``probeStatus`` of earlier runs by intent name. Within ``intervalSeconds`` it is kept.
-    :param changed: names of intents for which this run wrote; an earlier answer about them is worth nothing.
+    :param changed: names of intents for which this run wrote; an earlier result about them does not count.
     :param image: of the Job where the intent names none; "" allows no Job there.
     """
     limits = limits or Limits()
@@ -48,53 +47,53 @@ def run_probes(
     due = [intent for intent in wanted if not _fresh(intent, kept.get(intent.name), now)]
     due.sort(key=lambda intent: (_asked(kept.get(intent.name)), intent.name))
     chosen, rest = due[: limits.intents], due[limits.intents :]
-    ground = Ground(scene=scene, clusters=clusters, limits=limits, image=image, now=now, ends=time.monotonic() + limits.total)
+    context = ProbeContext(scene=scene, clusters=clusters, limits=limits, image=image, now=now, ends=time.monotonic() + limits.total)
     found = {name: before for name, before in kept.items() if before is not None}
     for intent in rest:
         found[intent.name] = _left_out(kept.get(intent.name), f"{limits.intents} intents are probed in one run")
     if chosen:
         with ThreadPoolExecutor(max(1, parallel)) as pool:
-            list(pool.map(lambda host: sweep(clusters[host], scene.binding, limits), _with_jobs(chosen, scene, clusters, image)))
-            results = pool.map(lambda intent: _one(intent, ground, kept.get(intent.name)), chosen)
+            list(pool.map(lambda host: sweep_jobs(clusters[host], scene.binding, limits), _job_hosts(chosen, scene, clusters, image)))
+            results = pool.map(lambda intent: _one(intent, context, kept.get(intent.name)), chosen)
             found.update(zip((intent.name for intent in chosen), results, strict=True))
     return {intent.name: found[intent.name] for intent in wanted}
 
 
-def _one(intent: ConnectivityIntent, ground: Ground, before: Reachability | None) -> Reachability:
-    """Flows first, then one Job, then the flows that the Job made."""
-    if time.monotonic() >= ground.ends:
-        return _left_out(before, f"the probes of one run take {ground.limits.total:g} s")
-    cases, why = cases_of(intent, ground.scene)
+def _one(intent: ConnectivityIntent, context: ProbeContext, before: Reachability | None) -> Reachability:
+    """Probe one intent: flows first, then one Job, then the flows that the Job caused."""
+    if time.monotonic() >= context.ends:
+        return _left_out(before, f"the probes of one run take {context.limits.total:g} s")
+    cases, why = cases_of(intent, context.scene)
     if not cases:
-        return unknown(why, ground.now)
-    probing = Probing(intent, ground)
+        return unknown_result(why, context.now)
+    probing = IntentProbe(intent, context)
     usable = [case for case in cases if probing.usable(case)]
     if intent.probe.method != "job":
-        probing.look(usable, again=False)
+        probing.judge_by_flows(usable, again=False)
     if any(case.open for case in usable):
         try_job(probing, usable)
-    return summed_up(cases, ground.now, code=probing.code)
+    return combine_cases(cases, context.now, code=probing.code)
 
 
 def _fresh(intent: ConnectivityIntent, before: Reachability | None, now: datetime) -> bool:
-    """An answer from the future is none: a clock was wrong."""
+    """Return whether the earlier result is recent enough. One from the future does not count: a clock was wrong."""
     if before is None or before.time is None:
         return False
     return timedelta(0) <= now - before.time < timedelta(seconds=intent.probe.interval_seconds)
 
 
 def _asked(before: Reachability | None) -> str:
-    """For sorting: never asked first, then the oldest answer."""
+    """Return the time of the earlier result for sorting: intents without one come first, then the oldest."""
     return before.time.isoformat() if before and before.time else ""
 
 
 def _left_out(before: Reachability | None, limit: str) -> Reachability:
     if before is not None:
         return replace(before, code=LEFT_OUT)
-    return unknown(f"not probed in this run: no more than {limit}; it comes first in the next", None, code=LEFT_OUT)
+    return unknown_result(f"not probed in this run: no more than {limit}; it comes first in the next", None, code=LEFT_OUT)
 
 
-def _with_jobs(intents: Sequence[ConnectivityIntent], scene: Scene, clusters: Mapping[str, Cluster], image: str) -> list[str]:
-    """Where a Job may be made, and so may be left from an earlier run."""
+def _job_hosts(intents: Sequence[ConnectivityIntent], scene: Scene, clusters: Mapping[str, Cluster], image: str) -> list[str]:
+    """Return the clusters where a Job may be made, and so may be left from an earlier run."""
     sides = [i.source for i in intents if i.source and i.probe.method != "hubble" and (i.probe.image or image)]
     return [host for host in scene.hosts if host in clusters and any(not side.clusters or host in side.clusters for side in sides)]

@@ -1,13 +1,13 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What flows say about an intent between one source cluster and one destination cluster. Pure.
+"""Verdict of flows on an intent between one source cluster and one destination cluster. Pure.
 
-The newest flow of each pair of pods and port decides for that pair: pods start and policies take hold at different times. Then one pair
-that contradicts the intent refutes it, and one that bears it out proves it.
+The newest flow of each pair of pods and port decides for that pair: pods start and policies take effect at different times. Then one
+pair that contradicts the intent refutes it; without any, one that confirms it proves it.
 
-Why a flow counts: a trace at TO_ENDPOINT and a FORWARDED policy verdict of direction INGRESS are written after the ingress policy let the
-packet through (cilium: bpf/bpf_lxc.c, tail_ipv4_policy and ipv4_policy); a drop names its reason. A packet that went to the proxy
-(REDIRECTED) passed the policy of layers 3 and 4 and nothing more. AUDIT means that policy would have dropped it and audit mode let it pass.
+Why a flow counts: a trace at TO_ENDPOINT and a FORWARDED policy verdict of direction INGRESS are written after the ingress policy let
+the packet through (cilium: bpf/bpf_lxc.c, tail_ipv4_policy and ipv4_policy); a drop names its reason. A packet that went to the proxy
+(REDIRECTED) passed the policy of layers 3 and 4 only. AUDIT means that policy would have dropped it and audit mode let it pass.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .flows import POLICY_DROPS, Flow
 from .outcome import PROVEN, REFUTES, UNDECIDED
 
 
-class Seen(StrEnum):
-    """What happened to a packet, as far as it matters for policy."""
+class FlowOutcome(StrEnum):
+    """Outcome of a packet, as far as it matters for policy."""
 
     DELIVERED = "delivered"
     PROXIED = "proxied"
@@ -35,12 +35,12 @@ class Seen(StrEnum):
     LOST = "dropped for another reason"
 
 
-_PASSED: Final = (Seen.DELIVERED, Seen.PROXIED, Seen.AUDITED)
+_PASSED: Final = (FlowOutcome.DELIVERED, FlowOutcome.PROXIED, FlowOutcome.AUDITED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """``result`` of outcome.py for one pair of clusters, and a clause that says why."""
+    """Judgement on one pair of clusters: ``result`` of outcome.py, and a clause that says why."""
 
     result: str = UNDECIDED
     why: str = ""
@@ -50,9 +50,9 @@ class Judgement:
 def concerned(
     flows: Iterable[Flow], intent: ConnectivityIntent, *, source: str, destination: str, since: datetime, until: datetime
 ) -> list[Flow]:
-    """The flows that are about the intent. Agents filter too; what counts is checked here.
+    """Return the flows that are about the intent. Agents filter too; this filter decides.
 
-    :param source: cluster-name; "" for Isolate: from pods of anywhere.
+    :param source: cluster-name; "" for Isolate: from pods of any cluster.
     :param destination: cluster-name.
     """
     return [
@@ -69,83 +69,91 @@ def concerned(
 
 
 def any_port(rules: Sequence[PortRule], protocol: str, port: int) -> bool:
-    """Is it one of the intent's ports? No rules: all."""
+    """Return whether it is one of the intent's ports. No rules mean all ports."""
     return not rules or any(_covers(rule, protocol, port) for rule in rules)
 
 
 def judge(intent: ConnectivityIntent, flows: Iterable[Flow], *, alone: bool = False) -> Judgement:
-    """:param flows: from ``concerned``. :param alone: no other policy of the destination cluster could let anybody in (for Isolate)."""
-    groups: dict[tuple[str, str, str, int], list[tuple[Seen, Flow]]] = {}
+    """Return the judgement of the flows on the intent.
+
+    :param flows: from ``concerned``.
+    :param alone: no other policy of the destination cluster could allow traffic (for Isolate).
+    """
+    groups: dict[tuple[str, str, str, int], list[tuple[FlowOutcome, Flow]]] = {}
     for flow in sorted(flows, key=lambda f: f.time):
-        kind = seen(flow)
+        kind = flow_outcome(flow)
         if kind is not None:
             groups.setdefault((flow.source.shown, flow.destination.shown, flow.protocol, flow.port), []).append((kind, flow))
     newest = [_newest(group) for group in groups.values()]
-    by_kind = {kind: tuple(flow for found, flow in newest if found is kind) for kind in Seen}
+    by_kind = {kind: tuple(flow for found, flow in newest if found is kind) for kind in FlowOutcome}
     if intent.action == "Allow":
         return _allow(by_kind)
     return _isolate(by_kind, alone) if intent.action == "Isolate" else _deny(by_kind)
 
 
-def seen(flow: Flow) -> Seen | None:
-    """None: it tells nothing, e.g. a packet on its way that nobody decided about."""
+def flow_outcome(flow: Flow) -> FlowOutcome | None:
+    """Return the outcome of a packet; None if the flow says nothing of it, such as a packet that is still on its path."""
     if flow.verdict == "DROPPED":
         if flow.reason not in POLICY_DROPS:
-            return Seen.LOST
-        return Seen.DENIED_AT_SOURCE if flow.direction == "EGRESS" else Seen.DENIED
+            return FlowOutcome.LOST
+        return FlowOutcome.DENIED_AT_SOURCE if flow.direction == "EGRESS" else FlowOutcome.DENIED
     if flow.verdict == "ERROR":
-        return Seen.LOST
+        return FlowOutcome.LOST
     if flow.direction == "EGRESS":
         return None
     if flow.verdict in ("REDIRECTED", "AUDIT"):
-        return Seen.PROXIED if flow.verdict == "REDIRECTED" else Seen.AUDITED
-    return Seen.DELIVERED if flow.delivered else None
+        return FlowOutcome.PROXIED if flow.verdict == "REDIRECTED" else FlowOutcome.AUDITED
+    return FlowOutcome.DELIVERED if flow.delivered else None
 
 
-def _newest(group: Sequence[tuple[Seen, Flow]]) -> tuple[Seen, Flow]:
-    """Of an audited packet a delivery follows, which proves nothing about policy."""
+def _newest(group: Sequence[tuple[FlowOutcome, Flow]]) -> tuple[FlowOutcome, Flow]:
+    """Return the flow that decides. A delivery that follows an audited packet proves nothing about policy."""
     kind, flow = group[-1]
-    audited = [entry for entry in group if entry[0] is Seen.AUDITED]
-    return audited[-1] if kind is Seen.DELIVERED and audited else (kind, flow)
+    audited = [entry for entry in group if entry[0] is FlowOutcome.AUDITED]
+    return audited[-1] if kind is FlowOutcome.DELIVERED and audited else (kind, flow)
 
 
-def _allow(by_kind: dict[Seen, tuple[Flow, ...]]) -> Judgement:
-    for kind in (Seen.DENIED, Seen.DENIED_AT_SOURCE):
+def _allow(by_kind: dict[FlowOutcome, tuple[Flow, ...]]) -> Judgement:
+    for kind in (FlowOutcome.DENIED, FlowOutcome.DENIED_AT_SOURCE):
         if by_kind[kind]:
             return Judgement(result=REFUTES, why=f"packets were {kind.value}", flows=by_kind[kind])
-    if by_kind[Seen.DELIVERED]:
-        return Judgement(result=PROVEN, why="packets were delivered", flows=by_kind[Seen.DELIVERED])
+    if by_kind[FlowOutcome.DELIVERED]:
+        return Judgement(result=PROVEN, why="packets were delivered", flows=by_kind[FlowOutcome.DELIVERED])
     return _undecided(by_kind)
 
 
-def _deny(by_kind: dict[Seen, tuple[Flow, ...]]) -> Judgement:
+def _deny(by_kind: dict[FlowOutcome, tuple[Flow, ...]]) -> Judgement:
     passed = tuple(flow for kind in _PASSED for flow in by_kind[kind])
     if passed:
-        why = "packets were let through by audit mode" if not (by_kind[Seen.DELIVERED] or by_kind[Seen.PROXIED]) else "packets were let in"
+        why = (
+            "packets were let through by audit mode"
+            if not (by_kind[FlowOutcome.DELIVERED] or by_kind[FlowOutcome.PROXIED])
+            else "packets were let in"
+        )
         return Judgement(result=REFUTES, why=why, flows=passed)
-    if by_kind[Seen.DENIED]:
-        return Judgement(result=PROVEN, why="packets were denied by policy", flows=by_kind[Seen.DENIED])
+    if by_kind[FlowOutcome.DENIED]:
+        return Judgement(result=PROVEN, why="packets were denied by policy", flows=by_kind[FlowOutcome.DENIED])
     return _undecided(by_kind)
 
 
-def _isolate(by_kind: dict[Seen, tuple[Flow, ...]], alone: bool) -> Judgement:
-    """What is let in may be let in by another policy, which is what isolation is for."""
+def _isolate(by_kind: dict[FlowOutcome, tuple[Flow, ...]], alone: bool) -> Judgement:
+    """Return the judgement for Isolate. Another policy may allow the traffic, which is what isolation is for."""
     passed = tuple(flow for kind in _PASSED for flow in by_kind[kind])
     if passed and alone:
         return Judgement(result=REFUTES, why="packets were let in although no other policy allows any", flows=passed)
-    if by_kind[Seen.DENIED]:
-        return Judgement(result=PROVEN, why="packets were denied by policy", flows=by_kind[Seen.DENIED])
+    if by_kind[FlowOutcome.DENIED]:
+        return Judgement(result=PROVEN, why="packets were denied by policy", flows=by_kind[FlowOutcome.DENIED])
     if passed:
         return Judgement(why="packets were let in, and other policies there may allow them", flows=passed)
     return _undecided(by_kind)
 
 
-def _undecided(by_kind: dict[Seen, tuple[Flow, ...]]) -> Judgement:
+def _undecided(by_kind: dict[FlowOutcome, tuple[Flow, ...]]) -> Judgement:
     words = {
-        Seen.AUDITED: "policy would have dropped packets, and audit mode let them pass",
-        Seen.PROXIED: "packets went to the proxy, whose own rules are not looked at",
-        Seen.DENIED_AT_SOURCE: "packets were denied by an egress policy at the source and never came to the destination",
-        Seen.LOST: "packets were dropped for a reason other than policy",
+        FlowOutcome.AUDITED: "policy would have dropped packets, and audit mode let them pass",
+        FlowOutcome.PROXIED: "packets went to the proxy, whose own rules are not evaluated",
+        FlowOutcome.DENIED_AT_SOURCE: "an egress policy at the source denied the packets, and they never reached the destination",
+        FlowOutcome.LOST: "packets were dropped for a reason other than policy",
     }
     return next((Judgement(why=why, flows=by_kind[kind]) for kind, why in words.items() if by_kind[kind]), Judgement())
 

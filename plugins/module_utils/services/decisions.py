@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of every Service that an item speaks for, is released from, or that is missing: decided once, for planning and pruning."""
+"""Decisions on every Service that an item owns, releases or lacks, made once for planning and pruning."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..items.desired import Desired
-from ..items.facts import Key, ObjectFacts
-from ..items.kinds import ItemKind, ItemRef
 from ..items.models import GlobalService
 from ..items.scene import Scene
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.traffic_facts import Key, ObjectFacts
 from .annotations import wanted_annotations
-from .claims import Claims, Place, claims_of
+from .assignment import Assignment, Place, assign_services
 from .failover import decide
 from .index import Index, index_of
+from .mesh_view import MeshView
 from .record import Change, patched, reconcile
 from .stubs import stub_body
-from .world import World
 
 
 class Stub(NamedTuple):
-    """A Service to be made, or to be kept, for consumers."""
+    """A Service that is created or kept for clients in a cluster without it."""
 
     item: str  # name of the GlobalService whose it is
     body: Mapping[str, Any] | None  # None: nothing tells just now what it should be like; it stays as it is
@@ -31,33 +31,34 @@ class Stub(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Decisions:
-    """Everything about a scene that no single item decides."""
+    """Decisions of a scene that concern several items."""
 
     scene: Scene
     index: Index
-    claims: Claims
+    claims: Assignment
     wanted: Mapping[Place, Mapping[str, str]]  # annotations, of Services that items with backend Annotations speak for
     changes: Mapping[Place, Change]  # what has to be written on them
     stubs: Mapping[Place, Stub]
-    world: World  # as it will be
+    world: MeshView  # as it will be
 
     def ours(self, item: GlobalService) -> bool:
-        """Is the item carried out, as far as its Services go?"""
+        """Return whether the item is carried out, as far as its Services are concerned."""
         return not self.claims.lost.get(item.name)
 
 
 def ref_of(item: GlobalService) -> ItemRef:
+    """Return the reference of the item."""
     return ItemRef(ItemKind.GLOBAL_SERVICE, item.name)
 
 
 def decisions_of(desired: Desired, scene: Scene) -> Decisions:
-    """Pure; the same for every caller."""
+    """Return the decisions of a scene. Pure; the same for every caller."""
     index = index_of(scene)
-    claims = claims_of(desired, scene, index)
+    claims = assign_services(desired, scene, index)
     changes: dict[Place, Change] = {}
     asked: dict[Place, Mapping[str, str]] = {}
     annotations: dict[Place, Mapping[str, str]] = {}
-    for item in desired.services:
+    for item in desired.each(GlobalService):
         if item.backend != "Annotations" or claims.lost.get(item.name):
             continue
         for key, hosts in claims.won[item.name].items():
@@ -70,7 +71,7 @@ def decisions_of(desired: Desired, scene: Scene) -> Decisions:
                 change = reconcile(service.annotations, wanted, binding=scene.binding, item=str(ref_of(item)))
                 changes[(host, key)], asked[(host, key)] = change, wanted
                 annotations[(host, key)] = patched(service.annotations, change.patch)
-    before = World(scene=scene, annotations=annotations)
+    before = MeshView(scene=scene, annotations=annotations)
     stubs = _stubs(desired, before, index, claims)
     made = {place: _as_facts(stub) for place, stub in stubs.items() if stub.body is not None}
     after = {place: found.annotations for place, found in made.items()}
@@ -79,10 +80,10 @@ def decisions_of(desired: Desired, scene: Scene) -> Decisions:
     return Decisions(scene=scene, index=index, claims=claims, wanted=asked, changes=changes, stubs=stubs, world=world)
 
 
-def _gone(desired: Desired, index: Index, claims: Claims) -> frozenset[Place]:
-    """Stubs whose item may delete them: it is carried out, or is no more."""
+def _gone(desired: Desired, index: Index, claims: Assignment) -> frozenset[Place]:
+    """Return the stubs that their item may delete: it is carried out, or does not exist any more."""
     kept = desired.kept(ItemKind.GLOBAL_SERVICE)
-    carried = {item.name for item in desired.services if not claims.lost.get(item.name)}
+    carried = {item.name for item in desired.each(GlobalService) if not claims.lost.get(item.name)}
     found = set()
     for name, entries in index.stubs.items():
         ref = ItemRef.parse(name)
@@ -91,11 +92,11 @@ def _gone(desired: Desired, index: Index, claims: Claims) -> frozenset[Place]:
     return frozenset(found)
 
 
-def _stubs(desired: Desired, world: World, index: Index, claims: Claims) -> dict[Place, Stub]:
-    """Who makes a stub where: the item that made it, if it still wants it, else the first that wants it."""
-    items = {str(ref_of(item)): item for item in desired.services}
+def _stubs(desired: Desired, world: MeshView, index: Index, claims: Assignment) -> dict[Place, Stub]:
+    """Return the stub of each place, from the item that made it if it still wants it, else from the first that wants it."""
+    items = {str(ref_of(item)): item for item in desired.each(GlobalService)}
     wanted: dict[Place, list[Stub]] = {}
-    for item in desired.services:
+    for item in desired.each(GlobalService):
         if item.create_missing and not claims.lost.get(item.name):
             for place, stub in _stubs_of(item, world, index, claims.won[item.name]).items():
                 wanted.setdefault(place, []).append(stub)
@@ -103,7 +104,7 @@ def _stubs(desired: Desired, world: World, index: Index, claims: Claims) -> dict
     return {place: next((stub for stub in stubs if stub.item == makers.get(place)), stubs[0]) for place, stubs in wanted.items()}
 
 
-def _stubs_of(item: GlobalService, world: World, index: Index, won: Mapping[Key, tuple[str, ...]]) -> dict[Place, Stub]:
+def _stubs_of(item: GlobalService, world: MeshView, index: Index, won: Mapping[Key, tuple[str, ...]]) -> dict[Place, Stub]:
     scene = world.scene
     own = {(made.host, made.object.key) for made in index.stubs.get(str(ref_of(item)), ())}
     quiet = [host for host in item.targets if host in scene.silent]
@@ -119,7 +120,7 @@ def _stubs_of(item: GlobalService, world: World, index: Index, won: Mapping[Key,
             if original is not None and any(scene.mesh.linked(host, peer) for peer in exporting):
                 found[(host, key)] = Stub(item.name, stub_body(item, original))
             elif (host, key) in own and (original is None or any(scene.mesh.linked(host, peer) for peer in quiet)):
-                found[(host, key)] = Stub(item.name, None)  # what it was made for may be back in a moment, and clients know its name
+                found[(host, key)] = Stub(item.name, None)  # the exporting Service may be back soon, and clients use the name
     if quiet and item.selector.labels:  # which Services a silent cluster has is not known
         found |= {place: Stub(item.name, None) for place in own - found.keys() if place[1][0] == item.selector.namespace}
     return found

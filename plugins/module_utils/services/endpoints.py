@@ -1,26 +1,26 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""How many endpoints a Service has in one cluster, from its EndpointSlices."""
+"""Number of endpoints of a Service in one cluster, from its EndpointSlices."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..items.facts import Key, TrafficFacts
+from ..mesh.traffic_facts import Key, TrafficFacts
 
 MIRRORED: Final = "endpointslice-mesh-controller.cilium.io"
-"""Who manages slices that Cilium writes for the endpoints of other clusters (pkg/k8s/utils, EndpointSliceMeshControllerName)."""
+"""Manager of slices that Cilium writes for the endpoints of other clusters (pkg/k8s/utils, EndpointSliceMeshControllerName)."""
 
 
 class Counts(NamedTuple):
-    """Endpoints of a Service. A pod with addresses of both families counts once."""
+    """Numbers of endpoints of a Service. A pod with addresses of both families counts once."""
 
     ready: int
     total: int
 
 
 def counts(traffic: TrafficFacts, key: Key) -> Counts:
-    """The cluster's own endpoints; those that Cilium mirrors from other clusters are not among them."""
+    """Return the numbers of the cluster's own endpoints, without those that Cilium mirrors from other clusters."""
     states: dict[str, bool] = {}
     for entry in traffic.slices_by_service.get(key, ()):
         if entry.managed_by == MIRRORED or entry.source_cluster:

@@ -1,32 +1,32 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The failover contract of a GlobalService: which affinity and ``shared`` a Service has in each cluster just now. Pure.
+"""Failover contract of a GlobalService: the affinity and ``shared`` of a Service in each cluster. Pure.
 
-Cilium by itself knows two states: with affinity Local remote backends are used when no local one is active (1.16: segregateBackends in
-pkg/service/service.go, pkg/maps/lbmap/lbmap.go; from 1.18: pkg/clustermesh/selectbackends.go), and backends of a peer that was lost stay as
-they were. The contract adds numbers: a cluster with fewer than ``minLocalReady`` backends has failed over. It takes those of all clusters
-beside its own (affinity None), and its few are not offered to others while one of them has enough (``shared`` false). It is back at
-``minLocalReady`` plus ``hysteresis``.
+Cilium itself has two states: with affinity Local remote backends are used when no local one is active (1.16: segregateBackends in
+pkg/service/service.go, pkg/maps/lbmap/lbmap.go; from 1.18: pkg/clustermesh/selectbackends.go), and backends of a lost peer stay
+unchanged. The contract adds numbers: a cluster with fewer than ``minLocalReady`` backends has failed over. It uses those of all
+clusters beside its own (affinity None), and its own are not offered to others while one of them has enough (``shared`` false). It
+is back at ``minLocalReady`` plus ``hysteresis``.
 
-The decision has no memory: that a cluster has failed over is written on its Service (``FAILED_OVER_ANNOTATION``). So two deciders, or one
-that was started anew, decide alike, and deciding again after writing changes nothing.
+The decision has no memory: that a cluster has failed over is written on its Service (``FAILED_OVER_ANNOTATION``). So two controllers,
+or one that was restarted, decide alike, and deciding again after writing changes nothing.
 """
 
 from __future__ import annotations
 
-from ..items.facts import Key
 from ..items.models import Failover, GlobalService
-from ..items.owned import item_of
+from ..items.owned import owning_item
 from ..items.scene import Scene
-from .annotations import is_global
-from .choice import FAILED_OVER_ANNOTATION, Choice
+from ..mesh.traffic_facts import Key
+from .annotations import FAILED_OVER_ANNOTATION, Choice, is_global
 from .endpoints import counts
 
 
 def decide(service: GlobalService, key: Key, scene: Scene) -> dict[str, Choice]:
-    """Inventory name -> choice, for every target whose traffic is known; {} without a contract. ``key``: (namespace, name).
+    """Return the choice for every target whose traffic is known, by inventory name; {} without a contract.
 
-    Deciding again after the choices were written gives the same choices. Between the two thresholds nothing changes.
+    ``key`` is (namespace, name). Deciding again after the choices were written gives the same choices. Between the two thresholds
+    nothing changes.
     """
     contract = service.failover
     if contract is None:
@@ -38,18 +38,18 @@ def decide(service: GlobalService, key: Key, scene: Scene) -> dict[str, Choice]:
 
 
 def ready_of(service: GlobalService, key: Key, scene: Scene) -> dict[str, int]:
-    """Ready endpoints of their own, by inventory name; of targets whose traffic is known."""
+    """Return the ready endpoints of each target itself, by inventory name; of targets whose traffic is known."""
     return {host: counts(scene.traffic[host], key).ready for host in scene.hosts if host in service.targets}
 
 
 def marked(scene: Scene, host: str, key: Key) -> bool:
-    """Had the cluster failed over when it was last written?"""
+    """Return whether the cluster had failed over at the last write."""
     there = scene.traffic[host].services.get(key)
     return there is not None and there.annotations.get(FAILED_OVER_ANNOTATION) == "true"
 
 
 def lost_peers(service: GlobalService, key: Key, scene: Scene, host: str) -> tuple[str, ...]:
-    """Peers of which ``host`` may still hold backends, and hears nothing any more: their changes do not arrive, their end neither."""
+    """Return peers whose backends ``host`` may still hold although it receives no updates of them."""
     return tuple(
         peer
         for peer in scene.mesh.clusters
@@ -61,15 +61,16 @@ def lost_peers(service: GlobalService, key: Key, scene: Scene, host: str) -> tup
 
 
 def may_have_exported(service: GlobalService, key: Key, scene: Scene, peer: str) -> bool:
-    """Whether a peer may have told others of backends. What is annotated there now says little: after a link broke, nothing of it arrives.
+    """Return whether a peer may have exported backends to others.
 
-    It must not depend on anything that carrying out the item changes, or deciding again would come to something else.
+    The present annotation says little: after a link broke, no change of it arrives. The answer must not depend on anything that carrying
+    out the item changes, or deciding again would give another result.
     """
     known = scene.traffic.get(peer)
     if known is None:
         return peer in service.targets
     there = known.services.get(key)
-    if there is None or item_of(scene.binding, there) is not None:
+    if there is None or owning_item(scene.binding, there) is not None:
         return False  # what an item made here is a stub, without backends of its own
     return peer in service.targets or is_global(there.annotations)
 
@@ -79,13 +80,16 @@ def _failed_over(contract: Failover, ready: int, before: bool) -> bool:
 
 
 def _offers(service: GlobalService, key: Key, scene: Scene, host: str) -> bool:
-    """Can every member that is linked to the cluster use what it has? Only then may somebody else's few be withheld from them."""
+    """Return whether every member that is linked to the cluster can use its backends.
+
+    Only then may the few backends of another cluster be withheld from them.
+    """
     heard = host not in scene.dead and not any(peer == host for _local, peer in scene.link_errors)
     return heard and service.shared is not False and may_have_exported(service, key, scene, host)
 
 
 def _others_are_served(service: GlobalService, scene: Scene, host: str, offers: frozenset[str]) -> bool:
-    """Has everybody who could be sent to ``host`` a cluster with enough, its own or a linked one?"""
+    """Return whether each client of ``host`` has enough backends in its own or a linked cluster."""
     linked = scene.mesh.linked
     clients = [other for other in service.targets if other != host and linked(other, host)]
     return bool(offers) and all(client in offers or any(linked(client, offer) for offer in offers) for client in clients)
@@ -97,7 +101,7 @@ def _choice(service: GlobalService, key: Key, scene: Scene, host: str, over: boo
     affinity, why = base, [counted]
     if lost:
         affinity = "Local"
-        why.append(f"{', '.join(lost)} cannot be heard, so what is ready here comes first")
+        why.append(f"{', '.join(lost)} cannot be reached, so its clients use the backends that are ready here first")
     elif over:
         # With Remote the few are used only when there is no remote one: None would give them more to do, not less.
         affinity = "Remote" if base == "Remote" else "None"

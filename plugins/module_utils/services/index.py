@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The Services of a scene, sorted once for all items: those that can be selected, and those that this binding marked or made."""
+"""Index of the Services of a scene, made once for all items: those that can be selected, and those with a record or owner of ours."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from ..items.facts import Key, ObjectFacts
-from ..items.kinds import ItemKind
-from ..items.owned import item_of
+from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..model import Binding
+from ..mesh.item_kinds import ItemKind
+from ..mesh.model import Binding
+from ..mesh.traffic_facts import Key, ObjectFacts
 from .record import Record, read_record, record_key
 
 
-class Held(NamedTuple):
-    """A Service of somebody else that bears a record of this binding."""
+class RecordedService(NamedTuple):
+    """A Service of another owner that has a record of this binding."""
 
     host: str
     service: ObjectFacts
     record: Record
 
 
-class Made(NamedTuple):
-    """An object of ours: a stub Service, or a ServiceExport."""
+class OwnedObject(NamedTuple):
+    """An object of this binding: a stub Service, or a ServiceExport."""
 
     host: str
     object: ObjectFacts
@@ -34,16 +34,17 @@ class Made(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """By item as text (``globalServices/nginx``), or by host and namespace."""
+    """Services and exports of a scene by item as text (``globalServices/nginx``), or by host and namespace."""
 
     candidates: Mapping[tuple[str, str], tuple[ObjectFacts, ...]] = field(default_factory=dict)
-    held: Mapping[str, tuple[Held, ...]] = field(default_factory=dict)
-    stubs: Mapping[str, tuple[Made, ...]] = field(default_factory=dict)
-    exports: Mapping[str, tuple[Made, ...]] = field(default_factory=dict)
-    taken: tuple[Made, ...] = ()  # stubs that somebody gave a selector
-    unreadable: tuple[Made, ...] = ()  # Services whose record cannot be read
+    held: Mapping[str, tuple[RecordedService, ...]] = field(default_factory=dict)
+    stubs: Mapping[str, tuple[OwnedObject, ...]] = field(default_factory=dict)
+    exports: Mapping[str, tuple[OwnedObject, ...]] = field(default_factory=dict)
+    taken: tuple[OwnedObject, ...] = ()  # stubs to which another writer gave a selector
+    unreadable: tuple[OwnedObject, ...] = ()  # Services whose record cannot be read
 
     def named(self, host: str, key: Key) -> ObjectFacts | None:
+        """Return the Service of that name in the cluster; None if there is none that can be selected."""
         return self._by_name.get((host, *key))
 
     @cached_property
@@ -52,34 +53,34 @@ class Index:
 
 
 def index_of(scene: Scene) -> Index:
-    """One pass over every Service and ServiceExport of the scene."""
+    """Index every Service and ServiceExport of the scene in one pass."""
     candidates: dict[tuple[str, str], list[ObjectFacts]] = {}
-    held: dict[str, list[Held]] = {}
-    stubs: dict[str, list[Made]] = {}
-    exports: dict[str, list[Made]] = {}
-    taken: list[Made] = []
-    unreadable: list[Made] = []
+    held: dict[str, list[RecordedService]] = {}
+    stubs: dict[str, list[OwnedObject]] = {}
+    exports: dict[str, list[OwnedObject]] = {}
+    taken: list[OwnedObject] = []
+    unreadable: list[OwnedObject] = []
     mark = record_key(scene.binding)
     for host in scene.hosts:
         for service in scene.traffic[host].services.values():
             stub_of = stub_item(scene.binding, service)
             if stub_of and not service.spec.get("selector"):
-                stubs.setdefault(stub_of, []).append(Made(host, service))
+                stubs.setdefault(stub_of, []).append(OwnedObject(host, service))
                 continue
             if stub_of:
-                taken.append(Made(host, service))
+                taken.append(OwnedObject(host, service))
             if not stub_of and not selectable(scene.binding, service):
                 continue
             candidates.setdefault((host, service.namespace), []).append(service)
             if mark in service.annotations:
                 record = read_record(service.annotations[mark])
                 if record is None:
-                    unreadable.append(Made(host, service))
+                    unreadable.append(OwnedObject(host, service))
                 else:
-                    held.setdefault(record.item, []).append(Held(host, service, record))
+                    held.setdefault(record.item, []).append(RecordedService(host, service, record))
         for export in scene.traffic[host].exports.values():
-            if (ref := item_of(scene.binding, export)) is not None:
-                exports.setdefault(str(ref), []).append(Made(host, export))
+            if (ref := owning_item(scene.binding, export)) is not None:
+                exports.setdefault(str(ref), []).append(OwnedObject(host, export))
     return Index(
         candidates={place: tuple(entries) for place, entries in candidates.items()},
         held={item: tuple(entries) for item, entries in held.items()},
@@ -91,11 +92,15 @@ def index_of(scene: Scene) -> Index:
 
 
 def stub_item(binding: Binding, service: ObjectFacts) -> str:
-    """The GlobalService that the Service was made for as a stub; "" for any other."""
-    ref = item_of(binding, service)
+    """Return the GlobalService whose stub the Service is; "" for any other Service."""
+    ref = owning_item(binding, service)
     return str(ref) if ref is not None and ref.kind is ItemKind.GLOBAL_SERVICE else ""
 
 
 def selectable(binding: Binding, service: ObjectFacts) -> bool:
-    """Not what an item made, and not what Cilium derives from a ServiceImport, with its labels (mcsapi/service_controller.go)."""
-    return item_of(binding, service) is None and service.owner_kind != "ServiceImport"
+    """Return whether items may select the Service.
+
+    They may not select an item's own object, nor a Service that Cilium derives from a ServiceImport, with its labels
+    (mcsapi/service_controller.go).
+    """
+    return owning_item(binding, service) is None and service.owner_kind != "ServiceImport"

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Backend MCS: a ServiceExport per cluster, and what Cilium says of it (pkg/clustermesh/mcsapi).
+"""Backend MCS: a ServiceExport per cluster, and its status as Cilium reports it (pkg/clustermesh/mcsapi).
 
-Cilium makes a ServiceImport in every cluster that has the namespace, and a Service derived from it; nothing has to exist there. Conflicts
-between exports are told as conditions of each ServiceExport, the oldest export wins.
+Cilium creates a ServiceImport in every cluster that has the namespace, and a Service derived from it; no object has to exist there.
+Conflicts between exports are conditions of each ServiceExport; the oldest export wins.
 """
 
 from __future__ import annotations
@@ -11,24 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from ..checks.wording import config_evidence, enabled, helm, lines, printable, restart
-from ..facts import ClusterFacts
-from ..items.facts import Key, ObjectFacts, TrafficFacts
+from ..base.input_problems import clip
+from ..findings.wording import config_evidence, helm, lines, printable, restart
 from ..items.models import GlobalService
-from ..observe.traffic import MCS_GROUP
-from ..problems import clip
-from ..versions import Minor, cilium_version, holds
+from ..mesh.cilium_config import enabled
+from ..mesh.facts import ClusterFacts
+from ..mesh.traffic_facts import MCS_GROUP, Key, ObjectFacts, TrafficFacts
+from ..mesh.versions import cilium_version, first_minor, holds
 from .annotations import GLOBAL, SHARED, wanted_annotations
 
 KINDS: Final = ("Valid", "Conflict", "Ready")
 """Conditions of a ServiceExport; Ready is younger than the others."""
 
-SINCE: Final = Minor(1, 17)
-"""Before, clustermesh-apiserver did not export anything for a ServiceExport (1.16 has no serviceexportsync.go)."""
 
-
-class Obstacle(NamedTuple):
-    """Why a cluster cannot export with MCS-API."""
+class ExportObstacle(NamedTuple):
+    """Reason why a cluster cannot export with MCS-API."""
 
     what: str
     evidence: str
@@ -36,7 +33,7 @@ class Obstacle(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """One condition of a ServiceExport, printable and short: its message is made of names that tenants choose."""
+    """One condition of a ServiceExport, printable and short: its message contains names that tenants choose."""
 
     kind: str
     status: str
@@ -44,35 +41,38 @@ class Condition(NamedTuple):
     message: str
 
     def to_dict(self) -> dict[str, str]:
+        """Return the condition as status rows have it."""
         return {"type": self.kind, "status": self.status, "reason": self.reason, "message": self.message}
 
 
-def obstacle(facts: ClusterFacts, traffic: TrafficFacts) -> Obstacle | None:
-    """None: Cilium exports there."""
+def export_obstacle(facts: ClusterFacts, traffic: TrafficFacts) -> ExportObstacle | None:
+    """Return why Cilium cannot export there; None if it can."""
     version = cilium_version(facts)
     value = "clustermesh.mcsapi.enabled" if holds("mcs_api_value", version) else "clustermesh.enableMCSAPISupport"
     turn_on = lines(helm(facts, f"{value}=true"), restart(facts))
-    if version is not None and version.release < SINCE:
+    if not holds("mcs_export", version):
+        since = first_minor("mcs_export")
         what = f"Cilium {version} does not export a ServiceExport"
-        return Obstacle(what, f"{SINCE} is the first that does", f"Upgrade to {SINCE} or newer.")
+        return ExportObstacle(what, f"{since} is the first that does", f"Upgrade to {since} or newer.")
     if not enabled(facts, "clustermesh-enable-mcs-api"):
-        return Obstacle(f"Helm value {value} is not set", config_evidence(facts, "clustermesh-enable-mcs-api"), turn_on)
+        return ExportObstacle(f"Helm value {value} is not set", config_evidence(facts, "clustermesh-enable-mcs-api"), turn_on)
     unread = traffic.could_not_read("serviceexports")
     if unread is not None:
-        return Obstacle("its ServiceExports may not be read", unread.message, unread.remedy)
+        return ExportObstacle("the user of the kubeconfig may not read its ServiceExports", unread.message, unread.remedy)
     if not traffic.serves(MCS_GROUP):
         crds = "From 1.19 on cilium-operator installs the CRDs when it starts, unless clustermesh.mcsapi.installCRDs is false."
         fix = lines(crds, "Else install them from https://github.com/kubernetes-sigs/mcs-api (config/crd) and restart:", restart(facts))
-        return Obstacle(f"{MCS_GROUP} is not served", f"/apis of the cluster has no group {MCS_GROUP}", fix)
+        return ExportObstacle(f"{MCS_GROUP} is not served", f"/apis of the cluster has no group {MCS_GROUP}", fix)
     return None
 
 
 def collection(traffic: TrafficFacts, namespace: str) -> str:
+    """Return the API path of ServiceExports in the namespace."""
     return f"/apis/{traffic.serves(MCS_GROUP)}/namespaces/{namespace}/serviceexports"
 
 
 def export_body(service: GlobalService, key: Key, traffic: TrafficFacts) -> dict[str, Any]:
-    """The annotations go to the derived Services of all clusters; Cilium itself makes those global."""
+    """Return the ServiceExport. Its annotations go to the derived Services of all clusters; Cilium itself makes those global."""
     body: dict[str, Any] = {
         "apiVersion": traffic.serves(MCS_GROUP),
         "kind": "ServiceExport",
@@ -83,11 +83,12 @@ def export_body(service: GlobalService, key: Key, traffic: TrafficFacts) -> dict
 
 
 def exported_annotations(service: GlobalService) -> dict[str, str]:
+    """Return the annotations that the derived Services get."""
     return {name: value for name, value in sorted(wanted_annotations(service).items()) if name not in (GLOBAL, SHARED)}
 
 
 def conditions_of(export: ObjectFacts) -> dict[str, Condition]:
-    """By type."""
+    """Return the conditions of a ServiceExport by type."""
     found = {}
     for entry in export.status.get("conditions") or ():
         if isinstance(entry, Mapping) and entry.get("type") in KINDS:
@@ -97,15 +98,15 @@ def conditions_of(export: ObjectFacts) -> dict[str, Condition]:
 
 
 def is_exported(export: ObjectFacts) -> bool | None:
-    """None: Cilium has not said yet."""
+    """Return whether Cilium exports it; None while Cilium has not reported it."""
     found = conditions_of(export)
     if any(kind in found and found[kind].status == "False" for kind in ("Valid", "Ready")):
         return False
     return True if "Valid" in found and found["Valid"].status == "True" else None
 
 
-def importing(traffic: TrafficFacts, key: Key) -> tuple[str, ...] | None:
-    """Cluster names whose backends the ServiceImport has; None where there is no ServiceImport."""
+def importing_clusters(traffic: TrafficFacts, key: Key) -> tuple[str, ...] | None:
+    """Return the names of clusters whose backends the ServiceImport has; None without a ServiceImport."""
     found = traffic.imports.get(key)
     if found is None:
         return None

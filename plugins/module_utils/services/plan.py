@@ -1,32 +1,32 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""GlobalService -> steps."""
+"""Plan of GlobalServices: items into steps."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from typing import TypeVar
 
-from ..findings import Finding
+from ..findings.finding import Finding
 from ..items.desired import Desired
-from ..items.facts import ObjectFacts
-from ..items.kinds import ItemKind, ItemRef
 from ..items.models import GlobalService
-from ..items.owned import Wanted, changes, delete_step, item_of, owned_object
+from ..items.owned import DesiredObject, delete_step, object_changes, owned_object, owning_item
 from ..items.planned import PRUNE_WAVES, WAVES, ItemPlan
 from ..items.scene import CONNECTED_PHASES, Scene
-from ..steps import ApiWrite, Step
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.traffic_facts import ObjectFacts
+from ..plan.steps import ApiWrite, Step
 from .annotations import affinity_of, is_shared
-from .claims import Place
+from .assignment import Place
 from .decisions import Decisions, decisions_of, ref_of
 from .failover_findings import failover_findings
 from .findings import changed_findings, left_findings, stub_findings, system_findings, unreadable_findings
-from .index import Held
-from .mcs import collection, export_body, obstacle
-from .mcs_truth import mcs_truth
+from .index import RecordedService
+from .mcs import collection, export_body, export_obstacle
+from .mcs_findings import mcs_findings
 from .record import Values, reconcile
 from .status import ServiceDetail
-from .truth import truth
+from .viability_findings import viability_findings
 
 WAVE = WAVES[ItemKind.GLOBAL_SERVICE]
 PRUNE_WAVE = PRUNE_WAVES[ItemKind.GLOBAL_SERVICE]
@@ -35,15 +35,15 @@ _Entry = TypeVar("_Entry")
 
 
 def plan_services(desired: Desired, scene: Scene) -> list[ItemPlan]:
-    """See ``items.table.KindRow``."""
+    """Return the plan of each GlobalService. See ``KindRow`` (reconcile/kinds.py)."""
     decided = decisions_of(desired, scene)
-    return [_plan(item, decided) for item in desired.services]
+    return [_plan(item, decided) for item in desired.each(GlobalService)]
 
 
 def prune_services(desired: Desired, scene: Scene) -> tuple[list[Step], list[Finding]]:
-    """See ``items.table.KindRow``.
+    """Return the steps that prune global services. See ``KindRow`` (reconcile/kinds.py).
 
-    What another item takes over is left to it: its plan keeps the earlier values, and a Service is written once a run.
+    A Service that another item takes over is left to that item: its plan keeps the earlier values, and a Service is written once a run.
     """
     if ItemKind.GLOBAL_SERVICE not in desired.kinds:
         return [], []
@@ -69,16 +69,16 @@ def prune_services(desired: Desired, scene: Scene) -> tuple[list[Step], list[Fin
 
 
 def _no_more(ref: ItemRef) -> str:
-    return f"{ref.kind.crd} {ref.name} is no more"
+    return f"{ref.kind.crd} {ref.name} no longer exists"
 
 
 def _exporting(desired: Desired, decided: Decisions) -> frozenset[Place]:
-    items = [item for item in desired.services if item.backend == "MCS" and decided.ours(item)]
+    items = [item for item in desired.each(GlobalService) if item.backend == "MCS" and decided.ours(item)]
     return frozenset((host, key) for item in items for key, hosts in decided.claims.won[item.name].items() for host in hosts)
 
 
 def _of_others(entries: Mapping[str, tuple[_Entry, ...]], kept: frozenset[str]) -> Iterable[tuple[ItemRef, tuple[_Entry, ...]]]:
-    """What items made or marked that are no more."""
+    """Yield the objects of items that do not exist any more."""
     for name, found in entries.items():
         ref = ItemRef.parse(name)
         if ref is not None and ref.kind is ItemKind.GLOBAL_SERVICE and ref.name not in kept:
@@ -97,7 +97,7 @@ def _plan(item: GlobalService, decided: Decisions) -> ItemPlan:
     annotated, about = _annotations(item, decided)
     made, foreign = _objects(item, decided)
     findings += [*about, *foreign]
-    findings += mcs_truth(item, decided) if item.backend == "MCS" else truth(item, decided)
+    findings += mcs_findings(item, decided) if item.backend == "MCS" else viability_findings(item, decided)
     findings += stub_findings(item, decided)
     findings += failover_findings(item, decided.scene)
     return ItemPlan(ref=ref, steps=(*steps, *annotated, *made), findings=tuple(findings), detail=_detail(item, decided))
@@ -118,19 +118,19 @@ def _annotations(item: GlobalService, decided: Decisions) -> tuple[list[Step], l
             if service is None or change is None:
                 continue
             if change.patch:
-                steps.append(_patch(ref_of(item), host, service, change.patch, wave=WAVE, why=_why(decided, (host, key)), undone=False))
+                steps.append(_patch(ref_of(item), host, service, change.patch, wave=WAVE, why=_purpose(decided, (host, key)), undone=False))
             findings += changed_findings(item, host, service, change)
     return steps, findings
 
 
-def _why(decided: Decisions, place: Place) -> str:
-    """``global, shared, affinity Local``: what will be in force."""
+def _purpose(decided: Decisions, place: Place) -> str:
+    """Return text such as ``global, shared, affinity Local``: the values that will be in force."""
     annotations = decided.world.annotations_of(*place)
     return f"global, {'shared' if is_shared(annotations) else 'not shared'}, affinity {affinity_of(annotations)}"
 
 
 def _releases(item: GlobalService, decided: Decisions) -> tuple[list[Step], list[Finding]]:
-    """The way back for Services that the item marked and no longer speaks for."""
+    """Return the steps that restore Services which the item marked and no longer owns."""
     name = str(ref_of(item))
     spoken = decided.claims.won[item.name] if item.backend == "Annotations" else {}
     mine = {(host, key) for key, hosts in spoken.items() for host in hosts}
@@ -139,9 +139,9 @@ def _releases(item: GlobalService, decided: Decisions) -> tuple[list[Step], list
 
 
 def _released(
-    ref: ItemRef, held: Iterable[Held], decided: Decisions, claimed: Container[Place], why: str
+    ref: ItemRef, held: Iterable[RecordedService], decided: Decisions, claimed: Container[Place], why: str
 ) -> tuple[list[Step], list[Finding]]:
-    """``claimed``: Services that another item marks in this run."""
+    """Return the steps that restore Services. ``claimed``: Services that another item marks in this run."""
     steps: list[Step] = []
     findings: list[Finding] = []
     for host, service, _record in held:
@@ -154,7 +154,7 @@ def _released(
 
 
 def _patch(ref: ItemRef, host: str, service: ObjectFacts, patch: Values, *, wave: int, why: str, undone: bool) -> Step:
-    """Refused by the API server when the Service is not the one that was read."""
+    """Return the step that patches a Service. The API server refuses it when the Service is not the one that was read."""
     metadata = {"uid": service.uid, "resourceVersion": service.resource_version, "annotations": dict(patch)}
     return Step(
         wave=wave,
@@ -169,7 +169,7 @@ def _patch(ref: ItemRef, host: str, service: ObjectFacts, patch: Values, *, wave
 
 
 def _objects(item: GlobalService, decided: Decisions) -> tuple[list[Step], list[Finding]]:
-    """Stubs and ServiceExports: made, changed, or deleted where they are no longer asked for."""
+    """Return the steps for stubs and ServiceExports: created, changed, or deleted where they are no longer wanted."""
     ref, scene = ref_of(item), decided.scene
     stays = {place for place, stub in decided.stubs.items() if stub.body is None or stub.item != item.name}
     unsaid = _cannot_export(item, decided)
@@ -184,10 +184,10 @@ def _objects(item: GlobalService, decided: Decisions) -> tuple[list[Step], list[
         if there is not None:
             observed[made.cluster][made.path] = there
     places = {host: tuple(entries.values()) for host, entries in observed.items()}
-    return changes(scene.binding, ref, wanted, places, wave=WAVE, prune_wave=PRUNE_WAVE)
+    return object_changes(scene.binding, ref, wanted, places, wave=WAVE, prune_wave=PRUNE_WAVE)
 
 
-def _wanted_stubs(item: GlobalService, decided: Decisions) -> Iterable[Wanted]:
+def _wanted_stubs(item: GlobalService, decided: Decisions) -> Iterable[DesiredObject]:
     for (host, key), stub in decided.stubs.items():
         if stub.item != item.name or stub.body is None:
             continue
@@ -195,7 +195,7 @@ def _wanted_stubs(item: GlobalService, decided: Decisions) -> Iterable[Wanted]:
         yield owned_object(decided.scene.binding, ref_of(item), host, path, stub.body, why="clients here need a Service of this name")
 
 
-def _wanted_exports(item: GlobalService, decided: Decisions) -> Iterable[Wanted]:
+def _wanted_exports(item: GlobalService, decided: Decisions) -> Iterable[DesiredObject]:
     scene = decided.scene
     if item.backend != "MCS":
         return
@@ -204,14 +204,14 @@ def _wanted_exports(item: GlobalService, decided: Decisions) -> Iterable[Wanted]
         for host in hosts:
             traffic = scene.traffic[host]
             there = traffic.exports.get(key)
-            if (host, key) in blocked or (there is not None and item_of(scene.binding, there) is None):
+            if (host, key) in blocked or (there is not None and owning_item(scene.binding, there) is None):
                 continue  # what somebody exports already is exported
             body = export_body(item, key, traffic)
             yield owned_object(scene.binding, ref_of(item), host, collection(traffic, key[0]), body, why="exported by MCS-API")
 
 
 def _cannot_export(item: GlobalService, decided: Decisions) -> frozenset[Place]:
-    """Where no ServiceExport can be made just now. One that is there already stays as it is."""
+    """Return the places where no ServiceExport can be made now. An existing one stays as it is."""
     if item.backend != "MCS":
         return frozenset()
     found = set()
@@ -219,6 +219,6 @@ def _cannot_export(item: GlobalService, decided: Decisions) -> frozenset[Place]:
         for host in hosts:
             service = decided.index.named(host, key)
             external = service is not None and service.spec.get("type") == "ExternalName"
-            if external or obstacle(decided.scene.facts[host], decided.scene.traffic[host]):
+            if external or export_obstacle(decided.scene.facts[host], decided.scene.traffic[host]):
                 found.add((host, key))
     return frozenset(found)

@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What a binding changed on a Service of somebody else, kept on that Service, so that the way back is known. Pure.
+"""Record of the changes that a binding made on a Service of another owner, kept on that Service so that they can be undone. Pure.
 
-The Service is its owner's. What stood there before is a value to be kept, and what somebody writes after us is theirs: on the way back it
-stays, and while the item is there it becomes what the way back restores.
+A former value is kept, so that it can be restored. A value that another writer set after this binding is theirs: releasing the
+Service leaves it, and while the item exists it becomes the value that the release restores.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from ..items.kinds import ItemKind, ItemRef
-from ..model import MANAGER_DOMAIN, Binding
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.model import MANAGER_DOMAIN, Binding
 from .annotations import ALIASES, MANAGED
 
 RECORD_PREFIX: Final = f"global-service.{MANAGER_DOMAIN}/"
@@ -25,20 +25,23 @@ Values: TypeAlias = Mapping[str, str | None]  # annotation -> value; None: it is
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """``earlier``: what each key held that was changed. ``written``: what it was changed to. Both have the same keys."""
+    """Record of a binding on a Service.
+
+    ``earlier``: the former values of the keys that were changed. ``written``: the new values. Both have the same keys.
+    """
 
     item: str  # "globalServices/nginx"
     earlier: Values
     written: Values
 
     def text(self) -> str:
-        """Canonical JSON: equal records are equal texts."""
+        """Return the record as canonical JSON: equal records are equal texts."""
         data = {"item": self.item, "earlier": dict(self.earlier), "written": dict(self.written)}
         return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
 class Foreign(NamedTuple):
-    """A key that somebody changed after us."""
+    """A key that another writer changed after this binding."""
 
     key: str
     written: str | None  # by us
@@ -47,7 +50,7 @@ class Foreign(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What has to be written on one Service: annotation -> value, None removes it. Empty: all is as it should be."""
+    """Writes that one Service needs: annotation -> value, None removes it. Empty: it is as wanted."""
 
     patch: Values
     foreign: tuple[Foreign, ...] = ()
@@ -55,11 +58,15 @@ class Change:
 
 
 def record_key(binding: Binding) -> str:
+    """Return the annotation that holds the record of the binding."""
     return RECORD_PREFIX + binding.owner
 
 
 def read_record(text: str) -> Record | None:
-    """None for anything that ``Record.text`` would not write: whoever edits the Service can edit this too, and we write what it says."""
+    """Parse a record; None for anything that ``Record.text`` would not write.
+
+    Any user who may edit the Service can edit the record, and its values are written.
+    """
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
@@ -76,9 +83,10 @@ def read_record(text: str) -> Record | None:
 
 
 def reconcile(annotations: Mapping[str, str], wanted: Mapping[str, str], *, binding: Binding, item: str) -> Change:
-    """How a Service with ``annotations`` comes to hold ``wanted`` (keys of ``MANAGED``); with nothing wanted it is the way back.
+    """Return the change that makes a Service with ``annotations`` hold ``wanted`` (keys of ``MANAGED``).
 
-    What stands there as wanted already is its owner's and is neither written nor recorded.
+    With an empty ``wanted`` it restores the former values. A value that is already as wanted is its owner's and is neither written nor
+    recorded.
     """
     key = record_key(binding)
     text = annotations.get(key)
@@ -101,13 +109,13 @@ def reconcile(annotations: Mapping[str, str], wanted: Mapping[str, str], *, bind
 
 
 def patched(annotations: Mapping[str, str], patch: Values) -> dict[str, str]:
-    """``annotations`` after a merge patch."""
+    """Return ``annotations`` after a merge patch."""
     merged = {**annotations, **patch}
     return {name: value for name, value in merged.items() if value is not None}
 
 
 def holders(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Owner of a binding -> text of its record, of every binding that marked the Service."""
+    """Return the text of the record of every binding that marked the Service, by owner hash."""
     return {name.removeprefix(RECORD_PREFIX): text for name, text in annotations.items() if name.startswith(RECORD_PREFIX)}
 
 

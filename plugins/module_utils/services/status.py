@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a GlobalService: what is exported, from where, with how many endpoints, and who can use it."""
+"""Status of a GlobalService: the clusters that export it, their endpoints, and the clusters that can use it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ..checks.wording import listed, printable
-from ..items.conditions import condition
+from ..base.conditions import condition
+from ..findings.wording import listed, printable
 from ..items.desired import Item
-from ..items.facts import Key
 from ..items.models import GlobalService
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
+from ..mesh.traffic_facts import Key
 from .annotations import affinity_of, is_shared
-from .claims import Place
+from .assignment import Place
 from .index import stub_item
-from .mcs import conditions_of, importing, is_exported, obstacle
-from .world import World
+from .mcs import conditions_of, export_obstacle, importing_clusters, is_exported
+from .mesh_view import MeshView
 
 PENDING: Final = "is not written yet"
 CONSUMES: Final = "consumes only (shared is false)"
@@ -27,7 +27,7 @@ CONSUMES: Final = "consumes only (shared is false)"
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceDetail:
-    """``ItemPlan.detail`` of a GlobalService."""
+    """Part of the plan of a GlobalService that its status needs (``ItemPlan.detail``)."""
 
     services: Mapping[Key, tuple[str, ...]]  # Services that the selector matches -> targets that have them
     wanted: Mapping[Place, Mapping[str, str]] = field(default_factory=dict)  # annotations; backend Annotations only
@@ -35,7 +35,7 @@ class ServiceDetail:
 
 @dataclass(frozen=True, kw_only=True)
 class _Standing:
-    """How far the targets are. Hosts in the order of the members."""
+    """Progress of the targets. Hosts are in the order of the members."""
 
     exported: tuple[str, ...]
     wrong: Mapping[str, str]  # host -> why it does not export
@@ -46,10 +46,10 @@ class _Standing:
 
 
 def service_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
-    """See ``items.table.KindRow``."""
+    """Return the status of a GlobalService. See ``KindRow`` (reconcile/kinds.py)."""
     if not isinstance(item, GlobalService) or not isinstance(plan.detail, ServiceDetail):
         raise TypeError(f"{plan.ref} is no GlobalService that was planned")
-    detail, world = plan.detail, World(scene=scene)
+    detail, world = plan.detail, MeshView(scene=scene)
     standing = _standing(item, detail, world, failed)
     found: dict[str, Any] = {
         "phase": _phase(standing),
@@ -66,7 +66,7 @@ def service_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str
     return {**found, "conditions": _conditions(item, standing)}
 
 
-def _standing(item: GlobalService, detail: ServiceDetail, world: World, failed: Mapping[str, str]) -> _Standing:
+def _standing(item: GlobalService, detail: ServiceDetail, world: MeshView, failed: Mapping[str, str]) -> _Standing:
     scene = world.scene
     states: dict[str, list[str]] = {}
     for host in item.targets:
@@ -87,8 +87,8 @@ def _standing(item: GlobalService, detail: ServiceDetail, world: World, failed: 
     return _Standing(exported=good, wrong=wrong, pending=pending, consuming=consuming, ready=ready, conflicts=conflicts)
 
 
-def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detail: ServiceDetail, world: World) -> str | None:
-    """Why one Service is not exported there; "" when it is; None when nothing of it is expected there."""
+def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detail: ServiceDetail, world: MeshView) -> str | None:
+    """Return why one Service is not exported there; "" when it is; None when no Service is expected there."""
     service = world.scene.traffic[host].services.get(key)
     if service is not None and host not in hosts and stub_item(world.scene.binding, service):
         return None
@@ -108,9 +108,9 @@ def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detai
     return ""
 
 
-def _export_state(host: str, key: Key, world: World) -> str:
+def _export_state(host: str, key: Key, world: MeshView) -> str:
     traffic = world.scene.traffic[host]
-    found = obstacle(world.scene.facts[host], traffic)
+    found = export_obstacle(world.scene.facts[host], traffic)
     if found:
         return found.what
     export = traffic.exports.get(key)
@@ -122,7 +122,7 @@ def _export_state(host: str, key: Key, world: World) -> str:
     return "" if state else "; ".join(f"{c.reason}: {c.message}" for c in conditions_of(export).values() if c.status == "False")
 
 
-def _conflicts(detail: ServiceDetail, world: World) -> tuple[str, ...]:
+def _conflicts(detail: ServiceDetail, world: MeshView) -> tuple[str, ...]:
     found = []
     for key, hosts in detail.services.items():
         for host in hosts:
@@ -144,7 +144,7 @@ def _phase(standing: _Standing) -> str:
 
 
 def _conditions(item: GlobalService, standing: _Standing) -> list[dict[str, Any]]:
-    reason, message = _why(standing)
+    reason, message = _exported_reason(standing)
     exported = not standing.wrong and bool(standing.exported)
     ready, why, said = exported and bool(standing.ready), "Exported" if exported else reason, message
     if exported and not standing.ready:
@@ -166,8 +166,8 @@ def _conditions(item: GlobalService, standing: _Standing) -> list[dict[str, Any]
     return found
 
 
-def _why(standing: _Standing) -> tuple[str, str]:
-    """Reason and message of the condition Exported."""
+def _exported_reason(standing: _Standing) -> tuple[str, str]:
+    """Return reason and message of the condition Exported."""
     message = "; ".join(f"{host}: {why}" for host, why in standing.wrong.items())
     if not standing.wrong and standing.exported:
         return "AllClustersExported", f"exported by {listed(standing.exported)}"
@@ -180,8 +180,8 @@ def _why(standing: _Standing) -> tuple[str, str]:
     return "NoClusterExported", message or "the selector matches no Service of any target"
 
 
-def _summary(item: GlobalService, host: str, detail: ServiceDetail, world: World) -> dict[str, Any]:
-    """One target. ``endpoints`` and ``ready`` are the CRD's; the rest is more."""
+def _summary(item: GlobalService, host: str, detail: ServiceDetail, world: MeshView) -> dict[str, Any]:
+    """Return the row of one target. ``endpoints`` and ``ready`` are fields of the CRD; the others are additional."""
     facts, services = world.scene.facts[host], world.scene.traffic[host].services
     keys = [key for key, hosts in detail.services.items() if host in hosts]
     counted = [world.endpoints(host, key) for key in keys]
@@ -204,13 +204,13 @@ def _summary(item: GlobalService, host: str, detail: ServiceDetail, world: World
 
 
 def _addresses(status: Mapping[str, Any]) -> list[str]:
-    """Host names and addresses that a load balancer gave the Service."""
+    """Return host names and addresses that a load balancer assigned to the Service."""
     balancer = status.get("loadBalancer")
     entries = balancer.get("ingress") if isinstance(balancer, Mapping) else None
     return [printable(str(entry.get("hostname") or entry.get("ip"))) for entry in entries or () if isinstance(entry, Mapping)]
 
 
-def _service(item: GlobalService, key: Key, world: World) -> dict[str, Any]:
+def _service(item: GlobalService, key: Key, world: MeshView) -> dict[str, Any]:
     mcs = item.backend == "MCS"
     exporters = tuple(host for host in world.scene.hosts if _by_mcs(host, key, world)) if mcs else world.exporters(key)
     consumers = [] if mcs else [_consumer(host, key, world) for host in world.consumers(key)]
@@ -223,13 +223,16 @@ def _service(item: GlobalService, key: Key, world: World) -> dict[str, Any]:
     }
 
 
-def _by_mcs(host: str, key: Key, world: World) -> bool:
+def _by_mcs(host: str, key: Key, world: MeshView) -> bool:
     export = world.scene.traffic[host].exports.get(key)
     return export is not None and bool(is_exported(export))
 
 
-def _consumer(host: str, key: Key, world: World) -> dict[str, Any]:
-    """A cluster that is linked with one that exports. ``usable``: are backends of other clusters in use there, as far as the API tells?"""
+def _consumer(host: str, key: Key, world: MeshView) -> dict[str, Any]:
+    """Return the row of a cluster that is linked with one that exports.
+
+    ``usable`` says whether it uses backends of other clusters, as far as the API shows.
+    """
     service = world.service(host, key)
     usable = world.uses(host, key)
     found: dict[str, Any] = {
@@ -242,9 +245,9 @@ def _consumer(host: str, key: Key, world: World) -> dict[str, Any]:
     return {**found, "affinity": affinity_of(service.annotations)} if service is not None and usable else found
 
 
-def _export(host: str, key: Key, world: World) -> dict[str, Any]:
+def _export(host: str, key: Key, world: MeshView) -> dict[str, Any]:
     traffic = world.scene.traffic[host]
-    export, imported = traffic.exports.get(key), importing(traffic, key)
+    export, imported = traffic.exports.get(key), importing_clusters(traffic, key)
     conditions = [entry.to_dict() for entry in conditions_of(export).values()] if export else []
     found = {"clusterName": host, "namespace": key[0], "name": key[1], "conditions": conditions}
     return {**found, "importedClusters": list(imported)} if imported is not None else found

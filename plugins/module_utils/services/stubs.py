@@ -1,10 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A Service of that name where a consuming cluster has none: clients there need a name and an address for the backends of others.
+"""Stubs: Services for clients in a consuming cluster that has none of that name.
 
-A stub has no selector, so that it never takes pods of its own cluster for backends; those of other clusters come to it because it is
-global. The Services that Cilium itself derives from a ServiceImport are made the same way (pkg/clustermesh/mcsapi/service_controller.go).
-It has nothing to export, and says so.
+A stub has no selector, so that it never selects pods of its own cluster; it gets the backends of other clusters because it is
+global. The Services that Cilium itself derives from a ServiceImport are made the same way
+(pkg/clustermesh/mcsapi/service_controller.go). It exports nothing, and its annotation says so.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..items.facts import ObjectFacts
 from ..items.models import GlobalService
+from ..mesh.traffic_facts import ObjectFacts
 from .annotations import SHARED, wanted_annotations
 
 
 def stub_body(service: GlobalService, original: ObjectFacts) -> dict[str, Any]:
-    """A Service with the ports and the kind of address of ``original``, which is the Service of an exporting cluster."""
+    """Return a Service with the ports and the kind of address of ``original``, which is the Service of an exporting cluster."""
     namespace, name = original.key
     spec: dict[str, Any] = {
         "type": "ClusterIP",
@@ -37,10 +37,14 @@ def stub_body(service: GlobalService, original: ObjectFacts) -> dict[str, Any]:
 
 
 def is_headless(service: ObjectFacts) -> bool:
+    """Return whether the Service is headless."""
     return str(service.spec.get("clusterIP", "")).lower() == "none"
 
 
 def _port(port: Mapping[str, Any]) -> dict[str, Any]:
-    """Name, protocol and number: backends of other clusters are found by the name. A target port would be that of local pods."""
+    """Return name, protocol and number of a port.
+
+    Backends of other clusters are found by the name. A target port would refer to local pods.
+    """
     found = {"protocol": port.get("protocol") or "TCP", "port": port["port"]}
     return {"name": port["name"], **found} if port.get("name") else found

@@ -44,7 +44,7 @@ class Chart:
     config: Mapping[str, str]  # keys of cilium-config beyond COMMON_CONFIG
 
 
-# In cilium-config of every version from 1.16 to 1.20, whatever the cluster is called. Source: as above.
+# In cilium-config of every chart below, whatever the cluster is called. Source: as above.
 COMMON_CONFIG: Mapping[str, str] = {
     "bpf-lb-external-clusterip": "false",
     "clustermesh-enable-endpoint-sync": "false",

@@ -7,11 +7,13 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tests.lab.options import PROFILES
 from tests.lab.tools import cache, golang
 from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS
 from tests.lab.tools.child import run_long
@@ -28,26 +30,70 @@ SUMS = {
     "1.19.5": "h1:R4tqIO3wwjzr5TnPw5cSbUhdMIjMAoHhtjNvO/hIZ+Q=",
     "1.20.2": "h1:dqiEGIcXc+gqCLYG/l7VCFJ8GHyb4HUrwbZOpkX5dL8=",
 }
-PROFILES = ("1.16", "1.17", "1.18", "1.19", "1.20")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrdModule:
+    """A release of a Go module that has CRDs. ``title``: of the project, for people. ``checksum``: in the form of go.sum; "" where none is
+    known, which leaves the checksum database that Go asks. ``stored``: file in the cache."""
+
+    title: str
+    path: str
+    folder: str
+    version: str
+    checksum: str
+    stored: str
+
+    def read(self, progress: Progress | None = None) -> list[dict[str, Any]]:
+        """Return the CustomResourceDefinition objects, sorted by name. After the first time Go is not needed any more.
+
+        :raises ToolUnavailable: the module cannot be downloaded, or is not the one expected.
+        """
+        place = cache.cache_root() / self.stored
+        if not place.is_file():
+            progress = progress or console()
+            with cache.exclusive("crds", progress):
+                if not place.is_file():
+                    _store(place, self._download(progress))
+        objects: list[dict[str, Any]] = json.loads(place.read_text())
+        return objects
+
+    def _download(self, progress: Progress) -> list[dict[str, Any]]:
+        go, release = golang.provide_go(progress), f"{self.path} v{self.version}"
+        progress(
+            f"Fetching the CRDs of {self.title} {self.version} from its Go module (once; usually under a minute). "
+            f"They are kept in {cache.cache_root()}"
+        )
+        with tempfile.TemporaryDirectory() as empty:  # outside any module, so that no go.mod has a say
+            answer = run_long(
+                [go.program, "mod", "download", "-json", f"{self.path}@v{self.version}"],
+                what=f"downloading {release}",
+                progress=progress,
+                cwd=Path(empty),
+                env={"GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"},
+            )
+        module = json.loads(answer)
+        if self.checksum and module.get("Sum") != self.checksum:
+            raise ToolUnavailable(
+                f"{release} came with checksum {module.get('Sum')}, not with {self.checksum}. Do not use that module proxy."
+            )
+        return parse_folder(Path(module["Dir"]) / self.folder)
 
 
 def cilium_crds(version: str, *, progress: Progress | None = None) -> list[dict[str, Any]]:
-    """The CustomResourceDefinition objects of a Cilium release ("1.20.2"), sorted by name. After the first time Go is not needed any more.
-
-    :raises ToolUnavailable: the module cannot be downloaded, or is not the one expected.
-    """
-    stored = cache.cache_root() / f"crds-cilium-{version}.json"
-    if not stored.is_file():
-        progress = progress or console()
-        with cache.exclusive("crds", progress):
-            if not stored.is_file():
-                _store(stored, _from_module(version, progress))
-    objects: list[dict[str, Any]] = json.loads(stored.read_text())
-    return objects
+    """Return the CRDs of a Cilium release ("1.20.2"), as `CrdModule.read` does."""
+    return CrdModule(
+        title="Cilium",
+        path=MODULE,
+        folder=FOLDER,
+        version=version,
+        checksum=SUMS.get(version, ""),
+        stored=f"crds-cilium-{version}.json",
+    ).read(progress)
 
 
 def crds_for_profile(profile: str, *, progress: Progress | None = None) -> list[dict[str, Any]]:
-    """The CRDs for a lab cluster that plays Cilium 1.16 to 1.20: those of 1.20, which have every field that the project writes, and those
+    """The CRDs for a lab cluster that plays a profile: those of 1.20, which have every field that the project writes, and those
     that only the binary's own release has, since clustermesh-apiserver 1.15 waits for all CRDs of its release by name."""
     if profile not in PROFILES:
         raise ToolUnavailable(f"There is no lab profile {profile!r}; there are {', '.join(PROFILES)}.")
@@ -58,27 +104,6 @@ def merged(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[di
     """``first``, and what of ``second`` has a name that is not in it."""
     names = {item["metadata"]["name"] for item in first}
     return [*first, *(item for item in second if item["metadata"]["name"] not in names)]
-
-
-def _from_module(version: str, progress: Progress) -> list[dict[str, Any]]:
-    go = golang.provide_go(progress)
-    progress(
-        f"Fetching the CRDs of Cilium {version} from its Go module (once; usually under a minute). They are kept in {cache.cache_root()}"
-    )
-    with tempfile.TemporaryDirectory() as empty:  # outside any module, so that no go.mod has a say
-        answer = run_long(
-            [go.program, "mod", "download", "-json", f"{MODULE}@v{version}"],
-            what=f"downloading {MODULE} v{version}",
-            progress=progress,
-            cwd=Path(empty),
-            env={"GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off"},
-        )
-    module = json.loads(answer)
-    if module.get("Sum") != SUMS.get(version, module.get("Sum")):
-        raise ToolUnavailable(
-            f"{MODULE} v{version} came with checksum {module.get('Sum')}, not with {SUMS[version]}. Do not use that module proxy."
-        )
-    return parse_folder(Path(module["Dir"]) / FOLDER)
 
 
 def parse_folder(folder: Path) -> list[dict[str, Any]]:

@@ -99,8 +99,18 @@ class Faults:
         """Take requests, and answer nothing until the fault ends; then hang up."""
         return self._add(Fault(self, shard, plural, verbs, times, silent=True))
 
-    def delay(self, seconds: float, *, shard: str = "", plural: str = "", verbs: Collection[str] = (), times: int | None = None) -> Fault:
-        return self._add(Fault(self, shard, plural, verbs, times, delay=seconds))
+    def delay(
+        self,
+        seconds: float,
+        *,
+        shard: str = "",
+        plural: str = "",
+        verbs: Collection[str] = (),
+        times: int | None = None,
+        everywhere: bool = False,
+    ) -> Fault:
+        """Answer later; with 0 seconds only count the requests."""
+        return self._add(Fault(self, shard, plural, verbs, times, everywhere, delay=seconds))
 
     def mute(self, *, shard: str = "", plural: str = "") -> Fault:
         """Watches, those under way too, stay open and lose what happens meanwhile (kcp#4384)."""
@@ -140,7 +150,7 @@ class Faults:
             if fault.silent:
                 fault.ended.wait()
                 return Reply(hang_up=True)
-            if fault.delay:
+            if not fault.status:
                 fault.ended.wait(fault.delay)
                 return None
             message = _EXPIRED if fault.status == 410 else f"the double was told to answer {fault.status}"

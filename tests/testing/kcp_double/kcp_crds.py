@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from tests.lab.api import ApiError, LabApi
+from tests.lab.patience import Budget
 from tests.testing.kcp_double.translate import Resource, Scope
 
 Object = dict[str, Any]
@@ -123,14 +124,14 @@ def install(api: LabApi, definition: Object) -> None:
 def wait_served(api: LabApi, definition: Object) -> None:
     """Raises ApiError when it does not come to be."""
     spec = definition["spec"]
-    deadline = time.monotonic() + _ESTABLISHED
+    budget = Budget(_ESTABLISHED)
     for version in (one["name"] for one in spec["versions"] if one["served"]):
         while True:
             try:
                 api.get_text(f"/apis/{spec['group']}/{version}/{spec['names']['plural']}?limit=1")
                 break
             except ApiError as error:
-                if error.status != 404 or time.monotonic() > deadline:
+                if error.status != 404 or budget.is_spent():
                     raise
             time.sleep(0.05)
 

@@ -11,26 +11,26 @@ from dataclasses import replace
 from ipaddress import ip_network
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.claims import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.peer_records import (
     ADDRESSES,
     IDENTITIES,
     KEYS,
     NODES,
-    PeerClaims,
+    PeerRecords,
     parse_address,
     parse_identity,
     parse_node,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, RegistryFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     Lease,
     LeaseState,
     Registry,
     lease_of,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import OWNER_LABEL
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
 from tests.testing.facts_builders import cluster_facts, context_of, mesh_of
 
 Table = dict[str, tuple[list[Callable[[], CheckContext]], list[Callable[[], CheckContext]]]]
@@ -82,7 +82,7 @@ def claimed(**parts: Any) -> CheckContext:
     identities = {str((2 << 16) + 1): b"k8s:io.cilium.k8s.policy.cluster=c2;k8s:app=a;", **parts.pop("identities", {})}
     own = json.dumps({"IP": "10.2.1.7", "HostIP": "172.16.2.1", "ID": (2 << 16) + 1}).encode()
     addresses = {"10.2.1.7": own, **parts.pop("addresses", {})}
-    claims = PeerClaims(
+    claims = PeerRecords(
         host="c2",
         reader="c1",
         config=parts.pop("config", CONFIG),
@@ -188,7 +188,7 @@ DEAD_PEERS: Table = {
         [
             lambda: claimed(counts={NODES: KEYS + 1}),
             lambda: claimed(problem="c2.mesh.cilium.io:2379 cannot be reached from the controller: the connection is refused."),
-            lambda: replace(context_of(C1, C2), claims={"c2": PeerClaims(host="c2", problem="there is no link to it")}),
+            lambda: replace(context_of(C1, C2), claims={"c2": PeerRecords(host="c2", problem="there is no link to it")}),
         ],
         [lambda: claimed(), lambda: context_of(C1, C2)],
     ),

@@ -10,16 +10,16 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, RegistryFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ownership import labels_of_new_object
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     Lease,
     LeaseState,
     Registry,
     lease_of,
     write_registry,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import labels_of_new_object
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 
 Case = Callable[[], CheckContext]
@@ -57,7 +57,7 @@ def gone(host: str = "c9", state: LeaseState = LeaseState.RELEASED, hours: int =
 
 RENUMBERED = cluster_facts("c1", config={"cluster-id": "7"})
 RENAMED = cluster_facts("c1", config={"cluster-name": "other"})
-CLAIM = replace(OWN[0], state=LeaseState.CLAIMED)
+CLAIM = replace(OWN[0], state=LeaseState.RESERVED)
 NEWER = '{"schema":2,"mesh":"m","leases":[]}'
 
 LEASES: dict[str, tuple[list[Case], list[Case]]] = {
@@ -76,9 +76,9 @@ LEASES: dict[str, tuple[list[Case], list[Case]]] = {
     "CM-LEASE-03": (
         [
             lambda: holding(OWN[1], gone(state=LeaseState.DEAD)),
-            lambda: holding(OWN[1], gone(state=LeaseState.CLAIMED)),
+            lambda: holding(OWN[1], gone(state=LeaseState.RESERVED)),
             lambda: holding(*OWN, c1=cluster_facts("c1", config={"cluster-id": "2"})),
-            lambda: holding(*OWN, gone(state=LeaseState.CLAIMED, name="c1", id=9)),
+            lambda: holding(*OWN, gone(state=LeaseState.RESERVED, name="c1", id=9)),
         ],
         [
             lambda: holding(*OWN),

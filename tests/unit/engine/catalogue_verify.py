@@ -13,7 +13,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
     ClusterFacts,
     HostAlias,
@@ -27,7 +28,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts impo
     VolumeSource,
     WorkloadFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext
 from tests.testing.facts_builders import (
     HELM_ANNOTATIONS,
     NOW,

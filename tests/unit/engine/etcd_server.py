@@ -13,9 +13,9 @@ from typing import Any
 
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import etcd_read
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd_read import EtcdAccess
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import Sealed
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import Sealed
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd import client as etcd_read
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess
 from tests.unit.engine.made_certificates import Made, make
 
 grpc: Any = importlib.import_module("grpc")  # it has no types of its own

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.absence import can_connect, tolerated
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.tolerance import can_connect, tolerated_failures
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, failure, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -26,7 +27,7 @@ HELD = _connected().facts()  # c4 was never connected
 
 def silent(*hosts: str, held: bool = True, code: str = "CM-API-01", max_failures: int | None = None) -> frozenset[str]:
     facts = {host: cluster for host, cluster in (HELD if held else NEW).items() if host not in hosts}
-    return tolerated(MESH, facts, {host: failure(host, code) for host in hosts}, max_failures)
+    return tolerated_failures(MESH, facts, {host: failure(host, code) for host in hosts}, max_failures)
 
 
 def test_a_member_that_the_mesh_holds_may_be_silent_and_one_that_was_never_connected_may_not() -> None:

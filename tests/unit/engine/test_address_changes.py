@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, NodeFacts, ServiceFacts, WorkloadFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts, WorkloadFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.properties import examples
 from tests.testing.simulated_apply import SimulatedClusters
 
 VERSIONS = ("1.16.19", "1.18.11", "1.20.0")
@@ -81,7 +83,7 @@ def _rest(cluster: ClusterFacts) -> list[Any]:
     return [secrets, cluster.users.text, cluster.users.annotations, cluster.users.present]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(_clusters(), _endpoints(), _endpoints())
 def test_only_the_key_of_the_peer_that_moved_changes(facts: dict[str, ClusterFacts], before: dict[str, Any], after: dict[str, Any]) -> None:
     mesh, mover = mesh_of(*facts), "c1"
@@ -103,7 +105,7 @@ def test_only_the_key_of_the_peer_that_moved_changes(facts: dict[str, ClusterFac
     assert plan_connect(mesh, moved, PlanOptions(resolved=after["resolved"]), NOW).empty
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(_clusters(), st.lists(ADDRESSES, min_size=1, max_size=5), st.randoms(use_true_random=False))
 def test_an_answer_in_another_order_and_a_name_that_is_not_found_change_nothing(
     facts: dict[str, ClusterFacts], answer: list[str], chance: Any

@@ -7,19 +7,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt import Stage
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.diff import diff_plan
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_adopt import plan_adopt
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_handback import plan_hand_back
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.hand_back import plan_hand_back
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.plan import plan_adopt
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.diff import diff_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.adopted_values import AdoptionStage
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS, NOW, mesh_of
 from tests.testing.ledger import Ledger
+from tests.testing.properties import examples
 
 MESH = mesh_of("c1", "c2")
 OURS = MESH.binding.manager
@@ -68,7 +70,7 @@ def test_what_helm_holds_is_prepared_and_the_value_to_set_is_named() -> None:
     ledger = made_by()
     before = ledger.contents()
     adoption = plan_adopt(MESH, ledger.facts(), NOW)
-    assert set(adoption.stages.values()) == {Stage.HELD}
+    assert set(adoption.stages.values()) == {AdoptionStage.HELD}
     finding = problems(ledger)["CM-OWN-06"]
     assert not finding.blocks and "--set clustermesh.config.enabled=false" in finding.fix
     assert adopt(ledger, handed_over=False) == 6
@@ -211,7 +213,7 @@ def test_the_diff_shows_who_owns_what_and_no_value() -> None:
 KEYS = st.sampled_from(("c2", "c2.etcd-client.crt", "c2.etcd-client.key", "c9", "note"))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     keys=st.dictionaries(KEYS, st.sampled_from(("cilium", "helm", "kubectl-edit", "argocd-controller")), max_size=5),
     marks=st.sampled_from(({}, HELM, ARGO)),

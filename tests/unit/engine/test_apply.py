@@ -16,22 +16,25 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import materialise
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import ApplyResult, apply_plan
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.certificates import Issuer, chains_to, load_certificates
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import secret_values
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult, apply_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
     CredentialsInvalid,
     InvalidInput,
     Unreachable,
     WriteConflict,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import Issuer, chains_to, load_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan, PlanOptions, plan_connect, plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import SecretStore
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
+from tests.lab.patience import scaled
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
 from tests.unit.engine.made_certificates import Made, make
@@ -197,7 +200,7 @@ def test_the_key_of_a_ca_is_loaded_once_however_many_clusters_it_issues_for(monk
         loaded.append(key)
         return Issuer(certificate, key)
 
-    monkeypatch.setattr(materialise, "Issuer", load)
+    monkeypatch.setattr(secret_values, "Issuer", load)
     world = _world(*(cluster_facts(f"c{n}") for n in (1, 2, 3, 4)))
     world.apply()
     assert sorted(loaded) == sorted(ca.key for ca in world.cas.values())
@@ -236,7 +239,7 @@ def test_with_more_failures_than_allowed_no_further_wave_is_begun(allowed: int |
 
 def test_clusters_of_a_wave_are_written_side_by_side() -> None:
     world = _world()
-    meeting = threading.Barrier(2, timeout=10)
+    meeting = threading.Barrier(2, timeout=scaled(10))
     for recorded in world.recorded.values():
         recorded.refuse = lambda path: path.endswith("remote-users") and meeting.wait() < 0
     assert not world.apply().failures  # each waits inside its call for the other

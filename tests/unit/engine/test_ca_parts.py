@@ -17,31 +17,48 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import kube_tls
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.cron import next_run
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.guards import guards, held, silent
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.look import _by_next
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.guards import (
+    roll_blockers,
+    unanswered_findings,
+    unproven_stage_findings,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import Issuing, ManagedCertificate, Method, issuing_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.observe import JobFacts, KeysFacts, Reader, RollFacts, _ask
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.readers import Shown, parse_shown
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.observe import (
+    JobFacts,
+    KeysFacts,
+    Reader,
+    RollFacts,
+    _query_reader,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.readers import ReaderTrust, parse_reader_trust
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.reissue import client_steps, server_steps
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.report import due_pairs, trust_report
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.seen import Seen, Wait, reader_waits
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.report import trust_report
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll_inputs import RollInputs, StageWait, reader_waits
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll_observation import _issued_by_next_ca
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.signing import issue_again, new_authority
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.state import MARK, Roll, Stage, roll_of, spoiled, write_roll
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.certificates import CertificateProblem, describe, load_certificates
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.choices import Choices
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import tls
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import Server
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import (
+    MARK,
+    Roll,
+    RollStage,
+    has_invalid_mark,
+    roll_of,
+    write_roll,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
     ClusterFacts,
     PodFacts,
     SecretKeyFacts,
     TrustBundleFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ExecResult
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_errors import Server
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import SecretStore
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, IssuedAgain
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import CertificateProblem, describe, load_certificates
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, IssuedAgain
 from tests.lab.profiles.pki import issue, make_ca
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, failure, key_facts, mesh_of, peer_secret, tls_secret
 
@@ -101,10 +118,10 @@ Cluster "c3":
 
 
 def test_what_a_reader_trusts_and_shows_is_read_off_its_own_words() -> None:
-    shown = parse_shown(TROUBLESHOOT)
+    shown = parse_reader_trust(TROUBLESHOOT)
     assert shown["c2"].roots == {"abcde", "1f"} and shown["c2"].client == "7701" and shown["c2"].connected
     assert shown["c3"].roots == frozenset() and not shown["c3"].client and not shown["c3"].connected
-    assert parse_shown("") == {} and parse_shown("Error: unknown command") == {}
+    assert parse_reader_trust("") == {} and parse_reader_trust("Error: unknown command") == {}
 
 
 @pytest.mark.parametrize("kind", ["rsa", "ec"])
@@ -137,7 +154,7 @@ def test_a_new_ca_is_of_the_old_ones_kind_and_signs(kind: Any) -> None:
 
 
 def test_a_mark_says_what_was_written_and_nothing_else_is_believed() -> None:
-    roll = Roll(stage=Stage.TRUST, owner="0" * 12, old="old\n", new="new\n")
+    roll = Roll(stage=RollStage.TRUST, owner="0" * 12, old="old\n", new="new\n")
     assert roll_of(CaSecretFacts(annotations={MARK: write_roll(roll)})) == roll
     assert roll.bundle == "old\nnew\n"
     for text in (
@@ -149,14 +166,14 @@ def test_a_mark_says_what_was_written_and_nothing_else_is_believed() -> None:
         "[" * 70000,
     ):
         ca = CaSecretFacts(annotations={MARK: text})
-        assert roll_of(ca) is None and spoiled(ca)
-    assert not spoiled(CaSecretFacts())
+        assert roll_of(ca) is None and has_invalid_mark(ca)
+    assert not has_invalid_mark(CaSecretFacts())
 
 
 def test_a_mark_that_holds_no_certificate_proves_nothing_and_breaks_nothing() -> None:
-    mark = write_roll(Roll(stage=Stage.CLIENTS, owner="0" * 12, old="no PEM", new="no PEM"))
+    mark = write_roll(Roll(stage=RollStage.CLIENTS, owner="0" * 12, old="no PEM", new="no PEM"))
     facts = replace(cluster_facts("c1"), ca=CaSecretFacts(present=True, annotations={MARK: mark}))
-    assert _by_next(facts, SecretStore()) == frozenset()
+    assert _issued_by_next_ca(facts, SecretStore()) == frozenset()
 
 
 def issuing(method: Method, **more: Any) -> Issuing:
@@ -176,9 +193,9 @@ def test_who_issues_is_told_by_what_is_there() -> None:
     assert issuing_of(brought, None, ()).method is Method.PROVIDED
 
 
-def seen(*facts: ClusterFacts, method: Method = Method.HELM, **roll: Any) -> Seen:
+def seen(*facts: ClusterFacts, method: Method = Method.HELM, **roll: Any) -> RollInputs:
     known = {"issuing": issuing(method), **roll}
-    return Seen(
+    return RollInputs(
         mesh=mesh_of(*(f.host for f in facts)),
         now=NOW,
         facts={f.host: f for f in facts},
@@ -189,8 +206,8 @@ def seen(*facts: ClusterFacts, method: Method = Method.HELM, **roll: Any) -> See
 C1, C2 = cluster_facts("c1"), cluster_facts("c2")
 
 
-def codes(what: Seen, accept: frozenset[str] = frozenset()) -> list[str]:
-    return [finding.code for finding in guards(what, ("c1",), accept) if finding.blocks]
+def codes(what: RollInputs, accept: frozenset[str] = frozenset()) -> list[str]:
+    return [finding.code for finding in roll_blockers(what, ("c1",), accept) if finding.blocks]
 
 
 def test_what_forbids_a_roll() -> None:
@@ -221,23 +238,23 @@ def test_what_forbids_a_roll() -> None:
 def test_a_roll_of_somebody_else_is_not_touched() -> None:
     mine = mesh_of("c1", "c2").binding.owner
     for owner, keys, wanted in (("f" * 12, KeysFacts(), ["CM-CA-03"]), (mine, KeysFacts(), ["CM-CA-03"])):
-        mark = write_roll(Roll(stage=Stage.TRUST, owner=owner, old="o", new="n"))
+        mark = write_roll(Roll(stage=RollStage.TRUST, owner=owner, old="o", new="n"))
         assert codes(seen(replace(C1, ca=replace(C1.ca, annotations={MARK: mark})), C2, keys=keys)) == wanted
-    mark = write_roll(Roll(stage=Stage.TRUST, owner=mine, old="o", new="n"))
+    mark = write_roll(Roll(stage=RollStage.TRUST, owner=mine, old="o", new="n"))
     whole = KeysFacts(present=True, old="o", new="n", complete=True)
     assert codes(seen(replace(C1, ca=replace(C1.ca, annotations={MARK: mark})), C2, keys=whole)) == []
 
 
 def test_who_holds_a_roll_is_named() -> None:
-    found = silent(mesh_of("c1", "c2"), {"c2": failure("c2")}, Stage.TRUST)
+    found = unanswered_findings(mesh_of("c1", "c2"), {"c2": failure("c2")}, RollStage.TRUST)
     assert [f.cluster for f in found] == ["c2"] and "stage trust" in found[0].summary
-    waits = [Wait(cluster="c1", text=f"thing {n}") for n in range(9)]
-    one = held(waits, Stage.LEAVES, 30)
+    waits = [StageWait(cluster="c1", text=f"thing {n}") for n in range(9)]
+    one = unproven_stage_findings(waits, RollStage.LEAVES, 30)
     assert len(one) == 1 and "and 4 more" in one[0].evidence and "30 s" in one[0].summary
 
 
 def test_each_method_issues_in_its_own_way() -> None:
-    roll = Roll(stage=Stage.LEAVES, owner="0" * 12, old="o", new="n")
+    roll = Roll(stage=RollStage.LEAVES, owner="0" * 12, old="o", new="n")
     stale = (C1.admin_cert, C1.server_cert)
     by_hand = list(server_steps(C1, issuing(Method.HELM), JobFacts(), stale, roll))
     assert [step.object for step in by_hand] == [f"Secret kube-system/{leaf.name}" for leaf in stale]
@@ -271,7 +288,6 @@ def test_the_report_names_what_ends_first_and_when_ours_is_renewed() -> None:
     first = report["pairs"][0]
     assert (first["mode"], first["expiresFirst"], first["due"], first["issuer"]) == ("minted", "client", True, "c2")
     assert first["certificates"]["serverCa"]["fingerprint"] == C2.ca.certificates[0].fingerprint
-    assert due_pairs(report) == [first]
     assert report["pairs"][1]["connected"] is False and report["pairs"][1]["certificates"]["client"] is None
     assert [row["method"] for row in report["clusters"]] == ["helm", ""]
     shared = [cluster_facts(host, ca="one") for host in ("c1", "c2")]
@@ -324,12 +340,12 @@ def test_a_handshake_tells_whom_a_server_accepts_and_what_it_shows(
         while data := stream.sock.recv(65536):
             yield 0, data
 
-    monkeypatch.setattr(kube_tls, "_connected", connected)
-    monkeypatch.setattr(kube_tls, "_frames", frames)
+    monkeypatch.setattr(tls, "connected_stream", connected)
+    monkeypatch.setattr(tls, "channel_frames", frames)
     place = Server(cluster="c1", address="x:1", proxied=False, client_certificate_ends=None)
     nobody: Any = None
-    with kube_tls.client_context(client.cert_pem.encode(), client.key_pem.encode()) as shown:
-        found = kube_tls.run_handshake(nobody, place, "/api/v1/namespaces/x/pods/y/portforward", 2379, shown, connect=1, timeout=5)
+    with tls.client_context(client.cert_pem.encode(), client.key_pem.encode()) as shown:
+        found = tls.run_handshake(nobody, place, "/api/v1/namespaces/x/pods/y/portforward", 2379, shown, connect=1, timeout=5)
     here.close()
     thread.join()
     assert found.accepted is accepted, found.reason
@@ -342,14 +358,14 @@ def test_a_handshake_tells_whom_a_server_accepts_and_what_it_shows(
 def test_a_source_that_cannot_sign_is_refused_before_anything_is_stored() -> None:
     good, bad = cluster_facts("c1"), cluster_facts("c2", ca=replace(cluster_facts("c2").ca, key_matches=False))
     what = seen(good, bad)
-    assert "CM-CA-05" not in [f.code for f in guards(what, ("c1",), frozenset())]
-    assert [f.cluster for f in guards(what, ("c1",), frozenset(), source="c2") if f.code == "CM-CA-05"] == ["c2"]
+    assert "CM-CA-05" not in [f.code for f in roll_blockers(what, ("c1",), frozenset())]
+    assert [f.cluster for f in roll_blockers(what, ("c1",), frozenset(), source="c2") if f.code == "CM-CA-05"] == ["c2"]
 
 
 def test_two_unknown_certificates_are_no_proof() -> None:
     facts = (cluster_facts("c1"), cluster_facts("c2"))
     both = frozenset({"1", "2"})
-    reader = Reader(server="c2", kind="kvstoremesh", pod="p", shown=Shown(roots=both, connected=True))
+    reader = Reader(server="c2", kind="kvstoremesh", pod="p", trust=ReaderTrust(roots=both, connected=True))
     what = replace(seen(*facts), rolls={"c1": RollFacts(host="c1", issuing=issuing(Method.HELM), readers=(reader,))})
     texts = [wait.text for wait in reader_waits(what, "c2", both, exact=False, client=True) if wait.cluster == "c1"]
     assert texts == ["kvstoremesh in pod p of c1 does not show c2 its new certificate yet"]
@@ -363,5 +379,5 @@ def test_words_of_a_peer_in_a_readers_answer_prove_nothing() -> None:
             return ExecResult(exit_code=0, stdout=forged, stderr="")
 
     pod: Any = Pod()
-    for reader in _ask(pod, "kvstoremesh", PodFacts(name="p", node="n", ready=True, phase="Running"), {"c2": "c2", "c3": "c3"}):
-        assert "mixed" in reader.problem and not reader.shown.connected
+    for reader in _query_reader(pod, "kvstoremesh", PodFacts(name="p", node="n", ready=True, phase="Running"), {"c2": "c2", "c3": "c3"}):
+        assert "mixed" in reader.problem and not reader.trust.connected

@@ -8,9 +8,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.renew import only_renewals
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan, PlanOptions, plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApplySecret, FromSecret, Literal, Minted
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
+    ApplySecret,
+    FromSecret,
+    Literal,
+    Minted,
+    Plan,
+    PlanOptions,
+)
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
 

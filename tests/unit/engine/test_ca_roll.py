@@ -7,51 +7,42 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import apply_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll import Request
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.state import Stage, keys_secret
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage, keys_secret
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import ca_run
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.engine import context_of, judge_and_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ca_roll import RequestOf, Roll, Timer, roll_ca
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import context_of, judge_and_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Outcome, Recorder
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import Ports, real_ports
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.run import Run
 from tests.lab.profiles import CaPair, ProfileOptions, make_ca
 from tests.testing.facts_builders import mesh_of, not_ready, reader_facts
 from tests.testing.roll_world import NAMESPACE, Killed, RollWorld
 
-PARAMS: Mapping[str, Any] = {
-    "accept": [],
-    "trust": "auto",
-    "node_addresses": "InternalIP",
-    "repair": False,
-    "max_failures": None,
-    "certificate_days": 365,
-    "renew_before_days": 30,
-    "parallel": 1,
-    "wait_timeout": 60,
-}
+OPTIONS = ConnectOptions(parallel=1, wait_timeout=60)
 
 
-@pytest.fixture(autouse=True)
-def _readers(monkeypatch: pytest.MonkeyPatch) -> None:
+def read_all(observation: Observation, mesh: Mesh) -> dict[str, ReaderFacts]:
     """Links are up when their TLS connections are."""
-
-    def read_all(observation: Observation, mesh: Mesh) -> dict[str, ReaderFacts]:
-        found = {}
-        for host, cluster in observation.clusters.items():
-            down = cluster.world.down()  # type: ignore[attr-defined]
-            kvstoremesh = observation.facts[host].runs_kvstoremesh
-            reader = reader_facts(host, [peer for local, peer in mesh.links if local == host], agents=1, kvstoremesh=kvstoremesh)
-            links = tuple(not_ready(link) if down(host, link.peer) else link for link in reader.links)
-            found[host] = ReaderFacts(cluster=host, links=links, agents_total=1, agents_asked=1)
-        return found
-
-    monkeypatch.setattr(ca_run, "read_all", read_all)
+    found = {}
+    for host, cluster in observation.clusters.items():
+        down = cluster.world.down()  # type: ignore[attr-defined]
+        kvstoremesh = observation.facts[host].runs_kvstoremesh
+        reader = reader_facts(host, [peer for local, peer in mesh.links if local == host], agents=1, kvstoremesh=kvstoremesh)
+        links = tuple(not_ready(link) if down(host, link.peer) else link for link in reader.links)
+        found[host] = ReaderFacts(cluster=host, links=links, agents_total=1, agents_asked=1)
+    return found
 
 
 def options(number: int, **more: Any) -> ProfileOptions:
@@ -71,7 +62,7 @@ def connected(count: int, *, ca: CaPair | None = None, **more: Any) -> tuple[Rol
 
 def connect(world: RollWorld, mesh: Mesh) -> int:
     with world.observe(mesh) as observation:
-        findings, plan = judge_and_plan(context_of(observation, mesh, PARAMS, world.time))
+        findings, plan = judge_and_plan(context_of(observation, mesh, OPTIONS, world.time), OPTIONS)
         assert plan is not None, [f.to_dict() for f in findings]
         done = apply_plan(plan, observation, now=world.time)
         assert not done.failures, done.failures
@@ -80,28 +71,45 @@ def connect(world: RollWorld, mesh: Mesh) -> int:
 
 
 def run(
-    world: RollWorld, mesh: Mesh, *clusters: str, source: str = "", until: Stage = Stage.DROP, check: bool = False, **params: Any
-) -> ca_run.RollRun:
+    world: RollWorld, mesh: Mesh, *clusters: str, source: str = "", until: RollStage = RollStage.DROP, check: bool = False, **params: Any
+) -> Outcome:
     """As the action does it."""
-    one = controller(world, mesh, *clusters, source=source, until=until, **params)
-    one.run(check=check)
-    return one
+    return roll_ca(run_of(world, mesh, check=check), replace(OPTIONS, **params), asked_for(mesh, *clusters, source=source, until=until))
 
 
-def controller(world: RollWorld, mesh: Mesh, *clusters: str, source: str = "", until: Stage = Stage.DROP, **params: Any) -> ca_run.RollRun:
+def asked_for(mesh: Mesh, *clusters: str, source: str = "", until: RollStage = RollStage.DROP) -> RequestOf:
     def request(facts: Mapping[str, ClusterFacts]) -> Request:
         every = [h for h in mesh.clusters if h != source and facts[h].ca.digest != facts[source].ca.digest] if source else mesh.clusters
         return Request(clusters=tuple(clusters or every), days=1095, source=source, until=until)
 
+    return request
+
+
+def run_of(world: RollWorld, mesh: Mesh, *, check: bool = False) -> Run:
+    return Run(mesh=mesh, who=Everybody(mesh.clusters), ports=ports_to(world, mesh), now=world.time, check_mode=check)
+
+
+@dataclass(frozen=True)
+class Everybody:
+    """All clusters take part; the world knows how they are reached."""
+
+    hosts: tuple[str, ...]
+    limit: str = ""
+
+    def access(self, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
+        return ()
+
+
+def ports_to(world: RollWorld, mesh: Mesh) -> Ports:
     began = world.time
-    outside = ca_run.World(
-        observe=lambda: world.observe(mesh),
-        show=lambda lines: None,
+    return replace(
+        real_ports(),
+        observe=lambda *_, **__: world.observe(mesh),
+        read_links=read_all,
         now=lambda: world.time,
         clock=lambda: (world.time - began).total_seconds(),
         sleep=lambda seconds: world.pass_time(seconds * 10),
     )
-    return ca_run.RollRun(world=outside, mesh=mesh, params={**PARAMS, **params}, request=request)
 
 
 def ca_digests(world: RollWorld) -> dict[str, bytes]:
@@ -152,6 +160,7 @@ def test_every_cluster_gets_a_new_ca_and_no_connection_fails(case: Mapping[str, 
     settled(world, mesh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES[1:3])
 def test_a_roll_that_is_killed_in_any_stage_goes_on(case: Mapping[str, Any]) -> None:
     """Killed in the middle of each stage, and a second time by the run that takes over."""
@@ -160,7 +169,7 @@ def test_a_roll_that_is_killed_in_any_stage_goes_on(case: Mapping[str, Any]) -> 
     world.on_write = lambda: writes.setdefault(stage_of(world), []).append(world.writes)
     first = world.writes
     run(world, mesh)
-    assert set(writes) == {"", *Stage}, "a stage without a write"
+    assert set(writes) == {"", *RollStage}, "a stage without a write"
     for place in (numbers[len(numbers) // 2] - first for numbers in writes.values()):
         world, mesh = start(case)
         before = ca_digests(world)
@@ -178,7 +187,7 @@ def test_a_roll_that_is_killed_in_any_stage_goes_on(case: Mapping[str, Any]) -> 
 def stage_of(world: RollWorld) -> str:
     """The earliest stage that a mark names; "" without marks."""
     found = [json.loads(mark)["stage"] for cluster in world.clusters.values() if (mark := cluster.mark())]
-    return min(found, key=lambda stage: Stage(stage).place, default="")
+    return min(found, key=lambda stage: RollStage(stage).place, default="")
 
 
 @pytest.mark.parametrize("what", ["crash", "certgen", "projection"])
@@ -212,8 +221,8 @@ def test_two_controllers_at_once_make_one_roll(every: int) -> None:
     """The second one looks and writes once, before every second, third or fifth write of the first."""
     world, mesh = connected(2, tls_method="cronJob")
     before = ca_digests(world)
-    other = controller(world, mesh)
-    timer = ca_run._Timer(lambda: 0.0)
+    found = Recorder()
+    other, timer = Roll(run_of(world, mesh), OPTIONS, asked_for(mesh), found), Timer(lambda: 0.0)
     turn, busy = itertools.count(1), False
 
     def interfere() -> None:
@@ -221,26 +230,26 @@ def test_two_controllers_at_once_make_one_roll(every: int) -> None:
         if busy or next(turn) % every:
             return
         busy = True
-        other._turn(False, timer)
+        other.turn(timer)
         busy = False
 
     world.on_write = interfere
     done = run(world, mesh, wait_timeout=600)
     world.on_write = lambda: None
-    assert not done.error and not other.error, (done.error, other.error)
+    assert not done.error and not found.outcome.error, (done.error, found.outcome.error)
     assert all(before[host] != digest for host, digest in ca_digests(world).items())
     if any(cluster.mark() for cluster in world.clusters.values()):  # the second began another one when the first was over
         assert not run(world, mesh).error
     settled(world, mesh)
 
 
-@pytest.mark.parametrize("stage", list(Stage))
-def test_a_member_that_does_not_answer_holds_the_roll_in_its_stage(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", list(RollStage))
+def test_a_member_that_does_not_answer_holds_the_roll_in_its_stage(stage: RollStage) -> None:
     world, mesh = connected(3, tls_method="helm")
-    assert not run(world, mesh, "c1", until=stage).error or stage is Stage.DROP
-    if stage is Stage.DROP:  # it ends there; so stop before its last writes
+    assert not run(world, mesh, "c1", until=stage).error or stage is RollStage.DROP
+    if stage is RollStage.DROP:  # it ends there; so stop before its last writes
         world, mesh = connected(3, tls_method="helm")
-        run(world, mesh, "c1", until=Stage.LEAVES)
+        run(world, mesh, "c1", until=RollStage.LEAVES)
         world.kill_at = world.writes + 3
         with contextlib.suppress(Killed):
             run(world, mesh, "c1")
@@ -250,7 +259,7 @@ def test_a_member_that_does_not_answer_holds_the_roll_in_its_stage(stage: Stage)
     held = run(world, mesh, "c1")
     assert world.writes == writes, "something was written"
     assert [finding.code for finding in held.findings] == ["CM-CA-08"]
-    assert held.findings[0].cluster == "c3" and str(stage) in held.error and held.data()["held"]
+    assert held.findings[0].cluster == "c3" and str(stage) in held.error and held.extra["roll"]["held"]
     world.silent = set()
     assert not run(world, mesh, "c1").error
     settled(world, mesh)
@@ -292,18 +301,18 @@ def test_check_mode_says_what_would_be_next_and_writes_nothing() -> None:
     writes = world.writes
     predicted = run(world, mesh, check=True)
     assert predicted.changed and world.writes == writes
-    assert [step["verb"] for step in predicted.plan_data()["steps"]] == ["create", "create"]
-    run(world, mesh, until=Stage.TRUST)
+    assert [step["verb"] for step in (predicted.plan or {})["steps"]] == ["create", "create"]
+    run(world, mesh, until=RollStage.TRUST)
     writes = world.writes
     predicted = run(world, mesh, check=True)
-    assert predicted.data()["stage"] == "trust" and world.writes == writes
-    assert {step["object"] for step in predicted.plan_data()["steps"]} == {"Secret kube-system/cilium-ca"}
+    assert predicted.extra["roll"]["stage"] == "trust" and world.writes == writes
+    assert {step["object"] for step in (predicted.plan or {})["steps"]} == {"Secret kube-system/cilium-ca"}
     secret = "PRIVATE KEY"
-    assert secret not in str(predicted.plan_data()) and secret not in str(predicted.data())
+    assert secret not in str(predicted.plan or {}) and secret not in str(predicted.extra)
 
 
 def test_no_key_stands_in_the_mark() -> None:
     world, mesh = connected(2, tls_method="helm")
-    run(world, mesh, until=Stage.TRUST)
+    run(world, mesh, until=RollStage.TRUST)
     for cluster in world.clusters.values():
         assert cluster.mark() and "PRIVATE KEY" not in cluster.mark()

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.certificates import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import (
     CertificateProblem,
     Issuer,
     chains_to,

@@ -9,7 +9,13 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.cidrs import Claim, allocated, networks, overlaps, pools
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cidrs import (
+    AddressRange,
+    allocated_ranges,
+    overlaps,
+    parse_networks,
+    pool_ranges,
+)
 from tests.testing.facts_builders import cluster_facts
 
 texts = st.one_of(
@@ -18,7 +24,7 @@ texts = st.one_of(
 )
 claims = st.lists(
     st.builds(
-        lambda host, text, used: Claim(host=host, network=networks([text])[0], source="test", allocated=used),
+        lambda host, text, used: AddressRange(host=host, network=parse_networks([text])[0], source="test", allocated=used),
         st.sampled_from(["a", "b", "c", "d"]),
         texts,
         st.booleans(),
@@ -27,7 +33,7 @@ claims = st.lists(
 )
 
 
-def meets(a: Claim, b: Claim) -> bool:
+def meets(a: AddressRange, b: AddressRange) -> bool:
     return a.network.version == b.network.version and a.network.overlaps(b.network)
 
 
@@ -40,13 +46,13 @@ def groups(pairs: list[tuple[str, str]]) -> set[frozenset[str]]:
 
 
 @given(claims)
-def test_the_groups_are_those_of_comparing_everything_with_everything(given_claims: list[Claim]) -> None:
+def test_the_groups_are_those_of_comparing_everything_with_everything(given_claims: list[AddressRange]) -> None:
     expected = groups([(a.host, b.host) for a, b in combinations(given_claims, 2) if a.host != b.host and meets(a, b)])
     assert {frozenset(o.hosts) for o in overlaps(given_claims)} == expected
 
 
 @given(claims)
-def test_every_reported_pair_overlaps_and_belongs_to_its_group(given_claims: list[Claim]) -> None:
+def test_every_reported_pair_overlaps_and_belongs_to_its_group(given_claims: list[AddressRange]) -> None:
     for overlap in overlaps(given_claims, only_pools=True):
         assert 0 < len(overlap.pairs) <= 8
         for a, b in overlap.pairs:
@@ -56,14 +62,17 @@ def test_every_reported_pair_overlaps_and_belongs_to_its_group(given_claims: lis
 
 
 def test_pools_count_only_in_modes_that_have_them() -> None:
-    assert [str(c.network) for c in pools(cluster_facts("c1"))] == ["10.1.0.0/16"]
+    assert [str(c.network) for c in pool_ranges(cluster_facts("c1"))] == ["10.1.0.0/16"]
     for mode in ("kubernetes", "multi-pool", "eni", "azure", "delegated-plugin"):
-        assert pools(cluster_facts("c1", config={"ipam": mode})) == ()
+        assert pool_ranges(cluster_facts("c1", config={"ipam": mode})) == ()
 
 
 def test_node_ranges_count_only_where_kubernetes_allocates() -> None:
     facts = cluster_facts("c1")
-    assert {c.source for c in allocated(facts)} == {"CiliumNode c1-n1", "CiliumNode c1-n2"}
+    assert {c.source for c in allocated_ranges(facts)} == {"CiliumNode c1-n1", "CiliumNode c1-n2"}
     nodes = tuple(n.__class__(name=n.name, ready=True, pod_cidrs=("10.9.0.0/24",), allocated_cidrs=()) for n in facts.nodes)
-    assert allocated(cluster_facts("c1", nodes=nodes)) == ()
-    assert {c.source for c in allocated(cluster_facts("c1", config={"ipam": "kubernetes"}, nodes=nodes))} == {"Node c1-n1", "Node c1-n2"}
+    assert allocated_ranges(cluster_facts("c1", nodes=nodes)) == ()
+    assert {c.source for c in allocated_ranges(cluster_facts("c1", config={"ipam": "kubernetes"}, nodes=nodes))} == {
+        "Node c1-n1",
+        "Node c1-n2",
+    }

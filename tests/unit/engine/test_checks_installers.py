@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import CaSecretFacts, ClusterFacts, Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts, Unread
 from tests.testing.facts_builders import HELM_ANNOTATIONS, agent_workload, cluster_facts, context_of
 
 
@@ -55,7 +55,7 @@ def test_a_value_is_set_where_the_installer_takes_it_from(marks: dict[str, str],
 
 def test_where_nobody_can_set_values_the_fix_says_so() -> None:
     fix = fix_of(made_by({"kubernetes.azure.com/managedby": "aks"}))
-    assert "allows nobody to set" in fix and "Fleet" in fix
+    assert "does not allow" in fix and "Fleet" in fix
 
 
 def test_names_that_others_chose_are_printable_and_short() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import FAILURE_CODES, run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import RemoteUsersFacts, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Severity, registered
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import RemoteUsersFacts, ServiceFacts
 from tests.testing.facts_builders import (
     agent_workload,
     apiserver_workload,
@@ -128,13 +128,6 @@ def test_text_of_a_hostile_cluster_stays_on_one_line_and_out_of_the_shell(poison
             assert line.isprintable(), finding.code
             if line.startswith(("kubectl ", "helm ", "cmctl ")):
                 assert shlex.join(shlex.split(line)) == line, finding.code
-
-
-def test_every_code_is_well_formed_and_none_is_used_twice() -> None:
-    import re
-
-    assert all(re.fullmatch(r"CM-[A-Z]+-\d\d", code) for code in (*registered(), *FAILURE_CODES))
-    assert not set(registered()) & set(FAILURE_CODES)
 
 
 @pytest.mark.parametrize("size", [2, 60])

@@ -13,24 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import Sealed, SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.claims import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, KeyValue, ReadFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.peer_records import (
     ADDRESSES,
     IDENTITIES,
     KEYS,
     NODES,
     VALUE_LIMIT,
-    PeerClaims,
+    PeerRecords,
     identity_range,
     parse_address,
     parse_config,
     parse_identity,
     parse_node,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd_read import EtcdAccess, EtcdError, KeyValue, Why
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import claims as reading
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import Sealed, SecretStore
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import peer_records as reading
 from tests.testing.facts_builders import cluster_facts, context_of
 from tests.unit.engine.catalogue_dead_peers import CONFIG, node_value
 
@@ -67,7 +67,7 @@ VALUES = st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encod
 
 @given(config=VALUES, pairs=st.lists(st.tuples(st.text(max_size=20), VALUES), max_size=4))
 def test_whatever_a_peer_writes_is_judged_and_shown_in_printable_lines(config: bytes, pairs: list[tuple[str, bytes]]) -> None:
-    claims = PeerClaims(
+    claims = PeerRecords(
         host="c2",
         reader="c1",
         config=parse_config(config),
@@ -113,7 +113,7 @@ class PlayedReader:
     def __init__(self, access: EtcdAccess, *, timeout: float) -> None:
         PlayedReader.opened.append(access.hostname)
         if access.hostname == "dead":
-            raise EtcdError(Why.UNREACHED, "it cannot be reached")
+            raise EtcdError(ReadFailure.UNREACHED, "it cannot be reached")
 
     def __enter__(self) -> PlayedReader:
         return self
@@ -135,7 +135,7 @@ class PlayedReader:
 
 def read(
     monkeypatch: pytest.MonkeyPatch, keys: dict[str, bytes], fails: Any = None, ways: dict[str, str | None] | None = None
-) -> PeerClaims:
+) -> PeerRecords:
     """What is read of c3. ``ways``: by reading cluster, where its link leads; None: nowhere."""
     PlayedReader.keys, PlayedReader.fails, PlayedReader.opened = keys, fails, []
     monkeypatch.setattr(reading, "EtcdReader", PlayedReader)
@@ -149,7 +149,7 @@ def read(
     monkeypatch.setattr(reading, "link_access", access)
     facts = {host: cluster_facts(host) for host in targets}
     links = [(host, "c3") for host in targets]
-    return reading.read_claims(links, dict.fromkeys(links, "c3"), facts, SecretStore())["c3"]
+    return reading.read_peer_records(links, dict.fromkeys(links, "c3"), facts, SecretStore())["c3"]
 
 
 def test_everything_is_read_once_by_the_first_link_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ def test_no_more_keys_are_held_than_are_worth_it_and_the_rest_is_counted(monkeyp
 
 
 def test_what_was_read_before_an_error_is_kept_and_the_error_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = read(monkeypatch, {f"{NODES}c3/n1": node_value("n1")}, fails=(ADDRESSES, EtcdError(Why.BROKEN, "too large")))
+    found = read(monkeypatch, {f"{NODES}c3/n1": node_value("n1")}, fails=(ADDRESSES, EtcdError(ReadFailure.BROKEN, "too large")))
     assert (len(found.nodes), found.problem, found.reader) == (1, "too large", "c1")
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.diff import diff_plan
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import CaSecretFacts, ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect, plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, Plan, Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.diff import diff_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from tests.testing.facts_builders import NOW, cluster_facts, key_facts, mesh_of, peer_secret
 from tests.testing.simulated_apply import SimulatedClusters
 

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.drift import Drift, drifts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, WriterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gitops import ARGO, FLUX, FLUX_HELM
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.managed_fields import Owner as Holder
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.managed_fields import annotation, given_to
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.drift import Drift, drifts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, WriterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.gitops import ARGO, FLUX, FLUX_HELM
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import Owner as Holder
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import add_owner, annotation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS, NOW, cluster_facts, context_of, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -35,7 +36,7 @@ def connected() -> dict[str, ClusterFacts]:
 
 
 def writer(manager: str, time: str, *, release: bool = False) -> WriterFacts:
-    entry = given_to([], Holder(manager, "Update"), [annotation("meta.helm.sh/release-name")], time=time)[0] if release else {}
+    entry = add_owner([], Holder(manager, "Update"), [annotation("meta.helm.sh/release-name")], time=time)[0] if release else {}
     return WriterFacts(manager=manager, operation="Update", time=time, entry=json.dumps(entry) if entry else "")
 
 
@@ -71,7 +72,7 @@ def test_a_key_that_is_gone_is_told_and_written_again() -> None:
     facts["c1"] = without_keys(facts["c1"], "c2")
     assert only(facts["c1"]).gone == ("c2",) and only(facts["c1"]).peers == ("c2",)
     (finding,) = told(facts["c1"], facts["c2"], "CM-DRIFT-01")
-    assert not finding.blocks and "nobody left a trace" in finding.evidence and WRITTEN in finding.evidence
+    assert not finding.blocks and "no later writer" in finding.evidence and WRITTEN in finding.evidence
     assert [step.object for step in plan_connect(MESH, facts, PlanOptions(), NOW).steps] == ["Secret kube-system/cilium-kvstoremesh"]
 
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.eligibility import Eligibility, eligibility
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, NodeFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import CheckContext, Finding, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.eligibility import Eligibility, eligibility
 from tests.testing.facts_builders import cluster_facts, context_of, failure
 
 C1, C2, C3 = (cluster_facts(f"c{n}") for n in (1, 2, 3))

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.endpoints import (
-    Endpoint,
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import (
     EndpointProblem,
     InUse,
+    MeshEndpoint,
     certifies,
     choose_node_ips,
     covers,
     endpoint_of,
     split_host_port,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, NodeFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
 from tests.testing.facts_builders import cluster_facts
 
 
@@ -41,17 +41,17 @@ def _node(name: str, ip: str, *, ready: bool = True) -> NodeFacts:
 
 def test_all_addresses_of_a_load_balancer_are_used_in_a_stable_order_with_ipv4_first() -> None:
     facts = _balancer(ingress_ips=("2001:DB8::2", "192.0.2.20", "192.0.2.3"))
-    assert endpoint_of(facts) == Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.3", "192.0.2.20", "2001:db8::2"))
+    assert endpoint_of(facts) == MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.3", "192.0.2.20", "2001:db8::2"))
 
 
 def test_a_load_balancer_name_is_kept_when_the_certificate_covers_it() -> None:
     facts = _names(_balancer(ingress_hostnames=("lb.example.com",)), "*.mesh.cilium.io", "lb.example.com")
-    assert endpoint_of(facts) == Endpoint(hostname="lb.example.com", port=2379)
+    assert endpoint_of(facts) == MeshEndpoint(hostname="lb.example.com", port=2379)
 
 
 def test_a_load_balancer_name_that_the_certificate_lacks_is_dialled_by_its_looked_up_addresses() -> None:
     facts = _balancer(ingress_hostnames=("lb.example.com",))
-    assert endpoint_of(facts, resolved={"lb.example.com": ("192.0.2.9",)}) == Endpoint(
+    assert endpoint_of(facts, resolved={"lb.example.com": ("192.0.2.9",)}) == MeshEndpoint(
         hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)
     )
 
@@ -70,14 +70,14 @@ def test_a_load_balancer_without_address_and_a_missing_service_are_problems() ->
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("198.51.100.7:32379", Endpoint(hostname="c2.mesh.cilium.io", port=32379, ips=("198.51.100.7",))),
-        ("198.51.100.7", Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("198.51.100.7",))),
-        ("[2001:DB8::7]:2380", Endpoint(hostname="c2.mesh.cilium.io", port=2380, ips=("2001:db8::7",))),
-        ("2001:db8::7", Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("2001:db8::7",))),
-        ("own.mesh.cilium.io:443", Endpoint(hostname="own.mesh.cilium.io", port=443)),
+        ("198.51.100.7:32379", MeshEndpoint(hostname="c2.mesh.cilium.io", port=32379, ips=("198.51.100.7",))),
+        ("198.51.100.7", MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("198.51.100.7",))),
+        ("[2001:DB8::7]:2380", MeshEndpoint(hostname="c2.mesh.cilium.io", port=2380, ips=("2001:db8::7",))),
+        ("2001:db8::7", MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("2001:db8::7",))),
+        ("own.mesh.cilium.io:443", MeshEndpoint(hostname="own.mesh.cilium.io", port=443)),
     ],
 )
-def test_an_override_wins_over_the_service(override: str, expected: Endpoint) -> None:
+def test_an_override_wins_over_the_service(override: str, expected: MeshEndpoint) -> None:
     assert endpoint_of(replace(cluster_facts("c2"), endpoint_override=override)) == expected
 
 
@@ -90,18 +90,18 @@ def test_an_override_that_is_no_address_is_refused(override: str) -> None:
 
 
 def test_an_ipv6_literal_is_bracketed_in_the_url() -> None:
-    assert Endpoint(hostname="2001:db8::1", port=2379).url == "https://[2001:db8::1]:2379"
+    assert MeshEndpoint(hostname="2001:db8::1", port=2379).url == "https://[2001:db8::1]:2379"
 
 
 def test_another_wildcard_of_the_certificate_gives_the_name_when_the_default_domain_is_missing() -> None:
     facts = _names(_balancer(ingress_ips=("192.0.2.3",)), "*.mesh.example.org")
     found = endpoint_of(facts)
-    assert isinstance(found, Endpoint) and found.hostname == "c2.mesh.example.org"
+    assert isinstance(found, MeshEndpoint) and found.hostname == "c2.mesh.example.org"
 
 
 def test_cluster_ip_is_dialled_on_the_service_port() -> None:
     facts = replace(cluster_facts("c2"), service=ServiceFacts(type="ClusterIP", cluster_ip="10.96.2.10", port=2380))
-    assert endpoint_of(facts) == Endpoint(hostname="c2.mesh.cilium.io", port=2380, ips=("10.96.2.10",))
+    assert endpoint_of(facts) == MeshEndpoint(hostname="c2.mesh.cilium.io", port=2380, ips=("10.96.2.10",))
 
 
 def test_a_headless_service_has_no_address() -> None:
@@ -113,8 +113,8 @@ def test_a_node_port_is_dialled_on_three_ready_nodes_by_the_kind_of_address_that
     nodes = tuple(_node(f"n{i}", f"172.16.0.{i}", ready=i != 2) for i in range(1, 6))
     facts = replace(cluster_facts("c2", service="NodePort"), nodes=nodes)
     inside, outside = endpoint_of(facts), endpoint_of(facts, node_addresses="ExternalIP")
-    assert inside == Endpoint(hostname="c2.mesh.cilium.io", port=32002, ips=("172.16.0.1", "172.16.0.3", "172.16.0.4"))
-    assert isinstance(outside, Endpoint) and outside.ips == ("203.0.113.1", "203.0.113.3", "203.0.113.4")
+    assert inside == MeshEndpoint(hostname="c2.mesh.cilium.io", port=32002, ips=("172.16.0.1", "172.16.0.3", "172.16.0.4"))
+    assert isinstance(outside, MeshEndpoint) and outside.ips == ("203.0.113.1", "203.0.113.3", "203.0.113.4")
 
 
 def test_a_node_port_without_ready_nodes_is_a_problem() -> None:
@@ -153,20 +153,20 @@ def test_several_answers_are_all_used_and_their_order_means_nothing() -> None:
     answers = {"a.example.com": ("192.0.2.30", "192.0.2.4"), "b.example.com": ("2001:db8::4", "192.0.2.4")}
     turned = {name: ips[::-1] for name, ips in reversed(answers.items())}
     found = endpoint_of(facts, resolved=answers)
-    assert found == Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.4", "192.0.2.30", "2001:db8::4"))
+    assert found == MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.4", "192.0.2.30", "2001:db8::4"))
     assert endpoint_of(_balancer(ingress_hostnames=("b.example.com", "a.example.com")), resolved=turned) == found
 
 
 def test_of_several_names_the_one_that_the_certificate_covers_is_dialled() -> None:
     facts = _names(_balancer(ingress_hostnames=("a.example.com", "b.example.com")), "*.mesh.cilium.io", "b.example.com")
-    assert endpoint_of(facts, resolved={"a.example.com": ("192.0.2.9",)}) == Endpoint(hostname="b.example.com", port=2379)
+    assert endpoint_of(facts, resolved={"a.example.com": ("192.0.2.9",)}) == MeshEndpoint(hostname="b.example.com", port=2379)
 
 
 @pytest.mark.parametrize("override", ["", "lb.example.com:2379"])
 def test_a_name_that_is_not_found_any_more_leaves_the_addresses_in_use(override: str) -> None:
     facts = replace(_balancer(ingress_hostnames=("lb.example.com",)), endpoint_override=override)
     found = endpoint_of(facts, in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9", "192.0.2.8")))
-    assert isinstance(found, Endpoint)
+    assert isinstance(found, MeshEndpoint)
     assert (found.hostname, found.ips) == ("c2.mesh.cilium.io", ("192.0.2.8", "192.0.2.9"))
     assert "lb.example.com" in found.kept
     assert isinstance(endpoint_of(facts, in_use=lambda: InUse(hostname="lb.example.com", port=2379)), EndpointProblem)
@@ -177,7 +177,7 @@ def test_a_reserved_load_balancer_that_loses_its_address_leaves_what_is_in_use()
     waiting = endpoint_of(facts)
     assert isinstance(waiting, EndpointProblem) and waiting.pending
     kept = endpoint_of(facts, in_use=lambda: InUse(hostname="lb.example.com", port=2380))
-    assert isinstance(kept, Endpoint) and kept.url == "https://lb.example.com:2380" and kept.kept
+    assert isinstance(kept, MeshEndpoint) and kept.url == "https://lb.example.com:2380" and kept.kept
     assert isinstance(endpoint_of(facts, in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379)), EndpointProblem)
     nobody = endpoint_of(_balancer(), in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)))
     assert isinstance(nobody, EndpointProblem) and not nobody.pending
@@ -188,7 +188,7 @@ def test_an_address_that_only_the_certificate_names_is_dialled_as_it_is() -> Non
     assert facts.server_cert.certificate is not None
     certificate = replace(facts.server_cert.certificate, dns_names=("mesh.example.com",), ip_addresses=("2001:DB8:0::3",))
     found = endpoint_of(replace(facts, server_cert=replace(facts.server_cert, certificate=certificate)))
-    assert found == Endpoint(hostname="2001:db8::3", port=2379)
+    assert found == MeshEndpoint(hostname="2001:db8::3", port=2379)
     assert found.url == "https://[2001:db8::3]:2379"
     assert certifies(certificate, "2001:db8::3") and not certifies(certificate, "192.0.2.3") and certifies(certificate, "mesh.example.com")
 
@@ -196,7 +196,7 @@ def test_an_address_that_only_the_certificate_names_is_dialled_as_it_is() -> Non
 def test_a_cluster_ip_of_both_families_gives_both() -> None:
     service = ServiceFacts(type="ClusterIP", cluster_ip="10.96.2.10", cluster_ips=("10.96.2.10", "fd00::2:10"))
     found = endpoint_of(replace(cluster_facts("c2"), service=service))
-    assert isinstance(found, Endpoint) and found.ips == ("10.96.2.10", "fd00::2:10")
+    assert isinstance(found, MeshEndpoint) and found.ips == ("10.96.2.10", "fd00::2:10")
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_node_port_is_dialled_in_the_families_of_its_service(families: tuple[s
     )
     service = ServiceFacts(type="NodePort", cluster_ip="10.96.2.10", node_port=32002, ip_families=families)
     found = endpoint_of(replace(cluster_facts("c2"), nodes=nodes, service=service))
-    assert isinstance(found, Endpoint) and found.ips == expected
+    assert isinstance(found, MeshEndpoint) and found.ips == expected
 
 
 def test_each_family_keeps_its_own_addresses_in_use() -> None:

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import etcd_read
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd_read import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import Sealed
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd import client as etcd_read
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import (
     EtcdAccess,
     EtcdError,
     EtcdReader,
     KeyValue,
     Range,
-    Why,
+    ReadFailure,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import Sealed
 from tests.unit.engine.etcd_server import grpc, played_etcd
 from tests.unit.engine.made_certificates import make
 
@@ -68,7 +68,7 @@ def test_a_peer_that_hands_out_its_keys_one_by_one_does_not_hold_the_reader(etcd
         monkeypatch.setattr(reader, "_range", lambda **_: one)
         with pytest.raises(EtcdError) as caught:
             list(reader.scan(NODES, most=5000))
-    assert caught.value.why is Why.BROKEN
+    assert caught.value.why is ReadFailure.BROKEN
 
 
 def test_of_several_addresses_one_that_answers_is_enough(etcd: Any) -> None:
@@ -81,7 +81,7 @@ def test_who_does_not_listen_is_unreached_and_not_refuted(etcd: Any) -> None:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     problem = why(etcd.access(port=port))
-    assert problem.why is Why.UNREACHED
+    assert problem.why is ReadFailure.UNREACHED
     assert f":{port} (127.0.0.1) cannot be reached" in problem.message
 
 
@@ -89,7 +89,7 @@ def test_who_says_nothing_is_unreached_when_time_is_up(etcd: Any) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        assert why(etcd.access(port=silent.getsockname()[1]), timeout=0.4).why is Why.UNREACHED
+        assert why(etcd.access(port=silent.getsockname()[1]), timeout=0.4).why is ReadFailure.UNREACHED
 
 
 OTHER, STRANGE = make("Cilium CA", ca=True), make("Strange CA", ca=True)
@@ -106,20 +106,25 @@ OTHER, STRANGE = make("Cilium CA", ca=True), make("Strange CA", ca=True)
 )
 def test_who_is_not_proven_is_not_trusted_and_nothing_is_concluded_from_him(etcd: Any, changes: dict[str, Any], words: str) -> None:
     problem = why(etcd.access(**changes))
-    assert problem.why is Why.UNTRUSTED
+    assert problem.why is ReadFailure.UNTRUSTED
     assert words in problem.message
 
 
 def test_a_peer_that_does_not_take_our_certificate_proves_nothing_from_here(etcd: Any) -> None:
     client = make("remote", issuer=OTHER)
-    assert why(etcd.access(certificate=Sealed(client.pem), key=Sealed(client.key))).why in (Why.UNTRUSTED, Why.UNREACHED)
+    assert why(etcd.access(certificate=Sealed(client.pem), key=Sealed(client.key))).why in (ReadFailure.UNTRUSTED, ReadFailure.UNREACHED)
 
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [("PERMISSION_DENIED", Why.DENIED), ("UNAUTHENTICATED", Why.DENIED), ("INTERNAL", Why.BROKEN), ("RESOURCE_EXHAUSTED", Why.BROKEN)],
+    [
+        ("PERMISSION_DENIED", ReadFailure.DENIED),
+        ("UNAUTHENTICATED", ReadFailure.DENIED),
+        ("INTERNAL", ReadFailure.BROKEN),
+        ("RESOURCE_EXHAUSTED", ReadFailure.BROKEN),
+    ],
 )
-def test_a_proven_peer_that_refuses_is_told_from_one_that_is_broken(etcd: Any, status: str, expected: Why) -> None:
+def test_a_proven_peer_that_refuses_is_told_from_one_that_is_broken(etcd: Any, status: str, expected: ReadFailure) -> None:
     etcd.deny = getattr(grpc.StatusCode, status)
     try:
         assert why(etcd.access()).why is expected
@@ -140,7 +145,7 @@ def test_a_missing_package_is_named(etcd: Any, monkeypatch: pytest.MonkeyPatch) 
     etcd_read._libraries.cache_clear()
     monkeypatch.setattr("importlib.import_module", no_grpc)
     try:
-        assert why(etcd.access()).why is Why.MISSING
+        assert why(etcd.access()).why is ReadFailure.MISSING
         assert "grpcio" in etcd_read.missing_library()
     finally:
         monkeypatch.undo()

@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.choices import Choices
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.endpoints import Endpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, NodeFacts, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.families import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_config import peer_config
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ip_families import (
     addresses_of,
-    families_of,
-    for_families,
+    dialable_families,
+    limit_to_families,
     possible_families,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.peers import peer_config
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApplyHostAliases, ApplySecret, Literal
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.trust import TrustMode
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import CiliumVersion
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import TrustMode
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import CiliumVersion
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplyHostAliases, ApplySecret, Literal, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 
 V4, V6, BOTH = frozenset({4}), frozenset({6}), frozenset({4, 6})
-DUAL = Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
+DUAL = MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
 
 
 def reader(v4: str, v6: str, *nodes: str, kvstoremesh: bool = True, version: str = "1.20.0") -> ClusterFacts:
@@ -50,18 +50,18 @@ def reader(v4: str, v6: str, *nodes: str, kvstoremesh: bool = True, version: str
 def test_families_come_from_the_pod_with_kvstoremesh_and_from_the_node_without(
     local: ClusterFacts, sure: frozenset[int], possible: frozenset[int]
 ) -> None:
-    assert families_of(local) == sure
+    assert dialable_families(local) == sure
     assert possible_families(local) == possible
 
 
 @pytest.mark.parametrize(("families", "ips"), [(V4, DUAL.ips[:1]), (V6, DUAL.ips[1:]), (BOTH, DUAL.ips), (frozenset(), DUAL.ips)])
 def test_only_addresses_that_can_be_dialled_are_kept_unless_none_can(families: frozenset[int], ips: tuple[str, ...]) -> None:
-    assert for_families(DUAL, families).ips == ips
+    assert limit_to_families(DUAL, families).ips == ips
 
 
 def test_a_name_or_an_address_in_the_url_is_left_as_it_is() -> None:
-    name, literal = Endpoint(hostname="lb.example.com", port=2379), Endpoint(hostname="2001:db8::2", port=2379)
-    assert for_families(name, V4) == name and for_families(literal, V4) == literal
+    name, literal = MeshEndpoint(hostname="lb.example.com", port=2379), MeshEndpoint(hostname="2001:db8::2", port=2379)
+    assert limit_to_families(name, V4) == name and limit_to_families(literal, V4) == literal
     assert (addresses_of(name), addresses_of(literal), addresses_of(DUAL)) == ((), ("2001:db8::2",), DUAL.ips)
 
 
@@ -87,7 +87,7 @@ def test_every_reader_of_a_dual_stack_peer_gets_what_it_can_dial() -> None:
     facts = dual_mesh("1.20.0")
     choices = Choices(mesh_of(*facts), facts, now=NOW)
     given = {local.host: choices.endpoint_for(local, facts["c2"]) for local in facts.values()}
-    assert {host: endpoint.ips for host, endpoint in given.items() if isinstance(endpoint, Endpoint)} == {
+    assert {host: endpoint.ips for host, endpoint in given.items() if isinstance(endpoint, MeshEndpoint)} == {
         "c1": ("192.0.2.2",),
         "c2": ("192.0.2.2", "2001:db8::2"),
         "c3": ("2001:db8::2",),
@@ -111,9 +111,9 @@ def test_the_plan_writes_ipv6_where_that_is_what_can_be_dialled(version: str) ->
 
 def test_an_ipv6_address_stands_in_brackets_in_the_url_and_quoted_as_alias() -> None:
     version = CiliumVersion.from_tag("v1.20.0")
-    literal = peer_config("c2", Endpoint(hostname="2001:db8::2", port=2379), version=version, mode=TrustMode.MINTED)
+    literal = peer_config("c2", MeshEndpoint(hostname="2001:db8::2", port=2379), version=version, mode=TrustMode.MINTED)
     assert "- https://[2001:db8::2]:2379\n" in literal and "cilium-host-aliases" not in literal
     alias = peer_config(
-        "c2", Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("2001:db8::2",)), version=version, mode=TrustMode.MINTED
+        "c2", MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("2001:db8::2",)), version=version, mode=TrustMode.MINTED
     )
     assert '  ips:\n    - "2001:db8::2"\n' in alias

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, Forbidden, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, LinkFacts, ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, LinkFacts, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.health import read_links
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.workloads import workload_facts
 from tests.unit.engine.observed_objects import deployment, pod
@@ -156,8 +156,8 @@ def test_a_reader_that_cannot_be_asked_is_a_problem_and_not_a_link() -> None:
     assert not read(PlayedCluster(metrics=NO, mesh=NO, agent=NO)).forbidden
     assert found.links == ()
     assert found.problems == (
-        "kvstoremesh in pod mesh-1 cannot be asked: RBAC forbids to create pods/exec.",
-        "The agent in pod agent-1 on node node-of-agent-1 cannot be asked: pods cannot be reached.",
+        "kvstoremesh in pod mesh-1 cannot be queried: RBAC forbids to create pods/exec.",
+        "The agent in pod agent-1 on node node-of-agent-1 cannot be queried: pods cannot be reached.",
     )
 
 
@@ -169,7 +169,7 @@ def test_a_status_command_that_fails_is_told_by_its_exit_code_alone() -> None:
 
 def test_an_answer_of_another_form_is_a_problem() -> None:
     found = read(PlayedCluster(metrics=NO, mesh="hello", agent="hello"))
-    assert [problem.endswith("in a form that is not known.") for problem in found.problems] == [True, True]
+    assert [problem.endswith("in an unknown form.") for problem in found.problems] == [True, True]
 
 
 def test_pods_that_cannot_be_listed_are_a_problem() -> None:

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, HostAlias
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.helm_values import assignments, clusters_value, own_files
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.helm_values import assignments, clusters_value, own_files
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.lab.profiles.options import HelmPeer, ProfileOptions
 from tests.lab.profiles.texts import peer_config
 from tests.lab.profiles.values import with_values

@@ -13,37 +13,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, RemoteUsersFacts, WorkloadFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity import (
-    Decision,
-    Verdict,
-    Wish,
-    claims_of,
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.decide import (
+    IdentityDecision,
+    IdentityRequest,
+    IdentityVerdict,
     decide,
     derived_name,
-    established,
+    has_usable_identity,
     legal_ids,
+    reserved_leases,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity_findings import foreign_leases, identity_findings
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.peers import valid_cluster_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_identity import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.findings import foreign_leases, identity_findings
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.plan import (
     RESTARTED_FOR,
     named_certificates,
     plan_assign,
     registry_after,
     registry_if_done,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_registry import adopted
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import with_active_leases
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     Lease,
     LeaseState,
     Registry,
     registry_name,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, Minted
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_config import valid_cluster_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RemoteUsersFacts, WorkloadFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Minted
 from tests.testing.facts_builders import NOW, agent_workload, cluster_facts, key_facts, mesh_of, peer_secret, tls_secret
 
 EMPTY = Registry(mesh=mesh_of().binding.owner)
@@ -56,7 +56,9 @@ def fresh(host: str, **overrides: Any) -> ClusterFacts:
     return cluster_facts(host, config=config, operator=OPERATOR, config_version="41", **overrides)
 
 
-def decided(*clusters: ClusterFacts, registry: Registry = EMPTY, quarantine: int = 24, **wishes: Wish) -> dict[str, Decision]:
+def decided(
+    *clusters: ClusterFacts, registry: Registry = EMPTY, quarantine: int = 24, **wishes: IdentityRequest
+) -> dict[str, IdentityDecision]:
     facts = {cluster.host: cluster for cluster in clusters}
     found = decide(mesh_of(*facts), facts, registry, wishes=wishes, now=NOW, quarantine=timedelta(hours=quarantine))
     return {decision.host: decision for decision in found}
@@ -75,13 +77,13 @@ C1, C2 = cluster_facts("c1"), cluster_facts("c2")
 
 
 def test_what_runs_is_kept() -> None:
-    found = decided(C1, C2, registry=adopted(EMPTY, [C1]))
-    assert [(d.verdict, d.name, d.id) for d in found.values()] == [(Verdict.LEASED, "c1", 1), (Verdict.ADOPT, "c2", 2)]
+    found = decided(C1, C2, registry=with_active_leases(EMPTY, [C1]))
+    assert [(d.verdict, d.name, d.id) for d in found.values()] == [(IdentityVerdict.LEASED, "c1", 1), (IdentityVerdict.ADOPT, "c2", 2)]
 
 
 def test_a_new_cluster_gets_its_inventory_name_and_the_lowest_free_id() -> None:
     found = decided(C1, C2, fresh("c7"))
-    assert (found["c7"].verdict, found["c7"].name, found["c7"].id) == (Verdict.ASSIGN, "c7", 3)
+    assert (found["c7"].verdict, found["c7"].name, found["c7"].id) == (IdentityVerdict.ASSIGN, "c7", 3)
 
 
 def test_two_new_ones_get_two_ids_and_two_names() -> None:
@@ -103,7 +105,7 @@ def test_a_valid_name_that_the_user_chose_is_kept() -> None:
         (released(2, hours=30), 48, 3),
         (replace(released(2, hours=1), uid="uid-of-c7"), 24, 2),  # its own
         (replace(released(2, hours=999), state=LeaseState.DEAD), 24, 3),
-        (replace(released(2, hours=999), state=LeaseState.CLAIMED), 24, 3),
+        (replace(released(2, hours=999), state=LeaseState.RESERVED), 24, 3),
         (replace(released(2, hours=999), state=LeaseState.ACTIVE, since=""), 24, 3),
     ],
 )
@@ -129,7 +131,7 @@ def test_legal_ids(config: dict[str, str], highest: int, barred: set[int]) -> No
 def test_without_a_legal_id_nothing_is_assigned_and_it_is_said() -> None:
     every = leased(*(Lease(host=f"h{n}", name=f"h{n}", id=n, uid=f"u{n}") for n in range(1, 128)))
     made = decided(C1, fresh("c7", config={"ipam": "eni"}), registry=every)["c7"]
-    assert made.id is None and "taken or rests" in made.reasons[-1]
+    assert made.id is None and "in use or in quarantine" in made.reasons[-1]
     (finding,) = identity_findings([made], {"c7": fresh("c7")}, assign=True)
     assert (finding.code, finding.severity) == ("CM-LEASE-12", Severity.BLOCKING)
 
@@ -148,9 +150,9 @@ def test_without_a_legal_id_nothing_is_assigned_and_it_is_said() -> None:
 def test_whoever_may_have_been_meshed_is_refused_with_the_recipe(cluster: ClusterFacts) -> None:
     made = decided(C1, cluster)["c7"]
     if cluster == fresh("c7", kvstoremesh=True):
-        assert made.verdict is Verdict.ASSIGN, "an installation without peers was never meshed"
+        assert made.verdict is IdentityVerdict.ASSIGN, "an installation without peers was never meshed"
         return
-    assert made.verdict is Verdict.REFUSE
+    assert made.verdict is IdentityVerdict.REFUSE
     text = " ".join(made.recipe)
     assert all(word in text for word in ("disconnect", "cluster.name=", "admin-NAME", "Hubble", "cilium-operator", "connect"))
     assert text.index("cilium-operator") < text.index("daemonset/cilium") < text.index("deployment/clustermesh-apiserver")
@@ -159,34 +161,36 @@ def test_whoever_may_have_been_meshed_is_refused_with_the_recipe(cluster: Cluste
 
 
 def test_a_cluster_with_an_active_lease_is_never_assigned_anew() -> None:
-    registry = adopted(EMPTY, [cluster_facts("c7")])
-    assert decided(C1, fresh("c7"), registry=registry)["c7"].verdict is Verdict.REFUSE
+    registry = with_active_leases(EMPTY, [cluster_facts("c7")])
+    assert decided(C1, fresh("c7"), registry=registry)["c7"].verdict is IdentityVerdict.REFUSE
 
 
 def test_a_wish_for_a_running_cluster_is_refused_and_for_a_new_one_granted() -> None:
-    assert decided(C1, C2, c2=Wish(id=9))["c2"].verdict is Verdict.REFUSE
-    assert decided(C1, C2, c2=Wish(name="c2", id=2))["c2"].verdict is Verdict.ADOPT
-    made = decided(C1, fresh("c7"), c7=Wish(name="alpha", id=40))["c7"]
-    assert (made.verdict, made.name, made.id) == (Verdict.ASSIGN, "alpha", 40)
-    assert "c1 runs it" in decided(C1, fresh("c7"), c7=Wish(id=1))["c7"].reasons[-1]
-    assert "c1 has it" in decided(C1, fresh("c7"), c7=Wish(name="c1"))["c7"].reasons[-1]
+    assert decided(C1, C2, c2=IdentityRequest(id=9))["c2"].verdict is IdentityVerdict.REFUSE
+    assert decided(C1, C2, c2=IdentityRequest(name="c2", id=2))["c2"].verdict is IdentityVerdict.ADOPT
+    made = decided(C1, fresh("c7"), c7=IdentityRequest(name="alpha", id=40))["c7"]
+    assert (made.verdict, made.name, made.id) == (IdentityVerdict.ASSIGN, "alpha", 40)
+    assert "c1 runs it" in decided(C1, fresh("c7"), c7=IdentityRequest(id=1))["c7"].reasons[-1]
+    assert "c1 has it" in decided(C1, fresh("c7"), c7=IdentityRequest(name="c1"))["c7"].reasons[-1]
 
 
-@pytest.mark.parametrize("wish", [Wish(name="default"), Wish(name="No.Name"), Wish(id=256), Wish(id=0)])
-def test_a_wish_that_cilium_refuses_is_refused_at_once(wish: Wish) -> None:
+@pytest.mark.parametrize(
+    "wish", [IdentityRequest(name="default"), IdentityRequest(name="No.Name"), IdentityRequest(id=256), IdentityRequest(id=0)]
+)
+def test_a_wish_that_cilium_refuses_is_refused_at_once(wish: IdentityRequest) -> None:
     with pytest.raises(InvalidInput):
         decided(C1, fresh("c7"), c7=wish)
 
 
 def test_a_wish_for_a_stranger_is_a_mistake() -> None:
     with pytest.raises(InvalidInput, match="no member"):
-        decided(C1, C2, c8=Wish(id=3))
+        decided(C1, C2, c8=IdentityRequest(id=3))
 
 
 def test_of_two_that_run_the_same_id_the_one_with_a_lease_keeps_it() -> None:
     twin = cluster_facts("c0", config={"cluster-id": "1"})
-    found = decided(twin, C1, registry=adopted(EMPTY, [C1]))
-    assert (found["c1"].verdict, found["c0"].verdict) == (Verdict.LEASED, Verdict.REFUSE)
+    found = decided(twin, C1, registry=with_active_leases(EMPTY, [C1]))
+    assert (found["c1"].verdict, found["c0"].verdict) == (IdentityVerdict.LEASED, IdentityVerdict.REFUSE)
 
 
 @given(st.text(max_size=60))
@@ -199,9 +203,9 @@ def test_every_inventory_name_becomes_a_valid_name(host: str) -> None:
 def test_no_two_clusters_are_ever_given_the_same(ids: list[int], resting: set[int]) -> None:
     clusters = [fresh(f"n{i}") if not id else cluster_facts(f"c{i}", config={"cluster-id": str(id)}) for i, id in enumerate(ids)]
     found = decided(*clusters, registry=leased(*(replace(released(id, 1), host=f"g{id}", name=f"g{id}") for id in resting)))
-    held = [d.id for d in found.values() if d.verdict is not Verdict.REFUSE]
+    held = [d.id for d in found.values() if d.verdict is not IdentityVerdict.REFUSE]
     assert len(set(held)) == len(held)
-    given_out = {d.id for d in found.values() if d.verdict is Verdict.ASSIGN}
+    given_out = {d.id for d in found.values() if d.verdict is IdentityVerdict.ASSIGN}
     assert not given_out & (resting | {int(i) for i in ids})
 
 
@@ -259,13 +263,13 @@ def test_a_run_that_stopped_goes_on_with_what_is_left() -> None:
     whole = replace(half, agent=agent, apiserver=replace(half.apiserver, pod_annotations=done))
     assert [row for row in planned(C1, whole, registry=claimed) if row[0] > 0] == []
     found = decided(C1, whole, registry=claimed)
-    assert found["c7"].verdict is Verdict.RESUME
+    assert found["c7"].verdict is IdentityVerdict.RESUME
     ended = registry_if_done(found.values(), {"c1": C1, "c7": whole}, claimed)
     assert ended.claim("c7") is None and ended.active("c7") is not None
 
 
 def test_claims_made_in_vain_are_given_up_when_the_cluster_runs_another() -> None:
-    vain = [Lease(host="c7", name="c7", id=id, uid="uid-of-c7", state=LeaseState.CLAIMED, serial=id) for id in (4, 5)]
+    vain = [Lease(host="c7", name="c7", id=id, uid="uid-of-c7", state=LeaseState.RESERVED, serial=id) for id in (4, 5)]
     runs = cluster_facts("c7", config={"cluster-id": "5"})
     found = decided(C1, runs, registry=leased(*vain))
     ended = registry_if_done(found.values(), {"c1": C1, "c7": runs}, leased(*vain))
@@ -274,8 +278,8 @@ def test_claims_made_in_vain_are_given_up_when_the_cluster_runs_another() -> Non
 
 def test_the_same_claim_is_kept_as_it_stands() -> None:
     facts = {"c1": C1, "c7": fresh("c7")}
-    first = claims_of(decided(*facts.values()).values(), facts, EMPTY)
-    again = claims_of(decided(*facts.values(), registry=leased(*first)).values(), facts, leased(*first))
+    first = reserved_leases(decided(*facts.values()).values(), facts, EMPTY)
+    again = reserved_leases(decided(*facts.values(), registry=leased(*first)).values(), facts, leased(*first))
     assert again == first
 
 
@@ -323,21 +327,21 @@ def test_another_binding_that_leases_something_else_is_found() -> None:
 
 
 def test_default_and_zero_are_not_established() -> None:
-    assert established(C1) and not established(fresh("c7"))
-    assert not established(cluster_facts("c1", config={"cluster-id": "300"}))
+    assert has_usable_identity(C1) and not has_usable_identity(fresh("c7"))
+    assert not has_usable_identity(cluster_facts("c1", config={"cluster-id": "300"}))
 
 
 def test_the_id_that_a_refused_cluster_runs_is_not_handed_out() -> None:
-    found = decided(cluster_facts("c1"), fresh("c7"), c1=Wish(id=9))
-    assert (found["c1"].verdict, found["c7"].id) == (Verdict.REFUSE, 2)
+    found = decided(cluster_facts("c1"), fresh("c7"), c1=IdentityRequest(id=9))
+    assert (found["c1"].verdict, found["c7"].id) == (IdentityVerdict.REFUSE, 2)
 
 
 def test_nothing_is_assigned_while_a_member_is_silent_of_which_nothing_is_on_record() -> None:
-    def with_c2_silent(registry: Registry) -> Decision:
+    def with_c2_silent(registry: Registry) -> IdentityDecision:
         facts = {"c1": C1, "c7": fresh("c7")}
-        return decide(mesh_of("c1", "c2", "c7"), facts, registry, wishes={"c7": Wish(id=9)}, now=NOW)[1]
+        return decide(mesh_of("c1", "c2", "c7"), facts, registry, wishes={"c7": IdentityRequest(id=9)}, now=NOW)[1]
 
-    unknown = with_c2_silent(adopted(EMPTY, [C1]))
+    unknown = with_c2_silent(with_active_leases(EMPTY, [C1]))
     assert unknown.id is None and "c2 not answering, and not on record" in unknown.reasons[-1]
     assert [f.code for f in identity_findings([unknown], {"c7": fresh("c7")}, assign=True) if f.blocks] == ["CM-LEASE-12"]
-    assert with_c2_silent(adopted(EMPTY, [C1, C2])).id == 9
+    assert with_c2_silent(with_active_leases(EMPTY, [C1, C2])).id == 9

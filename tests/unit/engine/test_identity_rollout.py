@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Unreachable, WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, WorkloadFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity import Decision, Verdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity_proof import prove
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ExecResult
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lease_store import ClusterCopies
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_identity import RESTARTED_FOR
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import Registry, write_registry
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rollout import Workload, wait_for_rollouts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.lease_store import ClusterCopies
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.rollout import Workload, wait_for_rollouts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.decide import IdentityDecision, IdentityVerdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.plan import RESTARTED_FOR
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.verify import prove
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Registry, write_registry
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, WorkloadFacts
 from tests.testing.facts_builders import cluster_facts, mesh_of
 
 MESH = mesh_of("c1", "c2")
@@ -164,7 +164,7 @@ def test_a_cluster_that_does_not_answer_meanwhile_is_asked_again(monkeypatch: py
     assert wait(cluster, 60)[0] == {}
 
 
-DECISION = Decision(host="c7", verdict=Verdict.ASSIGN, name="c7", id=7)
+DECISION = IdentityDecision(host="c7", verdict=IdentityVerdict.ASSIGN, name="c7", id=7)
 
 
 def restarted(facts: ClusterFacts, *names: str) -> ClusterFacts:
@@ -190,7 +190,7 @@ DONE = restarted(C7, "operator", "agent", "api")
         (DONE, "c7/node-1", ""),
         (DONE, "default/node-1", "calls its cluster default"),
         (restarted(C7, "operator", "agent"), "", "Deployment clustermesh-apiserver was not restarted"),
-        (replace(DONE, config={**(DONE.config or {}), "cluster-id": "0"}), "", "put them back"),
+        (replace(DONE, config={**(DONE.config or {}), "cluster-id": "0"}), "", "restored them"),
         (replace(DONE, operator=replace(OPERATOR, ready=0, pod_annotations={RESTARTED_FOR: "c7.7"})), "", "has not rolled out"),
         (replace(DONE, admin_cert=cluster_facts("c8").admin_cert), "", "is not that of admin-c7"),
     ],

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Scope, Severity, registered
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.junit import Report, junit
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Scope, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.junit import JUnitReport, junit
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, failure
 
 EVERY = tuple(registered().values())
@@ -35,12 +36,12 @@ SCHEMA: dict[str, tuple[set[str], set[str], set[str]]] = {
 }
 
 
-def report(*findings: Finding, **values: Any) -> Report:
+def report(*findings: Finding, **values: Any) -> JUnitReport:
     made: dict[str, Any] = {"name": "edge-mesh-eu", "clusters": ("c1", "c2"), "observed": frozenset({"c1", "c2"}), "checks": EVERY}
-    return Report(**{**made, "findings": findings, "now": NOW, **values})
+    return JUnitReport(**{**made, "findings": findings, "now": NOW, **values})
 
 
-def parsed(made: Report) -> ET.Element:
+def parsed(made: JUnitReport) -> ET.Element:
     root = ET.fromstring(junit(made))
     for element in root.iter():
         allowed, required, children = SCHEMA[element.tag]
@@ -137,7 +138,7 @@ def test_checks_that_could_not_look_are_skipped_and_those_that_were_not_run_are_
 
 
 def test_a_run_that_ended_before_any_cluster_was_asked_is_one_failed_case() -> None:
-    early = Report(name="", clusters=(), observed=frozenset(), checks=(), findings=(finding("CM-INPUT-01", cluster=""),), now=NOW)
+    early = JUnitReport(name="", clusters=(), observed=frozenset(), checks=(), findings=(finding("CM-INPUT-01", cluster=""),), now=NOW)
     root = parsed(early)
     assert [(suite.get("name"), suite.get("tests"), suite.get("failures")) for suite in root] == [("mesh", "1", "1")]
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
     CredentialsInvalid,
     Forbidden,
     MeshError,
@@ -24,7 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors imp
     Unreachable,
     WriteConflict,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
 from tests.unit.engine.scripted_server import CANARY, Answer, Asked, ScriptedServer
 
 SECRET = "/api/v1/namespaces/kube-system/secrets/cilium-ca"

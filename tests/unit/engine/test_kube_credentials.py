@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import kube_credentials
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import CredentialsInvalid, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess, open_cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_credentials import Credentials, load_credentials
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import credentials as kube_credentials
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import Credentials, load_credentials
 from tests.unit.engine.made_certificates import NOW, Made, make
 from tests.unit.engine.scripted_server import CANARY, Answer, ScriptedServer, kubeconfig
 
@@ -189,7 +189,7 @@ def test_a_failing_exec_plugin_writes_nothing_to_the_terminal_without_a_logging_
     path.write_text(yaml.safe_dump(kubeconfig({"server": "https://10.0.0.1"}, plugin(tmp_path, {}, code=3, noise=CANARY))))
     program = (
         "from tests.collection_path import link; link()\n"
-        "from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_credentials import load_credentials\n"
+        "from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials\n"
         f"try: load_credentials('c1', {str(path)!r}, None)\n"
         "except Exception as error: print(type(error).__name__)\n"
     )
@@ -290,7 +290,7 @@ def test_an_encrypted_key_is_refused_and_not_asked_for_on_the_terminal() -> None
 
 
 def test_memory_is_preferred_for_temporary_files() -> None:
-    folder = kube_credentials._private_folder()
+    folder = kube_credentials.private_folder()
     try:
         assert os.stat(folder).st_mode & 0o777 == 0o700
         assert folder.startswith("/dev/shm/") or not os.access("/dev/shm", os.W_OK)

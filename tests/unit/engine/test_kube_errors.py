@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import urllib3
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, CredentialsInvalid, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_errors import Request, Server, from_answer, from_transport
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, CredentialsInvalid, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import Request, Server, from_answer, from_transport
 
 NOW = datetime.now(UTC)
 HUNG_UP = ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2427)")

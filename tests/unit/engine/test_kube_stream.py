@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Forbidden, ServerRefused, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden, ServerRefused, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, open_cluster
 from tests.unit.engine.scripted_server import CANARY, Answer, ScriptedServer
 
 OK = b'\x03{"status":"Success"}'

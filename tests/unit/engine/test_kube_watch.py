@@ -17,15 +17,16 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import urllib3
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import kube
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
     CredentialsInvalid,
     Forbidden,
     MeshError,
     ServerRefused,
     Unreachable,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
+from tests.lab.patience import scaled
 from tests.unit.engine.scripted_server import CANARY, kubeconfig
 
 PATH = "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/globalservices"
@@ -194,11 +195,11 @@ def test_a_watch_of_metadata_asks_for_nothing_else(server: Streaming, cluster: C
 
 
 def test_an_event_is_handed_over_when_it_comes_and_not_when_the_next_one_does(server: Streaming, cluster: Cluster) -> None:
-    server.answers.append(streams(lines(ADDED), ends=lambda handler: server.finished.wait(5)))
+    server.answers.append(streams(lines(ADDED), ends=lambda handler: server.finished.wait(scaled(5))))
     watch = cluster.watch(PATH, version="100", seconds=60)
     begin = time.monotonic()
     assert next(watch) == ADDED
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < scaled(1)
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])
@@ -284,8 +285,8 @@ def test_a_watch_without_chunks_ends_with_its_connection(server: Streaming, clus
 
 
 def test_a_watch_that_stays_silent_after_its_end_is_given_up(server: Streaming, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kube, "WATCH_GRACE", -0.9)
-    server.answers.append(streams(lines(ADDED), ends=lambda handler: server.finished.wait(5)))
+    monkeypatch.setattr(client, "WATCH_GRACE", -0.9)
+    server.answers.append(streams(lines(ADDED), ends=lambda handler: server.finished.wait(scaled(5))))
     seen: list[Any] = []
     with pytest.raises(Unreachable, match=r"did not answer within 0\.1 s"):
         seen.extend(cluster.watch(PATH, version="100", seconds=1))
@@ -312,7 +313,7 @@ def test_closing_a_watch_ends_its_connection_and_the_client_goes_on(server: Stre
     watch = cluster.watch(PATH, version="100", seconds=60)
     assert next(watch) == ADDED
     watch.close()  # type: ignore[attr-defined]
-    assert ended.wait(2)
+    assert ended.wait(scaled(2))
     assert list(watch) == []
     assert cluster.page(PATH) == {"kind": "List"}
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity import claims_of, decide
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lease_protocol import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.decide import decide, reserved_leases
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import with_active_leases
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.quorum import (
     Copy,
     NotRecorded,
     Read,
@@ -24,16 +24,17 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lease_prot
     recording,
     voters,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_registry import adopted
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     Lease,
     LeaseState,
     Registry,
     parse_registry,
-    released,
+    with_released,
     write_registry,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.properties import examples
 
 MEMBERS = tuple(cluster_facts(f"c{n}") for n in (1, 2, 3))
 ESTABLISHED = tuple(cluster.host for cluster in MEMBERS)
@@ -85,7 +86,7 @@ def assigning(*new: str, attempts: int = 20) -> Recording:
 
     def choose(known: Registry) -> Registry:
         decisions = decide(mesh, facts, known, wishes={}, now=NOW)
-        return adopted(known, MEMBERS).with_leases(claims_of(decisions, facts, known))
+        return with_active_leases(known, MEMBERS).with_leases(reserved_leases(decisions, facts, known))
 
     return recording(MESH, choose, ESTABLISHED, tuple(facts), now=NOW, attempts=attempts)
 
@@ -156,12 +157,12 @@ def test_leases_that_are_active_say_who_votes() -> None:
     assert voters(Registry(mesh=MESH), (), ("n1", "n2")) == ("n1", "n2")
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(data=st.data(), count=st.integers(2, 4), silent=st.sampled_from(("", "c1", "c2", "c3")), seeded=st.booleans())
 def test_whatever_the_order_no_id_is_given_twice(data: st.DataObject, count: int, silent: str, seeded: bool) -> None:
     copies = Copies(silent={silent} - {""})
     if seeded:
-        text = write_registry(adopted(Registry(mesh=MESH), MEMBERS))
+        text = write_registry(with_active_leases(Registry(mesh=MESH), MEMBERS))
         for host in ESTABLISHED:
             copies.texts[host], copies.versions[host] = text, 1
     controllers = {f"n{n}": assigning(f"n{n}", attempts=50) for n in range(1, count + 1)}
@@ -172,7 +173,7 @@ def test_whatever_the_order_no_id_is_given_twice(data: st.DataObject, count: int
     assert len(held) == count, "with 50 attempts each everybody gets an id"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(data=st.data())
 def test_two_controllers_for_the_same_cluster_and_one_for_another_end_with_two_ids_in_use(data: st.DataObject) -> None:
     copies = Copies()
@@ -185,7 +186,7 @@ def test_two_controllers_for_the_same_cluster_and_one_for_another_end_with_two_i
 def test_what_ends_is_written_with_the_time_and_can_be_read_again() -> None:
     copies = Copies()
     record(copies, assigning("n1"), pause=lambda: None)
-    ending = recording(MESH, lambda known: released(known, ["n1"]), ESTABLISHED, ESTABLISHED, now=NOW)
+    ending = recording(MESH, lambda known: with_released(known, ["n1"]), ESTABLISHED, ESTABLISHED, now=NOW)
     assert isinstance(record(copies, ending, pause=lambda: None), Recorded)
     for host in ESTABLISHED:
         (ended,) = parse_registry(copies.texts[host]).released(4)
@@ -194,8 +195,8 @@ def test_what_ends_is_written_with_the_time_and_can_be_read_again() -> None:
 
 def test_a_claim_that_another_controller_holds_too_is_left_and_another_id_taken() -> None:
     """Two claims for one id can stand side by side after a third controller merged copies; then neither counts."""
-    claims = [Lease(host=host, name=host, id=4, uid=f"uid-of-{host}", state=LeaseState.CLAIMED) for host in ("n1", "n2")]
-    known = adopted(Registry(mesh=MESH), MEMBERS).with_leases(claims)
+    claims = [Lease(host=host, name=host, id=4, uid=f"uid-of-{host}", state=LeaseState.RESERVED) for host in ("n1", "n2")]
+    known = with_active_leases(Registry(mesh=MESH), MEMBERS).with_leases(claims)
     copies = Copies(texts=dict.fromkeys(ESTABLISHED, write_registry(known)), versions=dict.fromkeys(ESTABLISHED, 1))
     first = claimed(record(copies, assigning("n1"), pause=lambda: None), "n1")
     second = claimed(record(copies, assigning("n2"), pause=lambda: None), "n2")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import libraries
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import MissingLibrary
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import optional_imports
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MissingLibrary
 from tests.collection_path import CHECKOUT, link
 from tests.testing.playbooks import run_playbook
 
@@ -47,9 +47,9 @@ for name in json.load(sys.stdin):
 
 USE = """
 from datetime import UTC, datetime
-from {plugins}.module_utils.certificates import Issuer, parse
-from {plugins}.module_utils.errors import MeshError
-from {plugins}.module_utils.kube import ClusterAccess, open_cluster
+from {plugins}.module_utils.mesh.x509 import Issuer, parse
+from {plugins}.module_utils.base.errors import MeshError
+from {plugins}.module_utils.kube.client import ClusterAccess, open_cluster
 from {plugins}.module_utils.observe import observe
 access = ClusterAccess(host="c1", kubeconfig={{"clusters": []}}, context=None)
 for use in (lambda: open_cluster(access), lambda: observe([access]), lambda: parse(b"x"), lambda: Issuer(b"x", b"y")):
@@ -74,7 +74,7 @@ def without(tmp_path: Path) -> Any:
 def python(program: str, environment: dict[str, str], text: str = "") -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([environment["PYTHONPATH"], str(link())])
     return subprocess.run(
-        [sys.executable, "-c", program], input=text, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], input=text, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True
     )
 
 
@@ -86,7 +86,7 @@ def modules() -> list[str]:
 
 def test_every_file_of_the_collection_is_imported_without_them(without: Any) -> None:
     names = modules()
-    assert {f"{PLUGINS}.module_utils.kube", f"{PLUGINS}.action.mesh_connect", f"{PLUGINS}.inventory.clusters"} <= set(names)
+    assert {f"{PLUGINS}.module_utils.kube.client", f"{PLUGINS}.action.mesh_connect", f"{PLUGINS}.inventory.clusters"} <= set(names)
     engine = [name for name in names if name.startswith(f"{PLUGINS}.module_utils.")]
     run = python(IMPORT_ALL, without(*PACKAGES), json.dumps(engine))
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
@@ -131,8 +131,8 @@ def test_a_playbook_ends_with_that_error_and_with_a_result(without: Any) -> None
 
 
 def test_a_stand_in_serves_wherever_a_name_of_a_library_may_stand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libraries, "_missing", {})
-    missing = libraries.optional("no_such_package.and_its_module")
+    monkeypatch.setattr(optional_imports, "_missing", {})
+    missing = optional_imports.optional("no_such_package.and_its_module")
     assert not missing and not missing.attribute
     assert not isinstance(3, missing.Class)
 
@@ -147,15 +147,15 @@ def test_a_stand_in_serves_wherever_a_name_of_a_library_may_stand(monkeypatch: p
             raise ValueError
         except (missing.errors.Problem, OSError):
             pass
-    for use in (missing, missing.function, missing.Class.create, Derived, libraries.require):
+    for use in (missing, missing.function, missing.Class.create, Derived, optional_imports.require):
         with pytest.raises(MissingLibrary, match="no_such_package"):
             use()
 
 
 def test_a_library_that_is_there_is_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(libraries, "_missing", {})
-    assert libraries.optional("json") is json
-    libraries.require()
+    monkeypatch.setattr(optional_imports, "_missing", {})
+    assert optional_imports.optional("json") is json
+    optional_imports.require()
 
 
 def test_what_is_asked_for_is_what_the_collection_says_it_needs() -> None:

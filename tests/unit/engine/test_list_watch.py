@@ -10,14 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
     CredentialsInvalid,
     Forbidden,
     MeshError,
     ServerRefused,
     Unreachable,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.list_watch import Source, Watcher
+from mesh_operator.watch import Source, Watcher
+from tests.lab.patience import scaled
 
 PATH = "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/globalservices"
 Object = dict[str, Any]
@@ -311,7 +312,7 @@ def test_a_watcher_that_waits_ends_with_its_stop() -> None:
     watcher = Watcher(cast(Source, Down()), PATH, World(None), stop, clock=lambda: 0.0, random=lambda low, high: 60.0)
     thread = Thread(target=watcher.run, daemon=True)
     thread.start()
-    assert asked.wait(5)
+    assert asked.wait(scaled(5))
     stop.set()
-    thread.join(5)
+    thread.join(scaled(5))
     assert not thread.is_alive() and watcher.state.error

@@ -10,20 +10,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import WriterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.managed_fields import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import WriterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import (
     APPLY,
     UPDATE,
     Owner,
+    add_owner,
     annotation,
     data_key,
     entries_of,
-    given_to,
-    held_by,
+    fields_of_manager,
     owners,
+    remove_owners,
     summary,
-    taken_from_all,
-    without,
+    without_manager,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ownership import all_writers, writers
 
@@ -47,7 +47,7 @@ def entry(owner: Owner, *keys: str, **more: Any) -> dict[str, Any]:
 def test_keys_go_from_one_owner_to_another_and_the_rest_stays() -> None:
     ledger = [entry(HELM, "c1", "c2"), entry(Owner("person", UPDATE), "c2")]
     before = copy.deepcopy(ledger)
-    moved = given_to(taken_from_all(ledger, [data_key("c2")], but=OURS), OURS, [data_key("c2")], time="now")
+    moved = add_owner(remove_owners(ledger, [data_key("c2")], but=OURS), OURS, [data_key("c2")], time="now")
     assert ledger == before, "what was observed is not changed"
     assert owners(moved, data_key("c2")) == (OURS,)
     assert owners(moved, data_key("c1")) == (HELM,)
@@ -57,9 +57,9 @@ def test_keys_go_from_one_owner_to_another_and_the_rest_stays() -> None:
 
 def test_an_entry_that_holds_nothing_any_more_goes_and_an_existing_one_is_extended() -> None:
     single = {**entry(Owner("person", UPDATE)), "fieldsV1": {"f:data": {"f:c2": {}}}}
-    moved = given_to(taken_from_all([single, entry(OURS, "c1")], [data_key("c2")], but=OURS), OURS, [data_key("c2")], time="now")
+    moved = add_owner(remove_owners([single, entry(OURS, "c1")], [data_key("c2")], but=OURS), OURS, [data_key("c2")], time="now")
     assert [e["manager"] for e in moved] == ["ours"]
-    assert set(held_by(moved, "ours")) == {data_key("c1"), data_key("c2")}
+    assert set(fields_of_manager(moved, "ours")) == {data_key("c1"), data_key("c2")}
 
 
 def test_entries_of_subresources_and_of_other_versions_are_left_alone() -> None:
@@ -67,9 +67,9 @@ def test_entries_of_subresources_and_of_other_versions_are_left_alone() -> None:
     old = entry(OURS, "c1", apiVersion="v1beta1")
     ledger = [status, old]
     assert owners(ledger, data_key("c2")) == ()
-    assert taken_from_all(ledger, [data_key("c2")]) == ledger
-    assert without([{**status, "manager": "ours"}, old], "ours") == [{**status, "manager": "ours"}]
-    assert len(given_to(ledger, OURS, [data_key("c2")], time="now")) == 3
+    assert remove_owners(ledger, [data_key("c2")]) == ledger
+    assert without_manager([{**status, "manager": "ours"}, old], "ours") == [{**status, "manager": "ours"}]
+    assert len(add_owner(ledger, OURS, [data_key("c2")], time="now")) == 3
 
 
 def test_the_ledger_in_words_names_fields_and_no_map() -> None:
@@ -100,7 +100,7 @@ def test_moving_is_exact_and_idempotent(held: list[tuple[Owner, set[str]]], keys
     paths = [data_key(key) for key in sorted(keys)]
 
     def move(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return given_to(taken_from_all(entries, paths, but=OURS), OURS, paths, time="now")
+        return add_owner(remove_owners(entries, paths, but=OURS), OURS, paths, time="now")
 
     moved = move(ledger)
     for key in KEYS:

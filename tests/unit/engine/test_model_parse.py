@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model_parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 
 HOSTS = ["c1", "c2", "c3"]
 
@@ -124,8 +124,11 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
         ({"binding": {"name": 5}}, "binding.name: must be a text, not a number"),
         ({"binding": {"name": "Edge_Mesh"}}, 'binding.name: "Edge_Mesh" is not a DNS-1123 name'),
         ({"binding": {"name": "a\n"}}, 'binding.name: "a?" is not a DNS-1123 name'),
-        ({"binding": {"clusterRefs": "c1"}}, "binding.clusterRefs: must be a list of {name: HOST}, not a text"),
-        ({"binding": {"clusterRefs": ["c1", 7]}}, "binding.clusterRefs[1]: must be {name: HOST} or a text, not a number"),
+        ({"binding": {"clusterRefs": "c1"}}, "binding.clusterRefs: must be a list, not a text; write a list of {name: HOST}"),
+        (
+            {"binding": {"clusterRefs": ["c1", 7]}},
+            "binding.clusterRefs[1]: must be a mapping with the keys name, not a number; write {name: HOST}, or the name alone",
+        ),
         ({"binding": {"clusterRefs": ["c1", {}]}}, "binding.clusterRefs[1].name: is missing"),
         (
             {"binding": {"clusterRefs": ["c1", "c2", "c1"]}},
@@ -145,7 +148,7 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
         ({"binding": {"meshConfig": {"serviceType": 3}}}, "binding.meshConfig.serviceType: must be a text, not a number"),
         (
             {"binding": {"meshConfig": {"enableKvStoreMesh": "yes"}}},
-            "binding.meshConfig.enableKvStoreMesh: must be true or false, not a text",
+            'binding.meshConfig.enableKvStoreMesh: must be true or false, not "yes"',
         ),
         ({"binding": {"meshConfig": {"hubble": {"ui": 1}}}}, "binding.meshConfig.hubble.ui: must be true or false, not a number"),
         ({"binding": {"topology": "ring"}}, "binding.topology: must be a mapping with the keys mode, hubs, pairs, not a text"),
@@ -159,8 +162,11 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
             "binding.topology.hubs: belongs to mode HubAndSpoke, and the mode is",
         ),
         ({"binding": {"topology": {"mode": "HubAndSpoke"}}}, "binding.topology.hubs: is missing; mode HubAndSpoke needs it"),
-        ({"binding": {"topology": {"mode": "Pairs", "pairs": []}}}, "binding.topology.pairs: is missing; mode Pairs needs it"),
-        ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": "c1"}}}, "binding.topology.hubs: must be a list of names of members"),
+        ({"binding": {"topology": {"mode": "Pairs", "pairs": []}}}, "binding.topology.pairs: is empty; write a list of pairs"),
+        (
+            {"binding": {"topology": {"mode": "HubAndSpoke", "hubs": "c1"}}},
+            "binding.topology.hubs: must be a list, not a text; write a list of members",
+        ),
         ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": ["c9"]}}}, 'binding.topology.hubs[0]: "c9" is no member of the mesh'),
         (
             {"binding": {"clusterRefs": ["c1", "c2"], "topology": {"mode": "HubAndSpoke", "hubs": ["c3"]}}},
@@ -168,13 +174,22 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
         ),
         ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": ["c1", "c1"]}}}, 'hubs[1]: "c1" is named twice; the first is binding'),
         ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": [None]}}}, "binding.topology.hubs[0]: must be a text, not nothing"),
-        ({"binding": {"topology": {"mode": "Pairs", "pairs": "c1"}}}, "binding.topology.pairs: must be a list of pairs [ONE, OTHER]"),
-        ({"binding": {"topology": {"mode": "Pairs", "pairs": [["c1"]]}}}, "pairs[0]: must be a pair [ONE, OTHER], not a list of 1"),
+        (
+            {"binding": {"topology": {"mode": "Pairs", "pairs": "c1"}}},
+            "binding.topology.pairs: must be a list, not a text; write a list of pairs [ONE, OTHER]",
+        ),
+        (
+            {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1"]]}}},
+            "pairs[0]: must have 2 entries, not 1; write a pair [ONE, OTHER]",
+        ),
         (
             {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c2", "c3"]]}}},
-            "pairs[0]: must be a pair [ONE, OTHER], not a list of 3",
+            "pairs[0]: must have 2 entries, not 3; write a pair [ONE, OTHER]",
         ),
-        ({"binding": {"topology": {"mode": "Pairs", "pairs": ["c1,c2"]}}}, "pairs[0]: must be a pair [ONE, OTHER], not a text"),
+        (
+            {"binding": {"topology": {"mode": "Pairs", "pairs": ["c1,c2"]}}},
+            "pairs[0]: must be a list, not a text; write a pair [ONE, OTHER]",
+        ),
         ({"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c1"]]}}}, 'pairs[0]: "c1" cannot be linked with itself'),
         (
             {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "C2"]]}}},
@@ -191,9 +206,13 @@ def test_a_mistake_is_named_with_its_path(raw: Any, told: str) -> None:
     assert told in refused(raw)
 
 
-def test_every_mistake_is_told_at_once() -> None:
-    message = refused({"bindin": 1, "binding": {"clusterRefs": ["c9"], "meshConfig": {"x": 1}}})
-    for path in ("bindin:", "binding.clusterRefs[0]:", "binding.clusterRefs:", "binding.meshConfig.x:"):
+def test_every_mistake_of_the_structure_is_told_at_once_and_then_every_one_of_the_meaning() -> None:
+    message = refused({"bindin": 1, "binding": {"clusterRefs": ["c9", 7], "meshConfig": {"x": 1}}})
+    for path in ("bindin:", "binding.clusterRefs[1]:", "binding.meshConfig.x:"):
+        assert path in message
+    assert message.startswith("cilium_mesh has 3 problems")
+    message = refused({"binding": {"name": "A b", "clusterRefs": ["c9"], "topology": {"mode": "Pairs"}}})
+    for path in ("binding.name:", "binding.clusterRefs[0]:", "binding.clusterRefs:", "binding.topology.pairs:"):
         assert path in message
     assert message.startswith("cilium_mesh has 4 problems")
 

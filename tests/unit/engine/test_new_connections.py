@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, Forbidden, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import LinkFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.health import read_links
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.new_connections import (
     COMMAND_SECONDS,
@@ -21,7 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ne
     TIME_RAN_OUT,
     try_connections,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import Stage, link_stage
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import link_stage
 from tests.unit.engine.test_health_links import FACTS, NO, PEERS, WITHOUT_KVSTOREMESH, PlayedCluster, links, metrics
 
 PROGRAM = ("kvstoremesh", "/usr/bin/clustermesh-apiserver", "kvstoremesh-dbg", "troubleshoot")
@@ -126,9 +127,9 @@ def judged(reader: str = "kvstoremesh", facts: Any = FACTS, **answers: Any) -> t
 
 def test_a_silent_peer_is_refuted_although_kvstoremesh_says_ready() -> None:
     cluster, found = judged(troubleshoot=said("c2") + said("c3", SILENT))
-    assert (found["edge-2"].proof, link_stage(found["edge-2"])) == ("proven", Stage.READY)
-    assert (found["edge-3"].proof, link_stage(found["edge-3"])) == ("refuted", Stage.DIALLING)
-    assert found["edge-3"].error.startswith("kvstoremesh still says ready; a new connection fails: Cannot establish TLS")
+    assert (found["edge-2"].proof, link_stage(found["edge-2"])) == ("proven", LinkStage.READY)
+    assert (found["edge-3"].proof, link_stage(found["edge-3"])) == ("refuted", LinkStage.DIALLING)
+    assert found["edge-3"].error.startswith("kvstoremesh still reports ready; a new connection fails: Cannot establish TLS")
     assert len(cluster.asked("troubleshoot")) == 1
     assert cluster.asked("troubleshoot")[0].endswith("--timeout=2s c2 c3")
 
@@ -136,27 +137,27 @@ def test_a_silent_peer_is_refuted_although_kvstoremesh_says_ready() -> None:
 @pytest.mark.parametrize(
     ("line", "stage"),
     [
-        ("❌ Cannot establish TLS connection to x:2379: x509: certificate signed by unknown authority", Stage.TLS),
-        ("❌ Failed to retrieve key from etcd: etcdserver: permission denied", Stage.AUTHORISATION),
-        ("❌ Failed to establish connection: context deadline exceeded", Stage.DIALLING),
-        ("❌ Configuration not found", Stage.SECRET_NOT_PROJECTED),
-        ("❌ Something new", Stage.DIALLING),
+        ("❌ Cannot establish TLS connection to x:2379: x509: certificate signed by unknown authority", LinkStage.TLS),
+        ("❌ Failed to retrieve key from etcd: etcdserver: permission denied", LinkStage.AUTHORISATION),
+        ("❌ Failed to establish connection: context deadline exceeded", LinkStage.DIALLING),
+        ("❌ Configuration not found", LinkStage.SECRET_NOT_PROJECTED),
+        ("❌ Something new", LinkStage.DIALLING),
     ],
 )
-def test_the_stage_of_a_refuted_link_is_what_failed(line: str, stage: Stage) -> None:
+def test_the_stage_of_a_refuted_link_is_what_failed(line: str, stage: LinkStage) -> None:
     assert link_stage(judged(troubleshoot=said("c2") + said("c3", line))[1]["edge-3"]) is stage
 
 
 @pytest.mark.parametrize("output", ["", "Error: unknown command\n", 'Cluster "c3":\n   nothing that is known\n'])
 def test_what_says_nothing_leaves_the_link_as_kvstoremesh_sees_it(output: str) -> None:
     found = judged(troubleshoot=output)[1]["edge-3"]
-    assert (found.proof, link_stage(found)) == ("unknown", Stage.READY)
+    assert (found.proof, link_stage(found)) == ("unknown", LinkStage.READY)
     assert found.proof_note
 
 
 def test_without_the_right_to_exec_the_link_stays_and_the_reason_is_kept() -> None:
     found = judged(troubleshoot=Forbidden("pods/exec is forbidden."))[1]["edge-2"]
-    assert (found.proof, link_stage(found)) == ("unknown", Stage.READY)
+    assert (found.proof, link_stage(found)) == ("unknown", LinkStage.READY)
     assert "pods/exec" in found.proof_note
 
 
@@ -169,7 +170,7 @@ def test_a_peer_that_kvstoremesh_does_not_list_is_not_tried() -> None:
 def test_without_kvstoremesh_it_is_the_agents_who_prove() -> None:
     cluster, found = judged(reader="agent", facts=WITHOUT_KVSTOREMESH, troubleshoot=said("c2") + said("c3", SILENT))
     assert (found["edge-2"].proof, found["edge-3"].proof) == ("proven", "refuted")
-    assert found["edge-3"].error.startswith("agent still says ready;")
+    assert found["edge-3"].error.startswith("agent still reports ready;")
     assert cluster.asked("troubleshoot") == ["exec agent-1/cilium-agent cilium troubleshoot clustermesh --timeout=2s c2 c3"]
 
 

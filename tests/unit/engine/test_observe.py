@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import as_data
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import as_data
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation, observe
 from tests.unit.engine.made_certificates import make
 from tests.unit.engine.observed_objects import PEER_YAML, cluster_objects, secret

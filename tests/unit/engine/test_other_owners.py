@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan, PlanOptions, plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, digest, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
 

@@ -9,14 +9,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.endpoints import Endpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.peers import local_config, peer_config
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.trust import TrustMode
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import CiliumVersion
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_config import local_config, peer_config
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import TrustMode
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import CiliumVersion
 
 DIRECTORY = "/var/lib/cilium/clustermesh"
-ENDPOINT = Endpoint(hostname="peer.mesh.cilium.io", port=2379, ips=("192.0.2.1",))
+ENDPOINT = MeshEndpoint(hostname="peer.mesh.cilium.io", port=2379, ips=("192.0.2.1",))
 
 # As charts 1.16 to 1.20 render it for one peer with the same CA (templates/clustermesh-config).
 CHART = {
@@ -50,14 +50,14 @@ def test_a_peer_with_another_ca_has_three_files_of_its_own(mode: TrustMode) -> N
 
 
 def test_a_name_left_to_dns_has_no_aliases() -> None:
-    text = peer_config("peer", Endpoint(hostname="mesh.example.com", port=443), version=_version("1.20.1"), mode=TrustMode.SAME_CA)
+    text = peer_config("peer", MeshEndpoint(hostname="mesh.example.com", port=443), version=_version("1.20.1"), mode=TrustMode.SAME_CA)
     assert yaml.safe_load(text)["endpoints"] == ["https://mesh.example.com:443"]
     assert "cilium-host-aliases" not in text
 
 
 @given(st.lists(st.ip_addresses().map(str), min_size=1, max_size=4, unique=True))
 def test_every_address_survives_as_text(ips: list[str]) -> None:
-    endpoint = Endpoint(hostname="peer.mesh.cilium.io", port=2379, ips=tuple(ips))
+    endpoint = MeshEndpoint(hostname="peer.mesh.cilium.io", port=2379, ips=tuple(ips))
     config = yaml.safe_load(peer_config("peer", endpoint, version=_version("1.20.1"), mode=TrustMode.SAME_CA))
     assert config["cilium-host-aliases"] == [{"hostname": "peer.mesh.cilium.io", "ips": ips}]
 
@@ -89,7 +89,7 @@ def test_a_name_that_cannot_be_a_cluster_name_is_refused(name: str) -> None:
 @given(st.text(max_size=40))
 def test_no_host_name_can_add_a_line_to_the_configuration(hostname: str) -> None:
     try:
-        text = peer_config("peer", Endpoint(hostname=hostname, port=1), version=None, mode=TrustMode.SAME_CA)
+        text = peer_config("peer", MeshEndpoint(hostname=hostname, port=1), version=None, mode=TrustMode.SAME_CA)
     except InvalidInput:
         return
     assert len(text.splitlines()) == 5 and yaml.safe_load(text)["endpoints"][0].startswith("https://")

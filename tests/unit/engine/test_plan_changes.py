@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, HostAlias, RegistryFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan, PlanOptions, plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_changes import SECTIONS, plan_changes
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.relied_on import relied_on
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.stored_plan import options_data, stored_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.fingerprint import facts_fingerprint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.compare import SECTIONS, plan_changes
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.stored import options_data, stored_plan
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -73,8 +74,8 @@ def served_by(address: str) -> dict[str, Any]:
 def test_a_change_is_told_by_cluster_and_section(section: str, override: dict[str, Any]) -> None:
     before = facts_of("c1", "c2")
     after = {**before, "c2": replace(before["c2"], **override)}
-    assert relied_on(before["c1"]) == relied_on(after["c1"])
-    was, now = relied_on(before["c2"]), relied_on(after["c2"])
+    assert facts_fingerprint(before["c1"]) == facts_fingerprint(after["c1"])
+    was, now = facts_fingerprint(before["c2"]), facts_fingerprint(after["c2"])
     assert {name for name in SECTIONS if was.get(name) != now.get(name)} == {section}
     assert f"c2: {SECTIONS[section]} changed" in changes(before, after)
 
@@ -91,7 +92,7 @@ def test_what_changes_without_changing_a_decision_is_not_relied_on() -> None:
         agent_pods=(),
         kubernetes_version="v1.99.0",
     )
-    assert relied_on(after) == relied_on(before)
+    assert facts_fingerprint(after) == facts_fingerprint(before)
 
 
 def test_an_address_that_moved_is_told_with_both_values_and_the_steps_that_differ() -> None:
@@ -106,9 +107,9 @@ def test_an_address_that_moved_is_told_with_both_values_and_the_steps_that_diffe
 
 def test_a_member_that_joined_is_named_with_its_new_steps() -> None:
     lines = changes(facts_of("c1", "c2"), facts_of("c1", "c2", "c3"))
-    assert lines[0] == "c3: was not looked at then"
+    assert lines[0] == "c3: was not part of the approved plan"
     assert any(line.startswith("new step: c3, ") for line in lines)
-    assert "c3: is not looked at now" in changes(facts_of("c1", "c2", "c3"), facts_of("c1", "c2"))
+    assert "c3: is not part of the new plan" in changes(facts_of("c1", "c2", "c3"), facts_of("c1", "c2"))
 
 
 def test_a_plan_that_was_applied_already_has_steps_that_are_gone() -> None:
@@ -131,7 +132,7 @@ def test_a_certificate_that_came_due_is_a_decision_of_time() -> None:
     assert early.empty and not late.empty
     assert early.relied_on == late.relied_on
     lines = plan_changes(early.to_dict(), late.to_dict())
-    assert lines[0].startswith("nothing that was read has changed: time has")
+    assert lines[0].startswith("no fact that was read has changed; time has")
     assert lines[1].startswith("new step: ")
 
 

@@ -12,21 +12,25 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
     ClusterFacts,
     HostAlias,
     RemoteUsersFacts,
     ServiceFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan, PlanOptions, Step, plan_connect, plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
     ApplyHostAliases,
     ApplySecret,
     FromSecret,
     Literal,
     Minted,
+    Plan,
+    PlanOptions,
+    Step,
     WriteUsers,
 )
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, key_facts, mesh_of, peer_secret

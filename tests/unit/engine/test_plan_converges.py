@@ -8,17 +8,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
     ClusterFacts,
     HostAlias,
     RemoteUsersFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect, plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.properties import examples
 from tests.testing.simulated_apply import SimulatedClusters
 
 VERSIONS = ("1.16.19", "1.17.17", "1.18.11", "1.19.5", "1.20.0")
@@ -103,7 +106,7 @@ def _started(facts: Mapping[str, ClusterFacts]) -> tuple[SimulatedClusters, dict
     return clusters, clusters.facts()
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(any_meshes())
 def test_connecting_a_second_time_changes_nothing(facts: dict[str, ClusterFacts]) -> None:
     clusters, start = _started(facts)
@@ -115,7 +118,7 @@ def test_connecting_a_second_time_changes_nothing(facts: dict[str, ClusterFacts]
     assert second.steps == () and second.problems == ()
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(any_meshes())
 def test_disconnecting_gives_the_clusters_back_as_they_were(facts: dict[str, ClusterFacts]) -> None:
     clusters, start = _started(facts)
@@ -126,7 +129,7 @@ def test_disconnecting_gives_the_clusters_back_as_they_were(facts: dict[str, Clu
     assert plan_disconnect(mesh, clusters.facts(), None, NOW).empty
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(any_meshes(), st.data())
 def test_a_run_that_reached_only_some_clusters_is_completed_by_the_next(facts: dict[str, ClusterFacts], data: st.DataObject) -> None:
     clusters, start = _started(facts)
@@ -137,7 +140,7 @@ def test_a_run_that_reached_only_some_clusters_is_completed_by_the_next(facts: d
     assert plan_connect(mesh, clusters.facts(), PlanOptions(), NOW).empty
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(any_meshes(), st.data())
 def test_a_dead_cluster_leaves_and_the_others_keep_their_links(facts: dict[str, ClusterFacts], data: st.DataObject) -> None:
     clusters, start = _started(facts)
@@ -155,7 +158,7 @@ def test_a_dead_cluster_leaves_and_the_others_keep_their_links(facts: dict[str, 
     assert not [step for step in rest.steps if step.object.startswith("Secret")]  # what the others have among themselves is untouched
 
 
-@settings(max_examples=75)
+@examples(75)
 @given(any_meshes(), st.data())
 def test_a_member_that_does_not_answer_keeps_what_was_written_for_it(facts: dict[str, ClusterFacts], data: st.DataObject) -> None:
     clusters, start = _started(facts)
@@ -167,7 +170,7 @@ def test_a_member_that_does_not_answer_keeps_what_was_written_for_it(facts: dict
     assert plan.empty, [step.to_dict() for step in plan.steps]
 
 
-@settings(max_examples=75)
+@examples(75)
 @given(any_meshes())
 def test_two_meshes_that_share_a_cluster_do_not_touch_each_other(facts: dict[str, ClusterFacts]) -> None:
     third = cluster_facts("c9", version="1.18.11", endpoint_override="198.51.100.99:2379")

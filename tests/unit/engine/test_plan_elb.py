@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import api_body
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan, PlanOptions, plan_connect, plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_elb import ELB_AUTOCREATE, ELB_ID, elb_steps, elb_withdrawal
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.relied_on import relied_on
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.fingerprint import facts_fingerprint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.load_balancer import (
+    ELB_AUTOCREATE,
+    ELB_ID,
+    elb_steps,
+    elb_withdrawal,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -157,5 +163,5 @@ def _some(service: ServiceFacts | None) -> ServiceFacts:
 
 def test_a_plan_relies_on_the_id_and_on_what_stands_there() -> None:
     states = [cluster(elb=""), cluster(), cluster(held=OTHER, by=("x",)), cluster(held=ELB, by=(OURS,)), cluster(held=ELB, by=("x",))]
-    digests = [tuple(sorted(relied_on(facts).items())) for facts in states]
+    digests = [tuple(sorted(facts_fingerprint(facts).items())) for facts in states]
     assert len(set(digests)) == len(states)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_report import plan_json, plan_markdown, plan_rows, plan_text
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.plan import plan_json, plan_markdown, plan_rows, plan_text
 from tests.testing.facts_builders import NOW, agent_workload, cluster_facts, mesh_of
 
 

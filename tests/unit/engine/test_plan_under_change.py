@@ -12,18 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, PeerSecretFacts, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ownership import former_members
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan, PlanOptions, plan_connect, plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_users import own_users
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import WriteUsers
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.topology import Mode, Topology
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.users import edit_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import own_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users_yaml import edit_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, PeerSecretFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import former_members
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions, WriteUsers
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.properties import examples
 from tests.testing.simulated_apply import SimulatedClusters
 from tests.unit.engine.test_plan_converges import any_meshes
 
@@ -217,7 +219,7 @@ def _settle(world: World) -> None:
     assert world.plan().empty, [step.to_dict() for step in world.plan().steps]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(any_meshes(6), st.data())
 def test_whatever_happened_whole_runs_end_in_the_empty_plan_with_exactly_the_links_asked_for(
     facts: dict[str, ClusterFacts], data: st.DataObject
@@ -235,7 +237,7 @@ def test_whatever_happened_whole_runs_end_in_the_empty_plan_with_exactly_the_lin
             assert host in world.stranded or not _holds(after[host])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25)
 @given(any_meshes(6), st.data())
 def test_whatever_happened_disconnect_leaves_nothing_of_ours_and_everything_of_others(
     facts: dict[str, ClusterFacts], data: st.DataObject
@@ -252,7 +254,7 @@ def test_whatever_happened_disconnect_leaves_nothing_of_ours_and_everything_of_o
         assert not _holds(cluster) and not (host in world.mesh.clusters and cluster.registry.present), host
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25)
 @given(any_meshes(6), st.data())
 def test_a_limit_ends_the_links_that_cross_it_on_the_inside_and_no_other(facts: dict[str, ClusterFacts], data: st.DataObject) -> None:
     world = _started(facts, data)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.certificates import describe
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.choices import Choices
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, ProbeResult, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe_tls import Target, probe, probe_endpoints
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import SecretStore
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ProbeResult, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import describe
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tls_probe import TlsTarget, probe, probe_endpoints
 from tests.testing.facts_builders import cluster_facts, mesh_of
 from tests.unit.engine.made_certificates import NOW, Made, make
 
@@ -90,9 +90,9 @@ def serving(context: ssl.SSLContext | None, answer: bytes = b"") -> Iterator[Ser
         server.close()
 
 
-def target(port: int, *, made: Made = SERVER, ca: Made = CA, hostname: str = NAME, address: str = "127.0.0.1") -> Target:
+def target(port: int, *, made: Made = SERVER, ca: Made = CA, hostname: str = NAME, address: str = "127.0.0.1") -> TlsTarget:
     fingerprint = describe(made.certificate).fingerprint
-    return Target(cluster="c2", address=address, port=port, hostname=hostname, fingerprint=fingerprint, authorities=ca.pem.decode())
+    return TlsTarget(cluster="c2", address=address, port=port, hostname=hostname, fingerprint=fingerprint, authorities=ca.pem.decode())
 
 
 def test_a_server_that_wants_a_client_certificate_is_proven_without_one(tmp_path: Path) -> None:

@@ -11,36 +11,39 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.endpoints import Endpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd_read import EtcdAccess, EtcdError, Why
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, HostAlias, LinkFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import Sealed, SecretStore
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, ReadFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ControllerProof, ProofVerdict, parse_heartbeat
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.link_access import link_access
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_config import (
+    ca_key,
+    certificate_key,
+    peer_config,
+    private_key,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, LinkFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import TrustMode
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import cilium_version
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import heartbeats
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.peers import ca_key, certificate_key, peer_config, private_key
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.proof import (
-    ControllerProof,
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.link_proof import (
     LinkProof,
-    Verdict,
     age_seconds,
     is_stale,
-    link_access,
     link_proof,
-    parse_heartbeat,
     proof_columns,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.secrets import Sealed, SecretStore
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.trust import TrustMode
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import cilium_version
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, link_facts, mesh_of, peer_secret
 
-PROVEN, REFUTED, UNKNOWN = Verdict.PROVEN, Verdict.REFUTED, Verdict.UNKNOWN
-ENDPOINT = Endpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
+PROVEN, REFUTED, UNKNOWN = ProofVerdict.PROVEN, ProofVerdict.REFUTED, ProofVerdict.UNKNOWN
+ENDPOINT = MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
 
 
 def from_there(verdict: str, reader: str = "kvstoremesh", **more: Any) -> LinkFacts:
     return link_facts("c1", "c2", reader=reader, proof=verdict, **more)
 
 
-def from_here(verdict: Verdict, note: str = "", heartbeat: datetime | None = None) -> ControllerProof:
+def from_here(verdict: ProofVerdict, note: str = "", heartbeat: datetime | None = None) -> ControllerProof:
     return ControllerProof(cluster="c1", peer="c2", verdict=verdict, note=note, heartbeat=heartbeat)
 
 
@@ -60,7 +63,7 @@ def from_here(verdict: Verdict, note: str = "", heartbeat: datetime | None = Non
     ],
 )
 def test_a_refutation_counts_most_and_the_place_of_the_link_before_the_controller(
-    there: list[str], here: Verdict | None, verdict: Verdict, by: str
+    there: list[str], here: ProofVerdict | None, verdict: ProofVerdict, by: str
 ) -> None:
     found = link_proof([from_there(word) for word in there], None if here is None else from_here(here))
     assert (found.verdict, found.by) == (verdict, by)
@@ -214,7 +217,7 @@ def test_every_link_of_a_small_mesh_is_read_with_its_own_credentials(monkeypatch
 
 
 def test_a_peer_that_cannot_be_reached_is_tried_once_and_its_links_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    away = EtcdError(Why.UNREACHED, "c3 cannot be reached")
+    away = EtcdError(ReadFailure.UNREACHED, "c3 cannot be reached")
     found = read(monkeypatch, 4, c1_c3=away, c2_c3=away, c4_c3=away)
     assert {link: (p.verdict, p.note) for link, p in found.items() if link[1] == "c3"} == {
         (host, "c3"): (UNKNOWN, "c3 cannot be reached") for host in ("c1", "c2", "c4")
@@ -227,9 +230,9 @@ def test_only_a_proven_peer_that_refuses_the_user_refutes(monkeypatch: pytest.Mo
     found = read(
         monkeypatch,
         3,
-        c1_c2=EtcdError(Why.DENIED, "no"),
-        c3_c2=EtcdError(Why.UNTRUSTED, "who?"),
-        c1_c3=EtcdError(Why.BROKEN, "oh"),
+        c1_c2=EtcdError(ReadFailure.DENIED, "no"),
+        c3_c2=EtcdError(ReadFailure.UNTRUSTED, "who?"),
+        c1_c3=EtcdError(ReadFailure.BROKEN, "oh"),
         c2_c3=b"no time",
     )
     assert {link: p.verdict for link, p in found.items()} == {

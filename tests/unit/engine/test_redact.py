@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.redact import MASK, mask, one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import MASK, mask, one_line
 from tests.unit.engine.made_certificates import make
 
 PEM = make("x").key.decode()

@@ -13,10 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, NodeFacts, RegistryFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect, plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_registry import adopted, after_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import after_disconnect, with_active_leases
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     CIDRS_KEPT,
     LIMIT,
     RELEASED_KEPT,
@@ -26,19 +24,22 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry i
     Registry,
     RegistryProblem,
     covers,
-    dead,
     lease_of,
     merge,
     mesh_registry,
     parse_registry,
     pod_cidrs,
     registry_name,
-    released,
-    trimmed,
+    with_released,
+    with_tombstones,
+    without_oldest,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import NOW as TIME
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, Plan, Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import NOW as TIME
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -83,7 +84,7 @@ def test_what_is_written_is_what_is_read_and_has_one_form(registry: Registry) ->
 
 @given(registries, st.sampled_from(("c1", "c2")))
 def test_who_left_holds_nothing_and_the_news_wins_over_every_old_copy(registry: Registry, host: str) -> None:
-    for ended, state in ((released(registry, [host]), LeaseState.RELEASED), (dead(registry, [host]), LeaseState.DEAD)):
+    for ended, state in ((with_released(registry, [host]), LeaseState.RELEASED), (with_tombstones(registry, [host]), LeaseState.DEAD)):
         assert ended.active(host) is None and ended.claim(host) is None
         assert merge((registry, ended)) == ended
         changed = [one for one in ended.leases if one not in registry.leases]
@@ -103,9 +104,9 @@ def test_registries_of_different_meshes_are_never_merged() -> None:
 
 
 def test_a_tombstone_is_found_by_host_and_by_name_until_the_host_is_active_again() -> None:
-    registry = dead(Registry(mesh=OWNER, leases=(lease("c1", name="alpha"),)), ["c1"])
+    registry = with_tombstones(Registry(mesh=OWNER, leases=(lease("c1", name="alpha"),)), ["c1"])
     assert registry.tombstone("c1") == registry.tombstone("alpha") == registry.leases[0]
-    back = adopted(registry, [cluster_facts("c1", config={"cluster-name": "alpha"})])
+    back = with_active_leases(registry, [cluster_facts("c1", config={"cluster-name": "alpha"})])
     assert back.tombstone("c1") is None and back.active("c1") is not None
 
 
@@ -175,9 +176,9 @@ def test_511_leases_fit_far_below_the_limit() -> None:
 
 def test_the_oldest_released_leases_are_forgotten_and_no_other() -> None:
     old = [lease(f"c{n}", state=LeaseState.RELEASED, since=f"20{n % 90 + 10}-01-01T00:00:00Z") for n in range(RELEASED_KEPT + 50)]
-    kept = trimmed(merge((Registry(mesh=OWNER, leases=(lease("alive"), lease("dead", state=LeaseState.DEAD), *old)),)))
+    kept = without_oldest(merge((Registry(mesh=OWNER, leases=(lease("alive"), lease("dead", state=LeaseState.DEAD), *old)),)))
     assert len(kept.leases) == RELEASED_KEPT + 2 and kept.active("alive") and kept.tombstone("dead")
-    assert trimmed(kept) == kept
+    assert without_oldest(kept) == kept
 
 
 def test_a_lease_says_what_the_cluster_is() -> None:
@@ -297,10 +298,10 @@ def test_who_is_no_member_any_more_gives_its_lease_up_with_the_next_connect() ->
 
 def test_ranges_of_a_lease_grow_and_never_shrink_while_it_lasts() -> None:
     c1 = cluster_facts("c1", config={"cluster-pool-ipv4-cidr": "10.0.0.0/9"})
-    first = adopted(Registry(mesh=OWNER), [c1])
-    smaller = adopted(first, [cluster_facts("c1")])
+    first = with_active_leases(Registry(mesh=OWNER), [c1])
+    smaller = with_active_leases(first, [cluster_facts("c1")])
     assert smaller == first
-    wider = adopted(first, [cluster_facts("c1", config={"cluster-pool-ipv4-cidr": "10.0.0.0/8"})])
+    wider = with_active_leases(first, [cluster_facts("c1", config={"cluster-pool-ipv4-cidr": "10.0.0.0/8"})])
     assert wider.active("c1") is not None and [one.pod_cidrs for one in wider.leases] == [("10.0.0.0/8",)]
     assert merge((first, wider)) == wider
 
@@ -317,6 +318,6 @@ def test_partial_writes_come_together_again(order: tuple[str, ...], done: int) -
 
 def test_a_serial_never_grows_beyond_what_is_read_again() -> None:
     lease = Lease(host="c1", name="c1", id=1, serial=2**53)
-    after = released(Registry(mesh="m", leases=(lease,)), ["c1"])
+    after = with_released(Registry(mesh="m", leases=(lease,)), ["c1"])
     text = write_registry(after).replace(TIME, "2026-09-01T12:00:00Z")
     assert parse_registry(text).leases[0].state is LeaseState.RELEASED

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import LinkFacts, ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import (
-    Stage,
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import (
     build_status,
     earlier_binding,
     link_stage,
@@ -53,33 +53,33 @@ def changed(reader: ReaderFacts, which: str, **values: Any) -> ReaderFacts:
 @pytest.mark.parametrize(
     ("link", "stage"),
     [
-        (READY, Stage.READY),
-        (replace(READY, source=""), Stage.UNKNOWN),
-        (LinkFacts(cluster="c1", peer="c2", reader="agent", pod="p", source="exec"), Stage.SECRET_NOT_PROJECTED),
-        (DOWN, Stage.DIALLING),
-        (replace(DOWN, error="dial tcp 192.0.2.2:2379: connect: connection refused"), Stage.DIALLING),
-        (replace(DOWN, error="remote error: tls: bad certificate"), Stage.TLS),
-        (replace(DOWN, status="x509: certificate signed by unknown authority"), Stage.TLS),
-        (replace(DOWN, error="etcdserver: permission denied"), Stage.AUTHORISATION),
-        (replace(DOWN, stage_hint="tls"), Stage.TLS),
-        (replace(DOWN, stage_hint="secret_not_projected"), Stage.SECRET_NOT_PROJECTED),
-        (replace(DOWN, stage_hint="dialling", error="x509"), Stage.DIALLING),
-        (replace(DOWN, stage_hint="ready"), Stage.DIALLING),
-        (replace(DOWN, stage_hint="nonsense"), Stage.DIALLING),
-        (replace(DOWN, source="metrics", status=""), Stage.UNKNOWN),
-        (replace(DOWN, connected=True, stage_hint="tls"), Stage.RETRIEVING_CONFIGURATION),
-        (replace(DOWN, connected=True, config_required=True, config_retrieved=False), Stage.RETRIEVING_CONFIGURATION),
-        (replace(DOWN, connected=True, error="etcdserver: permission denied"), Stage.AUTHORISATION),
-        (replace(READY, synced={**SYNCED, "services": False}), Stage.SYNCHRONISING),
-        (replace(READY, ready=False, synced={**SYNCED, "nodes": False}), Stage.SYNCHRONISING),
-        (replace(READY, ready=False), Stage.SYNCHRONISING),
-        (replace(READY, config_required=True, config_retrieved=False), Stage.RETRIEVING_CONFIGURATION),
-        (replace(READY, config_required=False, config_retrieved=False), Stage.READY),
-        (replace(READY, source="metrics", config_required=None, config_retrieved=None, synced={}), Stage.READY),
-        (replace(READY, config_required=None, config_retrieved=None, synced={}), Stage.RETRIEVING_CONFIGURATION),
+        (READY, LinkStage.READY),
+        (replace(READY, source=""), LinkStage.UNKNOWN),
+        (LinkFacts(cluster="c1", peer="c2", reader="agent", pod="p", source="exec"), LinkStage.SECRET_NOT_PROJECTED),
+        (DOWN, LinkStage.DIALLING),
+        (replace(DOWN, error="dial tcp 192.0.2.2:2379: connect: connection refused"), LinkStage.DIALLING),
+        (replace(DOWN, error="remote error: tls: bad certificate"), LinkStage.TLS),
+        (replace(DOWN, status="x509: certificate signed by unknown authority"), LinkStage.TLS),
+        (replace(DOWN, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
+        (replace(DOWN, stage_hint="tls"), LinkStage.TLS),
+        (replace(DOWN, stage_hint="secret_not_projected"), LinkStage.SECRET_NOT_PROJECTED),
+        (replace(DOWN, stage_hint="dialling", error="x509"), LinkStage.DIALLING),
+        (replace(DOWN, stage_hint="ready"), LinkStage.DIALLING),
+        (replace(DOWN, stage_hint="nonsense"), LinkStage.DIALLING),
+        (replace(DOWN, source="metrics", status=""), LinkStage.UNKNOWN),
+        (replace(DOWN, connected=True, stage_hint="tls"), LinkStage.RETRIEVING_CONFIGURATION),
+        (replace(DOWN, connected=True, config_required=True, config_retrieved=False), LinkStage.RETRIEVING_CONFIGURATION),
+        (replace(DOWN, connected=True, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
+        (replace(READY, synced={**SYNCED, "services": False}), LinkStage.SYNCHRONISING),
+        (replace(READY, ready=False, synced={**SYNCED, "nodes": False}), LinkStage.SYNCHRONISING),
+        (replace(READY, ready=False), LinkStage.SYNCHRONISING),
+        (replace(READY, config_required=True, config_retrieved=False), LinkStage.RETRIEVING_CONFIGURATION),
+        (replace(READY, config_required=False, config_retrieved=False), LinkStage.READY),
+        (replace(READY, source="metrics", config_required=None, config_retrieved=None, synced={}), LinkStage.READY),
+        (replace(READY, config_required=None, config_retrieved=None, synced={}), LinkStage.RETRIEVING_CONFIGURATION),
     ],
 )
-def test_the_stage_follows_what_the_reader_says(link: LinkFacts, stage: Stage) -> None:
+def test_the_stage_follows_what_the_reader_says(link: LinkFacts, stage: LinkStage) -> None:
     assert link_stage(link) is stage
 
 
@@ -97,13 +97,13 @@ def test_the_stage_follows_what_the_reader_says(link: LinkFacts, stage: Stage) -
         config_required=st.sampled_from([None, True, False]),
         config_retrieved=st.sampled_from([None, True, False]),
         synced=st.dictionaries(st.sampled_from(list(SYNCED)), st.booleans()),
-        stage_hint=st.sampled_from(["", *Stage, "other"]),
+        stage_hint=st.sampled_from(["", *LinkStage, "other"]),
         error=st.text(max_size=20),
         source=st.sampled_from(["", "metrics", "exec", "port-forward"]),
     )
 )
 def test_ready_is_never_said_without_proof(link: LinkFacts) -> None:
-    if link_stage(link) is Stage.READY:
+    if link_stage(link) is LinkStage.READY:
         assert link.source and link.known and link.ready
         assert all(link.synced.values())
 
@@ -111,10 +111,10 @@ def test_ready_is_never_said_without_proof(link: LinkFacts) -> None:
 def test_a_link_has_the_stage_of_the_reader_that_is_furthest_behind() -> None:
     reader = changed(READERS["c1"], "agent", ready=False, connected=True, config_retrieved=False)
     (state, _) = link_states(MESH, {**READERS, "c1": reader}, facts=FACTS)
-    assert (state.stage, state.reader, state.nodes_ready) == (Stage.RETRIEVING_CONFIGURATION, "agent", 0)
+    assert (state.stage, state.reader, state.nodes_ready) == (LinkStage.RETRIEVING_CONFIGURATION, "agent", 0)
     links = (not_ready(READY, error="connection refused"), *reader.links[1:])
     (state, _) = link_states(MESH, {**READERS, "c1": replace(reader, links=links)}, facts=FACTS)
-    assert (state.stage, state.reader, state.error) == (Stage.DIALLING, "kvstoremesh", "connection refused")
+    assert (state.stage, state.reader, state.error) == (LinkStage.DIALLING, "kvstoremesh", "connection refused")
 
 
 def test_an_agent_that_is_behind_is_named_by_its_node() -> None:
@@ -133,24 +133,24 @@ def test_what_is_not_synchronised_is_named() -> None:
 @pytest.mark.parametrize(
     ("reader", "who", "why"),
     [
-        (ReaderFacts(cluster="c1", agents_total=2), "", "nobody in c1 could be asked"),
+        (ReaderFacts(cluster="c1", agents_total=2), "", "no reader in c1 could be queried"),
         (ReaderFacts(cluster="c1", problems=("pods: 403.",)), "", "pods: 403."),
         (replace(READERS["c1"], links=READERS["c1"].links[1:], problems=("No pod runs.",)), "kvstoremesh", "No pod runs."),
         (replace(READERS["c1"], links=READERS["c1"].links[:2], problems=("exec: 403.",)), "agent", "exec: 403."),
-        (replace(READERS["c1"], links=READERS["c1"].links[:1], agents_asked=0), "agent", "an agent was not asked"),
+        (replace(READERS["c1"], links=READERS["c1"].links[:1], agents_asked=0), "agent", "an agent was not queried"),
     ],
 )
 @pytest.mark.parametrize("facts", [FACTS, None])
 def test_whom_nobody_asked_is_not_ready(reader: ReaderFacts, who: str, why: str, facts: Any) -> None:
     state = link_states(MESH, {**READERS, "c1": reader}, facts=facts)[0]
-    assert (state.stage, state.ready, state.reader, state.error) == (Stage.UNKNOWN, False, who, why)
+    assert (state.stage, state.ready, state.reader, state.error) == (LinkStage.UNKNOWN, False, who, why)
 
 
 def test_a_kvstoremesh_that_says_nothing_is_missed_when_it_is_known_to_run() -> None:
     reader = replace(READERS["c1"], links=READERS["c1"].links[1:])
-    assert link_states(MESH, {"c1": reader}, facts=FACTS)[0].stage is Stage.UNKNOWN
+    assert link_states(MESH, {"c1": reader}, facts=FACTS)[0].stage is LinkStage.UNKNOWN
     without = {**FACTS, "c1": cluster_facts("c1", kvstoremesh=False)}
-    assert link_states(MESH, {"c1": reader}, facts=without)[0].stage is Stage.READY
+    assert link_states(MESH, {"c1": reader}, facts=without)[0].stage is LinkStage.READY
 
 
 def test_a_sample_of_agents_is_enough_and_is_shown_as_one() -> None:

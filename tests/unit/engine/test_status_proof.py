@@ -9,10 +9,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.proof import ControllerProof, Verdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import build_status
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.wait import WaitResult, wait_for_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ControllerProof, ProofVerdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.wait import WaitResult, wait_for_links
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.report import status_lines
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of, not_ready, reader_facts
 from tests.unit.engine.test_wait import Time, in_turn
@@ -28,13 +28,13 @@ def proving(reader: ReaderFacts, verdict: str, **more: Any) -> ReaderFacts:
 
 
 def refuted(reader: ReaderFacts) -> ReaderFacts:
-    return proving(reader, "refuted", stage_hint="tls", error="kvstoremesh still says ready; a new connection fails: x")
+    return proving(reader, "refuted", stage_hint="tls", error="kvstoremesh still reports ready; a new connection fails: x")
 
 
 PROVEN = {host: proving(reader, "proven") for host, reader in READERS.items()}
 
 
-def from_here(verdict: Verdict = Verdict.PROVEN, **heartbeats: datetime) -> dict[tuple[str, str], ControllerProof]:
+def from_here(verdict: ProofVerdict = ProofVerdict.PROVEN, **heartbeats: datetime) -> dict[tuple[str, str], ControllerProof]:
     """What the controller finds of both links, with the heartbeat of each peer."""
     return {(a, b): ControllerProof(cluster=a, peer=b, verdict=verdict, heartbeat=heartbeats.get(b), note="n") for a, b in BOTH}
 
@@ -51,7 +51,7 @@ def test_a_refuted_link_is_not_ready_whatever_kvstoremesh_says() -> None:
     found = status({**PROVEN, "c1": refuted(READERS["c1"])})
     row = found["links"][0]
     assert (row["ready"], row["stage"], row["reader"], row["proof"], row["lastProof"]) == (False, "tls", "kvstoremesh", "refuted", None)
-    assert row["error"].startswith("kvstoremesh still says ready;")
+    assert row["error"].startswith("kvstoremesh still reports ready;")
     assert (found["phase"], reason(found)) == ("Degraded", ("True", "LinksNotReady"))
 
 
@@ -69,13 +69,13 @@ def test_a_proof_that_nobody_could_make_leaves_the_link_as_it_is_seen() -> None:
 def test_the_controller_can_prove_and_what_it_cannot_reach_is_never_bad() -> None:
     proven = status(READERS, proofs=from_here(c1=NOW, c2=NOW - timedelta(seconds=7)))["links"][0]
     assert (proven["proof"], proven["lastProof"]["by"], proven["lastProof"]["heartbeatAgeSeconds"]) == ("proven", "controller", 7)
-    away = status(PROVEN, proofs=from_here(Verdict.UNKNOWN))
+    away = status(PROVEN, proofs=from_here(ProofVerdict.UNKNOWN))
     assert (away["phase"], away["links"][0]["proof"], away["links"][0]["lastProof"]["by"]) == ("Connected", "proven", "kvstoremesh")
 
 
 def test_a_proven_peer_that_refuses_the_user_is_about_authorisation() -> None:
     found = status(
-        PROVEN, proofs={BOTH[0]: ControllerProof(cluster="c1", peer="c2", verdict=Verdict.REFUTED, note="it does not let us read")}
+        PROVEN, proofs={BOTH[0]: ControllerProof(cluster="c1", peer="c2", verdict=ProofVerdict.REFUTED, note="it does not let us read")}
     )
     row = found["links"][0]
     assert (row["stage"], row["reader"], row["error"]) == ("authorisation", "controller", "it does not let us read")

@@ -9,15 +9,21 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_connect import plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_disconnect import plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_registry import after_connect, after_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_tombstones import lockout_findings
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import Lease, LeaseState, Registry, lease_of, parse_registry
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import NOW as TIME_OF_WRITE
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, Plan, PlanOptions
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.tombstones import returns, tombstones
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import after_connect, after_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan_tombstones import lockout_findings
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
+    Lease,
+    LeaseState,
+    Registry,
+    lease_of,
+    parse_registry,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.tombstones import returning_members, tombstones
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import NOW as TIME_OF_WRITE
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.unit.engine.catalogue_dead_peers import dead, keeping
 
@@ -69,15 +75,17 @@ def test_the_one_that_died_is_taken_back_and_the_plan_says_so() -> None:
     plan = plan_connect(MESH, seen, PlanOptions(), NOW, left={})
     assert states(after_connect(MESH, seen, {}))["c3", 3] == "active"
     assert {step.cluster for step in registry_writes(plan)} == {"c1", "c2", "c3"}
-    assert all("c3 is taken back: is the one that was taken out; its tombstone goes" in step.why for step in registry_writes(plan))
-    assert tombstones(MESH, seen) and not returns(MESH, facts(keeping(C1, *ALL), C3))
+    assert all(
+        "c3 is taken back: is the cluster that was disconnected; its tombstone is removed" in step.why for step in registry_writes(plan)
+    )
+    assert tombstones(MESH, seen) and not returning_members(MESH, facts(keeping(C1, *ALL), C3))
 
 
 def test_one_that_is_vouched_for_gets_a_lease_of_its_own_and_the_dead_one_ends() -> None:
     was = dead(C3, id=9, name="was-c3", ca="ab" * 32)
     seen = back(C3, was)
     assert states(after_connect(MESH, seen, {})) == {("c1", 1): "active", ("c2", 2): "active", ("c3", 3): "active", ("c3", 9): "released"}
-    assert "by your word (take_back), although its name" in registry_writes(plan_connect(MESH, seen, PlanOptions(), NOW, left={}))[0].why
+    assert "as take_back says, although its name" in registry_writes(plan_connect(MESH, seen, PlanOptions(), NOW, left={}))[0].why
 
 
 def test_the_dead_who_stay_away_keep_their_tombstone() -> None:
@@ -88,7 +96,7 @@ def test_the_dead_who_stay_away_keep_their_tombstone() -> None:
 
 def test_a_returning_cluster_cannot_clear_its_own_tombstone() -> None:
     own_story = keeping(C3, replace(ALL[2], serial=99))
-    [item] = returns(MESH, back(own_story, dead(C3, ca="ab" * 32)))
+    [item] = returning_members(MESH, back(own_story, dead(C3, ca="ab" * 32)))
     assert item.host == "c3" and "CA" in item.differences[0]
 
 
@@ -103,7 +111,7 @@ def test_a_returning_cluster_cannot_clear_its_own_tombstone() -> None:
     ],
 )
 def test_each_difference_is_named(change: dict[str, Any], words: str) -> None:
-    [item] = returns(MESH, back(C3, dead(C3, **change)))
+    [item] = returning_members(MESH, back(C3, dead(C3, **change)))
     assert len(item.differences) == 1 and words in item.differences[0]
 
 

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 
 HOSTS = ("c1", "c2", "c3", "c4")
@@ -82,7 +83,7 @@ def test_a_part_of_a_mesh_has_the_links_within_it_and_the_same_owner(mesh: Mesh,
 
 @given(any_mesh())
 def test_any_two_that_are_linked_or_share_a_peer_are_seen_together_and_no_others(mesh: Mesh) -> None:
-    together = {(a, b) for part in mesh.seen_together for a in part.clusters for b in part.clusters if a != b}
+    together = {(a, b) for part in mesh.common_peer_groups for a in part.clusters for b in part.clusters if a != b}
     by_hand = {
         (a, b) for a in mesh.clusters for b in mesh.clusters if a != b and (mesh.linked(a, b) or set(mesh.peers(a)) & set(mesh.peers(b)))
     }
@@ -91,7 +92,7 @@ def test_any_two_that_are_linked_or_share_a_peer_are_seen_together_and_no_others
 
 @given(any_mesh())
 def test_links_never_leave_what_they_tie_together(mesh: Mesh) -> None:
-    groups = [set(part.clusters) for part in mesh.tied_together]
+    groups = [set(part.clusters) for part in mesh.connected_components]
     assert sorted(host for group in groups for host in group) == sorted(mesh.clusters)
     assert all(any({a, b} <= group for group in groups) for a, b in mesh.links)
 
@@ -134,5 +135,5 @@ def test_links_of_511_clusters_are_told_at_once(mode: Mode) -> None:
     start = time.process_time()
     assert len(mesh.links) == {Mode.FULL_MESH: 511 * 510, Mode.HUB_AND_SPOKE: 2 * 510, Mode.PAIRS: 2 * 510}[mode]
     assert all(mesh.linked(a, b) for a, b in mesh.links)
-    assert mesh.seen_together and mesh.tied_together
+    assert mesh.common_peer_groups and mesh.connected_components
     assert time.process_time() - start < 5

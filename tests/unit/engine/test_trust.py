@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import CaSecretFacts, ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.trust import Trust, TrustMode, TrustProblem, anchor, choose_trust
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust import Trust, TrustProblem, anchor, choose_trust
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import TrustMode
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, tls_secret
 
 

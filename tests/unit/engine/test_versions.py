@@ -4,23 +4,28 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import (
+    KNOWN,
     RULES,
+    SUPPORTED,
     CiliumVersion,
     Minor,
     agent_file_prefix,
     aliases_in_config,
     aliases_in_template,
     cilium_version,
+    first_minor,
     holds,
     known,
     policy_local_by_default,
-    server_common_name,
 )
+from tests.collection_path import CHECKOUT
 from tests.testing.facts_builders import agent_workload, apiserver_workload, cluster_facts
 
 DIGEST = "@sha256:" + "0" * 64
@@ -96,15 +101,15 @@ def v(minor: int) -> CiliumVersion:
 
 
 MATRIX = {
-    # minor: prefix, in the configuration, in the template, port clash, users by default, local certificate, policies local
-    14: ("common-", False, True, True, False, False, False),
-    15: ("common-", False, True, True, False, False, False),
-    16: ("common-", False, True, True, False, False, False),
-    17: ("local-", False, True, True, False, True, False),
-    18: ("local-", False, True, True, False, True, False),
-    19: ("local-", False, True, False, True, True, True),
-    20: ("local-", True, False, False, True, True, True),
-    21: ("local-", True, False, False, True, True, True),
+    # minor: prefix, in the configuration, in the template, port clash, local certificate, policies local
+    14: ("common-", False, True, True, False, False),
+    15: ("common-", False, True, True, False, False),
+    16: ("common-", False, True, True, False, False),
+    17: ("local-", False, True, True, True, False),
+    18: ("local-", False, True, True, True, False),
+    19: ("local-", False, True, False, True, True),
+    20: ("local-", True, False, False, True, True),
+    21: ("local-", True, False, False, True, True),
 }
 
 
@@ -116,7 +121,6 @@ def test_each_minor_gets_what_its_chart_writes(minor: int) -> None:
         aliases_in_config(version),
         aliases_in_template(version),
         holds("node_port_clash", version),
-        holds("remote_users_by_default", version),
         holds("local_certificate_used", version),
         policy_local_by_default(version),
     ) == MATRIX[minor]
@@ -141,16 +145,36 @@ def test_a_rule_that_does_not_exist_is_a_mistake() -> None:
 def test_every_rule_names_its_source_and_changes_within_the_known_minors() -> None:
     for rule in RULES.values():
         assert rule.source
-        assert any(Minor(1, 14) < edge <= Minor(1, 21) for edge in (rule.since, rule.before) if edge)
+        assert any(edge in KNOWN and edge != KNOWN.first for edge in (rule.since, rule.before) if edge)
+
+
+def test_every_rule_is_asked_for() -> None:
+    """Also the table itself is read for names: the functions below it ask for some."""
+    code = "".join(file.read_text(encoding="utf-8") for file in (CHECKOUT / "plugins").rglob("*.py"))
+    assert [name for name in RULES if not re.search(rf'"{name}"(?!: Rule)', code)] == []
+
+
+def test_gates_by_version_stand_in_the_matrix_alone() -> None:
+    """Elsewhere a minor is asked about by the name of a rule."""
+    files = [file for file in (CHECKOUT / "plugins").rglob("*.py") if file.name != "versions.py" or file.parent.name != "mesh"]
+    assert [file for file in files if re.search(r"\bMinor\(\d", file.read_text(encoding="utf-8"))] == []
+
+
+def test_a_rule_holds_for_a_release_as_for_its_minor() -> None:
+    assert holds("cache_ttl", Minor(1, 19)) and holds("cache_ttl", v(19))
+    assert not holds("cache_ttl", Minor(1, 18)) and not holds("cache_ttl", v(18))
+    assert first_minor("cache_ttl") == Minor(1, 19)
+    with pytest.raises(KeyError):
+        first_minor("node_port_clash")
+
+
+def test_what_is_supported_is_known() -> None:
+    assert SUPPORTED.first in KNOWN and SUPPORTED.last in KNOWN
+    assert SUPPORTED.minors[0] == SUPPORTED.first and SUPPORTED.minors[-1] == SUPPORTED.last
+    assert str(SUPPORTED) == f"{SUPPORTED.first} to {SUPPORTED.last}"
 
 
 def test_versions_outside_of_the_matrix_are_not_known() -> None:
-    assert not known(v(13))
-    assert not known(v(22))
+    assert not known(v(KNOWN.first.minor - 1))
+    assert not known(v(KNOWN.last.minor + 1))
     assert not known(CiliumVersion(major=2, minor=0))
-
-
-def test_the_servers_common_name_changed_with_the_release_of_1_20() -> None:
-    assert server_common_name(v(19), "kube-system") == "clustermesh-apiserver.cilium.io"
-    assert server_common_name(CiliumVersion.from_tag("v1.20.0-pre.3"), "kube-system") == "clustermesh-apiserver.cilium.io"
-    assert server_common_name(v(20), "cilium") == "clustermesh-apiserver.cilium.svc"

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import LinkState, Stage
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.wait import WaitResult, wait_for_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import LinkState
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.wait import WaitResult, wait_for_links
 from tests.testing.facts_builders import mesh_of, not_ready, reader_facts
 
 MESH = mesh_of("c1", "c2")
@@ -53,7 +54,7 @@ def test_it_ends_at_once_when_all_links_are_ready() -> None:
     time = Time()
     result = wait(in_turn(READY), time)
     assert (result.ready, result.elapsed, time.slept) == (True, 0.0, [])
-    assert {state.stage for state in result.last} == {Stage.READY}
+    assert {state.stage for state in result.last} == {LinkStage.READY}
 
 
 def test_it_asks_less_often_the_longer_it_takes_and_never_longer_than_the_time() -> None:
@@ -66,7 +67,7 @@ def test_it_asks_less_often_the_longer_it_takes_and_never_longer_than_the_time()
 def test_a_timeout_names_each_link_its_stage_and_the_last_error() -> None:
     result = wait(in_turn(NOTHING, {**READY, "c1": DIALLING["c1"]}), Time(), timeout=1.0)
     behind, fine = result.last
-    assert (behind.cluster, behind.peer, behind.stage, behind.error) == ("c1", "c2", Stage.DIALLING, "connection refused")
+    assert (behind.cluster, behind.peer, behind.stage, behind.error) == ("c1", "c2", LinkStage.DIALLING, "connection refused")
     assert behind.seconds == 0.25
     assert fine.ready
     assert result.readers["c1"] == DIALLING["c1"]
@@ -77,7 +78,7 @@ def test_where_rights_are_missing_it_does_not_wait_in_vain() -> None:
     time = Time()
     result = wait(in_turn({**DIALLING, "c1": blind}, {**READY, "c1": blind}), time, timeout=300.0)
     assert time.slept == [0.25], "c2 could still become ready, c1 could not be asked about ever"
-    assert (result.ready, result.last[0].stage) == (False, Stage.UNKNOWN)
+    assert (result.ready, result.last[0].stage) == (False, LinkStage.UNKNOWN)
     assert "pods/exec" in result.last[0].error
 
 
@@ -104,11 +105,11 @@ def test_progress_is_told_when_a_link_changes_its_stage_and_only_then() -> None:
     told: list[LinkState] = []
     wait(in_turn(NOTHING, NOTHING, {**DIALLING, "c2": NOTHING["c2"]}, READY), Time(), told=told)
     assert [(s.cluster, s.stage, s.seconds) for s in told] == [
-        ("c1", Stage.SECRET_NOT_PROJECTED, 0.0),
-        ("c2", Stage.SECRET_NOT_PROJECTED, 0.0),
-        ("c1", Stage.DIALLING, 0.75),
-        ("c1", Stage.READY, 1.75),
-        ("c2", Stage.READY, 1.75),
+        ("c1", LinkStage.SECRET_NOT_PROJECTED, 0.0),
+        ("c2", LinkStage.SECRET_NOT_PROJECTED, 0.0),
+        ("c1", LinkStage.DIALLING, 0.75),
+        ("c1", LinkStage.READY, 1.75),
+        ("c2", LinkStage.READY, 1.75),
     ]
 
 
@@ -131,7 +132,7 @@ def test_when_they_never_answer_the_reason_is_told() -> None:
     result = wait(read, Time(), timeout=1.0)
     assert (result.ready, {s.stage for s in result.last}, {s.error for s in result.last}) == (
         False,
-        {Stage.UNKNOWN},
+        {LinkStage.UNKNOWN},
         {"c1 does not answer."},
     )
 

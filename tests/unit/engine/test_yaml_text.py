@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import _config
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.yaml_text import NotYaml, load_yaml
 
 HOSTILE = ["!!int ''", "!!float ''", "!!bool hunter2", "!!timestamp hunter2", "[" * 5_000, "? {a: b}\n: c\n"]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Answer, Explanation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.inputs import EndpointIdentity, ExplainInputs
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.question import Question, question_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.seen import EndpointIdentity, Seen
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.walk import walk
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ObserveFailure, Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.trace import trace_path
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure, Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, TrafficFacts
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, service, slice_facts, traffic
 
@@ -55,7 +55,7 @@ def explain(
     identities = fields.pop("identities", {("c1", NAMESPACE, "web-0"): identity})
     unread = fields.pop("unread_identities", {})
     seen_scene = scene(here or consumer(), there or provider(), **fields)
-    return walk(asked or question(), Seen(scene=seen_scene, links=links, identities=identities, unread_identities=unread))
+    return trace_path(asked or question(), ExplainInputs(scene=seen_scene, links=links, identities=identities, unread_identities=unread))
 
 
 def answers(found: Explanation) -> dict[tuple[str, str], str]:
@@ -140,7 +140,7 @@ def test_a_service_without_a_backend_says_of_every_cluster_why(here: TrafficFact
 def test_backends_of_a_cluster_that_does_not_answer_are_not_known() -> None:
     silent = {"c2": ObserveFailure(host="c2", code="CM-API-01", message="no answer within 5 s")}
     seen_scene = scene(consumer(), members=("c2",), failures=silent)
-    found = walk(question(), Seen(scene=seen_scene, links={("c1", "c2"): READY}))
+    found = trace_path(question(), ExplainInputs(scene=seen_scene, links={("c1", "c2"): READY}))
     backend = next(hop for hop in found.hops if hop.name == "backend")
     assert backend.answer is Answer.UNKNOWN
     assert "c2: does not answer (no answer within 5 s)" in backend.evidence

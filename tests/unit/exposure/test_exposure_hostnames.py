@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure import codes
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.names import DNS_ANNOTATION
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.plan import plan_exposures
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Refused
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import Verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
 from tests.testing.exposure_world import MEMBERS, changed, clusters, desired, item, ours, planned, run
 from tests.testing.traffic_builders import object_facts, service
 
@@ -55,7 +54,7 @@ def test_the_loser_keeps_what_it_had() -> None:
     a, b = item("a", hostname=NAME), item("b", hostname="other.example.com")
     current = run(clusters(), a, b)
     plans, steps = planned(current, a, item("b", hostname=NAME))
-    assert [plan.verdict for plan in plans] == [Verdict.ACCEPTED, Verdict.REFUSED]
+    assert [plan.verdict for plan in plans] == [ItemVerdict.ACCEPTED, ItemVerdict.REFUSED]
     assert steps == []
     assert any(entry.annotations.get(DNS_ANNOTATION) == "other.example.com" for entry in ours(current, "c1"))
 
@@ -98,8 +97,8 @@ def test_somebody_elses_object_has_it(foreign: ObjectFacts) -> None:
         return replace(entry, **({field: {**getattr(entry, field), foreign.key: foreign}} if field else {"routes": (foreign,)}))
 
     plan = planned(changed(clusters(), "c3", there), item(hostname=NAME, clusters=["c1"]))[0][0]
-    assert (plan.verdict, plan.reason, plan.steps) == (Verdict.REFUSED, "HostnameConflict", ())
-    found = next(f for f in plan.findings if f.code == codes.HOSTNAME_TAKEN)
+    assert (plan.verdict, plan.reason, plan.steps) == (ItemVerdict.REFUSED, "HostnameConflict", ())
+    found = next(f for f in plan.findings if f.code == "CM-EXPO-06")
     assert found.blocks
     said = f"{found.summary} {found.evidence} {found.fix} {found.cluster} {plan.message}"
     assert "theirs" not in said and "c3" not in said and NAME in said

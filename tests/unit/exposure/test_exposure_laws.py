@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.names import DNS_ANNOTATION
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ExposedService
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import item_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import Verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import owning_item
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from tests.testing.exposure_goldens import Golden, compiled, goldens
 from tests.testing.exposure_world import (
     EVERYONE,
@@ -35,6 +35,7 @@ from tests.testing.exposure_world import (
     without,
 )
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.properties import examples
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import service
 
@@ -104,7 +105,7 @@ def happened(current: Scene, change: tuple[str, str, int]) -> Scene:
     return current
 
 
-LAW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = examples(50)
 
 
 @LAW
@@ -138,7 +139,7 @@ def test_nothing_is_open_to_more_than_was_asked_for(
         current = run(happened(current, event), *wanted)
     for host in MEMBERS:
         for found in ours(current, host):
-            ref = item_of(current.binding, found)
+            ref = owning_item(current.binding, found)
             assert ref is not None
             _check_opening(found, by_name[ref.name], current, host)
 
@@ -179,7 +180,7 @@ def test_a_name_has_one_item_and_leads_to_one_cluster_of_a_primary(
         current = run(happened(current, event), *wanted)
     holders: dict[str, set[str]] = {}
     for entry in wanted:
-        if planned(current, *wanted)[0][wanted.index(entry)].verdict is not Verdict.ACCEPTED or not entry.hostname:
+        if planned(current, *wanted)[0][wanted.index(entry)].verdict is not ItemVerdict.ACCEPTED or not entry.hostname:
             continue
         places = {host for host in MEMBERS for found in ours(current, host) if _leads(found, entry, current)}
         if places:
@@ -189,7 +190,7 @@ def test_a_name_has_one_item_and_leads_to_one_cluster_of_a_primary(
 
 
 def _leads(found: ObjectFacts, entry: ExposedService, current: Scene) -> bool:
-    ref = item_of(current.binding, found)
+    ref = owning_item(current.binding, found)
     return ref is not None and ref.name == entry.name and (found.kind == "HTTPRoute" or DNS_ANNOTATION in found.annotations)
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.parse import parse_exposed_service
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.ranges import parse_ranges
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.problems import Problems
 from tests.testing.exposure_world import MEMBERS, item, spec
 
 
@@ -69,7 +69,7 @@ def test_yaml_may_have_made_a_time_of_the_time() -> None:
         ({"class": "Loadbalancer"}, "class", "did you mean LoadBalancer"),
         ({"class": None}, "class", "is missing"),
         ({"service": {"name": "nginx"}}, "service.namespace", "is missing"),
-        ({"service": {"namespace": "production", "name": "../secrets"}}, "service.name", "not a DNS-1123 name"),
+        ({"service": {"namespace": "production", "name": "../secrets"}}, "service.name", "not a DNS-1123 label"),
         ({"service": "nginx"}, "service", "must be a mapping"),
         ({"port": {}}, "port", "needs a number or a name"),
         ({"port": {"number": 0}}, "port.number", "1 to 65535"),
@@ -77,20 +77,20 @@ def test_yaml_may_have_made_a_time_of_the_time() -> None:
         ({"port": {"number": True}}, "port.number", "1 to 65535"),
         ({"port": {"number": "80"}}, "port.number", "1 to 65535"),
         ({"port": {"number": 80, "endPort": 90}}, "port.endPort", "unknown key"),
-        ({"port": "80-90"}, "port", "is a range"),
-        ({"port": {"name": "not a name"}}, "port.name", "not a name of a port"),
+        ({"port": "80-90"}, "port", "has one port, by its number or its name"),
+        ({"port": {"name": "not a name"}}, "port.name", "not a DNS-1123 label"),
         ({"port": {"number": 80, "protocol": "SCTP"}}, "port.protocol", "one of TCP, UDP"),
         ({"clusters": ["c1", "c9"]}, "clusters[1]", "not a cluster of the binding"),
         ({"clusters": ["c1", "c1"]}, "clusters[1]", "is there twice"),
         ({"clusters": {"names": ["c1", "c9"]}}, "clusters.names[1]", "not a cluster of the binding"),
         ({"clusters": {"names": []}}, "clusters.names", "is empty"),
-        ({"clusters": {"names": None}}, "clusters.names", "must be all, a list"),
-        ({"clusters": {"names": ["c1"], "primary": "c2"}}, "clusters.primary", "unknown key"),
+        ({"clusters": {"names": None}}, "clusters", "needs either names, or primary and standby"),
+        ({"clusters": {"names": ["c1"], "primary": "c2"}}, "clusters", "needs either names, or primary and standby"),
         ({"clusters": []}, "clusters", "is empty"),
-        ({"clusters": "some"}, "clusters", "must be all"),
-        ({"clusters": {"primary": "c1"}}, "clusters.standby", "must be a list"),
+        ({"clusters": "some"}, "clusters", "write all, a list of clusters"),
+        ({"clusters": {"primary": "c1"}}, "clusters", "primary and standby"),
         ({"clusters": {"primary": "c1", "standby": ["c1"]}}, "clusters.standby", "is the primary"),
-        ({"clusters": {"standby": ["c1"]}}, "clusters.primary[0]", "not a cluster of the binding"),
+        ({"clusters": {"standby": ["c1"]}}, "clusters", "primary and standby"),
         ({"hostname": "localhost"}, "hostname", "two or more labels"),
         ({"hostname": "192.0.2.1"}, "hostname", "is an address"),
         ({"hostname": "a..example.com"}, "hostname", "not a DNS name"),
@@ -115,9 +115,11 @@ def test_what_is_refused(overrides: dict[str, Any], path: str, word: str) -> Non
     assert any(text.startswith(f"{path}: ") and word in text for text in found), found
 
 
-def test_everything_is_said_at_once() -> None:
+def test_everything_about_the_structure_is_said_at_once_and_then_everything_about_the_meaning() -> None:
     found = problems_of(**{"class": "Ingress"}, port={"number": 0}, hostname="x", sourceRanges=["10.0.0.1/8"])
-    assert len(found) == 4
+    assert [text.partition(":")[0] for text in found] == ["port.number", "class", "hostname"]
+    found = problems_of(port={}, hostname="192.0.2.1", sourceRanges=["10.0.0.1/8"], gatewayClassName="edge")
+    assert sorted(text.partition(":")[0] for text in found) == ["gatewayClassName", "hostname", "port", "sourceRanges[0]"]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ def test_ranges_become_canonical() -> None:
 def test_everybody_is_said_in_words() -> None:
     assert ranges_of("0.0.0.0/0", "::/0") == (("0.0.0.0/0", "::/0"), [])
     _found, problems = ranges_of("0.0.0.0/1", "128.0.0.0/1")
-    assert problems == ["sourceRanges: together these are everybody; write 0.0.0.0/0 if that is meant"]
+    assert problems == ["sourceRanges: together these are every address; write 0.0.0.0/0 if that is intended"]
 
 
 def test_a_list_has_an_end() -> None:

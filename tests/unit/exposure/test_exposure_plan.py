@@ -11,14 +11,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure import codes
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.names import CLAIM_ANNOTATION, DNS_ANNOTATION
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, Verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from tests.testing.exposure_world import (
     EVERYONE,
     MEMBERS,
@@ -117,7 +116,7 @@ class TestLoadBalancer:
         both = bodies(plan_of(dual, sourceRanges=list(EVERYONE)))["Service"]["spec"]
         assert both["ipFamilyPolicy"] == "PreferDualStack" and "ipFamilies" not in both
         plan = plan_of(one(), sourceRanges=["2001:db8::/32"])
-        assert (plan.verdict, plan.reason) == (Verdict.REFUSED, "FamilyNotServed")
+        assert (plan.verdict, plan.reason) == (ItemVerdict.REFUSED, "FamilyNotServed")
 
     def test_ranges_of_versions_that_the_cluster_has_not_are_not_written(self) -> None:
         assert bodies(plan_of(one(), sourceRanges=list(EVERYONE)))["Service"]["spec"]["loadBalancerSourceRanges"] == ["0.0.0.0/0"]
@@ -135,11 +134,11 @@ class TestLoadBalancer:
     )
     def test_what_nobody_holds_to_the_ranges_is_said(self, version: str, config: dict[str, str | None], reasons: list[str]) -> None:
         plan = plan_of(one(version=version, config=config))
-        found = [f for f in plan.findings if f.code == codes.RANGES_PARTLY_ENFORCED]
+        found = [f for f in plan.findings if f.code == "CM-EXPO-08"]
         assert ["NodePortNotCovered" if "node port" in f.summary else "RangesNotChecked" for f in found] == reasons
         assert all(f.severity is Severity.REMEDIABLE and f.cluster == "c1" for f in found)
-        assert plan.verdict is Verdict.ACCEPTED
-        assert codes.RANGES_PARTLY_ENFORCED not in codes_of(plan_of(one(version=version, config=config), sourceRanges=list(EVERYONE)))
+        assert plan.verdict is ItemVerdict.ACCEPTED
+        assert "CM-EXPO-08" not in codes_of(plan_of(one(version=version, config=config), sourceRanges=list(EVERYONE)))
 
     def test_node_ports_can_be_left_out(self) -> None:
         plan = plan_of(one(), allocateLoadBalancerNodePorts=False)
@@ -152,15 +151,15 @@ class TestLoadBalancer:
         for ingress in ({"hostname": "lb.example.net"}, {"ip": "203.0.113.9", "ipMode": "Proxy"}):
             there = changed(current, "c1", partial(answered, ingress))
             plan = planned(there, wanted)[0][0]
-            assert "Only the load balancer itself" in only(plan, codes.RANGES_PARTLY_ENFORCED).summary
+            assert "Only the load balancer itself" in only(plan, "CM-EXPO-08").summary
             assert plan.steps == ()
 
 
 class TestDefaultDeny:
     def test_no_range_lets_nobody_in(self) -> None:
         plan = plan_of(one(), sourceRanges=None)
-        assert (plan.verdict, plan.steps) == (Verdict.ACCEPTED, ())
-        assert only(plan, codes.NO_SOURCE_RANGES).severity is Severity.ADVISORY
+        assert (plan.verdict, plan.steps) == (ItemVerdict.ACCEPTED, ())
+        assert only(plan, "CM-EXPO-07").severity is Severity.ADVISORY
 
     @pytest.mark.parametrize("exposure", ["LoadBalancer", "NodePort", "Gateway"])
     def test_taking_the_ranges_away_closes_what_was_open(self, exposure: str) -> None:
@@ -213,14 +212,14 @@ class TestNodePort:
             ("1.18.11", {"enable-cilium-network-policy": "false"}, "enable-cilium-network-policy"),
             ("1.18.11", {"policy-cidr-match-mode": "nodes"}, "CIDRs select nodes too"),
             ("1.18.11", {"labels": "k8s:team"}, "does not take app into identities"),
-            ("1.18.11", {"labels": "k8s:(a|b)+"}, "which labels count for policies cannot be told"),
-            ("1.18.11", {"label-prefix-file": "/etc/x"}, "which labels count for policies cannot be told"),
+            ("1.18.11", {"labels": "k8s:(a|b)+"}, "which labels count for policies is not known"),
+            ("1.18.11", {"label-prefix-file": "/etc/x"}, "which labels count for policies is not known"),
         ],
     )
     def test_it_is_not_opened_where_the_ranges_would_not_hold(self, version: str, config: dict[str, str | None], word: str) -> None:
         plan = plan_of(one(version=version, config=config), **{"class": "NodePort"})
-        assert (plan.verdict, plan.reason, plan.steps) == (Verdict.REFUSED, "RangesNotEnforceable", ())
-        found = only(plan, codes.RANGES_NOT_ENFORCEABLE)
+        assert (plan.verdict, plan.reason, plan.steps) == (ItemVerdict.REFUSED, "RangesNotEnforceable", ())
+        found = only(plan, "CM-EXPO-04")
         assert found.blocks and word in found.evidence
 
     def test_pods_in_the_network_of_their_node(self) -> None:
@@ -228,7 +227,7 @@ class TestNodePort:
         entry = slice_facts()
         entry = replace(entry, endpoints=(replace(entry.endpoints[0], address=node), *entry.endpoints[1:]))
         plan = plan_of(one(slices=[entry]), **{"class": "NodePort"})
-        assert "nginx-0 is in the network of its node" in only(plan, codes.RANGES_NOT_ENFORCEABLE).evidence
+        assert "nginx-0 is in the network of its node" in only(plan, "CM-EXPO-04").evidence
 
     @pytest.mark.parametrize(
         ("other", "closes"),
@@ -246,24 +245,24 @@ class TestNodePort:
     def test_a_policy_would_close_other_doors_to_the_same_pods(self, other: dict[str, Any], closes: bool) -> None:
         door = service("door", **{"selector": {"app": "nginx"}, **other})
         plan = plan_of(one(services=[service(), door]), **{"class": "NodePort"})
-        assert (plan.verdict is Verdict.REFUSED) == closes
+        assert (plan.verdict is ItemVerdict.REFUSED) == closes
         if closes:
-            assert "would also close Service door" in only(plan, codes.RANGES_NOT_ENFORCEABLE).evidence
+            assert "would also close Service door" in only(plan, "CM-EXPO-04").evidence
 
     def test_other_items_count_by_what_they_ask_for(self) -> None:
         held, other = item("held", clusters=["c1"], **{"class": "NodePort"}), item("other", clusters=["c1"])
         plan = planned(one(), held, other)[0][0]
-        assert "would also close exposedServices/other" in only(plan, codes.RANGES_NOT_ENFORCEABLE).evidence
+        assert "would also close exposedServices/other" in only(plan, "CM-EXPO-04").evidence
         for beside in (item("other", clusters=["c1"], sourceRanges=[]), item("other", clusters=["c1"], **TestGateway.WIDE)):
-            assert planned(one(config=TestGateway.ON), held, beside)[0][0].verdict is Verdict.ACCEPTED
+            assert planned(one(config=TestGateway.ON), held, beside)[0][0].verdict is ItemVerdict.ACCEPTED
         current = run(one(), other)
-        assert planned(current, held)[0][0].verdict is Verdict.ACCEPTED  # the other one goes with this plan
+        assert planned(current, held)[0][0].verdict is ItemVerdict.ACCEPTED  # the other one goes with this plan
 
     def test_its_own_door_is_none(self) -> None:
         wanted = item(clusters=["c1"], **{"class": "NodePort"})
         current = run(one(), wanted)
         plans, steps = planned(current, wanted)
-        assert (plans[0].verdict, steps) == (Verdict.ACCEPTED, [])
+        assert (plans[0].verdict, steps) == (ItemVerdict.ACCEPTED, [])
 
 
 class TestGateway:
@@ -300,7 +299,7 @@ class TestGateway:
 
     def test_a_service_without_selector_will_do(self) -> None:
         current = one(config=self.ON, services=[service(selector=None)])
-        assert plan_of(current, **self.WIDE).verdict is Verdict.ACCEPTED
+        assert plan_of(current, **self.WIDE).verdict is ItemVerdict.ACCEPTED
         assert plan_of(current).reason == "NoSelector"
 
     @pytest.mark.parametrize(
@@ -315,7 +314,7 @@ class TestGateway:
     )
     def test_ranges_cannot_be_held_by_one_gateway(self, config: dict[str, str | None], ranges: list[str], possible: bool) -> None:
         plan = plan_of(one(config={**self.ON, **config}), **{**self.WIDE, "sourceRanges": ranges})
-        assert (plan.verdict is Verdict.ACCEPTED) == possible
+        assert (plan.verdict is ItemVerdict.ACCEPTED) == possible
         if not possible:
             assert (plan.reason, plan.steps) == ("RangesNotEnforceable", ())
 
@@ -339,7 +338,7 @@ class TestGateway:
     def test_only_http_passes(self, port: dict[str, Any], fits: bool) -> None:
         entry = {"port": 80, "protocol": "TCP", "targetPort": 8080, **port}
         plan = plan_of(one(config=self.ON, services=[service(ports=[entry])]), **self.WIDE, port={"number": entry["port"]})
-        assert (plan.verdict is Verdict.ACCEPTED) == fits
+        assert (plan.verdict is ItemVerdict.ACCEPTED) == fits
         assert fits or plan.reason == "ProtocolNotSupported"
 
     @pytest.mark.parametrize(
@@ -348,41 +347,41 @@ class TestGateway:
             ({}, {"gateways": False}, {}, "does not have the Gateway API"),
             ({"enable-gateway-api": "false"}, {}, {}, "Cilium does not serve Gateways"),
             ({}, {}, {"gatewayClassName": "other"}, "no GatewayClass other"),
-            ({}, {"unread": (Unread(what="gateways", message="m", remedy="r"),)}, {}, "may not be read"),
+            ({}, {"unread": (Unread(what="gateways", message="m", remedy="r"),)}, {}, "may not read"),
         ],
     )
     def test_where_there_is_none(self, config: dict[str, str | None], fields: dict[str, Any], spec: dict[str, Any], word: str) -> None:
         plan = plan_of(one(config={**self.ON, **config}, **fields), **self.WIDE, **spec)
-        assert plan.verdict is Verdict.REFUSED
-        assert word in only(plan, codes.CLASS_NOT_POSSIBLE).summary
+        assert plan.verdict is ItemVerdict.REFUSED
+        assert word in only(plan, "CM-EXPO-05").summary
 
     def test_a_class_of_somebody_else_needs_nothing_of_cilium(self) -> None:
         classes = {"edge": gateway_class("edge", "example.com/gateway-controller")}
-        assert plan_of(one(gateway_classes=classes), **self.WIDE, gatewayClassName="edge").verdict is Verdict.ACCEPTED
+        assert plan_of(one(gateway_classes=classes), **self.WIDE, gatewayClassName="edge").verdict is ItemVerdict.ACCEPTED
 
 
 class TestWhatDoesNotFit:
     @pytest.mark.parametrize(
         ("services", "spec", "code", "reason"),
         [
-            ([], {}, codes.SERVICE_MISSING, "ServiceNotFound"),
-            ([service(type="ExternalName", externalName="a.example.com")], {}, codes.SERVICE_UNFIT, "ExternalName"),
-            ([service(selector=None)], {}, codes.SERVICE_UNFIT, "NoSelector"),
-            ([service()], {"port": {"number": 81}}, codes.PORT_UNFIT, "PortNotFound"),
-            ([service()], {"port": {"name": "https"}}, codes.PORT_UNFIT, "PortNotFound"),
-            ([service()], {"port": {"number": 80, "name": "https"}}, codes.PORT_UNFIT, "PortNotFound"),
-            ([service()], {"port": {"number": 80, "protocol": "UDP"}}, codes.PORT_UNFIT, "ProtocolMismatch"),
+            ([], {}, "CM-EXPO-01", "ServiceNotFound"),
+            ([service(type="ExternalName", externalName="a.example.com")], {}, "CM-EXPO-02", "ExternalName"),
+            ([service(selector=None)], {}, "CM-EXPO-02", "NoSelector"),
+            ([service()], {"port": {"number": 81}}, "CM-EXPO-03", "PortNotFound"),
+            ([service()], {"port": {"name": "https"}}, "CM-EXPO-03", "PortNotFound"),
+            ([service()], {"port": {"number": 80, "name": "https"}}, "CM-EXPO-03", "PortNotFound"),
+            ([service()], {"port": {"number": 80, "protocol": "UDP"}}, "CM-EXPO-03", "ProtocolMismatch"),
             (
                 [service(ports=[{"name": "a", "port": 53, "protocol": "TCP"}, {"name": "b", "port": 53, "protocol": "UDP"}])],
                 {"port": {"number": 53}},
-                codes.PORT_UNFIT,
+                "CM-EXPO-03",
                 "PortAmbiguous",
             ),
         ],
     )
     def test_it_is_refused_where_it_fits_nowhere(self, services: list[Any], spec: dict[str, Any], code: str, reason: str) -> None:
         plan = plan_of(one(services=services), **spec)
-        assert (plan.verdict, plan.reason, plan.steps) == (Verdict.REFUSED, reason, ())
+        assert (plan.verdict, plan.reason, plan.steps) == (ItemVerdict.REFUSED, reason, ())
         assert only(plan, code).blocks and plan.message
 
     def test_a_namespace_that_is_going(self) -> None:
@@ -400,9 +399,9 @@ class TestWhatDoesNotFit:
     def test_where_it_fits_it_is_made_and_the_others_are_named(self) -> None:
         current = clusters(cluster("c1"), cluster("c2", services=[]), cluster("c3", services=[]))
         plan = planned(current, item())[0][0]
-        assert plan.verdict is Verdict.ACCEPTED
+        assert plan.verdict is ItemVerdict.ACCEPTED
         assert {step.cluster for step in plan.steps} == {"c1"}
-        found = only(plan, codes.SERVICE_MISSING)
+        found = only(plan, "CM-EXPO-01")
         assert (found.severity, found.cluster, found.others) == (Severity.REMEDIABLE, "c2", ("c3",))
 
     @pytest.mark.parametrize("exposure", ["LoadBalancer", "NodePort"])
@@ -420,25 +419,25 @@ class TestWhatDoesNotFit:
                 )
             plans, steps = planned(gone, wanted)
             assert steps == []
-            assert plans[0].verdict is (Verdict.REFUSED if hosts == MEMBERS else Verdict.ACCEPTED)
+            assert plans[0].verdict is (ItemVerdict.REFUSED if hosts == MEMBERS else ItemVerdict.ACCEPTED)
 
     def test_somebody_elses_object_in_the_way(self) -> None:
         wanted = item(clusters=["c1"])
         made = ours(run(one(), wanted), "c1")[0]
         current = one(services=[service(), service(made.name)])
         plan = planned(current, wanted)[0][0]
-        assert (plan.verdict, plan.reason, plan.steps) == (Verdict.REFUSED, "ForeignObject", ())
+        assert (plan.verdict, plan.reason, plan.steps) == (ItemVerdict.REFUSED, "ForeignObject", ())
 
     def test_no_ready_endpoints_are_said_and_it_is_made_all_the_same(self) -> None:
         plan = plan_of(one(ready=0))
-        assert plan.steps and only(plan, codes.NO_ENDPOINTS).severity is Severity.REMEDIABLE
+        assert plan.steps and only(plan, "CM-EXPO-10").severity is Severity.REMEDIABLE
 
     def test_an_address_that_does_not_come(self) -> None:
         wanted = item(clusters=["c1"])
         current = run(one(), wanted, settle=False)
-        assert codes.ADDRESS_PENDING not in codes_of(planned(current, wanted)[0][0])
+        assert "CM-EXPO-09" not in codes_of(planned(current, wanted)[0][0])
         later = replace(current, now=current.now.replace(hour=current.now.hour + 1))
-        assert "5 minutes" in only(planned(later, wanted)[0][0], codes.ADDRESS_PENDING).summary
+        assert "5 minutes" in only(planned(later, wanted)[0][0], "CM-EXPO-09").summary
 
     def test_a_gateway_that_is_refused(self) -> None:
         wanted = item(clusters=["c1"], **TestGateway.WIDE)
@@ -452,7 +451,7 @@ class TestWhatDoesNotFit:
                 gateways={key: replace(gw, status={"listeners": [{"conditions": [said_no]}]}) for key, gw in entry.gateways.items()},
             ),
         )
-        found = only(planned(refused, wanted)[0][0], codes.ADDRESS_PENDING)
+        found = only(planned(refused, wanted)[0][0], "CM-EXPO-09")
         assert "InvalidCertificateRef: Secret not found" in found.evidence
 
 
@@ -485,9 +484,9 @@ class TestTheMesh:
         given = {"service.cilium.io/global": "true"}
         current = clusters(*(cluster(host, services=[service(annotations=given)]) for host in MEMBERS))
         emptied = with_endpoints(current, "c2", 0)
-        assert codes.NO_ENDPOINTS not in codes_of(planned(emptied, item())[0][0])
+        assert "CM-EXPO-10" not in codes_of(planned(emptied, item())[0][0])
         alone = with_endpoints(clusters(), "c2", 0)
-        assert only(planned(alone, item())[0][0], codes.NO_ENDPOINTS).cluster == "c2"
+        assert only(planned(alone, item())[0][0], "CM-EXPO-10").cluster == "c2"
 
 
 class TestTheWayBack:
@@ -520,7 +519,7 @@ class TestTheWayBack:
         current = run(clusters(), item(hostname="shop.example.com"))
         wrong = item(port={"number": 81})
         plans, steps = planned(current, wrong)
-        assert (plans[0].verdict, steps) == (Verdict.REFUSED, [])
+        assert (plans[0].verdict, steps) == (ItemVerdict.REFUSED, [])
 
     def test_a_silent_cluster_is_left(self) -> None:
         current = run(clusters(), item())

@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure import codes
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.look import PATIENCE
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.assessment import PATIENCE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.names import DNS_ANNOTATION
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ExposedService
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from tests.testing.exposure_world import (
     EVERYONE,
     MEMBERS,
@@ -142,7 +141,7 @@ def test_a_primary_without_address_is_no_primary_yet() -> None:
     current = no_address(with_endpoints(current, "c1", 2), "c1")
     plans, steps = planned(current, wanted)
     assert steps == []
-    assert {finding.code for finding in plans[0].findings} >= {codes.ON_STANDBY}
+    assert {finding.code for finding in plans[0].findings} >= {"CM-EXPO-11"}
 
 
 @pytest.mark.parametrize("exposure", CLASSES)
@@ -151,14 +150,14 @@ def test_a_silent_primary(exposure: str) -> None:
     current = run(without(run(world(), wanted), "c1"), wanted)
     assert (having(current), named(current)) == (["c2"], ["c2"])
     plan = planned(current, wanted)[0][0]
-    assert "does not answer" in next(f for f in plan.findings if f.code == codes.LEFT_BEHIND).summary
+    assert "does not answer" in next(f for f in plan.findings if f.code == "CM-EXPO-12").summary
     found = status(current, wanted)
     assert found["phase"] == "Degraded"
     assert found["addresses"][0]["conditions"][0] == {
         "type": "Programmed",
         "status": "Unknown",
         "reason": "NoAnswer",
-        "message": "The cluster does not answer; what was written there is as it was.",
+        "message": "The cluster does not answer; the objects that were written there stay as they were.",
     }
 
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fabric import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import timestamp
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import (
     PHASES,
     BindingRow,
     age_findings,
     fabric_status,
     identity_findings,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.conditions import timestamp
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
 from tests.testing.facts_builders import NOW, cluster_facts
 
 

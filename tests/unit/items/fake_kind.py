@@ -8,25 +8,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.conditions import condition
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired, Item
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import (
-    Wanted,
-    changes,
-    item_of,
-    leftovers,
+    DesiredObject,
+    object_changes,
     object_name,
     owned_object,
+    owning_item,
+    prune_steps,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES, WAVES, ItemPlan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.table import ROWS, KindRow
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.problems import Problems
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.kinds import ROWS, KindRow
 
 KIND = ItemKind.INTENT
 POLICIES = "/apis/cilium.io/v2/namespaces/production/ciliumnetworkpolicies"
@@ -39,7 +39,7 @@ def intent(name: str, *, action: str = "Allow", **fields: Any) -> ConnectivityIn
 def desired(*intents: ConnectivityIntent, mesh: Mesh | None = None, **fields: Any) -> Desired:
     known = mesh or Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2")))
     order = tuple(ItemRef(KIND, item.name) for item in intents)
-    return replace(Desired(mesh=known, intents=intents, kinds=frozenset({KIND}), order=order), **fields)
+    return replace(Desired(mesh=known, items={KIND: intents}, kinds=frozenset({KIND}), order=order), **fields)
 
 
 def parse(problems: Problems, name: str, spec: Mapping[str, Any], members: tuple[str, ...]) -> ConnectivityIntent | None:
@@ -54,10 +54,10 @@ def plan(wanted: Desired, scene: Scene) -> list[ItemPlan]:
     """An item whose action is Forbidden is one that planning refuses."""
     observed = {host: scene.traffic[host].policies for host in scene.hosts}
     found = []
-    for item in wanted.intents:
+    for item in wanted.each(ConnectivityIntent):
         ref = ItemRef(KIND, item.name)
         objects = [_object(scene, ref, host, item.action) for host in scene.hosts]
-        steps, findings = changes(scene.binding, ref, objects, observed, wave=WAVES[KIND], prune_wave=PRUNE_WAVES[KIND])
+        steps, findings = object_changes(scene.binding, ref, objects, observed, wave=WAVES[KIND], prune_wave=PRUNE_WAVES[KIND])
         if item.action == "Forbidden":
             said = Finding(code="CM-INT-01", severity=Severity.BLOCKING, item=str(ref), cluster="c1", summary="this cannot be")
             findings = [*findings, said]
@@ -67,22 +67,22 @@ def plan(wanted: Desired, scene: Scene) -> list[ItemPlan]:
 
 def prune(wanted: Desired, scene: Scene) -> tuple[list[Step], list[Finding]]:
     observed = {host: scene.traffic[host].policies for host in scene.hosts}
-    return leftovers(scene.binding, KIND, wanted.kept(KIND), observed, wave=PRUNE_WAVES[KIND]), []
+    return prune_steps(scene.binding, KIND, wanted.kept(KIND), observed, wave=PRUNE_WAVES[KIND]), []
 
 
 def status(item: Item, planned: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
-    there = [host for host in scene.hosts if any(item_of(scene.binding, p) == planned.ref for p in scene.traffic[host].policies)]
+    there = [host for host in scene.hosts if any(owning_item(scene.binding, p) == planned.ref for p in scene.traffic[host].policies)]
     phase = "Applied" if len(there) == len(scene.mesh.clusters) else "Degraded" if there else "Applying"
     whole = phase == "Applied"
     conditions = [condition("Accepted", True, "SpecValid"), condition("Ready", whole, "Applied" if whole else "NotApplied")]
     return {"phase": phase, "appliedClusters": there, "conditions": conditions}
 
 
-ROW = KindRow(plan=plan, prune=prune, status=status)
+ROW = KindRow(parse=parse, plan=plan, prune=prune, status=status)
 FAKE_ROWS = {**ROWS, KIND: ROW}
 
 
-def _object(scene: Scene, ref: ItemRef, host: str, action: str) -> Wanted:
+def _object(scene: Scene, ref: ItemRef, host: str, action: str) -> DesiredObject:
     name = object_name(scene.binding, ref)
     body = {
         "apiVersion": "cilium.io/v2",

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.run import ItemsPlan, plan_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan, plan_items
+from tests.testing.properties import examples
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import NAMESPACE, pod, scene, service, slice_facts, traffic
 
@@ -68,7 +69,7 @@ def objects(there: Scene) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(st.lists(files, min_size=1, max_size=3))
 def test_after_a_run_the_next_has_nothing_to_do_and_an_empty_file_takes_everything_back(history: list[Any]) -> None:
     there = start = world()

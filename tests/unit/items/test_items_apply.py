@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import ApplyResult, apply_plan
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult, apply_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.schedule import AT_ONCE, waves_of, workers_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
     ClusterError,
     CredentialsInvalid,
     Forbidden,
@@ -23,11 +24,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors imp
     Unreachable,
     WriteConflict,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lanes import AT_ONCE, waves_of, workers_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, Plan, Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, Step
+from tests.lab.patience import scaled
 from tests.testing.facts_builders import NOW
+from tests.testing.properties import examples
 
 REFUSALS = (ServerRefused, WriteConflict, Forbidden)
 
@@ -115,7 +117,7 @@ def test_a_step_for_the_mesh_itself_that_fails_stops_the_items_there_too() -> No
 
 
 def test_items_of_one_cluster_are_written_side_by_side_but_not_more_than_connections() -> None:
-    meeting = threading.Barrier(AT_ONCE, timeout=10)
+    meeting = threading.Barrier(AT_ONCE, timeout=scaled(10))
 
     def meet(host: str, path: str) -> None:
         meeting.wait()  # each waits inside its call for the others
@@ -141,7 +143,7 @@ def test_waves_do_not_mix() -> None:
     assert waves == sorted(waves)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from(["", "a", "b"]), st.integers(1, 3), st.booleans()), max_size=14))
 def test_every_step_ends_as_exactly_one_of_applied_failed_and_skipped(drawn: list[tuple[str, str, int, bool]]) -> None:
     """And within a cluster and item the order is kept, with nothing after a failure."""

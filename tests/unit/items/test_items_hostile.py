@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.conditions import condition, with_times
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_times
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import ITEM_ANNOTATION, item_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ownership import labels_of_new_object
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import ITEM_ANNOTATION, owning_item
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import labels_of_new_object
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
 from tests.testing.traffic_builders import service
 
@@ -30,7 +30,7 @@ def test_only_a_name_that_an_item_can_have_is_one(name: str) -> None:
     """Annotations are free text: whoever may edit an object writes terminal escapes, or half a page, where our item stood."""
     assert ItemRef.parse(f"globalServices/{name}") is None
     forged = service(labels=labels_of_new_object(MESH.binding), annotations={ITEM_ANNOTATION: f"exposedServices/{name}"})
-    assert item_of(MESH.binding, forged) is None
+    assert owning_item(MESH.binding, forged) is None
 
 
 @pytest.mark.parametrize("item", [*(f"globalServices/{name}" for name in HOSTILE), "exposedServices/nginx", "nginx"])

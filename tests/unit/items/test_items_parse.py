@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items import parse as items_parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import parse as items_parse
 from tests.unit.items import fake_kind
 
 MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2")))
@@ -20,7 +21,7 @@ MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2")))
 
 @pytest.fixture(autouse=True)
 def _simple_intents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items_parse, "PARSERS", {**items_parse.PARSERS, ItemKind.INTENT: fake_kind.parse})
+    monkeypatch.setattr(items_parse, "ROWS", fake_kind.FAKE_ROWS)
 
 
 def parsed(*entries: Any, **fields: Any) -> Desired:
@@ -30,7 +31,7 @@ def parsed(*entries: Any, **fields: Any) -> Desired:
 def test_items_keep_the_order_of_the_file_also_the_refused_ones() -> None:
     found = parsed({"name": "b"}, {"name": "x", "action": "Perhaps"}, {"name": "a", "action": "Deny"})
     assert [ref.name for ref in found.order] == ["b", "x", "a"]
-    assert [item.name for item in found.intents] == ["b", "a"]
+    assert [item.name for item in found.of(ItemKind.INTENT)] == ["b", "a"]
     assert [(entry.ref, entry.problems) for entry in found.refused] == [(ItemRef(ItemKind.INTENT, "x"), ("action: is not known",))]
     assert found.kept(ItemKind.INTENT) == {"a", "b", "x"}
 
@@ -85,7 +86,7 @@ def test_what_is_no_list_is_an_error_of_the_variable(value: Any) -> None:
 
 def test_the_generation_of_a_resource_is_no_part_of_its_spec() -> None:
     found = parsed({"name": "a", "generation": 4}, {"name": "b", "action": "?", "generation": 5})
-    assert (found.intents[0].generation, found.refused[0].generation) == (4, 5)
+    assert (found.of(ItemKind.INTENT)[0].generation, found.refused[0].generation) == (4, 5)
 
 
 @pytest.mark.parametrize("value", ["4", -1, True, [1]])
@@ -105,5 +106,6 @@ def test_an_item_of_another_binding_is_refused(ref: Any, refused: tuple[str, ...
 
 
 def test_a_parser_that_gives_no_item_and_no_reason_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items_parse, "PARSERS", {ItemKind.INTENT: lambda problems, name, spec, members: None})
+    silent = replace(fake_kind.ROW, parse=lambda problems, name, spec, members: None)
+    monkeypatch.setattr(items_parse, "ROWS", {ItemKind.INTENT: silent})
     assert parsed({"name": "a"}).refused[0].problems == (items_parse.UNTOLD,)

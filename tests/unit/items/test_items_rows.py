@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items import rows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired, Refused
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, Probe, ServiceSelector
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.rows import Course, look_again
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.run import plan_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import Reachability
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import status
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, look_again
 from tests.testing.facts_builders import NOW
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import scene, traffic
@@ -30,7 +30,7 @@ def rows_of(
 ) -> dict[str, list[dict[str, Any]]]:
     decided = plan_items(wanted, place, rows=FAKE_ROWS)
     after = applied(place, decided.plan.steps, place.binding) if write else place
-    return rows.item_rows(wanted, decided, after, course or Course(), rows=FAKE_ROWS, **{"now": NOW, **fields})
+    return status.item_rows(wanted, decided, after, course or Course(), rows=FAKE_ROWS, **{"now": NOW, **fields})
 
 
 def conditions(row: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
@@ -136,9 +136,17 @@ def service(**fields: Any) -> GlobalService:
         (desired(intent("a")), ("Degraded",), 60),
         (desired(intent("a")), ("Error",), 60),
         (desired(intent("a")), ("Applying", "Degraded"), 15),
-        (desired(services=(service(failover=Failover(detect_within=40)),), kinds=frozenset(ItemKind)), ("Exported",), 20),
-        (desired(services=(service(failover=Failover(detect_within=1)),), kinds=frozenset(ItemKind)), ("Exported",), 1),
-        (desired(services=(service(),), kinds=frozenset(ItemKind)), ("Exported",), 300),
+        (
+            desired(items={ItemKind.GLOBAL_SERVICE: (service(failover=Failover(detect_within=40)),)}, kinds=frozenset(ItemKind)),
+            ("Exported",),
+            20,
+        ),
+        (
+            desired(items={ItemKind.GLOBAL_SERVICE: (service(failover=Failover(detect_within=1)),)}, kinds=frozenset(ItemKind)),
+            ("Exported",),
+            1,
+        ),
+        (desired(items={ItemKind.GLOBAL_SERVICE: (service(),)}, kinds=frozenset(ItemKind)), ("Exported",), 300),
     ],
 )
 def test_when_to_look_again(wanted: Desired, phases: tuple[str, ...], seconds: int) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items import run
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired, Refused
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES, WAVES, Verdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.run import ItemsPlan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES, WAVES, ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import namespace_facts, pod, scene, service, traffic
@@ -23,7 +23,7 @@ from tests.unit.items.fake_kind import FAKE_ROWS, KIND, desired, intent
 
 
 def plan_items(wanted: Desired, place: Scene, **fields: Any) -> ItemsPlan:
-    return run.plan_items(wanted, place, rows=FAKE_ROWS, **fields)
+    return plan.plan_items(wanted, place, rows=FAKE_ROWS, **fields)
 
 
 def two_clusters(**fields: Any) -> Scene:
@@ -50,7 +50,7 @@ def test_a_refused_item_writes_nothing_keeps_what_it_made_and_takes_nobody_with_
     refused = Refused(ref=ItemRef(KIND, "bad"), problems=("action: is not known",))
     wanted = desired(intent("good", action="Deny"), refused=(refused,), order=(ItemRef(KIND, "bad"), ItemRef(KIND, "good")))
     decided = plan_items(wanted, made)
-    assert [item.verdict for item in decided.items] == [Verdict.REFUSED, Verdict.ACCEPTED]
+    assert [item.verdict for item in decided.items] == [ItemVerdict.REFUSED, ItemVerdict.ACCEPTED]
     assert {step.item for step in decided.plan.steps} == {"connectivityIntents/good"}
     assert [(f.code, f.item, f.evidence) for f in decided.findings] == [("CM-ITEM-01", "connectivityIntents/bad", "action: is not known")]
     assert not decided.plan.blocked
@@ -59,29 +59,29 @@ def test_a_refused_item_writes_nothing_keeps_what_it_made_and_takes_nobody_with_
 def test_a_blocking_finding_of_planning_costs_the_item_its_steps() -> None:
     decided = plan_items(desired(intent("a"), intent("b", action="Forbidden")), two_clusters())
     item = decided.items[1]
-    assert (item.verdict, item.reason, item.message, item.steps) == (Verdict.REFUSED, "PrerequisiteNotMet", "c1: this cannot be", ())
+    assert (item.verdict, item.reason, item.message, item.steps) == (ItemVerdict.REFUSED, "PrerequisiteNotMet", "c1: this cannot be", ())
     assert {step.item for step in decided.plan.steps} == {"connectivityIntents/a"}
 
 
 @pytest.mark.parametrize(
     ("phase", "verdict"),
     [
-        ("Connected", Verdict.ACCEPTED),
-        ("Degraded", Verdict.ACCEPTED),
-        ("", Verdict.ACCEPTED),
-        ("Connecting", Verdict.WAITING),
-        ("Pending", Verdict.WAITING),
-        ("Error", Verdict.WAITING),
-        ("anything", Verdict.WAITING),
+        ("Connected", ItemVerdict.ACCEPTED),
+        ("Degraded", ItemVerdict.ACCEPTED),
+        ("", ItemVerdict.ACCEPTED),
+        ("Connecting", ItemVerdict.WAITING),
+        ("Pending", ItemVerdict.WAITING),
+        ("Error", ItemVerdict.WAITING),
+        ("anything", ItemVerdict.WAITING),
     ],
 )
-def test_items_wait_for_the_binding_and_pruning_does_not(phase: str, verdict: Verdict) -> None:
+def test_items_wait_for_the_binding_and_pruning_does_not(phase: str, verdict: ItemVerdict) -> None:
     made = after(two_clusters(), plan_items(desired(intent("old")), two_clusters()))
     decided = plan_items(desired(intent("new")), replace(made, phase=phase))
     assert decided.items[0].verdict is verdict
     assert {step.verb for step in decided.plan.steps if step.item.endswith("/old")} == {"delete"}
-    assert any(step.item.endswith("/new") for step in decided.plan.steps) == (verdict is Verdict.ACCEPTED)
-    assert [f.code for f in decided.findings] == (["CM-ITEM-03"] if verdict is Verdict.WAITING else [])
+    assert any(step.item.endswith("/new") for step in decided.plan.steps) == (verdict is ItemVerdict.ACCEPTED)
+    assert [f.code for f in decided.findings] == (["CM-ITEM-03"] if verdict is ItemVerdict.WAITING else [])
 
 
 def test_whoever_says_so_does_not_wait() -> None:
@@ -118,7 +118,7 @@ def test_a_step_without_an_item_gets_that_of_its_plan() -> None:
         return [replace(p, steps=tuple(replace(step, item="") for step in p.steps)) for p in plans]
 
     rows = {**FAKE_ROWS, KIND: replace(FAKE_ROWS[KIND], plan=plain)}
-    decided = run.plan_items(desired(intent("a")), two_clusters(), rows=rows)
+    decided = plan.plan_items(desired(intent("a")), two_clusters(), rows=rows)
     assert {step.item for step in decided.plan.steps} == {"connectivityIntents/a"}
 
 

@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ObserveFailure, RegistryFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items import observe_scene as module
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.observe_scene import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Lease, Registry
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import labels_of_new_object
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import scene as module
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.scene import (
     dead_members,
     links_of,
     names_of,
     observe_again,
     observe_scene,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ownership import labels_of_new_object
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.registry import Lease, Registry
 from tests.testing.facts_builders import NOW, cluster_facts, failure
 from tests.testing.traffic_builders import traffic
 

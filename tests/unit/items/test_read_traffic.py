@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, Forbidden, ServerRefused
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, ServerRefused
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import LISTS, read_traffic
 
 GROUPS = ("cilium.io/v2", "discovery.k8s.io/v1", "networking.k8s.io/v1", "multicluster.x-k8s.io/v1alpha1", "gateway.networking.k8s.io/v1")

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, Verdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.run import plan_items
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
 from tests.testing.traffic_builders import namespace_facts, pod, scene, service, slice_facts, traffic
 
 ETCD = {"k8s-app": "clustermesh-apiserver"}
@@ -54,18 +54,18 @@ def made_global(entry: ObjectFacts, *, by_label: bool) -> ItemPlan:
 @pytest.mark.parametrize("which", OF_THE_SYSTEM)
 def test_what_the_mesh_stands_on_is_not_made_global(which: str, by_label: bool) -> None:
     plan = made_global(OF_THE_SYSTEM[which], by_label=by_label)
-    assert (plan.verdict, plan.steps, [finding.code for finding in plan.findings]) == (Verdict.REFUSED, (), ["CM-GS-22"])
+    assert (plan.verdict, plan.steps, [finding.code for finding in plan.findings]) == (ItemVerdict.REFUSED, (), ["CM-GS-22"])
 
 
 @pytest.mark.parametrize("which", OF_OTHERS)
 def test_other_services_of_system_namespaces_may_be_global(which: str) -> None:
     plan = made_global(OF_OTHERS[which], by_label=False)
-    assert plan.verdict is Verdict.ACCEPTED and len(plan.steps) == 2
+    assert plan.verdict is ItemVerdict.ACCEPTED and len(plan.steps) == 2
 
 
 def test_it_is_refused_by_name_before_it_is_there() -> None:
     plan = planned(world(), "globalServices", {"selector": {"namespace": "kube-system", "name": "clustermesh-apiserver"}})
-    assert (plan.verdict, plan.steps, [finding.code for finding in plan.findings]) == (Verdict.REFUSED, (), ["CM-GS-22"])
+    assert (plan.verdict, plan.steps, [finding.code for finding in plan.findings]) == (ItemVerdict.REFUSED, (), ["CM-GS-22"])
 
 
 def exposed(entry: ObjectFacts, exposure: str) -> ItemPlan:
@@ -78,17 +78,17 @@ def exposed(entry: ObjectFacts, exposure: str) -> ItemPlan:
 @pytest.mark.parametrize("which", [name for name in OF_THE_SYSTEM if name != "api server"])
 def test_no_second_door_to_the_mesh_is_opened(which: str, exposure: str) -> None:
     plan = exposed(OF_THE_SYSTEM[which], exposure)
-    assert (plan.verdict, plan.reason, plan.steps) == (Verdict.REFUSED, "OfTheSystem", ())
+    assert (plan.verdict, plan.reason, plan.steps) == (ItemVerdict.REFUSED, "OfTheSystem", ())
 
 
 def test_the_api_server_is_not_exposed() -> None:
-    assert exposed(OF_THE_SYSTEM["api server"], "LoadBalancer").verdict is Verdict.REFUSED
+    assert exposed(OF_THE_SYSTEM["api server"], "LoadBalancer").verdict is ItemVerdict.REFUSED
 
 
 @pytest.mark.parametrize("which", OF_OTHERS)
 def test_other_services_of_system_namespaces_may_be_exposed(which: str) -> None:
     plan = exposed(OF_OTHERS[which], "LoadBalancer")
-    assert plan.verdict is Verdict.ACCEPTED and len(plan.steps) == 2
+    assert plan.verdict is ItemVerdict.ACCEPTED and len(plan.steps) == 2
 
 
 EVERY_POD = {"allNamespaces": True, "allPods": True}
@@ -112,7 +112,7 @@ LEFT_OUT = [{"key": "k8s-app", "operator": "NotIn", "values": ["clustermesh-apis
 def test_no_intent_cuts_the_mesh_that_carries_it(spec: dict[str, Any], cuts: bool) -> None:
     plan = planned(world(pods=(pod("shop-1", app="shop"),)), "connectivityIntents", spec)
     told = [finding for finding in plan.findings if finding.code == "CM-INT-18"]
-    assert (plan.verdict, bool(told), bool(plan.steps)) == (Verdict.REFUSED if cuts else Verdict.ACCEPTED, cuts, not cuts)
+    assert (plan.verdict, bool(told), bool(plan.steps)) == (ItemVerdict.REFUSED if cuts else ItemVerdict.ACCEPTED, cuts, not cuts)
     assert all(finding.severity is Severity.BLOCKING for finding in told)
 
 

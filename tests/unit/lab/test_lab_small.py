@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ import yaml
 from tests.lab import egress, keeper, processes
 from tests.lab.api import path_of
 from tests.lab.played import etcd_changes
+from tests.testing.waiting import wait_for
 from tests.unit.lab.asynchronous import in_loop
 
 
@@ -65,20 +64,20 @@ def test_a_process_of_the_lab_dies_with_the_process_that_started_it(tmp_path: Pa
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout
         child = int(parent.stdout.readline())
-        wait_until(lambda: Path(f"/proc/{child}/comm").read_text().strip() == "sleep")
+        wait_for(lambda: Path(f"/proc/{child}/comm").read_text().strip() == "sleep", what="the child is the program")
         parent.kill()
-    wait_until(lambda: not alive(child))
+    wait_for(lambda: not alive(child), what="the child has ended")
 
 
 @in_loop
 async def test_a_stopped_process_takes_what_it_started_with_it(tmp_path: Path) -> None:
     script = "trap '' TERM; sleep 60 & echo $!; wait"
     process = processes.Process("sh", processes.plain(["sh", "-c", script]), tmp_path / "log")
-    wait_until(lambda: (tmp_path / "log").read_text().strip().isdigit())
+    wait_for(lambda: (tmp_path / "log").read_text().strip().isdigit(), what="the child has said which process it is")
     grandchild = int((tmp_path / "log").read_text())
     assert await process.stop(0.2) == -signal.SIGKILL
     assert process.returncode == -signal.SIGKILL
-    wait_until(lambda: not alive(grandchild))
+    wait_for(lambda: not alive(grandchild), what="the grandchild has ended")
 
 
 def test_a_missing_program_is_told_like_a_shell_tells_it(tmp_path: Path) -> None:
@@ -102,12 +101,3 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-def wait_until(holds: object, limit: float = 5.0) -> None:
-    assert callable(holds)
-    deadline = time.monotonic() + limit
-    while not holds():
-        assert time.monotonic() < deadline, "it did not come about in time"
-        os.sched_yield()
-        time.sleep(0.01)

@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.lab.patience import scaled
 from tests.lab.profiles.pki import issue, make_ca
 from tests.lab.tools.provide import Tools, look
+from tests.testing.waiting import wait_for
 
 PEER = {"id": 7, "capabilities": {"syncedCanaries": True, "maxConnectedClusters": 255}}
 KINDS = ("nodes", "services", "identities", "ip")
@@ -38,7 +40,7 @@ class Peer:
     def etcdctl(self, *words: str) -> None:
         files = [f"--{option}={self.folder}/{name}" for option, name in (("cacert", "ca.crt"), ("cert", "root.crt"), ("key", "root.key"))]
         argv = [str(self.tools["etcdctl"]), f"--endpoints=https://127.0.0.1:{self.port}", *files, *words]
-        subprocess.run(argv, check=True, capture_output=True, timeout=20)
+        subprocess.run(argv, check=True, capture_output=True, timeout=scaled(20))
 
     def configure(self, name: str, *, ca: str = "ca", client: str = "remote", endpoint: str = "", more: str = "") -> None:
         endpoint = endpoint or f"https://127.0.0.1:{self.port}"
@@ -51,7 +53,7 @@ class Peer:
             env={**os.environ, "CILIUM_CLUSTERMESH_CONFIG": str(self.folder / "mesh"), "LAB_CLUSTER_NAME": "c1", **env},
             check=True,
             capture_output=True,
-            timeout=20,
+            timeout=scaled(20),
         )
         return {cluster["name"]: cluster for cluster in json.loads(answer.stdout)["cluster-mesh"]["clusters"]}
 
@@ -100,14 +102,17 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 
 
 def prepare(peer: Peer, child: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            peer.etcdctl("endpoint", "health")
-            break
-        except subprocess.CalledProcessError:
-            assert child.poll() is None and time.monotonic() < deadline, (peer.folder / "log").read_text()[-2000:]
-            time.sleep(0.1)
+    def is_healthy() -> bool:
+        peer.etcdctl("endpoint", "health")
+        return True
+
+    wait_for(
+        is_healthy,
+        what="etcd is healthy",
+        passing=(subprocess.CalledProcessError,),
+        hopeless=lambda: "" if child.poll() is None else "it ended",
+        explain=lambda: (peer.folder / "log").read_text()[-2000:],
+    )
     for user in ("root", "remote"):
         peer.etcdctl("user", "add", user, "--no-password")
         peer.etcdctl("role", "add", user)
@@ -189,7 +194,7 @@ def test_every_way_of_not_connecting_is_told_apart(peer: Peer) -> None:
         peer.configure("frozen", endpoint=f"https://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()
         found = peer.status()
-    assert time.monotonic() - start < 4, "one frozen peer must not hold up the answer"
+    assert time.monotonic() - start < scaled(4), "one frozen peer must not hold up the answer"
     reasons = {name: cluster["status"].removeprefix(WAITING) for name, cluster in found.items()}
     assert "x509: certificate signed by unknown authority" in reasons["ca"]
     assert "remote error: tls: " in reasons["client"]

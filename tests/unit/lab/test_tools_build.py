@@ -8,17 +8,18 @@ import io
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.lab.patience import scaled
 from tests.lab.tools import ToolUnavailable, cache, ensure, golang
 from tests.lab.tools.build import build
 from tests.lab.tools.catalogue import TOOLS
 from tests.lab.tools.child import last_lines, run_long
 from tests.lab.tools.golang import Go
 from tests.lab.tools.progress import Heartbeat, Plain, Terminal, duration, usual
+from tests.testing.waiting import equals, wait_for
 
 AGENT = TOOLS["lab-agent"]
 WRITES_OUTPUT = 'while [ "$1" != -o ]; do shift; done; echo made > "$2"'
@@ -86,12 +87,15 @@ def test_a_stopped_build_ends_its_children_and_leaves_nothing(machine: Path) -> 
     # A shell's background job, and so its children, ignore SIGINT (POSIX, 2.11); then Python installs no handler for it.
     code = f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
     builder = subprocess.Popen([sys.executable, "-c", code], env={**os.environ}, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    while not (pids.is_file() and len(pids.read_text().split()) == 2):
-        assert time.monotonic() < deadline and builder.poll() is None
-        time.sleep(0.05)
+    wait_for(
+        lambda: len(pids.read_text().split()) if pids.is_file() else 0,
+        equals(2),
+        what="the build and its child run",
+        hopeless=lambda: "" if builder.poll() is None else "the builder ended",
+        every=0.05,
+    )
     builder.send_signal(2)
-    _, errors = builder.communicate(timeout=30)
+    _, errors = builder.communicate(timeout=scaled(30))
     assert "KeyboardInterrupt" in errors
     for pid in map(int, pids.read_text().split()):
         assert not running(pid)

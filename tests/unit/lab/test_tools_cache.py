@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.patience import scaled
 from tests.lab.tools import cache, catalogue
 from tests.lab.tools.catalogue import FAMILIES, TOOLS, Tool
 
@@ -101,7 +102,7 @@ def test_the_cache_lies_where_the_xdg_rules_say(setting: str, expected: str, mon
 def _hold(root: Path, held: Event, release: Event) -> None:
     with cache.exclusive("build", print, root=root):
         held.set()
-        release.wait(30)
+        release.wait(scaled(30))
 
 
 def test_a_second_builder_says_that_it_waits_and_goes_on_when_the_first_is_done(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_a_second_builder_says_that_it_waits_and_goes_on_when_the_first_is_done(
     other = context.Process(target=_hold, args=(tmp_path, held, release))
     other.start()
     try:
-        assert held.wait(10)
+        assert held.wait(scaled(10))
         said: list[str] = []
 
         def progress(line: str) -> None:
@@ -121,7 +122,7 @@ def test_a_second_builder_says_that_it_waits_and_goes_on_when_the_first_is_done(
             assert said == [f"Another process is at work in {tmp_path} (build); waiting for it"]
     finally:
         release.set()
-        other.join(10)
+        other.join(scaled(10))
     assert other.exitcode == 0
 
 
@@ -130,14 +131,14 @@ def test_the_lock_of_a_killed_builder_is_free(tmp_path: Path) -> None:
     held, release = context.Event(), context.Event()
     other = context.Process(target=_hold, args=(tmp_path, held, release))
     other.start()
-    assert held.wait(10)
+    assert held.wait(scaled(10))
     other.kill()
-    other.join(10)
+    other.join(scaled(10))
     start = time.monotonic()
     said: list[str] = []
     with cache.exclusive("build", said.append, root=tmp_path):
         assert said == []
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < scaled(5)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

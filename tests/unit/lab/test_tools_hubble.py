@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.hubble import observe_command
+from tests.lab.patience import scaled
 from tests.lab.tools.provide import Tools, look
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.flow_builders import BACKEND, flow, side
@@ -35,7 +36,7 @@ def ask(program: Path, folder: Path, lines: list[str] | None, arguments: list[st
     if lines is not None:
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     env = {**os.environ, "LAB_HUBBLE_FLOWS": str(file), "LAB_NODE_NAME": node}
-    found = subprocess.run([program, *arguments], env=env, capture_output=True, text=True, timeout=20, check=False)
+    found = subprocess.run([program, *arguments], env=env, capture_output=True, text=True, timeout=scaled(20), check=False)
     return found.returncode, found.stdout.splitlines(), found.stderr
 
 

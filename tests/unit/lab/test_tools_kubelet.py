@@ -8,7 +8,6 @@ import json
 import ssl
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,8 +19,10 @@ from urllib.parse import urlencode
 import pytest
 import websocket
 
+from tests.lab.patience import scaled
 from tests.lab.profiles.pki import issue, make_ca
 from tests.lab.tools.provide import Tools, look
+from tests.testing.waiting import wait_for
 
 STDOUT, STDERR, STATUS = 1, 2, 3  # channels of v4.channel.k8s.io
 
@@ -41,7 +42,7 @@ class Kubelet:
         if authenticated:
             context.load_cert_chain(f"{self.folder}/client.crt", f"{self.folder}/client.key")
         try:
-            with urllib.request.urlopen(f"https://127.0.0.1:{self.port}{path}", context=context, timeout=10) as answer:
+            with urllib.request.urlopen(f"https://127.0.0.1:{self.port}{path}", context=context, timeout=scaled(10)) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -49,7 +50,7 @@ class Kubelet:
 
     def open(self, path: str, query: list[tuple[str, str]]) -> websocket.WebSocket:
         url = f"wss://127.0.0.1:{self.port}{path}?{urlencode(query)}"
-        return websocket.create_connection(url, sslopt=self.client, subprotocols=["v4.channel.k8s.io"], timeout=10)
+        return websocket.create_connection(url, sslopt=self.client, subprotocols=["v4.channel.k8s.io"], timeout=scaled(10))
 
     def start(self, *command: str) -> websocket.WebSocket:
         return self.open("/exec/kube-system/pod-1/main", [("output", "1"), ("error", "1"), *(("command", word) for word in command)])
@@ -100,7 +101,7 @@ def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
             yield Kubelet(program, folder, int(child.stdout.readline().rpartition(":")[2]))
         finally:
             child.terminate()
-            child.wait(10)
+            child.wait(scaled(10))
 
 
 def test_streams_stay_apart_and_the_container_is_entered(kubelet: Kubelet) -> None:
@@ -126,10 +127,7 @@ def test_a_command_ends_with_its_client(kubelet: Kubelet) -> None:
     process = Path("/proc") / frame[1:].decode().strip()
     assert process.exists()
     connection.sock.close()
-    deadline = time.monotonic() + 5
-    while process.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not process.exists()
+    wait_for(lambda: not process.exists(), what="the command has ended", every=0.02)
 
 
 def test_a_port_is_forwarded(kubelet: Kubelet) -> None:

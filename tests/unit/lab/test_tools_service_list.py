@@ -20,7 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.lab.patience import scaled
 from tests.unit.lab.test_tools_agent import Peer, etcd, peer, publish
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["etcd", "peer"]  # fixtures
 
@@ -109,7 +112,7 @@ def ask(peer: Peer, *arguments: str, version: str = "1.16") -> subprocess.Comple
         "LAB_CILIUM_VERSION": version,
     }
     argv = [str(peer.tools["lab-agent"]), "service", "list", *arguments]
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=scaled(20), check=False)
 
 
 def backends(peer: Peer, version: str = "1.16") -> list[str]:

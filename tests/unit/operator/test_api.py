@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import CredentialsInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
 from mesh_operator.api import Connections
 from tests.unit.engine.scripted_server import CANARY, Answer, ScriptedServer
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable
 from mesh_operator.clusters import Clusters
 from mesh_operator.keys import MeshKey
+from mesh_operator.management_plane import NotUsable
 
 KEY = MeshKey("ws1", "default", "edge")
 

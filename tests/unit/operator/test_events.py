@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Forbidden, ServerRefused, Unreachable, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
+    Forbidden,
+    ServerRefused,
+    Unreachable,
+    WriteConflict,
+)
 from mesh_operator.events import PAUSE, Recorder
 from mesh_operator.keys import ObjectKey
 from mesh_operator.store import Stored

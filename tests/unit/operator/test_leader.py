@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Forbidden, Unreachable, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden, Unreachable, WriteConflict
 from mesh_operator.leader import Election
 from mesh_operator.log import setup
+from tests.lab.patience import scaled
+from tests.testing.waiting import wait_for
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/edge/leases/mesh-operator"
 QUICK = {"lease": 15, "renew": 0.1, "retry": 0.02}
@@ -70,7 +72,7 @@ class Leases:
     def _reach(self) -> None:
         self.calls += 1
         if self.hang is not None:
-            self.hang.wait(5)
+            self.hang.wait(scaled(5))
         if self.cut is not None:
             raise self.cut
 
@@ -100,7 +102,7 @@ def no_thread_is_left() -> Iterator[None]:
     before = set(threading.enumerate())
     yield
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+        thread.join(scaled(5))
         assert not thread.is_alive()
 
 
@@ -112,10 +114,7 @@ def election(leases: Leases, identity: str = "node", clock: Clock | None = None,
 
 
 def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    wait_for(condition, what="the Lease is asked for and renewed", every=0.005)
 
 
 def held_by(other: str, **spec: Any) -> dict[str, Any]:
@@ -202,13 +201,13 @@ def test_a_leader_that_cannot_renew_stops_its_work_before_another_one_may_start(
     def work() -> None:
         broken(leases, how)
         times["broken"] = time.monotonic()
-        assert stopped.wait(5)
+        assert stopped.wait(scaled(5))
         times["stopped"] = time.monotonic()
         if leases.hang is not None:
             leases.hang.set()
 
     assert not election(leases).lead(work, stopped.set, Event())
-    assert times["stopped"] - times["broken"] < 1
+    assert times["stopped"] - times["broken"] < scaled(1)
     if how == "thief":
         assert leases.lease is not None
         assert leases.lease["spec"]["holderIdentity"] == "thief"
@@ -219,7 +218,7 @@ def test_a_leader_that_sees_another_one_stops_at_once(leases: Leases) -> None:
 
     def work() -> None:
         leases.renewed_by({"holderIdentity": "thief"})
-        assert stopped.wait(2)
+        assert stopped.wait(scaled(2))
 
     assert not election(leases, times=QUICK | {"renew": 60.0}).lead(work, stopped.set, Event())
 
@@ -252,7 +251,7 @@ def test_of_many_that_start_at_once_under_one_name_one_leads(leases: Leases) -> 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(scaled(10))
     assert most == [1]
     assert leases.lease is not None
     assert leases.lease["spec"]["leaseTransitions"] >= 5
@@ -279,7 +278,7 @@ def test_whoever_waits_can_be_stopped(leases: Leases) -> None:
     thread.start()
     until(lambda: leases.calls > 2)
     stop.set()
-    thread.join(5)
+    thread.join(scaled(5))
     assert not thread.is_alive()
 
 

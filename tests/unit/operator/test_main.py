@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import CredentialsInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
 from mesh_operator import __main__, __version__, manifests, operator
 from mesh_operator.settings import Settings
 from tests.collection_path import CHECKOUT

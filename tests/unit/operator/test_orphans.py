@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey
 from mesh_operator.kinds import BINDING
-from mesh_operator.orphans import Absence, remains
+from mesh_operator.orphans import OrphanTracker, mesh_to_remove
 from mesh_operator.records import Record
 from mesh_operator.store import KEEP, Store
 
@@ -27,14 +27,14 @@ class Clock:
 
 
 def test_a_mesh_is_an_orphan_only_after_the_grace() -> None:
-    absence, store = Absence(60.0), Store(lambda *_: None, Clock())
+    absence, store = OrphanTracker(60.0), Store(lambda *_: None, Clock())
     assert absence.orphans((RECORD,), store, 0.0) == []
     assert absence.orphans((RECORD,), store, 59.0) == []
     assert absence.orphans((RECORD,), store, 60.0) == [RECORD]
 
 
 def test_a_mesh_that_comes_back_begins_anew() -> None:
-    absence, store = Absence(60.0), Store(lambda *_: None, Clock())
+    absence, store = OrphanTracker(60.0), Store(lambda *_: None, Clock())
     absence.orphans((RECORD,), store, 0.0)
     store.put(URL, BINDING, OBJ)
     assert absence.orphans((RECORD,), store, 100.0) == []
@@ -44,7 +44,7 @@ def test_a_mesh_that_comes_back_begins_anew() -> None:
 
 def test_a_mesh_that_is_not_seen_just_now_is_no_orphan() -> None:
     clock = Clock()
-    absence, store = Absence(60.0), Store(lambda *_: None, clock)
+    absence, store = OrphanTracker(60.0), Store(lambda *_: None, clock)
     store.replace(URL, BINDING, [OBJ])
     store.replace(URL, BINDING, [])
     for now in (0.0, 100.0, KEEP - 1):
@@ -53,7 +53,7 @@ def test_a_mesh_that_is_not_seen_just_now_is_no_orphan() -> None:
 
 
 def test_what_is_left_is_the_mesh_as_if_it_were_being_deleted() -> None:
-    mesh = remains(RECORD)
+    mesh = mesh_to_remove(RECORD)
     assert mesh.key == KEY and mesh.binding is not None and mesh.binding.deleting
     assert [ref["name"] for ref in mesh.binding.obj["spec"]["clusterRefs"]] == ["c1", "c2"]
     assert mesh.binding.uid == "u1" and mesh.items == {}

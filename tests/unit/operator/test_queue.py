@@ -15,6 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from mesh_operator.keys import MeshKey
 from mesh_operator.queue import RESYNC_TURN, FairQueue, Urgency
+from tests.lab.patience import scaled
+from tests.testing.waiting import equals, wait_for
 
 CHANGE, RESYNC = Urgency.CHANGE, Urgency.RESYNC
 
@@ -202,13 +204,11 @@ def test_whoever_waits_is_woken_by_a_mesh_by_its_time_and_by_the_end() -> None:
         thread.start()
     queue.add(key("a"))
     queue.add_after(key("b"), 0.05)
-    end = time.monotonic() + 5
-    while len(found) < 2 and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_for(lambda: len(found), equals(2), what="both meshes are taken", every=0.01)
     assert sorted(filter(None, found)) == [key("a"), key("b")]
     queue.close()
     for thread in threads:
-        thread.join(5)
+        thread.join(scaled(5))
         assert not thread.is_alive()
     assert found[2] is None
     queue.add(key("c"))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable, Usable
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.mesh_look import Look
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
 from mesh_operator import reconcile as module
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
+from mesh_operator.management_plane import NotUsable, Usable
 from mesh_operator.reconcile import ABANDON, Next, Reconciler
 from mesh_operator.records import Records
 from mesh_operator.runs import RunRequest, RunResult, RunState
@@ -124,7 +124,7 @@ def broken(request: RunRequest) -> RunResult:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(module, "look", lambda *_: None)
+    monkeypatch.setattr(module, "dry_run", lambda *_: None)
     return World()
 
 
@@ -159,7 +159,7 @@ def test_a_mesh_waits_for_its_clusters_and_nothing_is_run(world: World) -> None:
 def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reconcile()
     status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(module, "look", lambda *_: Look(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(module, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
     written = len(world.kcp.writes)
     found = world.reconcile()
     assert len(world.runs) == 1 and found.seconds == 120.0
@@ -167,13 +167,13 @@ def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, 
     status["binding"] |= {"phase": "Degraded"}
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Degraded"
-    monkeypatch.setattr(module, "look", lambda *_: Look(steps=2, linked=False, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(module, "dry_run", lambda *_: DryRun(steps=2, linked=False, result={"status": status, "requeueSeconds": 120}))
     world.reconcile()
     assert len(world.runs) == 2 and "cilium_mesh_binding_status" not in world.runs[-1].variables, "the links need something"
 
 
 def test_what_was_never_carried_out_is_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "look", lambda *_: pytest.fail("there is something to do for sure"))
+    monkeypatch.setattr(module, "dry_run", lambda *_: pytest.fail("there is something to do for sure"))
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Connected"
 
@@ -183,13 +183,13 @@ def looks(world: World, monkeypatch: pytest.MonkeyPatch, *, steps: int, linked: 
     status = {**(world.kcp.find(BINDING, "edge") or {})["status"], "phase": phase}
     asked: list[Any] = []
 
-    def look(mesh: Any, *_: Any) -> Look:
+    def look(mesh: Any, *_: Any) -> DryRun:
         names = [entry["name"] for entry in mesh["globalServices"]]
         asked.append(names)
         rows = [{"name": name, "phase": "Degraded", "conditions": [ready("Ready", holds=False)]} for name in names]
-        return Look(steps=steps, linked=linked, result={"status": {"binding": status, "globalServices": rows}, "requeueSeconds": 120})
+        return DryRun(steps=steps, linked=linked, result={"status": {"binding": status, "globalServices": rows}, "requeueSeconds": 120})
 
-    monkeypatch.setattr(module, "look", look)
+    monkeypatch.setattr(module, "dry_run", look)
     return asked
 
 
@@ -271,7 +271,7 @@ def test_an_item_that_is_gone_asks_for_no_further_run(world: World, monkeypatch:
     world.kcp.delete(SERVICE, "nginx")
     world.reconcile()
     status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(module, "look", lambda *_: Look(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(module, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
     world.found["c2"] = Usable(name="c2", kubeconfig={"kind": "Config", "users": []})  # renewed credentials
     world.reconcile()
     assert len(world.runs) == 2

@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, ServerRefused, Unreachable, WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
+    ClusterError,
+    ServerRefused,
+    Unreachable,
+    WriteConflict,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from mesh_operator.api import Object
 from mesh_operator.keys import MeshKey
 from mesh_operator.records import Record, Records, name_of

@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model_parse import parse
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.management_plane import NotUsable, Usable
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, asked, mesh_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import asked
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, mesh_of
 from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.kinds import BINDING, EXPOSURE, INTENT, SERVICE
+from mesh_operator.management_plane import NotUsable, Usable
 from mesh_operator.records import Record
-from mesh_operator.request import Held, MeshRequest, Nothing, request_of
+from mesh_operator.request import MeshRequest, NoOp, Wait, request_of
 from mesh_operator.store import MeshObjects, Stored
 
 KEY = MeshKey("2k5m8k3p1q7z", "default", "edge-mesh-eu")
@@ -67,9 +69,9 @@ def asked_for(objects: MeshObjects, clusters: Clusters | None = None, record: Re
     return found
 
 
-def held(objects: MeshObjects, clusters: Clusters, record: Record | None = None) -> Held:
+def held(objects: MeshObjects, clusters: Clusters, record: Record | None = None) -> Wait:
     found = request_of(objects, clusters, record)
-    assert isinstance(found, Held)
+    assert isinstance(found, Wait)
     return found
 
 
@@ -150,7 +152,7 @@ def test_the_engine_understands_what_a_play_is_given() -> None:
     read = parse(found.cilium_mesh, tuple(found.hosts))
     assert (read.binding.generation, read.binding.owner) == (3, found.owner)
     desired = desired_of(found.cilium_mesh, read)
-    assert [item.generation for item in desired.services] == [3] and not desired.refused
+    assert [item.generation for item in desired.each(GlobalService)] == [3] and not desired.refused
     assert len(desired.kinds) == 3  # of every kind it is known what there is
 
 
@@ -260,8 +262,8 @@ def test_deleting_a_binding_takes_everything_away_where_it_was_carried_out() -> 
 
 def test_a_binding_that_was_never_carried_out_may_go_at_once() -> None:
     going = mesh(binding(deletionTimestamp=GOING), service())
-    assert request_of(going, {**usable("ffm"), **waiting("ber")}, None) == Nothing()
-    assert request_of(going, {}, replace(recorded(), clusters=())) == Nothing()
+    assert request_of(going, {**usable("ffm"), **waiting("ber")}, None) == NoOp()
+    assert request_of(going, {}, replace(recorded(), clusters=())) == NoOp()
 
 
 def test_the_last_cluster_of_a_mesh_can_be_cleaned_alone() -> None:

@@ -29,6 +29,8 @@ from hypothesis import strategies as st
 from mesh_operator import runs
 from mesh_operator.runs import MARK, Runner, RunRequest, RunResult, RunState, unsafe
 from tests.collection_path import CHECKOUT
+from tests.lab.patience import scaled
+from tests.testing.waiting import wait_for
 
 CANARY = "canary-7f3a-of-a-secret"
 NO_CANCEL = threading.Event()
@@ -156,12 +158,8 @@ def assert_nothing_left(folder: Path) -> None:
     assert processes(folder) == []
 
 
-def until(there: Callable[[], Any], seconds: float = 60) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := there()):
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-    return found
+def until(there: Callable[[], Any]) -> Any:
+    return wait_for(there, what="the processes of the play are there", every=0.05)
 
 
 def hostile(mark: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -246,6 +244,7 @@ def test_a_failed_play_that_published_a_result_has_it_and_the_names_of_its_tasks
     assert result.last_task == "End"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["job_timeout", "idle_timeout"])
 def test_a_run_that_takes_too_long_or_says_nothing_ends_as_a_timeout_with_nothing_left(play: Callable[..., RunResult], limit: str) -> None:
     said = "{name: Fail, fail: {msg: '{{ text }}'}, ignore_errors: true}"
@@ -269,6 +268,7 @@ def test_an_inventory_that_cannot_be_read_is_no_run_without_hosts(play: Callable
     assert (result.state, result.mesh_result, result.last_task) == (RunState.FAILED, None, "")
 
 
+@pytest.mark.slow
 def test_runs_at_the_same_time_have_nothing_in_common(tmp_path: Path, folder: Path) -> None:
     runner, tasks = Runner(folder), playbook(tmp_path, publish("{hosts: '{{ groups.all }}', mesh: '{{ mesh }}'}"))
     requests = [RunRequest(playbook=tasks, hosts={f"host-{n}": {}}, variables={"mesh": n}, name="abc") for n in range(2)]
@@ -329,7 +329,7 @@ def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothin
             cancel.set()
         result = running.result()
     assert result.state is RunState.CANCELED
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < scaled(15)
     assert_nothing_left(folder)
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists() and _parent(pid) == os.getpid()]  # nor as zombies of ours
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)] == handlers
@@ -357,11 +357,14 @@ OPERATOR = """
 import sys, threading
 from pathlib import Path
 from mesh_operator.runs import Runner, RunRequest
+from tests.lab.patience import scaled
+from tests.testing.waiting import wait_for
 request = RunRequest(playbook=sys.argv[1], hosts={"one": {}}, variables={"command": sys.argv[3]}, name="abc")
 Runner(Path(sys.argv[2])).run(request, threading.Event())
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_operator_left_is_ended_and_removed_by_the_next(tmp_path: Path, folder: Path) -> None:
     path = os.pathsep.join((str(runs.COLLECTIONS_PATH), str(CHECKOUT / "operator")))
     command = [sys.executable, "-c", OPERATOR, playbook(tmp_path, SHELL), str(folder), STUBBORN]

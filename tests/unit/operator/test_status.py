@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 
 from mesh_operator.keys import ObjectKey
 from mesh_operator.kinds import BINDING, BY_KIND, EXPOSURE, FABRIC, INTENT, SERVICE
-from mesh_operator.request import Held
+from mesh_operator.request import Wait
 from mesh_operator.runs import RunResult, RunState
 from mesh_operator.status import (
     SYNC_SECONDS,
     patch_of,
     status_of_fabric,
     status_of_failed_run,
-    status_of_held,
     status_of_result,
+    status_of_waiting,
     worth_writing,
 )
 from mesh_operator.store import Stored
@@ -36,8 +36,8 @@ T0 = "2026-09-01T12:00:00Z"
 SCHEMAS = {kind: schema["properties"]["status"] for kind, schema in schemas().items()}
 REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 MADE = [made for made in statuses() if made.kind != FABRIC]
-NOT_FOUND = Held(phase="Error", reason="MeshNotFound", message="ClusterMeshBinding x does not exist in this namespace")
-NOT_READY = Held(phase="Pending", reason="ClusterNotReady", message="ffm: not ready.")
+NOT_FOUND = Wait(phase="Error", reason="MeshNotFound", message="ClusterMeshBinding x does not exist in this namespace")
+NOT_READY = Wait(phase="Pending", reason="ClusterNotReady", message="ffm: not ready.")
 RUN = RunResult(state=RunState.FAILED, rc=2, mesh_result=None, last_task="Connect the clusters", seconds=1.0)
 
 
@@ -141,7 +141,7 @@ def test_an_item_waits_while_its_mesh_is_not_carried_out() -> None:
     found = status_of_result(stored(SERVICE), result_of(SERVICE, None, findings=[blocking()]), NOW)
     assert found is not None
     assert (found["phase"], conditions(found)["Ready"][1]) == ("Pending", "MeshNotConnected")
-    assert message(found) == "The mesh is not carried out: CM-CIDR-01 ffm: pod networks overlap"
+    assert message(found) == "Nothing is written for the mesh: CM-CIDR-01 ffm: pod networks overlap"
 
 
 def test_a_finding_about_one_item_says_nothing_of_the_others() -> None:
@@ -158,7 +158,7 @@ def test_a_run_that_asked_no_cluster_failed() -> None:
 
 
 def test_a_mesh_that_waits_for_its_clusters_is_pending_and_so_are_its_items() -> None:
-    mesh, item = status_of_held(stored(BINDING), NOT_READY, NOW), status_of_held(stored(EXPOSURE), NOT_READY, NOW)
+    mesh, item = status_of_waiting(stored(BINDING), NOT_READY, NOW), status_of_waiting(stored(EXPOSURE), NOT_READY, NOW)
     fits(BINDING, mesh)
     fits(EXPOSURE, item)
     assert (mesh["phase"], mesh["observedGeneration"], message(mesh)) == ("Pending", 3, "ffm: not ready.")
@@ -169,24 +169,24 @@ def test_a_mesh_that_waits_for_its_clusters_is_pending_and_so_are_its_items() ->
 
 def test_an_item_without_a_mesh_is_not_accepted_and_nothing_of_it_stands() -> None:
     before = next(made.status for made in MADE if made.kind == SERVICE and made.status["phase"] == "Exported")
-    found = status_of_held(stored(SERVICE, before), NOT_FOUND, NOW)
+    found = status_of_waiting(stored(SERVICE, before), NOT_FOUND, NOW)
     fits(SERVICE, found)
     assert (found["phase"], conditions(found)["Accepted"]) == ("Error", ("False", "MeshNotFound"))
     assert "exportedClusters" not in found and "Exported" not in conditions(found)
 
 
 def test_a_mesh_that_stands_and_of_which_no_cluster_can_be_reached_is_degraded() -> None:
-    gone = Held(phase="Error", reason="ClusterNotFound", message="m", standing=True)
-    assert status_of_held(stored(BINDING, {"phase": "Connected"}), gone, NOW)["phase"] == "Degraded"
-    assert status_of_held(stored(SERVICE, {"phase": "Exported", "exportedClusters": ["ffm"]}), gone, NOW)["exportedClusters"] == ["ffm"]
-    assert status_of_held(stored(BINDING, {"phase": "Pending"}), gone, NOW)["phase"] == "Error"
+    gone = Wait(phase="Error", reason="ClusterNotFound", message="m", standing=True)
+    assert status_of_waiting(stored(BINDING, {"phase": "Connected"}), gone, NOW)["phase"] == "Degraded"
+    assert status_of_waiting(stored(SERVICE, {"phase": "Exported", "exportedClusters": ["ffm"]}), gone, NOW)["exportedClusters"] == ["ffm"]
+    assert status_of_waiting(stored(BINDING, {"phase": "Pending"}), gone, NOW)["phase"] == "Error"
 
 
 def test_a_spec_that_was_accepted_stays_so_until_it_changes() -> None:
     before = {"observedGeneration": 3, "conditions": [{"type": "Accepted", "status": "True", "reason": "SpecValid", "message": ""}]}
-    held = Held(phase="Pending", reason="ClusterNotReady", message="m", standing=True)
-    assert conditions(status_of_held(stored(SERVICE, before), held, NOW))["Accepted"] == ("True", "SpecValid")
-    assert conditions(status_of_held(stored(SERVICE, before, generation=4), held, NOW))["Accepted"][0] == "Unknown"
+    held = Wait(phase="Pending", reason="ClusterNotReady", message="m", standing=True)
+    assert conditions(status_of_waiting(stored(SERVICE, before), held, NOW))["Accepted"] == ("True", "SpecValid")
+    assert conditions(status_of_waiting(stored(SERVICE, before, generation=4), held, NOW))["Accepted"][0] == "Unknown"
 
 
 # Runs without a result
@@ -244,8 +244,8 @@ def every_status(before: Stored, made: Made) -> list[Mapping[str, Any] | None]:
     return [
         status_of_result(before, result_of(made.kind, made.status), LATER),
         status_of_result(before, stopped, LATER),
-        status_of_held(before, NOT_READY, LATER),
-        status_of_held(before, NOT_FOUND, LATER),
+        status_of_waiting(before, NOT_READY, LATER),
+        status_of_waiting(before, NOT_FOUND, LATER),
         status_of_failed_run(before, RUN, LATER),
     ]
 
@@ -349,7 +349,7 @@ def test_what_clusters_say_reaches_a_status_short_printable_and_without_secrets(
 def test_what_is_told_of_a_failure_is_short_and_printable(text: str) -> None:
     run = RunResult(state=RunState.FAILED, rc=2, mesh_result=None, last_task=text, seconds=1.0)
     fits(SERVICE, status_of_failed_run(stored(SERVICE), run, NOW))
-    fits(BINDING, status_of_held(stored(BINDING), Held(phase="Error", reason=text, message=text), NOW))
+    fits(BINDING, status_of_waiting(stored(BINDING), Wait(phase="Error", reason=text, message=text), NOW))
     found = status_of_result(stored(BINDING), result_of(BINDING, None, findings=[blocking(text, summary=text)] * 500), NOW)
     assert found is not None
     fits(BINDING, found)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, INTENT, SERVICE
 from mesh_operator.store import KEEP, Store, Stored
+from tests.lab.patience import scaled
 
 A, B, C = (f"https://shard-{shard}/services/apiexport/x/n" for shard in "abc")
 T1, T2 = "2k5m8k3p1q7z", "tq81lm0c55aa"
@@ -137,7 +138,7 @@ def test_whoever_is_told_may_ask_the_store() -> None:
     def changed(key: ObjectKey, before: Object | None, after: Object | None) -> None:
         other = Thread(target=lambda: asked.append(store.meshes_of(key, after or {})))  # of another thread, which the lock would stop
         other.start()
-        other.join(timeout=5)
+        other.join(timeout=scaled(5))
 
     store = Store(changed, lambda: 0.0)
     store.replace(A, BINDING, [binding(T1, "mesh", "c1")])

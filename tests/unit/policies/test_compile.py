@@ -19,7 +19,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
     PodSelection,
     PortRule,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import (
     CLUSTER_LABEL,
     NAMESPACE_LABEL,
@@ -27,7 +28,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.c
     CannotExpress,
     compile_intent,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import Minor
 from tests.testing.policy_goldens import Golden, compiled, goldens
 
 NAMES = {"c1": "one", "c2": "two", "c3": "three"}

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Endpoint, Kind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, world
 
-HOST, NODE = Endpoint(kind=Kind.HOST, cluster="c1"), Endpoint(kind=Kind.REMOTE_NODE, cluster="c1")
+HOST, NODE = PolicyEndpoint(kind=Kind.HOST, cluster="c1"), PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1")
 
 
 def cnp(spec: str, *, namespace: str = "default", kind: str = "CiliumNetworkPolicy", name: str = "example") -> str:
@@ -25,10 +25,10 @@ def cnp(spec: str, *, namespace: str = "default", kind: str = "CiliumNetworkPoli
 class Case(NamedTuple):
     source: str  # where the documentation says so
     policies: str
-    flows: tuple[tuple[Endpoint, Endpoint, str, Outcome], ...]
+    flows: tuple[tuple[PolicyEndpoint, PolicyEndpoint, str, Outcome], ...]
 
 
-def role(name: str, **more: Any) -> Endpoint:
+def role(name: str, **more: Any) -> PolicyEndpoint:
     return pod(role=name, **more)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Endpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import PolicyEndpoint
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, outcome, pod, policy_facts, world
 
 CLUSTER = "io.cilium.k8s.policy.cluster"
@@ -20,7 +20,7 @@ def network_policy(spec: dict[str, Any], namespace: str = "myns") -> ObjectFacts
     return policy_facts({"kind": "NetworkPolicy", "metadata": {"name": "np", "namespace": namespace}, "spec": spec})
 
 
-def of(name: str, namespace: str = "myns", *, cluster: str = "c1", **namespace_labels: str) -> Endpoint:
+def of(name: str, namespace: str = "myns", *, cluster: str = "c1", **namespace_labels: str) -> PolicyEndpoint:
     return replace(pod(cluster, namespace, role=name), namespace_labels=namespace_labels)
 
 

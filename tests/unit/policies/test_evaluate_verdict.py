@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Endpoint, Flow, Kind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow, Kind, PolicyEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.ternary import all_of, any_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, verdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import World
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import PolicyWorld
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, policy_facts, world
 
 
@@ -81,7 +82,7 @@ def test_modes(config: dict[str, str], selected: Outcome, free: Outcome) -> None
 def test_own_node_by_policy_only() -> None:
     there = world({"c1": [cnp(ingress=[{}])]}, config={"allow-localhost": "policy"})
 
-    assert outcome(there, Endpoint(kind=Kind.HOST, cluster="c1"), pod()) is DENIED
+    assert outcome(there, PolicyEndpoint(kind=Kind.HOST, cluster="c1"), pod()) is DENIED
 
 
 def test_both_sides_have_a_say() -> None:
@@ -142,7 +143,7 @@ def test_names_of_dns_and_services_are_unknown() -> None:
 def test_nodes_by_their_labels_are_unknown_and_pods_are_none() -> None:
     there = world({"c1": [cnp(ingress=[{"fromNodes": [{"matchLabels": {"zone": "a"}}]}])]})
 
-    assert outcome(there, Endpoint(kind=Kind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
+    assert outcome(there, PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
     assert outcome(there, pod(), pod(app="b")) is DENIED
 
 
@@ -158,7 +159,7 @@ def test_the_label_of_the_world_depends_on_the_families() -> None:
 def test_the_api_server_may_be_a_node() -> None:
     there = world({"c1": [cnp(ingress=[{"fromEntities": ["kube-apiserver"]}])]})
 
-    assert outcome(there, Endpoint(kind=Kind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
+    assert outcome(there, PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
     assert outcome(there, pod(), pod(app="b")) is DENIED
 
 
@@ -182,7 +183,7 @@ def test_clusters_that_are_not_known() -> None:
     assert outcome(world({"c1": [cnp(ingress=[{}])]}, clusters=("c1",)), pod("c9"), pod("c1")) is UNKNOWN
 
 
-@pytest.mark.parametrize("version", ["1.15.19", "1.21.0", "latest"])
+@pytest.mark.parametrize("version", [f"1.{SUPPORTED.first.minor - 1}.19", f"1.{SUPPORTED.last.minor + 1}.0", "latest"])
 def test_versions_that_are_not_known(version: str) -> None:
     assert outcome(world({}, version=version), pod(), pod(app="b")) is UNKNOWN
 
@@ -234,7 +235,7 @@ def test_rules_about_nodes_are_no_concern_of_pods() -> None:
 
 
 def test_nodes_have_the_host_firewall() -> None:
-    node = Endpoint(kind=Kind.REMOTE_NODE, cluster="c1")
+    node = PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1")
 
     assert outcome(world(), WORLD, node) is ALLOWED
     assert outcome(world(config={"enable-host-firewall": "true"}), WORLD, node) is UNKNOWN
@@ -242,7 +243,7 @@ def test_nodes_have_the_host_firewall() -> None:
 
 def test_protocols_without_flows_are_refused() -> None:
     with pytest.raises(ValueError, match="GRE"):
-        verdict(World(clusters={}), Flow(source=pod(), destination=pod(), protocol="GRE", port=0))
+        verdict(PolicyWorld(clusters={}), Flow(source=pod(), destination=pod(), protocol="GRE", port=0))
 
 
 def test_three_valued_logic() -> None:

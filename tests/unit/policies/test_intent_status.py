@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ObserveFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import plan_intents
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.status import intent_status
 from tests.testing.simulated_items import applied
@@ -28,7 +28,7 @@ INTENT = ConnectivityIntent(
 
 
 def status_of(before: Scene, after: Scene | None = None, **failed: str) -> dict[str, Any]:
-    (plan,) = plan_intents(Desired(mesh=before.mesh, intents=(INTENT,), kinds=frozenset({ItemKind.INTENT})), before)
+    (plan,) = plan_intents(Desired(mesh=before.mesh, items={ItemKind.INTENT: (INTENT,)}, kinds=frozenset({ItemKind.INTENT})), before)
     steps = [step for step in plan.steps if step.cluster not in failed]
     return intent_status(INTENT, plan, after or applied(before, steps, before.binding), failed)
 
@@ -89,7 +89,7 @@ def test_a_missing_namespace_is_named() -> None:
 
 def test_a_policy_that_cilium_refuses_is_not_in_force() -> None:
     before = scene(traffic("c1"), traffic("c2"))
-    (plan,) = plan_intents(Desired(mesh=before.mesh, intents=(INTENT,), kinds=frozenset({ItemKind.INTENT})), before)
+    (plan,) = plan_intents(Desired(mesh=before.mesh, items={ItemKind.INTENT: (INTENT,)}, kinds=frozenset({ItemKind.INTENT})), before)
     after = applied(before, plan.steps, before.binding)
     refused = {"conditions": [{"type": "Valid", "status": "False", "message": "too many ports"}]}
     policies = tuple(replace(entry, status=refused) for entry in after.traffic["c2"].policies)
@@ -102,7 +102,7 @@ def test_a_policy_that_cilium_refuses_is_not_in_force() -> None:
 def test_a_policy_that_stands_otherwise_than_it_was_written_is_not_in_force() -> None:
     """As where the API server dropped a field, or somebody was quicker."""
     before = scene(traffic("c1"), traffic("c2"))
-    (plan,) = plan_intents(Desired(mesh=before.mesh, intents=(INTENT,), kinds=frozenset({ItemKind.INTENT})), before)
+    (plan,) = plan_intents(Desired(mesh=before.mesh, items={ItemKind.INTENT: (INTENT,)}, kinds=frozenset({ItemKind.INTENT})), before)
     after = applied(before, plan.steps, before.binding)
     policies = tuple(replace(entry, spec={"endpointSelector": {}}) for entry in after.traffic["c2"].policies)
     after = replace(after, traffic={**after.traffic, "c2": replace(after.traffic["c2"], policies=policies)})

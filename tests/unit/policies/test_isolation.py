@@ -12,24 +12,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts, PodMeta, TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection, PortRule
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import marks
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import item_marks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, PodMeta, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import compile_intent
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.isolation import isolation_findings, planned_intents
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.isolation_codes import (
-    CANNOT_TELL,
-    LOSE_ACCESS,
-    NEWLY_ISOLATED,
-    STILL_DENIED,
-)
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.impact_findings import impact_findings, planned_intents
+from tests.lab.patience import scaled
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.policy_worlds import policy_facts
+from tests.testing.texts import mentions
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, scene, traffic
 
 Bodies = Mapping[str, Sequence[dict[str, Any]]]
@@ -72,7 +68,7 @@ def compiled(wanted: ConnectivityIntent, where: Scene) -> Bodies:
 
 def told(wanted: ConnectivityIntent, where: Scene) -> dict[str, Finding]:
     """Code -> finding; each at most once per cluster here."""
-    found = isolation_findings(wanted, compiled(wanted, where), where)
+    found = impact_findings(wanted, compiled(wanted, where), where)
     assert len({f.code for f in found}) == len(found)
     assert all(f.item == "connectivityIntents/front-to-back" for f in found)
     return {f.code: f for f in found}
@@ -86,27 +82,26 @@ def cnp(name: str, app: str = "backend", **spec: Any) -> ObjectFacts:
 def test_an_allow_isolates_pods_that_nothing_isolated() -> None:
     found = told(intent(), place())
 
-    assert set(found) == {NEWLY_ISOLATED, LOSE_ACCESS}
-    isolated, lost = found[NEWLY_ISOLATED], found[LOSE_ACCESS]
+    assert set(found) == {"CM-INT-30", "CM-INT-31"}
+    isolated, lost = found["CM-INT-30"], found["CM-INT-31"]
     assert isolated.severity is Severity.REMEDIABLE
     assert isolated.cluster == "c2"
     assert "3 pods" in isolated.summary
     assert "production/backend (3 pods: backend-5d9f-0, backend-5d9f-1 and backend-5d9f-2)" in isolated.summary
-    assert "No other policy lets anybody in" in isolated.evidence
-    assert "outside of the clusters will not reach them any more" in isolated.evidence
+    assert mentions(isolated.evidence, "No other policy", "outside of the clusters", "not reach")
     # frontend gets in; cron of c1, and backend itself, monitor and the other namespace of c2 do not
     assert lost.severity is Severity.REMEDIABLE
     assert "4 workloads" in lost.summary
     assert "production/cron in c1" in lost.summary
     assert "production/backend in c2" in lost.summary
     assert "frontend" not in lost.summary
-    assert "5 workloads in c1 and c2" in lost.evidence
+    assert "5 workloads of c1 and c2" in lost.evidence
 
 
 def test_ports_leave_the_source_less_than_it_had() -> None:
     found = told(intent(ports=(PortRule(protocol="TCP", port=8080),)), place())
 
-    assert "1 workload keep the ports that policies name" in found[LOSE_ACCESS].evidence
+    assert mentions(found["CM-INT-31"].evidence, "1 workload", "ports")
 
 
 def test_what_is_isolated_already_is_not_newly_isolated() -> None:
@@ -126,7 +121,7 @@ def test_what_does_not_isolate_does_not_count_as_isolation() -> None:
     elsewhere = cnp("elsewhere", app="monitor", ingress=[{}])
 
     for policy in (egress, open_deny, elsewhere):
-        assert NEWLY_ISOLATED in told(intent(), place(policy))
+        assert "CM-INT-30" in told(intent(), place(policy))
 
 
 def test_a_cluster_that_always_enforces_isolates_everything_already() -> None:
@@ -147,18 +142,17 @@ def test_another_policy_that_goes_on_letting_people_in_is_named() -> None:
 
     found = told(intent(), place(monitoring, world))
 
-    named = "Besides this intent, CiliumNetworkPolicy production/monitoring and CiliumNetworkPolicy production/public"
-    assert named in found[NEWLY_ISOLATED].evidence
-    assert "outside of the clusters still reach them" in found[NEWLY_ISOLATED].evidence
-    assert "other nodes still reach them" in found[NEWLY_ISOLATED].evidence
-    assert "monitor" not in found[LOSE_ACCESS].summary
-    assert "3 workloads" in found[LOSE_ACCESS].summary
+    isolated = found["CM-INT-30"].evidence
+    assert mentions(isolated, "CiliumNetworkPolicy production/monitoring", "CiliumNetworkPolicy production/public")
+    assert mentions(isolated, "outside of the clusters still", "other nodes still")
+    assert "monitor" not in found["CM-INT-31"].summary
+    assert "3 workloads" in found["CM-INT-31"].summary
 
 
 def test_addresses_alone_leave_the_world_in_doubt() -> None:
     block = cnp("office", ingress=[{"fromCIDR": ["192.0.2.0/24"]}], enableDefaultDeny={"ingress": False})
 
-    assert "outside of the clusters reach them perhaps" in told(intent(), place(block))[NEWLY_ISOLATED].evidence
+    assert mentions(told(intent(), place(block))["CM-INT-30"].evidence, "outside of the clusters", "may still reach")
 
 
 def test_who_could_not_reach_before_does_not_lose() -> None:
@@ -168,25 +162,25 @@ def test_who_could_not_reach_before_does_not_lose() -> None:
 
     found = told(intent(), place(denied, in_c1=[shut_in]))
 
-    assert "monitor" not in found[LOSE_ACCESS].summary
-    assert "cron" not in found[LOSE_ACCESS].summary
-    assert "2 workloads" in found[LOSE_ACCESS].summary
+    assert "monitor" not in found["CM-INT-31"].summary
+    assert "cron" not in found["CM-INT-31"].summary
+    assert "2 workloads" in found["CM-INT-31"].summary
 
 
 def test_isolate_is_told_and_is_what_was_asked_for() -> None:
     found = told(intent("Isolate"), place())
 
     assert {f.severity for f in found.values()} == {Severity.ADVISORY}
-    assert "5 workloads" in found[LOSE_ACCESS].summary
+    assert "5 workloads" in found["CM-INT-31"].summary
 
 
 def test_a_deny_isolates_nobody_and_names_who_loses() -> None:
     found = told(intent("Deny"), place())
 
-    assert set(found) == {LOSE_ACCESS}
-    assert found[LOSE_ACCESS].severity is Severity.ADVISORY
-    assert "production/frontend in c1" in found[LOSE_ACCESS].summary
-    assert "1 workload " in found[LOSE_ACCESS].summary
+    assert set(found) == {"CM-INT-31"}
+    assert found["CM-INT-31"].severity is Severity.ADVISORY
+    assert "production/frontend in c1" in found["CM-INT-31"].summary
+    assert "1 workload " in found["CM-INT-31"].summary
 
 
 def test_a_deny_takes_nothing_from_who_was_not_let_in() -> None:
@@ -196,7 +190,7 @@ def test_a_deny_takes_nothing_from_who_was_not_let_in() -> None:
     on_90 = intent("Deny", ports=(PortRule(protocol="TCP", port=90),))
 
     assert told(intent("Deny"), place(wall)) == {}
-    assert LOSE_ACCESS in told(on_80, place(gate))
+    assert "CM-INT-31" in told(on_80, place(gate))
     assert told(on_90, place(gate)) == {}
 
 
@@ -204,14 +198,14 @@ def test_a_deny_isolates_where_the_configuration_says_so() -> None:
     """enable-non-default-deny-policies: "false": Cilium does not heed enableDefaultDeny."""
     facts = cluster_facts("c2", config={"enable-non-default-deny-policies": "false"})
 
-    assert set(told(intent("Deny"), place(facts={"c2": facts}))) == {NEWLY_ISOLATED, LOSE_ACCESS}
+    assert set(told(intent("Deny"), place(facts={"c2": facts}))) == {"CM-INT-30", "CM-INT-31"}
 
 
 def test_once_it_is_written_nothing_is_new() -> None:
     """What the intent itself made isolates already; changing it is no new isolation either."""
     where = place()
     (body,) = compiled(intent(), where)["c2"]
-    own = marks(where.binding, ItemRef(ItemKind.INTENT, "front-to-back"))
+    own = item_marks(where.binding, ItemRef(ItemKind.INTENT, "front-to-back"))
     made = replace(policy_facts(body), labels=own["labels"], annotations=own["annotations"])
 
     assert told(intent(), place(made)) == {}
@@ -226,11 +220,11 @@ def test_intents_of_one_run_are_seen_together() -> None:
     bodies = {wanted.name: compiled(wanted, where) for wanted in (first, second)}
     together = planned_intents(bodies, where)
 
-    found = {f.code: f for f in isolation_findings(first, bodies[first.name], where, together)}
+    found = {f.code: f for f in impact_findings(first, bodies[first.name], where, together)}
 
-    assert "cron" not in found[LOSE_ACCESS].summary
-    assert "3 workloads" in found[LOSE_ACCESS].summary
-    assert "Besides this intent, CiliumNetworkPolicy production/cron-to-back-" in found[NEWLY_ISOLATED].evidence
+    assert "cron" not in found["CM-INT-31"].summary
+    assert "3 workloads" in found["CM-INT-31"].summary
+    assert "CiliumNetworkPolicy production/cron-to-back-" in found["CM-INT-30"].evidence
 
 
 def test_what_is_still_kept_out_is_said_with_the_policy() -> None:
@@ -239,10 +233,10 @@ def test_what_is_still_kept_out_is_said_with_the_policy() -> None:
 
     here, there = told(intent(), place(denied)), told(intent(), place(in_c1=[shut_in]))
 
-    assert "ingress in c2: denied by: CiliumNetworkPolicy production/freeze" in here[STILL_DENIED].evidence
-    assert "production/frontend in c1" in here[STILL_DENIED].summary
-    assert "egress in c1: isolated, and nothing allows it: CiliumNetworkPolicy production/shut-in" in there[STILL_DENIED].evidence
-    assert here[STILL_DENIED].severity is Severity.REMEDIABLE
+    assert mentions(here["CM-INT-33"].evidence, "ingress in c2", "CiliumNetworkPolicy production/freeze")
+    assert "production/frontend in c1" in here["CM-INT-33"].summary
+    assert mentions(there["CM-INT-33"].evidence, "egress in c1", "CiliumNetworkPolicy production/shut-in")
+    assert here["CM-INT-33"].severity is Severity.REMEDIABLE
 
 
 @pytest.mark.parametrize("what", ["pods", "networkpolicies"])
@@ -253,25 +247,25 @@ def test_nothing_is_certain_where_lists_could_not_be_read(what: str) -> None:
 
     found = told(intent(), where)
 
-    assert NEWLY_ISOLATED not in found
-    assert found[CANNOT_TELL].severity is Severity.ADVISORY
-    assert f"{what} could not be read" in found[CANNOT_TELL].evidence
+    assert "CM-INT-30" not in found
+    assert found["CM-INT-32"].severity is Severity.ADVISORY
+    assert mentions(found["CM-INT-32"].evidence, what)
     if what == "networkpolicies":
-        assert "3 pods may be newly isolated" in found[CANNOT_TELL].evidence
-        assert "perhaps lose that" in found[LOSE_ACCESS].summary
+        assert mentions(found["CM-INT-32"].evidence, "3 pods")
+        assert mentions(found["CM-INT-31"].summary, "perhaps")
 
 
 def test_a_policy_that_is_not_understood_leaves_it_open() -> None:
     found = told(intent(), place(cnp("strange", ingress=[{"fromEntities": ["galaxy"]}])))
 
-    assert NEWLY_ISOLATED not in found
-    assert "CiliumNetworkPolicy production/strange cannot be judged" in found[CANNOT_TELL].evidence
+    assert "CM-INT-30" not in found
+    assert mentions(found["CM-INT-32"].evidence, "CiliumNetworkPolicy production/strange")
 
 
 def test_pods_of_clusters_that_do_not_answer_are_not_counted_as_safe() -> None:
     found = told(intent(), place(members=["c3"]))
 
-    assert "of c3 none is known" in found[LOSE_ACCESS].evidence
+    assert mentions(found["CM-INT-31"].evidence, "c3")
 
 
 def test_clusterwide_intents_reach_every_namespace() -> None:
@@ -279,8 +273,8 @@ def test_clusterwide_intents_reach_every_namespace() -> None:
 
     found = told(intent(mode="Clusterwide", destination=anywhere), place())
 
-    assert "4 pods" in found[NEWLY_ISOLATED].summary
-    assert "other/backend (1 pod: backend-5d9f-0)" in found[NEWLY_ISOLATED].summary
+    assert "4 pods" in found["CM-INT-30"].summary
+    assert "other/backend (1 pod: backend-5d9f-0)" in found["CM-INT-30"].summary
 
 
 def test_long_lists_are_counted() -> None:
@@ -288,7 +282,7 @@ def test_long_lists_are_counted() -> None:
     where = place()
     where = replace(where, traffic={**where.traffic, "c1": replace(where.traffic["c1"], pods=tuple(many))})
 
-    summary = told(intent(), where)[LOSE_ACCESS].summary
+    summary = told(intent(), where)["CM-INT-31"].summary
 
     assert "43 workloads" in summary
     assert "and 38 more" in summary
@@ -322,8 +316,8 @@ def test_500_intents_over_3_clusters_with_thousands_of_pods() -> None:
 
     began = time.process_time()
     together = planned_intents(bodies, where)
-    found = [f for item in wanted for f in isolation_findings(item, bodies[item.name], where, together)]
+    found = [f for item in wanted for f in impact_findings(item, bodies[item.name], where, together)]
     spent = time.process_time() - began
 
-    assert sum(f.code == NEWLY_ISOLATED for f in found) == 300 * 3
-    assert spent < 8, spent
+    assert sum(f.code == "CM-INT-30" for f in found) == 300 * 3
+    assert spent < scaled(8), spent

@@ -24,12 +24,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
     PodSelection,
     PortRule,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import CiliumVersion
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import CLUSTER_LABEL, NAMESPACE_LABEL, compile_intent
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Endpoint, Kind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.versions import CiliumVersion
 from tests.testing.policy_worlds import judged, policy_facts, world
+from tests.testing.properties import examples
 
 MEMBERS = ("c1", "c2", "c3")
 NAMES = {host: f"cluster-of-{host}" for host in MEMBERS}
@@ -52,7 +53,7 @@ Mutation = Callable[[Body], None]
 # What an intent means
 
 
-def means(intents: Sequence[ConnectivityIntent], source: Endpoint, destination: Endpoint, protocol: str, port: int) -> bool:
+def means(intents: Sequence[ConnectivityIntent], source: PolicyEndpoint, destination: PolicyEndpoint, protocol: str, port: int) -> bool:
     """Is the flow let through, when these intents are all there is?
 
     A Deny keeps out what it lists, and nothing more. Pods that an Allow or an Isolate means are reached by whom an Allow lists, and by
@@ -66,7 +67,7 @@ def means(intents: Sequence[ConnectivityIntent], source: Endpoint, destination: 
     return not isolated or any(intent.action == "Allow" for intent in listed)
 
 
-def meant(side: PodSelection, endpoint: Endpoint) -> bool:
+def meant(side: PodSelection, endpoint: PolicyEndpoint) -> bool:
     where = endpoint.kind is Kind.POD and endpoint.cluster in (side.clusters or MEMBERS)
     named = side.all_namespaces or endpoint.namespace == side.namespace
     labels = all(endpoint.labels.get(key) == value for key, value in side.labels.items())
@@ -91,7 +92,7 @@ def on(rule: PortRule, protocol: str, port: int) -> bool:
 @dataclass(frozen=True)
 class Case:
     intents: tuple[ConnectivityIntent, ...]
-    pods: tuple[Endpoint, ...]
+    pods: tuple[PolicyEndpoint, ...]
     flows: tuple[tuple[str, int], ...]
 
 
@@ -148,10 +149,10 @@ def intents(draw: st.DrawFn) -> ConnectivityIntent:
 
 
 @st.composite
-def pods(draw: st.DrawFn) -> Endpoint:
+def pods(draw: st.DrawFn) -> PolicyEndpoint:
     """Some lie about their cluster and namespace, which Cilium does not believe them; all have a label that is no part of an identity."""
     lie = {CLUSTER_LABEL.partition(":")[2]: NAMES["c1"], NAMESPACE_LABEL.partition(":")[2]: "blue"}
-    return Endpoint(
+    return PolicyEndpoint(
         cluster=draw(st.sampled_from(MEMBERS)),
         namespace=draw(st.sampled_from(("blue", "green"))),
         labels={**draw(LABELS), "pod-template-hash": "5d9f", **(lie if draw(st.booleans()) else {})},
@@ -160,7 +161,7 @@ def pods(draw: st.DrawFn) -> Endpoint:
 
 
 @st.composite
-def pods_for(draw: st.DrawFn, side: PodSelection | None) -> Endpoint:
+def pods_for(draw: st.DrawFn, side: PodSelection | None) -> PolicyEndpoint:
     """Such as the side probably means: what is generated at large seldom meets a selector."""
     some = draw(pods())
     if side is None:
@@ -206,7 +207,7 @@ def disagreements(case: Case, where: Sequence[tuple[str, dict[str, str]]] = WHER
     found = []
     for version, config in where:
         there = world(_policies(case, version, mutate), version=version, config=config, clusters=NAMES)
-        others = (Endpoint(kind=Kind.WORLD, address="192.0.2.1"), Endpoint(kind=Kind.REMOTE_NODE, cluster="c2"))
+        others = (PolicyEndpoint(kind=Kind.WORLD, address="192.0.2.1"), PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c2"))
         for destination in case.pods:
             for source in (*case.pods, *others):
                 for protocol, port in case.flows:
@@ -230,13 +231,13 @@ def _policies(case: Case, version: str, mutate: Mutation | None) -> dict[str, li
     return placed
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases(most=1))
 def test_one_intent_means_the_same_everywhere(case: Case) -> None:
     assert disagreements(case) == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(cases(most=4))
 def test_intents_together_mean_the_same_everywhere(case: Case) -> None:
     """A deny of any beats the allows of all; what several allow is the union."""
@@ -315,7 +316,10 @@ def test_the_cluster_label_is_what_makes_versions_agree() -> None:
         source=PodSelection(namespace="blue", labels={"app": "x"}),
         destination=PodSelection(namespace="blue", labels={"app": "y"}),
     )
-    far, near = Endpoint(cluster="c2", namespace="blue", labels={"app": "x"}), Endpoint(cluster="c1", namespace="blue", labels={"app": "y"})
+    far, near = (
+        PolicyEndpoint(cluster="c2", namespace="blue", labels={"app": "x"}),
+        PolicyEndpoint(cluster="c1", namespace="blue", labels={"app": "y"}),
+    )
     case = Case((allow,), (far, near), (("TCP", 80),))
 
     found = [bool(disagreements(case, [where], without_clusters)) for where in WHERE]

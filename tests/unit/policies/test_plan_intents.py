@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ObserveFailure, Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import (
     ConnectivityIntent,
     LabelRequirement,
     PodSelection,
     PortRule,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, Verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.isolation_codes import ISOLATION_CODES
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure, Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import plan_intents, prune_intents
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.topology import Mode, Topology
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.simulated_items import applied
+from tests.testing.texts import mentions
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, traffic
 
 FRONTEND = PodSelection(namespace=NAMESPACE, labels={"app": "frontend"}, clusters=("c1",))
@@ -48,7 +48,7 @@ def world(*, hosts: tuple[str, ...] = ("c1", "c2"), config: dict[str, dict[str, 
 
 
 def desired(at: Scene, *intents: ConnectivityIntent) -> Desired:
-    return Desired(mesh=at.mesh, intents=intents, kinds=frozenset({ItemKind.INTENT}))
+    return Desired(mesh=at.mesh, items={ItemKind.INTENT: intents}, kinds=frozenset({ItemKind.INTENT}))
 
 
 def planned(wanted: ConnectivityIntent, at: Scene) -> ItemPlan:
@@ -58,7 +58,7 @@ def planned(wanted: ConnectivityIntent, at: Scene) -> ItemPlan:
 
 def codes(plan: ItemPlan, *severities: Severity) -> list[str]:
     """Without whom the intent isolates: test_isolation looks at that."""
-    found = [f for f in plan.findings if f.code not in ISOLATION_CODES]
+    found = [f for f in plan.findings if not f.code.startswith("CM-INT-3")]
     return sorted(f.code for f in found if not severities or f.severity in severities)
 
 
@@ -76,7 +76,7 @@ def test_one_policy_in_the_destination_and_then_nothing_more() -> None:
     assert (step.cluster, step.verb, step.item) == ("c2", "create", "connectivityIntents/frontend-to-backend")
     assert isinstance(step.action, ApiWrite) and step.action.method == "apply"
     assert step.action.path.startswith("/apis/cilium.io/v2/namespaces/production/ciliumnetworkpolicies/frontend-to-backend-")
-    assert step.why == "Allow pods of production with app=frontend in c1 to reach pods of production with app=backend"
+    assert mentions(step.why, "production", "app=frontend", "c1", "app=backend")
     assert planned(intent(), done(intent(), before)).steps == ()
 
 
@@ -161,7 +161,7 @@ def test_many_intents_converge() -> None:
 )
 def test_a_version_that_cannot_say_it_refuses_the_intent(version: str, fields: dict[str, Any], refused: bool) -> None:
     plan = planned(intent(**fields), world(versions={"c2": version}))
-    assert (plan.verdict is Verdict.REFUSED) == refused
+    assert (plan.verdict is ItemVerdict.REFUSED) == refused
     assert codes(plan, Severity.BLOCKING) == (["CM-INT-01"] if refused else [])
     assert bool(plan.steps) != refused
     if refused:
@@ -169,7 +169,7 @@ def test_a_version_that_cannot_say_it_refuses_the_intent(version: str, fields: d
 
 
 def test_only_the_version_of_the_destination_counts() -> None:
-    assert planned(intent(action="Deny"), world(versions={"c1": "1.15.19"})).verdict is Verdict.ACCEPTED
+    assert planned(intent(action="Deny"), world(versions={"c1": "1.15.19"})).verdict is ItemVerdict.ACCEPTED
 
 
 def test_a_version_that_cannot_be_told_may_be_too_old() -> None:
@@ -179,12 +179,12 @@ def test_a_version_that_cannot_be_told_may_be_too_old() -> None:
     blind = replace(at.facts["c2"], agent=replace(agent, containers={"cilium-agent": "cilium:latest"}, labels={}), apiserver=None)
     at = replace(at, facts={**at.facts, "c2": blind})
     assert codes(planned(intent(action="Deny"), at), Severity.BLOCKING) == ["CM-INT-01"]
-    assert planned(intent(), at).verdict is Verdict.ACCEPTED
+    assert planned(intent(), at).verdict is ItemVerdict.ACCEPTED
 
 
 def test_a_cluster_whose_name_nobody_knows_refuses_the_intent() -> None:
     plan = planned(intent(source=replace(FRONTEND, clusters=("c1", "c9"))), world(members=("c9",), names={"c1": "c1", "c2": "c2"}))
-    assert plan.verdict is Verdict.REFUSED and codes(plan) == ["CM-INT-03"] and "c9" in plan.message
+    assert plan.verdict is ItemVerdict.REFUSED and codes(plan) == ["CM-INT-03"] and "c9" in plan.message
 
 
 # What the installation makes of it

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import object_facts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.changed import last_change
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.intent_probe import last_change
 
 MADE = "2026-09-01T10:00:00Z"
 

@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import PortRule
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe import job
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import Target, Tried
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import ConnectionResult, JobTarget
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pods import PodSeen
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pods import ProbedPod
+from tests.lab.patience import scaled
 from tests.lab.trials import Trials
 
 BINDING = Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2"))
-LIKE = PodSeen(
+LIKE = ProbedPod(
     namespace="production",
     name="frontend-7d9f-x",
     account="frontend",
@@ -40,11 +41,11 @@ LIKE = PodSeen(
         "controller-uid": "y",
     },
 )
-TARGET = Target(cluster="c2", pod="production/backend-1", address="10.2.0.20", port=8080)
+TARGET = JobTarget(cluster="c2", pod="production/backend-1", address="10.2.0.20", port=8080)
 
 
 def body(**fields: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {"image": "busybox:1.36", "command": (), "expects": Tried.CONNECTED, "limits": Limits()}
+    values: dict[str, Any] = {"image": "busybox:1.36", "command": (), "expects": ConnectionResult.CONNECTED, "limits": Limits()}
     ref = ItemRef(ItemKind.INTENT, "front-to-back")
     return job.job_body(BINDING, ref, "front-to-back-0123456789", LIKE, [TARGET], **{**values, **fields})
 
@@ -87,7 +88,7 @@ def test_address_and_port_are_arguments_and_never_part_of_the_script() -> None:
     own = body(command=("/agnhost", "connect", "$(PROBE_TARGET)", "--timeout=3s"))["spec"]["template"]["spec"]["containers"][0]
     assert own["command"] == ["/agnhost", "connect", "$(PROBE_TARGET)", "--timeout=3s"]
     assert {entry["name"]: entry["value"] for entry in own["env"]}["PROBE_TARGET"] == "10.2.0.20:8080"
-    assert Target(cluster="c2", pod="p", address="fd00::1", port=80).shown == "[fd00::1]:80"
+    assert JobTarget(cluster="c2", pod="p", address="fd00::1", port=80).shown == "[fd00::1]:80"
 
 
 @pytest.mark.parametrize(
@@ -111,19 +112,19 @@ def test_the_port_that_is_tried(rules: tuple[PortRule, ...], declared: tuple[int
 @pytest.mark.parametrize(
     ("code", "words", "tried"),
     [
-        (0, "", Tried.CONNECTED),
-        (0, "refused", Tried.CONNECTED),
-        (1, "nc: (10.2.0.20:8080): Connection refused\nrefused after 1", Tried.REFUSED),
-        (1, "timeout after 4", Tried.TIMEOUT),
-        (1, "nc: timed out\n\n", Tried.TIMEOUT),
-        (1, "REFUSED", Tried.REFUSED),
-        (1, "TIMEOUT", Tried.TIMEOUT),
-        (1, "other after 4", Tried.OTHER),
-        (2, "", Tried.OTHER),
+        (0, "", ConnectionResult.CONNECTED),
+        (0, "refused", ConnectionResult.CONNECTED),
+        (1, "nc: (10.2.0.20:8080): Connection refused\nrefused after 1", ConnectionResult.REFUSED),
+        (1, "timeout after 4", ConnectionResult.TIMEOUT),
+        (1, "nc: timed out\n\n", ConnectionResult.TIMEOUT),
+        (1, "REFUSED", ConnectionResult.REFUSED),
+        (1, "TIMEOUT", ConnectionResult.TIMEOUT),
+        (1, "other after 4", ConnectionResult.OTHER),
+        (2, "", ConnectionResult.OTHER),
     ],
 )
-def test_the_end_of_a_command_of_any_image(code: int, words: str, tried: Tried) -> None:
-    assert job.tried(code, words) is tried
+def test_the_end_of_a_command_of_any_image(code: int, words: str, tried: ConnectionResult) -> None:
+    assert job.connection_result(code, words) is tried
 
 
 def status(**state: Any) -> dict[str, Any]:
@@ -131,16 +132,16 @@ def status(**state: Any) -> dict[str, Any]:
 
 
 def test_containers_that_cannot_run_are_told_from_those_that_failed() -> None:
-    assert job.ends(status(running={"startedAt": "x"}), 1) == [None]
-    assert job.ends(status(waiting={"reason": "ContainerCreating"}), 1) == [None]
-    assert job.ends({}, 2) == [None, None]
-    (image,) = job.ends(status(waiting={"reason": "ImagePullBackOff", "message": "secret"}), 1)
-    assert image is not None and (image.tried, image.words) == (Tried.NOTHING, "its container does not start (ImagePullBackOff)")
-    (start,) = job.ends(status(terminated={"reason": "StartError", "exitCode": 128}), 1)
-    assert start is not None and start.tried is Tried.NOTHING
-    (hostile,) = job.ends(status(terminated={"exitCode": 1, "message": "\x1b[31m" + "x\n" * 9000 + "timeout after 4"}), 1)
-    assert hostile is not None and hostile.tried is Tried.TIMEOUT and hostile.words.isprintable() and len(hostile.words) <= 120
-    assert job.ends(status(terminated="never"), 1) == [None]
+    assert job.container_ends(status(running={"startedAt": "x"}), 1) == [None]
+    assert job.container_ends(status(waiting={"reason": "ContainerCreating"}), 1) == [None]
+    assert job.container_ends({}, 2) == [None, None]
+    (image,) = job.container_ends(status(waiting={"reason": "ImagePullBackOff", "message": "secret"}), 1)
+    assert image is not None and (image.tried, image.words) == (ConnectionResult.NOTHING, "its container does not start (ImagePullBackOff)")
+    (start,) = job.container_ends(status(terminated={"reason": "StartError", "exitCode": 128}), 1)
+    assert start is not None and start.tried is ConnectionResult.NOTHING
+    (hostile,) = job.container_ends(status(terminated={"exitCode": 1, "message": "\x1b[31m" + "x\n" * 9000 + "timeout after 4"}), 1)
+    assert hostile is not None and hostile.tried is ConnectionResult.TIMEOUT and hostile.words.isprintable() and len(hostile.words) <= 120
+    assert job.container_ends(status(terminated="never"), 1) == [None]
 
 
 def test_a_service_that_publishes_unready_addresses_is_found() -> None:
@@ -169,7 +170,7 @@ def run_script(folder: Path, routes: dict[str, str], expects: str, *, environmen
     trials.prepare()
     trials.lead(routes)
     argv = ["/bin/sh", "-c", job.SCRIPT, "probe", "10.2.0.20", "8080", "1", "2", expects]
-    found = subprocess.run(argv, env=environment or trials.environment({}), capture_output=True, text=True, timeout=20, check=False)
+    found = subprocess.run(argv, env=environment or trials.environment({}), capture_output=True, text=True, timeout=scaled(20), check=False)
     return found.returncode, found.stdout
 
 
@@ -178,13 +179,13 @@ def test_the_built_in_command_tells_what_it_met(tmp_path: Path, listener: int, e
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = closed.getsockname()[1]
     code, words = run_script(tmp_path, {"10.2.0.20:8080": f"127.0.0.1:{listener}"}, expects)
-    assert (code, job.tried(code, words)) == (0, Tried.CONNECTED)
+    assert (code, job.connection_result(code, words)) == (0, ConnectionResult.CONNECTED)
     assert words.splitlines()[-1] == ("connected after 1" if expects == "connected" else "connected after 2")
     code, words = run_script(tmp_path, {"10.2.0.20:8080": f"127.0.0.1:{nobody}"}, expects)
-    assert (job.tried(code, words), words.splitlines()[-1]) == (Tried.REFUSED, "refused after 1")
+    assert (job.connection_result(code, words), words.splitlines()[-1]) == (ConnectionResult.REFUSED, "refused after 1")
     code, words = run_script(tmp_path, {}, expects)
-    assert (job.tried(code, words), words.splitlines()[-1]) == (
-        Tried.TIMEOUT,
+    assert (job.connection_result(code, words), words.splitlines()[-1]) == (
+        ConnectionResult.TIMEOUT,
         "timeout after 2" if expects == "connected" else "timeout after 1",
     )
 
@@ -194,7 +195,7 @@ def test_an_image_without_nc_decides_nothing(tmp_path: Path) -> None:
     for name in ("tail", "sleep"):
         os.symlink(f"/usr/bin/{name}", tmp_path / "empty" / name)
     code, words = run_script(tmp_path, {}, "connected", environment={"PATH": str(tmp_path / "empty")})
-    assert code != 0 and job.tried(code, words) is Tried.OTHER
+    assert code != 0 and job.connection_result(code, words) is ConnectionResult.OTHER
 
 
 def test_a_busybox_without_the_option_z_is_asked_with_e(tmp_path: Path, listener: int) -> None:
@@ -214,5 +215,5 @@ def test_a_busybox_without_the_option_z_is_asked_with_e(tmp_path: Path, listener
     environment = {"PATH": f"{program.parent}:/usr/bin:/bin", "LAB_ROUTES": trials.environment({})["LAB_ROUTES"]}
     assert json.loads(Path(environment["LAB_ROUTES"]).read_text())
     argv = ["/bin/sh", "-c", job.SCRIPT, "probe", "10.2.0.20", "8080", "1", "2", "connected"]
-    found = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=20, check=False)
+    found = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=scaled(20), check=False)
     assert (found.returncode, found.stdout.splitlines()[-1]) == (0, "connected after 1")

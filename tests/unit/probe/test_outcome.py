@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.codes import REACH_CODES
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import Reachability, earlier, probe_findings
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pairs import Case, link_ready, summed_up
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.selecting import label_selector
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pairs import Case, combine_cases, link_ready
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pods import label_selector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.verdict import Judgement
 from tests.collection_path import CHECKOUT
 from tests.testing.probe_world import intent, world
@@ -67,7 +67,7 @@ def test_findings_name_the_intent_and_every_code_has_a_page() -> None:
         ("CM-REACH-01", "connectivityIntents/f", "remediable"),
         ("CM-REACH-03", "connectivityIntents/f", "advisory"),
     ]
-    assert set(REACH_CODES) == {f.code for f in found}
+    assert {code for code, row in CATALOGUE.items() if row.family == "CM-REACH"} == {f.code for f in found}
     assert all((CHECKOUT / f.anchor).is_file() for f in found)
 
 
@@ -83,7 +83,7 @@ def test_findings_name_the_intent_and_every_code_has_a_page() -> None:
 def test_only_what_holds_between_all_clusters_is_proven(results: tuple[str, ...], whole: str) -> None:
     judged = [Judgement(result=entry, why=entry) for entry in results]
     cases = [Case(source="c1", destination=f"c{n}", judgement=entry, method="hubble") for n, entry in enumerate(judged)]
-    found = summed_up(cases, TIME)
+    found = combine_cases(cases, TIME)
     assert found.result == whole
     assert found.message.split(": ")[1].startswith(whole)
 

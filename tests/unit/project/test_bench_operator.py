@@ -33,7 +33,7 @@ def test_cpu_time_and_memory_of_children_count_while_they_run() -> None:
             assert parent.stdout.readline() == "burnt\n"
             while meter.peak < 50_000_000:
                 assert parent.poll() is None
-        assert meter.cpu >= 0.1
+        assert meter.cpu >= 0.08  # the kernel counts it in ticks of a hundredth
         assert 0 < meter.own_peak < 50_000_000 <= meter.peak
         parent.communicate("\n")
         assert parent.returncode == 0

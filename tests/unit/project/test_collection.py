@@ -21,7 +21,7 @@ def names(folder: str) -> set[str]:
 
 
 def test_the_collection_has_modules() -> None:
-    assert {"mesh_connect", "mesh_facts", "mesh_status", "mesh_verify"} <= names("modules")
+    assert {"mesh_connect", "mesh_info", "mesh_status", "mesh_verify"} <= names("modules")
 
 
 def test_every_action_is_documented_by_a_module_of_its_name_and_every_module_is_an_action() -> None:

@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import SliceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, ServiceSelector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import GLOBAL, MANAGED, wanted_annotations
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.choice import Choice
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import SliceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import (
+    GLOBAL,
+    MANAGED,
+    Choice,
+    wanted_annotations,
+)
 from tests.testing.traffic_builders import NAMESPACE, scene, service, slice_facts, traffic
 
 KEY = (NAMESPACE, "nginx")

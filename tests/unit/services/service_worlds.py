@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts, TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services, prune_services
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.status import service_status
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import Step
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import NAMESPACE, scene, service, slice_facts, traffic
 
@@ -94,7 +94,7 @@ def status_of(world: Scene, *specs: Mapping[str, Any], failed: Mapping[str, str]
     """After a run on ``world``."""
     wanted = wanting(world, *specs)
     plan = next(plan for plan in plan_services(wanted, world) if plan.ref.name == name)
-    item = next(item for item in wanted.services if item.name == name)
+    item = next(item for item in wanted.of(ItemKind.GLOBAL_SERVICE) if item.name == name)
     steps = [step for step in steps_of(world, *specs) if step.cluster not in (failed or {})]
     return service_status(item, plan, applied(world, steps, world.binding), failed or {})
 

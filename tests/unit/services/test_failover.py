@@ -13,15 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import Endpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import marks
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import item_marks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.choice import Choice
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import EndpointFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import Choice
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover import decide
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.topology import Mode, Topology
 from tests.testing.facts_builders import mesh_of
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import scene, service, slice_facts, traffic
@@ -90,7 +90,7 @@ def test_clients_are_kept_from_a_dead_cluster_where_they_have_backends_of_their_
         traffic={h: alive.traffic[h] for h in ("c1", "c2")},
     )
     assert told(decide(wanted, KEY, dead)) == {"c1": ("Local", True, False), "c2": ("Local", False, True)}
-    assert "c3 cannot be heard" in decide(wanted, KEY, dead)["c1"].reason
+    assert "c3 cannot be reached" in decide(wanted, KEY, dead)["c1"].reason
 
 
 def test_one_broken_link_concerns_the_cluster_that_has_it_and_a_peer_nobody_hears_serves_nobody() -> None:
@@ -114,7 +114,7 @@ def test_a_stub_that_an_item_made_never_had_backends() -> None:
     there = world({"c1": 3, "c2": 3}, link_errors={("c1", "c2"): "dialling: refused"})
     wanted = item("c1", "c2", affinity="None")
     assert decide(wanted, KEY, there)["c1"].affinity == "Local"
-    own = marks(there.binding, ItemRef(ItemKind.GLOBAL_SERVICE, "nginx"))
+    own = item_marks(there.binding, ItemRef(ItemKind.GLOBAL_SERVICE, "nginx"))
     stub = replace(service(), labels=own["labels"], annotations=own["annotations"])
     stubbed = replace(there, traffic={**there.traffic, "c2": traffic("c2", services=[stub])})
     assert decide(wanted, KEY, stubbed)["c1"].affinity == "None"
@@ -139,7 +139,7 @@ def test_few_backends_stay_offered_to_those_who_see_nobody_else() -> None:
 
 
 def test_endpoints_that_are_not_ready_and_those_of_other_clusters_do_not_count() -> None:
-    ending = Endpoint(address="10.1.0.99", ready=False, serving=True, terminating=True, pod="nginx-old")
+    ending = EndpointFacts(address="10.1.0.99", ready=False, serving=True, terminating=True, pod="nginx-old")
     own = replace(slice_facts(ready=1, unready=3), endpoints=(*slice_facts(ready=1, unready=3).endpoints, ending))
     mirrored = slice_facts(ready=9, managed_by="endpointslice-mesh-controller.cilium.io", source_cluster="c2")
     here = scene(traffic("c1", services=[service()], slices=(own, mirrored)), traffic("c2", services=[service()], slices=(slice_facts(),)))
@@ -201,7 +201,7 @@ def test_deciding_again_after_writing_changes_nothing(case: tuple[GlobalService,
 def test_planning_again_after_the_writes_gives_no_step(case: tuple[GlobalService, Scene]) -> None:
     """The same for the whole planner, with stubs and records of earlier values."""
     wanted, now = case
-    desired = Desired(mesh=now.mesh, services=(wanted,), kinds=frozenset({ItemKind.GLOBAL_SERVICE}))
+    desired = Desired(mesh=now.mesh, items={ItemKind.GLOBAL_SERVICE: (wanted,)}, kinds=frozenset({ItemKind.GLOBAL_SERVICE}))
     steps = [step for plan in plan_services(desired, now) for step in plan.steps]
     after = applied(now, steps, now.binding)
     assert [step for plan in plan_services(desired, after) for step in plan.steps] == []

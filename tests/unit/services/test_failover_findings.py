@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings import Finding, Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService, ServiceSelector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.cache_ttl import cache_ttl, go_duration
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover_codes import FAILOVER_CODES
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover_findings import failover_findings
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.texts import mentions
 from tests.testing.traffic_builders import NAMESPACE
 from tests.unit.services.failover_worlds import item, world
 
@@ -28,7 +28,7 @@ def found(wanted: GlobalService, scene: Scene) -> dict[str, Finding]:
     codes = [finding.code for finding in findings]
     assert len(codes) == len(set(codes)), codes
     assert all(finding.item == "globalServices/nginx" for finding in findings)
-    assert set(codes) <= set(FAILOVER_CODES)
+    assert all(code.startswith("CM-GS-3") for code in codes)
     return {finding.code: finding for finding in findings}
 
 
@@ -100,11 +100,8 @@ def test_before_1_19_it_is_said_that_there_is_no_such_setting() -> None:
 def test_a_dead_cluster_is_named_with_what_is_lost_and_whose_clients_still_go_there() -> None:
     here = world({"c1": 3, "c2": 0}, members=("c3",), dead=frozenset({"c3"}), facts={h: with_ttl(h, "90s") for h in ("c1", "c2")})
     finding = found(item("c1", "c2", "c3", detect=90), here)["CM-GS-32"]
-    assert finding.summary == (
-        f"Service {NAMESPACE}/nginx: c3 is dead, and with it an unknown number of backends; "
-        "clients of c2 may still be sent to them, as no backend is ready there"
-    )
-    assert "c1: 90 s after it gave the link up; c2: 90 s after it gave the link up" in finding.evidence
+    assert mentions(finding.summary, f"{NAMESPACE}/nginx", "c3", "unknown number of backends", "clients of c2")
+    assert mentions(finding.evidence, "c1: 90 s", "c2: 90 s")
     assert (finding.cluster, finding.severity) == ("c3", Severity.REMEDIABLE)
     assert "--limit '!c3'" in finding.fix
 
@@ -112,8 +109,9 @@ def test_a_dead_cluster_is_named_with_what_is_lost_and_whose_clients_still_go_th
 def test_a_peer_that_answers_but_is_not_heard_is_told_with_its_backends_and_the_reason() -> None:
     here = world({"c1": 3, "c2": 1}, version="1.18.11", link_errors={("c1", "c2"): "dialling: connection refused"})
     finding = found(item("c1", "c2"), here)["CM-GS-32"]
-    assert "c2 cannot be heard by c1, and with it 1 backend; clients of c1 are kept to backends there" in finding.summary
-    assert finding.evidence == "c1 -> c2: dialling: connection refused. Cilium drops its backends by itself: c1: never."
+    assert (finding.cluster, finding.severity) == ("c2", Severity.REMEDIABLE)
+    assert mentions(finding.summary, "c2", "c1", "1 backend", "clients of c1")
+    assert mentions(finding.evidence, "c1 -> c2: dialling: connection refused", "c1: never")
 
 
 def test_hostile_texts_are_printable() -> None:

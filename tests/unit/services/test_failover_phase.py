@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.observe_scene import phase_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import marks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import item_marks
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.scene import phase_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import record_key
 from tests.testing.facts_builders import mesh_of
 from tests.testing.traffic_builders import NAMESPACE, object_facts, service, traffic
@@ -33,7 +33,7 @@ def test_a_mesh_that_carried_items_out_is_degraded_when_no_link_works(annotation
 
 @pytest.mark.parametrize(("binding", "wanted"), [(OTHER, "Connecting"), (MESH.binding, "Degraded")])
 def test_objects_that_items_made_count_as_well(binding: Binding, wanted: str) -> None:
-    own = marks(binding, REF)
+    own = item_marks(binding, REF)
     policy = object_facts(
         "CiliumNetworkPolicy", "ciliumnetworkpolicies", "allow-1", namespace=NAMESPACE, labels=own["labels"], annotations=own["annotations"]
     )

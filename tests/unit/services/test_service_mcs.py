@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import ObjectFacts, TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, TrafficFacts
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.traffic_builders import NAMESPACE, SERVED, object_facts, scene, service, slice_facts, traffic
 from tests.unit.services.service_worlds import (
@@ -132,7 +132,7 @@ def test_without_the_right_to_read_exports_none_is_written() -> None:
     unread = (Unread(what="serviceexports", message="may not list serviceexports", remedy="Grant list."),)
     before = world(place("c1", unread=unread), place("c2"))
     assert {step.cluster for step in steps_of(before, ASKED)} == {"c2"}
-    assert "may not be read" in one(findings_of(before, ASKED), "CM-GS-18").summary
+    assert "may not read" in one(findings_of(before, ASKED), "CM-GS-18").summary
 
 
 def test_until_cilium_speaks_the_export_is_under_way() -> None:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import MANAGED
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import prune_services
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import RECORD_PREFIX, read_record, record_key
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite
 from tests.testing.simulated_items import merge_patch
 from tests.testing.traffic_builders import NAMESPACE, scene, service, traffic
 from tests.unit.services.service_worlds import (

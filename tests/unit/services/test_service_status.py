@@ -99,13 +99,14 @@ def test_a_service_that_only_consumes_is_as_asked_for_and_exported_by_nobody() -
 
 
 def test_before_the_write_the_export_is_under_way() -> None:
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.status import service_status
     from tests.unit.services.service_worlds import wanting
 
     world = two()
     wanted = wanting(world, spec())
-    status = service_status(wanted.services[0], plan_services(wanted, world)[0], world, {})
+    status = service_status(wanted.of(ItemKind.GLOBAL_SERVICE)[0], plan_services(wanted, world)[0], world, {})
     assert status["phase"] == "Exporting"
     assert conditions(status)["Degraded"][0] == "False"
 

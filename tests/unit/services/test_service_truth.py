@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import SliceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.codes import SERVICE_CODES
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import SliceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.endpoints import counts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.topology import Mode, Topology
-from tests.collection_path import CHECKOUT
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, scene, service, slice_facts, traffic
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, KEY, SHARED, SYNC, cluster, codes, findings_of, one, run, spec, two
@@ -188,8 +186,3 @@ def test_clusters_that_are_not_linked_do_not_count() -> None:
     wanted = spec(targetClusters=["c1"])
     assert one(findings_of(world, wanted), "CM-GS-06").cluster == "c3"
     assert "CM-GS-06" not in codes(replace(world, mesh=apart), wanted)
-
-
-def test_every_code_has_its_page() -> None:
-    missing = [code for code in SERVICE_CODES if not (CHECKOUT / "docs" / "runbooks" / f"{code}.md").is_file()]
-    assert missing == []

@@ -1,9 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Who speaks and who is spoken to, and the labels of their identities as Cilium forms them.
+"""Source and destination of a flow, and the labels of their identities as Cilium forms them.
 
-A pod's identity: its labels that count (label_filters.py) and, in place of whatever it says itself, its namespace, the labels of that
-namespace, its service account and its cluster (pkg/k8s/utils/utils.go, SanitizePodLabels). All of the source ``k8s``.
+The identity of a pod consists of its labels that count (label_filters.py) and, overriding any label of the pod itself, its
+namespace, the labels of that namespace, its service account and its cluster (pkg/k8s/utils/utils.go, SanitizePodLabels). All of them
+have the source ``k8s``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ ICMP: Final = ("ICMP", "ICMPV6")
 
 
 class Kind(StrEnum):
-    """What an endpoint is for Cilium."""
+    """Kind of an endpoint in Cilium."""
 
     POD = "pod"  # with an identity of its own; a pod with hostNetwork is its node
     WORLD = "world"  # an address outside of all clusters, and not the Kubernetes API server
@@ -39,8 +40,8 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
-    """One side of a flow."""
+class PolicyEndpoint:
+    """Source or destination of a flow."""
 
     kind: Kind = Kind.POD
     cluster: str = ""  # inventory name; "" for the world
@@ -53,7 +54,7 @@ class Endpoint:
 
     @property
     def shown(self) -> str:
-        """``pod of production in c1 (app=web)``."""
+        """Text for people, such as ``pod of production in c1 (app=web)``."""
         if self.kind is not Kind.POD:
             return f"{self.kind.value}{' ' + self.address if self.address else ''}"
         labels = ", ".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
@@ -64,21 +65,27 @@ class Endpoint:
 class Flow:
     """The first packet of a connection. ``port`` is the destination's, after a Service was resolved; for ICMP it is the type."""
 
-    source: Endpoint
-    destination: Endpoint
+    source: PolicyEndpoint
+    destination: PolicyEndpoint
     protocol: str  # TCP, UDP, SCTP, ICMP, ICMPv6
     port: int
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Labels as ``source:key``. ``unsure``: keys whose presence cannot be told; one that ends in "." or ":" means all that begin so."""
+    """Labels of an identity as ``source:key``.
+
+    ``unsure`` holds keys whose presence is unknown; one that ends in "." or ":" means all keys with that prefix.
+    """
 
     labels: Mapping[str, str]
     unsure: tuple[str, ...] = ()
 
     def value(self, key: str) -> tuple[Ternary, str]:
-        """(is it there, its value) of a selector's key. Source ``any`` matches a label of every source (pkg/labels/array.go)."""
+        """Return (whether the key of a selector is present, its value).
+
+        Source ``any`` matches a label of every source (pkg/labels/array.go).
+        """
         sources = ("k8s", "reserved") if key.startswith("any:") else (key.partition(":")[0],)
         bare = key.partition(":")[2]
         for source in sources:
@@ -92,17 +99,20 @@ class Identity:
 
 @dataclass(frozen=True)
 class Party:
-    """An endpoint and its identity."""
+    """An endpoint together with its identity."""
 
-    endpoint: Endpoint
+    endpoint: PolicyEndpoint
     identity: Identity
 
 
 _NODES_UNSURE: Final = ("reserved:kube-apiserver", "node:")
 
 
-def identity_of(endpoint: Endpoint, cluster_name: str, filters: LabelFilters) -> Identity:
-    """``cluster_name`` and ``filters`` are those of the endpoint's own cluster: its agents make the identity, the others take it over."""
+def identity_of(endpoint: PolicyEndpoint, cluster_name: str, filters: LabelFilters) -> Identity:
+    """Return the identity of an endpoint.
+
+    ``cluster_name`` and ``filters`` are those of the endpoint's own cluster: its agents form the identity, the others adopt it.
+    """
     if endpoint.kind is Kind.WORLD:
         return Identity({WORLD: ""}, ("reserved:world", "reserved:world-ipv4", "reserved:world-ipv6"))
     if endpoint.kind is Kind.HOST:

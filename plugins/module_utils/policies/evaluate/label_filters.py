@@ -1,9 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Which labels of a pod become part of its identity (cilium/cilium pkg/labelsfilter/filter.go, defaultLabelPrefixCfg and filterLabels).
+"""Labels of a pod that become part of its identity (cilium/cilium pkg/labelsfilter/filter.go, defaultLabelPrefixCfg and filterLabels).
 
-A selector that asks for another label never matches. cilium-config may say more in the key ``labels``. That text may come from a tenant's
-cluster, so only patterns without repetition are understood: a hostile regular expression would keep us busy for ever.
+A selector for any other label never matches. The key ``labels`` of cilium-config may extend the filter. That text may come from a
+tenant's cluster, so only patterns without repetition are understood: a hostile regular expression could keep the evaluator busy
+forever.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from ...versions import Minor
+from ...mesh.versions import Minor, holds
 
 _INCLUDED: Final = (
     r"reserved:.*",
@@ -41,8 +42,6 @@ _IGNORED: Final = (
 )
 _INCLUDED_LATER: Final = (r"io\.cilium\.k8s\.policy\.serviceaccount",)
 _IGNORED_LATER: Final = (r"topology\.kubernetes\.io",)
-_LATER: Final = Minor(1, 18)
-"""The two lists above stand in the sources of 1.18 and not in those of 1.16; what 1.17 does with these labels is taken to be as in 1.16."""
 
 _SIMPLE: Final = re.compile(r"(?:[A-Za-z0-9_/-]|\\?\.)+(?:\.\*)?")
 """Letters, digits, "_", "/", "-", a dot with or without its backslash, and ".*" at the end: matching it takes linear time."""
@@ -57,7 +56,7 @@ class _Pattern:
 
 @dataclass(frozen=True)
 class LabelFilters:
-    """``understood`` False: which labels count cannot be told."""
+    """Patterns that decide which labels count. ``understood`` is False if that is unknown."""
 
     patterns: tuple[_Pattern, ...]
     inclusive: bool = False  # only what a pattern includes counts; any including pattern of the user's turns it on
@@ -65,18 +64,18 @@ class LabelFilters:
 
     @cached_property
     def _answers(self) -> dict[str, bool]:
-        """Pods share few keys, and there are many pods."""
+        """Cache of answers by key: pods share few keys, and there are many pods."""
         return {}
 
     def counts(self, key: str) -> bool:
-        """Is the label ``k8s:KEY`` part of an identity?"""
+        """Return whether the label ``k8s:KEY`` is part of an identity."""
         found = self._answers.get(key)
         if found is None:
             found = self._answers[key] = self._counts(key, "k8s")
         return found
 
     def _counts(self, key: str, source: str) -> bool:
-        """The longest including match has to be longer than the shortest ignoring one."""
+        """Return whether the longest including match is longer than the shortest ignoring one."""
         included = ignored = 0
         for pattern in self.patterns:
             if pattern.source and pattern.source != source:
@@ -92,8 +91,8 @@ class LabelFilters:
 
 
 def label_filters(version: Minor | None, config: Mapping[str, str]) -> LabelFilters:
-    """As agents of ``version`` with this cilium-config filter (keys ``labels``, ``label-prefix-file``)."""
-    later = version is None or version >= _LATER
+    """Return the filters of agents of ``version`` with this cilium-config (keys ``labels``, ``label-prefix-file``)."""
+    later = holds("newer_label_filters", version)
     included = (*_INCLUDED, *(_INCLUDED_LATER if later else ()))
     ignored = (*_IGNORED, *(_IGNORED_LATER if later else ()))
     patterns = [_pattern(text, ignore=False) for text in included] + [_pattern(text, ignore=True) for text in ignored]

@@ -1,14 +1,14 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes NetworkPolicy -> rules, as agents translate it (pkg/k8s/network_policy.go of 1.16 to 1.20)."""
+"""Translation of a Kubernetes NetworkPolicy into rules, as agents do it (pkg/k8s/network_policy.go of 1.16 to 1.20)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from ...items.facts import ObjectFacts
-from ...versions import Minor
+from ...mesh.traffic_facts import ObjectFacts
+from ...mesh.versions import holds
 from .endpoints import CLUSTER, NAMESPACE, NAMESPACE_LABELS
 from .peers import ANYONE, Cidr, Peers, network
 from .ports import LAST, PortMatch, parse_ports
@@ -16,15 +16,16 @@ from .rules import Direction, Entry, Rule, Section, doubtful
 from .selectors import NotUnderstood, Requirement, Selector, equals, local_cluster, parse_selector
 from .settings import Settings
 
-_BLOCK_NEEDS: Final = Minor(1, 19)
-
 
 def rules_of_network_policy(policy: ObjectFacts, cluster: str, settings: Settings) -> list[Rule]:
-    """One rule. A direction is there when it has rules, or ``policyTypes`` names it; without ``policyTypes`` ingress always is."""
+    """Return the one rule of a NetworkPolicy.
+
+    It has a direction if it has rules for it, or ``policyTypes`` names it; without ``policyTypes`` it always has ingress.
+    """
     try:
         return [_rule(policy, cluster, settings)]
     except NotUnderstood as error:
-        return [doubtful(policy, _subject_at_most(policy), _directions(policy), str(error))]
+        return [doubtful(policy, _widest_subject(policy), _directions(policy), str(error))]
 
 
 def _rule(policy: ObjectFacts, cluster: str, settings: Settings) -> Rule:
@@ -48,7 +49,8 @@ def _directions(policy: ObjectFacts) -> list[Direction]:
     return [d for d in Direction if policy.spec.get(d.value) or d.value.capitalize() in types or d in by_default]
 
 
-def _subject_at_most(policy: ObjectFacts) -> Selector:
+def _widest_subject(policy: ObjectFacts) -> Selector:
+    """Return the pods that the policy selects; all pods if its selector is not understood."""
     try:
         return _pods(policy.spec.get("podSelector") or {}, policy.namespace)
     except NotUnderstood:
@@ -58,7 +60,7 @@ def _subject_at_most(policy: ObjectFacts) -> Selector:
 def _entries(
     namespace: str, rule: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: Settings
 ) -> list[Entry]:
-    """No peers: everybody. Each peer is a rule of its own, and the ports are those of all."""
+    """Return an entry per peer, each with all ports of the rule. A rule without peers means every peer."""
     peers = rule.get(direction.side) or []
     ports = tuple(_port(value) for value in rule.get("ports") or []) or None
     found = [_peer(namespace, peer, direction, local, settings) for peer in peers] or [ANYONE]
@@ -68,8 +70,7 @@ def _entries(
 def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: Settings) -> Peers:
     block = peer.get("ipBlock")
     if block:
-        if local and direction is Direction.INGRESS and (settings.version is None or settings.version < _BLOCK_NEEDS):
-            # 1.18 adds the own cluster to the selector that is not there, and then refuses both in one rule.
+        if local and direction is Direction.INGRESS and not holds("ip_block_beside_local_cluster", settings.version):
             raise NotUnderstood("an ipBlock of ingress with policy-default-local-cluster is refused by Cilium before 1.19")
         return Peers(cidrs=(Cidr(network(block.get("cidr")), tuple(network(entry) for entry in block.get("except") or ())),))
     pods, namespaces = peer.get("podSelector"), peer.get("namespaceSelector")
@@ -83,13 +84,13 @@ def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: 
 
 
 def _pods(value: Any, namespace: str) -> Selector:
-    """Of the policy's own namespace."""
+    """Return a selector of pods in the policy's own namespace."""
     labels = {key: text for key, text in (value.get("matchLabels") or {}).items() if key != NAMESPACE}
     return parse_selector({**value, "matchLabels": labels}, "k8s").plus(equals(f"k8s:{NAMESPACE}", namespace))
 
 
 def _namespaces(value: Mapping[str, Any]) -> Selector:
-    """By the labels of namespaces; an empty selector means all."""
+    """Return a selector by the labels of namespaces; an empty one means all namespaces."""
     found = parse_selector(
         {
             "matchLabels": {NAMESPACE_LABELS + key: text for key, text in (value.get("matchLabels") or {}).items()},
@@ -103,7 +104,7 @@ def _namespaces(value: Mapping[str, Any]) -> Selector:
 
 
 def _port(value: Mapping[str, Any]) -> PortMatch:
-    """TCP where no protocol is named, every port where no port is."""
+    """Return the ports of an entry: TCP where no protocol is named, every port where no port is."""
     port = value.get("port")
     body = {"protocol": value.get("protocol") or "TCP", "port": "0" if port is None else str(port), "endPort": value.get("endPort") or 0}
     found = parse_ports({"toPorts": [{"ports": [body]}]})

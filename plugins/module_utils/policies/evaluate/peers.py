@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The other side of a rule: ``fromEndpoints``, ``fromEntities``, ``fromCIDR``, ... and the same with ``to``."""
+"""Peers of a rule: ``fromEndpoints``, ``fromEntities``, ``fromCIDR``, ... and the same with ``to``."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from ...versions import Minor
+from ...mesh.versions import Minor, holds
 from .endpoints import CLUSTER, WORLD, Kind, Party
 from .selectors import NotUnderstood, Requirement, Selector, equals, peer_of_cnp
 from .ternary import Ternary, all_of, any_of
 
 _RESERVED: Final = ("host", "remote-node", "init", "ingress", "health", "unmanaged", "kube-apiserver")
 _ALONE: Final = (*_RESERVED, "none")
-_CLUSTER_MESH_SINCE: Final = Minor(1, 20)
 
 _KINDS: Final = ("Endpoints", "Entities", "CIDR", "CIDRSet", "Nodes", "Groups", "FQDNs", "Services")
-"""What may follow ``from`` or ``to``; the last two only ``to``. One kind per rule (rule_validation.go)."""
+"""Kinds of peers that follow ``from`` or ``to``; the last two only ``to``. One kind per rule (rule_validation.go)."""
 
 
 @dataclass(frozen=True)
 class Cidr:
-    """``network`` None: addresses that are not known here, such as those of a CiliumCIDRGroup."""
+    """A CIDR with exceptions. ``network`` is None for addresses that are unknown here, such as those of a CiliumCIDRGroup."""
 
     network: ipaddress.IPv4Network | ipaddress.IPv6Network | None
     excepted: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
 
     def covers(self, address: str) -> Ternary:
+        """Return whether the address is in the network and in none of the exceptions."""
         if self.network is None or not address:
             return None
         found = ipaddress.ip_address(address)
@@ -39,7 +39,10 @@ class Cidr:
 
 @dataclass(frozen=True)
 class Peers:
-    """A union. ``anyone``: no peer is named, only ports. ``doubts``: peers that cannot be decided."""
+    """Union of the peers that a rule names.
+
+    ``anyone`` means that only ports are named; ``doubts`` holds peers that cannot be decided.
+    """
 
     anyone: bool = False
     selectors: tuple[Selector, ...] = ()  # of labels
@@ -49,7 +52,10 @@ class Peers:
     doubts: tuple[str, ...] = ()
 
     def match(self, peer: Party, requires: Iterable[Selector] = (), *, cidr_means_nodes: bool = False) -> Ternary:
-        """``requires``: what ``fromRequires`` of any rule demands of peers that are selected by labels (pkg/policy/rules.go of 1.16)."""
+        """Return whether the peer is one of these.
+
+        ``requires`` is what ``fromRequires`` of any rule demands of peers that are selected by labels (pkg/policy/rules.go of 1.16).
+        """
         if self.anyone:
             return True
         required = all_of(entry.matches(peer.identity) for entry in requires)
@@ -65,7 +71,10 @@ class Peers:
 
     @staticmethod
     def _by_address(entry: Cidr, peer: Party, cidr_means_nodes: bool) -> Ternary:
-        """A CIDR never means a pod that Cilium manages (layer3.rst, "IP/CIDR based"), and a node only where that was asked for."""
+        """Return whether a CIDR means the peer.
+
+        A CIDR never means a pod that Cilium manages (layer3.rst, "IP/CIDR based"), and means a node only where that is configured.
+        """
         kind = peer.endpoint.kind
         if kind is Kind.WORLD:
             return entry.covers(peer.endpoint.address)
@@ -78,10 +87,12 @@ ANYONE: Final = Peers(anyone=True)
 def parse_peers(
     rule: Mapping[str, Any], side: str, *, namespace: str, cluster: str, local: tuple[Requirement, ...], version: Minor | None
 ) -> Peers | None:
-    """Of one rule; None: no peer is named. ``side`` is "from" or "to", ``cluster`` the cluster-name where the policy stands.
+    """Return the peers of one rule; None if it names no peer.
 
-    A kind that is there and empty selects nobody, whatever else the rule says (ingress.go; utils/parserules.go).
-    :raises NotUnderstood: Cilium refuses it, or what it means is not known.
+    ``side`` is "from" or "to"; ``cluster`` is the cluster-name where the policy is. An empty list of a kind selects no peer, whatever
+    else the rule says (ingress.go; utils/parserules.go).
+
+    :raises NotUnderstood: Cilium refuses it, or its meaning is not known.
     """
     given = {kind: rule[side + kind] for kind in _KINDS if rule.get(side + kind) is not None}
     if any(not isinstance(value, (list, tuple)) for value in given.values()):
@@ -104,7 +115,10 @@ def parse_peers(
 
 
 def _entity(name: str, cluster: str, version: Minor | None) -> tuple[Selector, ...]:
-    """pkg/policy/api/entity.go. ``cluster`` is the own cluster, and every node of the mesh."""
+    """Return the selectors of an entity (pkg/policy/api/entity.go).
+
+    ``cluster`` is the own cluster, together with every node of the mesh.
+    """
     reserved = partial(equals, value="")
     everywhere = tuple(Selector((reserved(f"reserved:{entry}"),)) for entry in _RESERVED)
     if name == "all":
@@ -113,7 +127,7 @@ def _entity(name: str, cluster: str, version: Minor | None) -> tuple[Selector, .
         return (Selector((reserved(WORLD),)),)
     if name == "cluster":
         return (*everywhere, Selector((equals(f"k8s:{CLUSTER}", cluster),)))
-    if name == "cluster-mesh" and (version is None or version >= _CLUSTER_MESH_SINCE):
+    if name == "cluster-mesh" and holds("entity_cluster_mesh", version):
         return (*everywhere, Selector((Requirement(f"any:{CLUSTER}", "Exists"),)))
     if name in _ALONE:
         return (Selector((reserved(f"reserved:{name}"),)),)
@@ -129,7 +143,7 @@ def _cidr(value: Any) -> Cidr:
 
 
 def network(text: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """An address is a network of its own.
+    """Parse a network; a single address is a network too.
 
     :raises NotUnderstood: it is neither.
     """

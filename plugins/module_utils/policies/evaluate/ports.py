@@ -25,7 +25,7 @@ LAST: Final = 65535
 class PortMatch:
     """Ports ``first`` to ``last`` of a protocol, or the port with a ``name``. For ICMP the numbers are types.
 
-    ``plain`` False: more than the port is looked at (layer 7, TLS, a listener), so a match allows perhaps.
+    ``plain`` is False if more than the port is inspected (layer 7, TLS, a listener), so that a match allows perhaps.
     """
 
     protocol: str  # TCP, UDP, SCTP, ICMP, ICMPV6, ANY (the first three) or one without ports
@@ -35,7 +35,10 @@ class PortMatch:
     plain: bool = True
 
     def covers(self, protocol: str, port: int, named: Mapping[str, tuple[str, int]] | None) -> Ternary:
-        """``named``: the container ports of the pod that the policy selects, where they are known."""
+        """Return whether the port is covered.
+
+        ``named``: the container ports of the pod that the policy selects, where they are known.
+        """
         if self.protocol != protocol and not (self.protocol == "ANY" and protocol in TRANSPORT):
             return False
         if not self.name:
@@ -47,9 +50,11 @@ class PortMatch:
 
 
 def parse_ports(rule: Mapping[str, Any], *, icmp_rules: bool = True) -> tuple[PortMatch, ...] | None:
-    """Of one ingress or egress rule; None: every protocol, every port. An entry without ports lets nothing through.
+    """Return the ports of one ingress or egress rule; None means every protocol and port.
 
-    :raises NotUnderstood: Cilium refuses it, or what it means is not known.
+    An entry without ports lets nothing through.
+
+    :raises NotUnderstood: Cilium refuses it, or its meaning is not known.
     """
     to_ports, icmps = rule.get("toPorts") or [], rule.get("icmps") or []
     if to_ports and icmps:
@@ -83,7 +88,10 @@ def _port(value: Mapping[str, Any], *, plain: bool) -> PortMatch:
 
 
 def _icmp(value: Mapping[str, Any]) -> PortMatch:
-    """Type 0 becomes port 0 of the policy map, and that is every type (pkg/policy/portrange.go, PortRangeToMaskedPorts)."""
+    """Return the match of one ICMP type.
+
+    Type 0 becomes port 0 of the policy map, and that is every type (pkg/policy/portrange.go, PortRangeToMaskedPorts).
+    """
     family, kind = value.get("family") or "IPv4", value.get("type")
     if family not in ICMP_TYPES:
         raise NotUnderstood(f"ICMP family {family!r} is not known")

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""CiliumNetworkPolicy and CiliumClusterwideNetworkPolicy -> rules in one form.
+"""Translation of CiliumNetworkPolicy and CiliumClusterwideNetworkPolicy into rules of one form.
 
 Sources, of 1.16 to 1.20: pkg/k8s/apis/cilium.io/utils/utils.go; pkg/policy/api/rule.go, rule_validation.go; pkg/policy/utils/parserules.go.
 """
@@ -10,32 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
-from ...items.facts import ObjectFacts
-from ...versions import Minor
+from ...mesh.traffic_facts import ObjectFacts
+from ...mesh.versions import holds
 from .peers import ANYONE, Peers, parse_peers
 from .ports import PortMatch, parse_ports
 from .selectors import NotUnderstood, Requirement, Selector, local_cluster, peer_of_cnp, subject_of_cnp
 from .settings import Settings
 
-_REQUIRES_BEFORE: Final = Minor(1, 19)
-
 
 class Direction(StrEnum):
-    """As seen from the pod that a policy selects."""
+    """Direction of traffic, relative to the pod that a policy selects."""
 
     INGRESS = "ingress"
     EGRESS = "egress"
 
     @property
     def side(self) -> str:
+        """Prefix of the keys that name peers: "from" or "to"."""
         return "from" if self is Direction.INGRESS else "to"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One rule of a direction: who, on which ports (None: all protocols), let in or kept out."""
+    """One entry of a direction: peers, ports (None: all protocols), and whether it allows or denies."""
 
     peers: Peers
     ports: tuple[PortMatch, ...] | None
@@ -45,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Section:
-    """All of a rule that concerns one direction. That it is there at all may isolate (``default_deny``)."""
+    """All of a rule that concerns one direction. Its presence alone may isolate (``default_deny``)."""
 
     entries: tuple[Entry, ...]
     default_deny: bool = True
@@ -55,7 +54,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Rule:
-    """``problem``: why it is not understood; then nothing is known of what it says about the pods that it selects."""
+    """One rule of a policy.
+
+    ``problem`` says why it is not understood; then its effect on the pods that it selects is unknown.
+    """
 
     policy: str  # as shown: "CiliumNetworkPolicy production/web"
     namespace: str  # "" for one that is clusterwide
@@ -65,7 +67,10 @@ class Rule:
 
 
 def rules_of_cnp(policy: ObjectFacts, cluster: str, settings: Settings) -> list[Rule]:
-    """``spec`` and ``specs``. One of them that Cilium refuses takes the whole object with it (cnp_types.go, Parse)."""
+    """Return the rules of ``spec`` and ``specs``.
+
+    One of them that Cilium refuses invalidates the whole object (cnp_types.go, Parse).
+    """
     try:
         found = [_rule(policy, spec, cluster, settings) for spec in (policy.spec, *policy.specs) if spec]
     except NotUnderstood as error:
@@ -74,7 +79,7 @@ def rules_of_cnp(policy: ObjectFacts, cluster: str, settings: Settings) -> list[
 
 
 def _doubtful(policy: ObjectFacts, spec: Mapping[str, Any], problem: str) -> Rule:
-    """It concerns no other pods than those it selects, and no direction that it does not mention."""
+    """Return a rule that is not understood. It concerns the pods that it selects and the directions that it mentions."""
     try:
         subject = subject_of_cnp(spec.get("endpointSelector"), policy.namespace)
     except NotUnderstood:
@@ -83,13 +88,13 @@ def _doubtful(policy: ObjectFacts, spec: Mapping[str, Any], problem: str) -> Rul
 
 
 def doubtful(policy: ObjectFacts, subject: Selector, directions: Iterable[Direction], problem: str) -> Rule:
-    """A rule that is not understood."""
+    """Return a rule that is not understood, with ``problem`` as the reason."""
     sections = {direction: Section(entries=()) for direction in directions}
     return Rule(policy=policy.shown, namespace=policy.namespace, subject=subject, sections=sections, problem=problem)
 
 
 def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: Settings) -> Rule | None:
-    """None for a rule about nodes: pods are no concern of it."""
+    """Return the rule of one spec; None for a rule about nodes, which does not concern pods."""
     if spec.get("nodeSelector") is not None and not policy.namespace:
         return None
     if not isinstance(spec.get("endpointSelector"), Mapping):
@@ -107,7 +112,10 @@ def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: 
 def _section(
     namespace: str, spec: Mapping[str, Any], direction: Direction, cluster: str, local: tuple[Requirement, ...], settings: Settings
 ) -> Section | None:
-    """None: the rule says nothing of this direction; empty lists are nothing (rule_validation.go, len() > 0)."""
+    """Return the section of one direction; None if the rule does not mention it.
+
+    Empty lists count as absent (rule_validation.go, len() > 0).
+    """
     allow, deny = _list(spec.get(direction.value)), _list(spec.get(f"{direction.value}Deny"))
     if not allow and not deny:
         return None
@@ -134,7 +142,7 @@ def _entry(
     settings: Settings,
     deny: bool,
 ) -> Entry | None:
-    """None for a rule that matches nothing: ``{}`` is one, and is only there to isolate."""
+    """Return one entry; None for a rule that matches nothing. ``{}`` is one, and only isolates."""
     peers = parse_peers(rule, direction.side, namespace=namespace, cluster=cluster, local=local, version=settings.version)
     ports = parse_ports(rule, icmp_rules=settings.icmp_rules)
     if peers is None and ports is None:
@@ -151,9 +159,9 @@ def _default_deny(spec: Mapping[str, Any], direction: Direction, settings: Setti
 def _requires(
     rules: Iterable[Mapping[str, Any]], direction: Direction, namespace: str, local: tuple[Requirement, ...], settings: Settings
 ) -> tuple[Selector, ...]:
-    """Taken out in 1.19 (layer3.rst, "Additional Label Requirements")."""
+    """Return the additional label requirements, which 1.19 removed (layer3.rst, "Additional Label Requirements")."""
     values = [value for rule in rules for value in _list(rule.get(f"{direction.side}Requires"))]
-    if values and (settings.version is None or settings.version >= _REQUIRES_BEFORE):
+    if values and not holds("required_labels", settings.version):
         raise NotUnderstood(f"{direction.side}Requires is no longer read")
     return tuple(peer_of_cnp(value, namespace, local, requires=True) for value in values)
 

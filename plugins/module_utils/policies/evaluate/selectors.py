@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Label selectors of policies, and whether they match an identity (pkg/policy/api/selector.go; requirements as in Kubernetes)."""
+"""Label selectors of policies, matched against identities (pkg/policy/api/selector.go; requirements as in Kubernetes)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class NotUnderstood(ValueError):
-    """A part of a policy that Cilium refuses or that we do not know; the text says which."""
+    """Error for a part of a policy that Cilium refuses or that the evaluator does not know; the text says which."""
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """``sure`` False: it may not be there at all (a default of Cilium that cannot be told), so not meeting it proves nothing."""
+    """One requirement of a selector.
+
+    ``sure`` is False if it may be absent (a default of Cilium that is unknown), so that not meeting it proves nothing.
+    """
 
     key: str  # source:key
     operator: str
@@ -28,6 +31,7 @@ class Requirement:
     sure: bool = True
 
     def met(self, identity: Identity) -> Ternary:
+        """Return whether the identity meets the requirement."""
         present, value = identity.value(self.key)
         if present is None:
             return None
@@ -42,31 +46,36 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Selector:
-    """All of the requirements. None of them: everything that has an identity."""
+    """Conjunction of requirements. Without any it matches every identity."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, identity: Identity) -> Ternary:
+        """Return whether the identity meets every requirement."""
         return all_of(requirement.met(identity) for requirement in self.requirements)
 
     def has(self, key: str) -> bool:
+        """Return whether a requirement is about the key."""
         return any(requirement.key == key for requirement in self.requirements)
 
     def has_prefix(self, prefix: str) -> bool:
+        """Return whether a requirement is about a key with the prefix."""
         return any(requirement.key.startswith(prefix) for requirement in self.requirements)
 
     def plus(self, *requirements: Requirement) -> Selector:
+        """Return the selector with further requirements."""
         return Selector((*self.requirements, *requirements))
 
 
 def equals(key: str, value: str) -> Requirement:
+    """Return the requirement that the label has the value."""
     return Requirement(key, "In", frozenset({value}))
 
 
 def parse_selector(value: Any, source: str) -> Selector:
-    """A LabelSelector. Keys without a source get ``source``; with one ("k8s:app", "reserved:host") they keep it.
+    """Parse a LabelSelector. Keys without a source get ``source``; others ("k8s:app", "reserved:host") keep theirs.
 
-    :raises NotUnderstood: not a label selector.
+    :raises NotUnderstood: it is not a label selector.
     """
     if not isinstance(value, Mapping):
         raise NotUnderstood("a selector is no mapping")
@@ -78,8 +87,11 @@ def parse_selector(value: Any, source: str) -> Selector:
 
 
 def subject_of_cnp(value: Any, namespace: str) -> Selector:
-    """``endpointSelector``. A CiliumNetworkPolicy is held to its own namespace, whatever it says of ``k8s:`` namespaces; one that is
-    clusterwide ("") selects as it says (utils.go, ParseToCiliumRule)."""
+    """Return the selector of the pods that a policy is about (``endpointSelector``).
+
+    A CiliumNetworkPolicy is restricted to its own namespace, whatever it says of ``k8s:`` namespaces; a clusterwide policy (namespace
+    "") selects as written (utils.go, ParseToCiliumRule).
+    """
     found = parse_selector(value, "any")
     if not namespace:
         return found
@@ -89,12 +101,14 @@ def subject_of_cnp(value: Any, namespace: str) -> Selector:
 
 
 def peer_of_cnp(value: Any, namespace: str, local: Iterable[Requirement], *, requires: bool = False) -> Selector:
-    """An element of ``fromEndpoints`` or ``toEndpoints`` with what Cilium adds (utils.go, getEndpointSelector):
+    """Return an element of ``fromEndpoints`` or ``toEndpoints`` with the requirements that Cilium adds.
 
-    - nothing to one that has a key of the source ``reserved`` (``fromRequires`` is different there);
-    - the own namespace where neither a namespace nor labels of namespaces are named; for a clusterwide policy: some namespace, which
-      only pods that Cilium manages have;
-    - ``local``, the own cluster, where no cluster is named and the configuration says so.
+    Source: utils.go, getEndpointSelector.
+
+    - It adds nothing to a selector with a key of the source ``reserved`` (``fromRequires`` differs).
+    - It adds the own namespace where neither a namespace nor labels of namespaces are named; for a clusterwide policy, any namespace,
+      which only pods that Cilium manages have.
+    - It adds ``local``, the own cluster, where no cluster is named and the configuration says so.
     """
     found = parse_selector(value, "any")
     if not requires and found.has_prefix("reserved:"):
@@ -111,14 +125,14 @@ def peer_of_cnp(value: Any, namespace: str, local: Iterable[Requirement], *, req
 
 
 def local_cluster(name: str, by_default: Ternary) -> tuple[Requirement, ...]:
-    """The requirement that ``policy-default-local-cluster`` adds; with None it may be added or not."""
+    """Return the requirement that ``policy-default-local-cluster`` adds; with None it may be added or not."""
     if by_default is False:
         return ()
     return (Requirement(f"k8s:{CLUSTER}", "In", frozenset({name}), sure=by_default is True),)
 
 
 def _key(key: str, source: str) -> str:
-    """As GetExtendedKeyFrom and NewSourceEncodedLabelKey (pkg/labels/labels.go)."""
+    """Return the key with its source, as GetExtendedKeyFrom and NewSourceEncodedLabelKey form it (pkg/labels/labels.go)."""
     if key.startswith("$"):
         return f"reserved:{key[1:]}"
     given, sep, rest = key.partition(":")

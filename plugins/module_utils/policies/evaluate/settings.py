@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What cilium-config and the version say about how policies are carried out."""
+"""Settings of policy enforcement, from cilium-config and the version of Cilium."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ...versions import CiliumVersion, Minor, holds
+from ...mesh.versions import SUPPORTED, CiliumVersion, Minor, holds
 from .label_filters import LabelFilters, label_filters
 from .ternary import Ternary
-
-KNOWN: Final = (Minor(1, 16), Minor(1, 20))
-"""The minors whose sources the evaluator was written from, both included."""
 
 KINDS: Final[Mapping[str, str]] = {
     "NetworkPolicy": "enable-k8s-networkpolicy",
@@ -28,11 +25,11 @@ _FALSE: Final = frozenset({"0", "f", "false"})
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Of the agents of one cluster."""
+    """Policy settings of the agents of one cluster."""
 
-    version: Minor | None  # None: cannot be told
+    version: Minor | None  # None: unknown
     mode: str = "default"  # enable-policy: default, always, never
-    audit: bool = False  # policy-audit-mode: what is denied is written down and let through
+    audit: bool = False  # policy-audit-mode: denied traffic is logged and let through
     non_default_deny: bool = True  # False: enableDefaultDeny of a policy is not heeded
     local_by_default: Ternary = False  # a selector that names no cluster means the own one
     own_node_allowed: bool = True  # allow-localhost: the node of a pod always reaches it
@@ -41,16 +38,16 @@ class Settings:
     host_firewall: bool = False
     cidr_means_nodes: bool = False  # policy-cidr-match-mode
     filters: LabelFilters
-    doubts: tuple[str, ...] = ()  # why nothing can be told of this cluster
+    doubts: tuple[str, ...] = ()  # why no decision of this cluster is certain
 
     @property
     def enforced(self) -> bool:
-        """Does any policy stop anything there?"""
+        """Whether any policy stops traffic in the cluster."""
         return self.mode != "never" and not self.audit
 
 
 def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> Settings:
-    """From the agents' version and the data of ConfigMap cilium-config."""
+    """Return the settings for the agents' version and the data of ConfigMap cilium-config."""
     minor = version.release if version else None
     reads_flag = holds("non_default_deny", version)
     return Settings(
@@ -70,7 +67,10 @@ def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> Set
 
 
 def _local_by_default(version: CiliumVersion | None, config: Mapping[str, str]) -> Ternary:
-    """False before the key exists; then what it says, else the default of the version (pkg/clustermesh/types/option.go)."""
+    """Return whether a selector that names no cluster means the own one.
+
+    It is False before the key exists; then the value of the key, else the default of the version (pkg/clustermesh/types/option.go).
+    """
     given = config.get("policy-default-local-cluster", "").lower()
     if version is None:
         return given in _TRUE if given in _TRUE | _FALSE else None
@@ -81,9 +81,9 @@ def _local_by_default(version: CiliumVersion | None, config: Mapping[str, str]) 
 def _doubts(minor: Minor | None, config: Mapping[str, str]) -> list[str]:
     found = []
     if minor is None:
-        found.append("the version of Cilium cannot be told")
-    elif not KNOWN[0] <= minor <= KNOWN[1]:
-        found.append(f"Cilium {minor} is none of the versions {KNOWN[0]} to {KNOWN[1]}")
+        found.append("the version of Cilium is not known")
+    elif minor not in SUPPORTED:
+        found.append(f"Cilium {minor} is none of the versions {SUPPORTED}")
     if config.get("static-cnp-path"):
         found.append("agents read policies from a directory (static-cnp-path)")
     if _flag(config, "enable-k8s-cluster-network-policy", False):
@@ -92,6 +92,9 @@ def _doubts(minor: Minor | None, config: Mapping[str, str]) -> list[str]:
 
 
 def _flag(config: Mapping[str, str], key: str, default: bool) -> bool:
-    """As strconv.ParseBool reads it; what it cannot read would keep the agent from starting, so it is the default here."""
+    """Return a boolean as strconv.ParseBool reads it.
+
+    An agent with a value that it cannot read does not start, so the default is used here.
+    """
     text = config.get(key, "").lower()
     return True if text in _TRUE else False if text in _FALSE else default

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""True, False, and None for what cannot be told: Kleene's three-valued logic."""
+"""Kleene's three-valued logic: True, False, and None for unknown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ternary: TypeAlias = bool | None
 
 
 def all_of(values: Iterable[Ternary]) -> Ternary:
-    """False as soon as one is False; None when one of the rest is unknown. True for nothing at all."""
+    """Return False if any value is False, else None if any is unknown, else True. True for no values."""
     result: Ternary = True
     for value in values:
         if value is False:
@@ -22,7 +22,7 @@ def all_of(values: Iterable[Ternary]) -> Ternary:
 
 
 def any_of(values: Iterable[Ternary]) -> Ternary:
-    """True as soon as one is True; None when one of the rest is unknown. False for nothing at all."""
+    """Return True if any value is True, else None if any is unknown, else False. False for no values."""
     result: Ternary = False
     for value in values:
         if value is True:

@@ -1,10 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict on a flow: the policies of the source's cluster for its egress, those of the destination's for its ingress.
+"""Verdict on a flow: the policies of the source's cluster for its egress, those of the destination's for its ingress.
 
-A pod that a rule of a direction selects is isolated in that direction, unless all such rules say otherwise (``enableDefaultDeny``).
-Isolated, it speaks only to whom some rule allows. What any rule denies is denied. Source: computePolicyEnforcementAndRules in
-pkg/policy/repository.go.
+A rule of a direction isolates the pods that it selects in that direction, unless all such rules say otherwise
+(``enableDefaultDeny``). An isolated pod communicates only with peers that some rule allows. A deny of any rule wins. Source:
+computePolicyEnforcementAndRules in pkg/policy/repository.go.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from .endpoints import ICMP, TRANSPORT, Endpoint, Flow, Kind, Party
+from .endpoints import ICMP, TRANSPORT, Flow, Kind, Party, PolicyEndpoint
 from .rules import Direction, Entry, Rule
 from .selectors import Selector
 from .ternary import Ternary, all_of, any_of
-from .world import ClusterView, World
+from .world import ClusterView, PolicyWorld
 
 
 class Outcome(StrEnum):
-    """What happens to the flow."""
+    """Outcome of a flow."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
@@ -30,7 +30,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Decision:
-    """Of one direction. ``policies``: the objects that decide, as "KIND NAMESPACE/NAME"; () where none does."""
+    """Decision on one direction.
+
+    ``policies`` are the objects that decide, as "KIND NAMESPACE/NAME"; () where none does.
+    """
 
     outcome: Outcome
     reason: str
@@ -38,53 +41,58 @@ class Decision:
 
     @property
     def shown(self) -> str:
+        """Reason and policies as text."""
         return f"{self.reason}{': ' + ', '.join(self.policies) if self.policies else ''}"
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Both directions; denied in one is denied."""
+class FlowVerdict:
+    """Decisions on both directions. A flow that is denied in one is denied."""
 
     egress: Decision  # of the source
     ingress: Decision  # of the destination
 
     @property
     def outcome(self) -> Outcome:
+        """Outcome of both directions together."""
         both = (self.egress.outcome, self.ingress.outcome)
         return next((outcome for outcome in (Outcome.DENIED, Outcome.UNKNOWN) if outcome in both), Outcome.ALLOWED)
 
     @property
     def reasons(self) -> tuple[str, ...]:
+        """One line for each direction."""
         return f"egress: {self.egress.shown}", f"ingress: {self.ingress.shown}"
 
 
 @dataclass(frozen=True)
 class _Hit:
-    """An entry, of a rule that selects the subject, that covers the flow. ``sure`` None: perhaps."""
+    """An entry that covers the flow, of a rule that selects the subject. ``sure`` None: perhaps."""
 
     rule: Rule
     entry: Entry
     sure: Ternary
-    plain: bool  # nothing but addresses and ports is looked at
+    plain: bool  # only addresses and ports are inspected
 
 
-def verdict(world: World, flow: Flow) -> Verdict:
-    """Whether ``flow`` gets through. A pod always reaches itself; such a flow is not one of these.
+def verdict(world: PolicyWorld, flow: Flow) -> FlowVerdict:
+    """Return whether ``flow`` gets through. A pod always reaches itself; such a flow is not valid here.
 
     :raises ValueError: the protocol is not one that a flow can have.
     """
     protocol = flow.protocol.upper()
     if protocol not in (*TRANSPORT, *ICMP):
         raise ValueError(f"a flow has no protocol {flow.protocol!r}")
-    return Verdict(
-        egress=_one_side(world, Direction.EGRESS, flow.source, flow.destination, protocol, flow.port),
-        ingress=_one_side(world, Direction.INGRESS, flow.destination, flow.source, protocol, flow.port),
+    return FlowVerdict(
+        egress=_decide_direction(world, Direction.EGRESS, flow.source, flow.destination, protocol, flow.port),
+        ingress=_decide_direction(world, Direction.INGRESS, flow.destination, flow.source, protocol, flow.port),
     )
 
 
-def _one_side(world: World, direction: Direction, subject: Endpoint, peer: Endpoint, protocol: str, port: int) -> Decision:
+def _decide_direction(
+    world: PolicyWorld, direction: Direction, subject: PolicyEndpoint, peer: PolicyEndpoint, protocol: str, port: int
+) -> Decision:
     if subject.kind is Kind.WORLD:
-        return Decision(Outcome.ALLOWED, "Cilium does not rule addresses outside of the clusters")
+        return Decision(Outcome.ALLOWED, "this cluster's Cilium enforces no policy for addresses outside of the clusters")
     view, subject_party, peer_party = world.clusters.get(subject.cluster), world.party(subject), world.party(peer)
     if view is None or subject_party is None:
         return Decision(Outcome.UNKNOWN, f"the policies of {subject.cluster or 'its cluster'} are not known")
@@ -102,26 +110,28 @@ def decide(
     port: int,
     rules: Sequence[tuple[Rule, Ternary]] | None = None,
 ) -> Decision:
-    """One direction of ``subject``, which is in the cluster of ``view``. ``protocol`` in capitals.
+    """Return the decision on one direction of ``subject``, which is in the cluster of ``view``. ``protocol`` is in capitals.
 
-    :param rules: those that select the subject, where they are known or are to be others than those of ``view``.
+    :param rules: rules that select the subject, where they are known or differ from those of ``view``.
     """
     settings = view.settings
     if settings.mode == "never":
         return Decision(Outcome.ALLOWED, "no policy is enforced there (enable-policy: never)")
     if settings.audit:
-        return Decision(Outcome.ALLOWED, "policies only write down what they would deny there (policy-audit-mode)")
+        return Decision(Outcome.ALLOWED, "policies only log what they would deny there (policy-audit-mode)")
     if subject.endpoint.kind is not Kind.POD:
         outcome = Outcome.UNKNOWN if settings.host_firewall else Outcome.ALLOWED
-        return Decision(outcome, "the host firewall is not looked into" if settings.host_firewall else "the host firewall is off there")
+        return Decision(
+            outcome, "rules of the host firewall are not evaluated" if settings.host_firewall else "the host firewall is off there"
+        )
     if settings.doubts:
         return Decision(Outcome.UNKNOWN, settings.doubts[0])
     selecting = [(rule, sure) for rule, sure in (view.selecting(subject) if rules is None else rules) if direction in rule.sections]
-    return _by_rules(view, direction, selecting, _hits(view, direction, selecting, subject, peer, protocol, port), peer)
+    return _decide_by_rules(view, direction, selecting, _hits(view, direction, selecting, subject, peer, protocol, port), peer)
 
 
 def isolating(selecting: Iterable[tuple[Rule, Ternary]], direction: Direction) -> tuple[tuple[Rule, Ternary], ...]:
-    """Of rules that select a pod, those that isolate it, or perhaps do."""
+    """Return those of the rules that select a pod which isolate it, or perhaps do."""
     found = []
     for rule, sure in selecting:
         section = rule.sections.get(direction)
@@ -130,7 +140,9 @@ def isolating(selecting: Iterable[tuple[Rule, Ternary]], direction: Direction) -
     return tuple(found)
 
 
-def _by_rules(view: ClusterView, direction: Direction, selecting: list[tuple[Rule, Ternary]], hits: list[_Hit], peer: Party) -> Decision:
+def _decide_by_rules(
+    view: ClusterView, direction: Direction, selecting: list[tuple[Rule, Ternary]], hits: list[_Hit], peer: Party
+) -> Decision:
     denying = [hit for hit in hits if hit.entry.deny]
     if any(hit.sure for hit in denying):
         return Decision(Outcome.DENIED, "denied by", _names(hit.rule for hit in denying if hit.sure))
@@ -146,10 +158,10 @@ def _by_rules(view: ClusterView, direction: Direction, selecting: list[tuple[Rul
         return Decision(Outcome.DENIED, "isolated, and nothing allows it", _names(rule for rule, _sure in walls))
     if denying:
         return Decision(Outcome.UNKNOWN, "perhaps denied by", _names(hit.rule for hit in denying))
-    return _unless_denied(direction, allowing, isolated, walls, own_node=own_node)
+    return _decide_without_deny(direction, allowing, isolated, walls, own_node=own_node)
 
 
-def _unless_denied(
+def _decide_without_deny(
     direction: Direction, allowing: list[_Hit], isolated: Ternary, walls: Sequence[tuple[Rule, Ternary]], *, own_node: bool
 ) -> Decision:
     authenticated = any(hit.entry.authenticated for hit in allowing)
@@ -197,7 +209,7 @@ def _hits(
 
 
 def _requires(sections: Iterable[tuple[Ternary, tuple[Selector, ...]]]) -> tuple[Selector, ...]:
-    """Of every rule that selects the subject. Of one that perhaps does it is perhaps required."""
+    """Return the requirements of every rule that selects the subject; those of a rule that perhaps does are unsure."""
     found: list[Selector] = []
     for sure, selectors in sections:
         found += selectors if sure else [_unsure(selector) for selector in selectors]

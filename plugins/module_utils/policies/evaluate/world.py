@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The policies of every cluster in one value, and who is who in them."""
+"""Policies of every cluster as one value, and the identities of endpoints in them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...items.facts import ObjectFacts, PodMeta, TrafficFacts
 from ...items.scene import Scene
-from ...versions import CiliumVersion, cilium_version
-from .endpoints import Endpoint, Identity, Party, identity_of
+from ...mesh.traffic_facts import ObjectFacts, PodMeta, TrafficFacts
+from ...mesh.versions import CiliumVersion, cilium_version
+from .endpoints import Identity, Party, PolicyEndpoint, identity_of
 from .network_policy import rules_of_network_policy
 from .rules import Rule, rules_of_cnp
 from .settings import Settings, settings_of
@@ -20,7 +20,7 @@ from .ternary import Ternary
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterView:
-    """One cluster. ``complete``: every kind of policy could be read there."""
+    """Policies and settings of one cluster. ``complete`` says whether every kind of policy could be read."""
 
     host: str
     name: str  # cluster-name
@@ -36,11 +36,11 @@ class ClusterView:
         return {namespace: tuple(rules) for namespace, rules in found.items()}
 
     def in_scope(self, namespace: str) -> tuple[Rule, ...]:
-        """Rules that can select a pod of the namespace at all."""
+        """Return the rules that can select a pod of the namespace."""
         return (*self._by_namespace.get("", ()), *self._by_namespace.get(namespace, ()))
 
     def selecting(self, subject: Party) -> list[tuple[Rule, Ternary]]:
-        """Rules that select the pod, or perhaps do (None)."""
+        """Return the rules that select the pod (True), or perhaps do (None)."""
         found: list[tuple[Rule, Ternary]] = []
         for rule in self.in_scope(subject.endpoint.namespace):
             selects = rule.subject.matches(subject.identity)
@@ -48,22 +48,23 @@ class ClusterView:
                 found.append((rule, None if rule.problem else selects))
         return found
 
-    def identity(self, endpoint: Endpoint) -> Identity:
-        """Of an endpoint of this cluster."""
+    def identity(self, endpoint: PolicyEndpoint) -> Identity:
+        """Return the identity of an endpoint of this cluster."""
         return identity_of(endpoint, self.name, self.settings.filters)
 
     def with_rules(self, rules: Iterable[Rule]) -> ClusterView:
+        """Return the view with other rules."""
         return ClusterView(host=self.host, name=self.name, settings=self.settings, rules=tuple(rules), complete=self.complete)
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
-    """By inventory name. Of clusters that are not in it nothing is known."""
+class PolicyWorld:
+    """Policies of all clusters, by inventory name. Of other clusters nothing is known."""
 
     clusters: Mapping[str, ClusterView]
 
-    def party(self, endpoint: Endpoint) -> Party | None:
-        """None: a pod of a cluster of which nothing is known."""
+    def party(self, endpoint: PolicyEndpoint) -> Party | None:
+        """Return the endpoint with its identity; None for a pod of an unknown cluster."""
         view = self.clusters.get(endpoint.cluster)
         if view is not None:
             return Party(endpoint, view.identity(endpoint))
@@ -73,7 +74,7 @@ class World:
 
 
 def rules_of(policies: Iterable[ObjectFacts], name: str, settings: Settings) -> list[Rule]:
-    """Of every policy that the cluster called ``name`` carries out."""
+    """Return the rules of every policy that the cluster called ``name`` enforces."""
     found: list[Rule] = []
     for policy in policies:
         if policy.kind not in settings.ignored:
@@ -91,13 +92,16 @@ def cluster_view(
     *,
     complete: bool = True,
 ) -> ClusterView:
-    """``version`` of the agents; ``config``: data of cilium-config; ``policies``: CNP, CCNP and NetworkPolicy of the cluster."""
+    """Return the view of one cluster.
+
+    ``version`` is that of the agents, ``config`` the data of cilium-config, ``policies`` are CNP, CCNP and NetworkPolicy of the cluster.
+    """
     settings = settings_of(version, config)
     return ClusterView(host=host, name=name, settings=settings, rules=tuple(rules_of(policies, name, settings)), complete=complete)
 
 
-def world_of(scene: Scene) -> World:
-    """Of every member whose policies could be read."""
+def policy_world(scene: Scene) -> PolicyWorld:
+    """Return the policies of every member whose policies could be read."""
     views = {}
     for host in scene.hosts:
         facts, traffic = scene.facts[host], scene.traffic[host]
@@ -109,13 +113,13 @@ def world_of(scene: Scene) -> World:
             traffic.policies,
             complete=traffic.could_not_read("networkpolicies") is None,
         )
-    return World(clusters=views)
+    return PolicyWorld(clusters=views)
 
 
-def pod_endpoint(traffic: TrafficFacts, pod: PodMeta) -> Endpoint:
-    """A pod of the lists. Its service account and its ports are not in them."""
+def pod_endpoint(traffic: TrafficFacts, pod: PodMeta) -> PolicyEndpoint:
+    """Return the endpoint of a listed pod. Its service account and its ports are unknown."""
     namespace = traffic.namespaces.get(pod.namespace)
-    return Endpoint(
+    return PolicyEndpoint(
         cluster=traffic.host,
         namespace=pod.namespace,
         labels=pod.labels,

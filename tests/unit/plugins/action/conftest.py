@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import import_module
@@ -14,19 +14,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import ApplyResult
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, ObserveFailure, ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import ClusterAccess
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ObserveFailure, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import Ports, real_ports
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.shown import Shown
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import cluster_facts, not_ready, reader_facts
 from tests.testing.simulated_apply import SimulatedClusters
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
-ACTIONS = ("connect", "verify", "status", "facts", "plan", "apply", "fabric")
 
 
 @dataclass
@@ -82,6 +83,17 @@ class World:
         self.dialled += mode == "auto"
         return {}
 
+    def ports(self, show: Callable[[Shown], None]) -> Ports:
+        """The ports of a play, with these clusters behind them."""
+        return replace(
+            real_ports(show),
+            observe=self.observe,
+            apply=self.apply_plan,
+            read_links=self.read_all,
+            prove_links=self.prove_all,
+            prove_as_controller=self.controller_proofs,
+        )
+
     def run(self, action: str, *, check: bool = False, diff: bool = False, limit: str = "", hosts: Iterable[str] = (), **args: Any) -> Any:
         """The result of one task."""
         every = tuple(self.clusters.facts())
@@ -105,12 +117,7 @@ def make_world(monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(*facts: ClusterFacts) -> World:
         every = facts or (cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0"))
         world = World(clusters=SimulatedClusters({f.host: f for f in every}, datetime.now(UTC)))
-        places = (*(f"action.mesh_{name}" for name in ACTIONS), "plugin_utils.execution", "plugin_utils.participants")
-        for name in places:
-            module = import_module(f"{PLUGINS}.{name}")
-            for part in ("observe", "apply_plan", "read_all", "prove_all", "controller_proofs"):
-                if hasattr(module, part):
-                    monkeypatch.setattr(module, part, getattr(world, part))
+        monkeypatch.setattr(mesh_action, "real_ports", world.ports)
         display = SimpleNamespace(display=lambda text, color=None: world.output.append(text))
         monkeypatch.setattr(mesh_action, "Display", lambda: display)
         monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: [])

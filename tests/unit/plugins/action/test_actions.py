@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Forbidden
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden
 from tests.testing.facts_builders import cluster_facts, failure
 from tests.unit.plugins.action.conftest import World, mesh
 
@@ -239,7 +239,7 @@ def test_status_names_a_cluster_that_does_not_answer(make_world: Any) -> None:
 
 def test_facts_are_plain_data_of_every_host_of_the_play(make_world: Any) -> None:
     world: World = make_world()
-    result = world.run("mesh_facts")
+    result = world.run("mesh_info")
     assert result["clusters"]["c1"]["name"] == "c1"
     assert result["clusters"]["c2"]["id"] == 2
     assert json.loads(json.dumps(result))["clusters"]["c1"]["server_cert"]["present"] is True
@@ -248,6 +248,6 @@ def test_facts_are_plain_data_of_every_host_of_the_play(make_world: Any) -> None
 def test_facts_fail_when_a_cluster_is_silent_and_still_hold_the_others(make_world: Any) -> None:
     world: World = make_world()
     world.failures = {"c2": failure("c2")}
-    result = world.run("mesh_facts")
+    result = world.run("mesh_info")
     assert (result["failed"], list(result["clusters"])) == (True, ["c1"])
     assert "c2" in result["msg"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from types import SimpleNamespace
@@ -14,18 +14,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils import apply as engine_apply
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import ApplyResult
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import ClusterError, Forbidden, ServerRefused, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ClusterFacts, ObserveFailure, ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items import observe_scene, parse, table
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.facts import TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import Cluster, ClusterAccess
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import apply as engine_apply
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, ServerRefused, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ObserveFailure, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import Plan
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.steps import ApiWrite, Step
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import items_action, mesh_action, participants
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import Ports, real_ports
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.shown import Shown
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, Step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import kinds as table
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import scene as observe_scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import NOW, cluster_facts, failure, not_ready, reader_facts
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import scene, traffic
@@ -110,6 +112,16 @@ class World:
         task_vars = {"ansible_play_hosts_all": list(limit) or list(every), "groups": {"all": list(every)}, "hostvars": hostvars}
         return instance.run(None, {**task_vars, "ansible_limit": ",".join(limit)})
 
+    def ports(self, show: Callable[[Shown], None]) -> Ports:
+        """The ports of a play, with these clusters behind them."""
+        own: dict[str, Any] = {
+            "observe": self.observe,
+            "apply": self.apply_plan,
+            "read_links": self.read_all,
+            "prove_links": self.prove_all,
+        }
+        return replace(real_ports(show), prove_as_controller=lambda *_, **__: {}, **own)
+
     def policies(self, host: str) -> set[str]:
         """Names of the intents that have an object there."""
         return {entry.annotations["cilium-mesh.edge-portal.eu/item"].partition("/")[2] for entry in self.traffic[host].policies}
@@ -126,11 +138,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     hosts = ("c1", "c2")
     made = World({host: cluster_facts(host, version="1.20.0") for host in hosts}, {host: traffic(host) for host in hosts})
     monkeypatch.setitem(table.ROWS, fake_kind.KIND, fake_kind.ROW)
-    monkeypatch.setitem(parse.PARSERS, fake_kind.KIND, fake_kind.parse)
-    for module in (items_action, participants):
-        for part in ("observe", "apply_plan", "read_all", "prove_all"):
-            if hasattr(module, part):
-                monkeypatch.setattr(module, part, getattr(made, part))
+    monkeypatch.setattr(mesh_action, "real_ports", made.ports)
     monkeypatch.setattr(observe_scene, "read_all_traffic", made.read_all_traffic)
     monkeypatch.setattr(engine_apply, "_write", made.write)
     display = SimpleNamespace(display=lambda text, color=None: made.output.append(text))
@@ -306,7 +314,7 @@ def test_absent_takes_everything_away_whatever_the_mesh_and_the_file_say(world: 
     result = world.run(mesh=mesh("a", {"name": "broken", "action": "?"}), state="absent")
     assert "failed" not in result, result
     assert (result["changed"], world.policies("c1"), world.policies("c2"), world.measured) == (True, set(), {"a", "b"}, [])
-    assert world.output[-1].endswith("taken away (1/2 clusters); not reached, and left as they are: c2")
+    assert world.output[-1].endswith("removed (1/2 clusters); not reached, and left as they are: c2")
     world.failures = {}
     assert world.run(mesh=mesh(), state="absent")["changed"] is True
     assert world.run(mesh=mesh(), state="absent")["changed"] is False
@@ -328,7 +336,7 @@ def test_without_a_list_no_cluster_is_asked(world: World) -> None:
 def test_members_outside_a_limit_are_left_and_not_called_dead(world: World) -> None:
     result = world.run(mesh=mesh("a"), limit=["c1"])
     assert (rows(result), world.policies("c1"), world.policies("c2"), result["findings"]) == ({"a": "Degraded"}, {"a"}, set(), [])
-    assert world.output[-1] == "not asked, and left as they are: c2"
+    assert world.output[-1] == "not contacted, and left as they are: c2"
 
 
 def test_in_a_cluster_that_left_the_mesh_nothing_stays(world: World) -> None:

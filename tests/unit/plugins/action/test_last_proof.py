@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.proof import ControllerProof, Verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ControllerProof, ProofVerdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import links
 from tests.unit.plugins.action.conftest import mesh
 
 
@@ -37,9 +38,7 @@ def test_connect_can_leave_it_out(make_world: Any) -> None:
 
 
 def test_a_missing_package_is_said_and_is_no_failure(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import proving
-
-    monkeypatch.setattr(proving, "missing_library", lambda: "the Python package grpcio is not installed on the controller.")
+    monkeypatch.setattr(links, "missing_library", lambda: "the Python package grpcio is not installed on the controller.")
     world = make_world()
     assert not world.run("mesh_status", mesh=mesh("c1", "c2"), expected="Connected").get("failed")
     assert any("grpcio is not installed" in line for line in world.output)
@@ -54,11 +53,9 @@ def test_one_can_vouch_for_members_only(make_world: Any) -> None:
 
 
 def test_connect_fails_where_a_peer_refuses_the_controller(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import execution
-
     world = make_world()
-    refused = ControllerProof(cluster="c1", peer="c2", verdict=Verdict.REFUTED, note="permission denied")
-    monkeypatch.setattr(execution, "controller_proofs", lambda *_args, **_more: {("c1", "c2"): refused})
+    refused = ControllerProof(cluster="c1", peer="c2", verdict=ProofVerdict.REFUTED, note="permission denied")
+    monkeypatch.setattr(world, "controller_proofs", lambda *_args, **_more: {("c1", "c2"): refused})
     result = world.run("mesh_connect", mesh=mesh("c1", "c2"))
     assert result["failed"] and "permission denied" in result["msg"], result
 

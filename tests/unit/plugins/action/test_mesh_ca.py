@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.action import mesh_ca
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.state import Stage
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.trust import without_own_codes
 from tests.testing.facts_builders import cluster_facts, mesh_of
 
 MESH = mesh_of("c1", "c2", "c3")
-DEFAULTS = {name: option.get("default") for name, option in mesh_ca._SPEC.items()}
+DEFAULTS = {name: option.get("default") for name, option in mesh_ca.ActionModule.SPEC.items()}
 
 
 def request(**params: Any) -> Any:
-    return mesh_ca._request(MESH, {**DEFAULTS, **params})
+    return mesh_ca._request_of(MESH, {**DEFAULTS, **params})
 
 
 @pytest.mark.parametrize(
@@ -47,8 +49,8 @@ def test_those_roll_whose_ca_is_another_one() -> None:
     assert shared.clusters == ("c2",) and shared.source == "c1"
     assert request(state="rolled")(facts).clusters == MESH.clusters
     some = request(state="rolled", clusters=["c3", "c1"], stage="trust")(facts)
-    assert some.clusters == ("c1", "c3") and some.until is Stage.TRUST
+    assert some.clusters == ("c1", "c3") and some.until is RollStage.TRUST
 
 
 def test_its_own_code_is_accepted_without_the_checks_of_connect() -> None:
-    assert mesh_ca._without_own_codes({"accept": ["CM-CA-04", "CM-CIDR-01"]})["accept"] == ["CM-CIDR-01"]
+    assert without_own_codes(ConnectOptions(accept=("CM-CA-04", "CM-CIDR-01"))).accept == ("CM-CIDR-01",)

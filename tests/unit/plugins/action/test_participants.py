@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable
 from tests.testing.facts_builders import NOW, cluster_facts, failure
 from tests.testing.simulated_apply import SimulatedClusters
 from tests.unit.plugins.action.conftest import World, mesh
@@ -208,7 +208,7 @@ def test_a_limit_takes_out_the_site_that_it_leaves_out_without_asking_it(meshed:
     assert held(meshed) == {"c1": "24", "c2": "14", "c3": "124", "c4": "12"}
     assert meshed.contacted == {"c1", "c2", "c4"}
     assert result["status"]["phase"] == "Connected"
-    assert "not asked, and left as they are: c3" in meshed.output
+    assert "not contacted, and left as they are: c3" in meshed.output
 
 
 def test_a_limit_of_one_site_withdraws_everything_in_it_and_nothing_elsewhere(meshed: World) -> None:

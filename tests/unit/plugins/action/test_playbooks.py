@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The playbooks by the real ``ansible-playbook``, as far as they get without a cluster: bad input ends in a clear failure."""
+"""The playbooks by ``ansible-playbook``, as far as they get without a cluster: bad input ends in a clear failure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.testing.playbooks import PlaybookRun, run_playbook
+from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
 
 PLAYBOOKS = ("verify", "connect", "disconnect", "status", "plan", "apply", "mesh", "services")
 VARIABLES = {"cilium_mesh_plan_hash": "0" * 12}  # that only apply wants
@@ -67,24 +67,24 @@ def failed(run: PlaybookRun, code: str, *says: str) -> None:
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_the_playbook_parses(playbook: str) -> None:
-    run = run_playbook(playbook, inventory=inventory("nowhere"), arguments=["--syntax-check"])
+    run = run_warm(playbook, inventory=inventory("nowhere"), arguments=["--syntax-check"])
     assert run.rc == 0, run.output
 
 
 def test_an_unknown_key_of_cilium_mesh_is_named_with_what_was_meant(kubeconfig: str) -> None:
     mesh = {"binding": {"name": "edge-mesh-eu", "clusterrefs": [{"name": "c1"}, {"name": "c2"}]}}
-    run = run_playbook("verify", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh})
+    run = run_warm("verify", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh})
     failed(run, "CM-INPUT-01", "binding.clusterrefs: unknown key; did you mean clusterRefs?")
 
 
 def test_a_host_without_kubeconfig_is_named(kubeconfig: str) -> None:
-    run = run_playbook("connect", inventory=inventory(kubeconfig, c2={}), variables={"cilium_mesh": BOTH})
+    run = run_warm("connect", inventory=inventory(kubeconfig, c2={}), variables={"cilium_mesh": BOTH})
     failed(run, "CM-INPUT-01", "c2: the host has no cilium_mesh_kubeconfig")
 
 
 def test_one_cluster_is_no_mesh(kubeconfig: str) -> None:
     mesh = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}]}}
-    run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh})
+    run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh})
     failed(run, "CM-INPUT-01", "a mesh needs at least two clusters")
 
 
@@ -92,7 +92,7 @@ def test_a_kubeconfig_that_does_not_parse_is_named_and_not_quoted(kubeconfig: st
     broken = tmp_path / "broken"
     broken.write_text(f"users: [{{token: {CANARY}\n", encoding="utf-8")
     hosts = inventory(kubeconfig, c2={"cilium_mesh_kubeconfig": str(broken)})
-    run = run_playbook("connect", inventory=hosts, variables={"cilium_mesh": BOTH}, verbosity=4)
+    run = run_playbook("connect", inventory=hosts, variables={"cilium_mesh": BOTH}, arguments=["-vvvv"])
     failed(run, "CM-API-02", str(broken), "c2")
 
 
@@ -100,14 +100,14 @@ def test_a_kubeconfig_that_does_not_parse_is_named_and_not_quoted(kubeconfig: st
 def test_a_member_that_a_limit_leaves_out_is_not_asked_for_anything(playbook: str, kubeconfig: str) -> None:
     """Not even for its variables: the credentials of a site that is lost may be lost with it."""
     hosts = inventory(kubeconfig, c2={})
-    run = run_playbook(playbook, inventory=hosts, variables={**VARIABLES, "cilium_mesh": BOTH}, arguments=["--limit", "c1"])
+    run = run_warm(playbook, inventory=hosts, variables={**VARIABLES, "cilium_mesh": BOTH}, arguments=["--limit", "c1"])
     failed(run, "CM-API-01", "c1")
     assert "cilium_mesh_kubeconfig" not in run.output
 
 
 def test_a_limit_without_cluster_refs_is_refused(kubeconfig: str) -> None:
     mesh = {"binding": {"name": "edge-mesh-eu"}}
-    run = run_playbook("disconnect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh}, arguments=["--limit", "!c2"])
+    run = run_warm("disconnect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh}, arguments=["--limit", "!c2"])
     failed(run, "CM-INPUT-01", "clusterRefs does not name them")
 
 
@@ -115,20 +115,21 @@ def test_a_limit_that_leaves_out_others_than_those_that_leave_is_refused(kubecon
     three = {"binding": {"name": "edge-mesh-eu", "clusterRefs": ["c1", "c2", "c3"]}}
     hosts = inventory(kubeconfig, c3={"cilium_mesh_kubeconfig": kubeconfig})
     variables = {"cilium_mesh": three, "mesh_connect_clusters": ["c2"]}
-    run = run_playbook("disconnect", inventory=hosts, variables=variables, arguments=["--limit", "!c3"])
+    run = run_warm("disconnect", inventory=hosts, variables=variables, arguments=["--limit", "!c3"])
     failed(run, "CM-INPUT-01", "leaves out c3, which would keep links to the clusters that leave")
 
 
 @pytest.mark.parametrize("playbook", ["connect", "disconnect", "status"])
 def test_an_unreachable_cluster_is_named_and_no_credential_is_shown(playbook: str, kubeconfig: str, closed_port: int) -> None:
-    run = run_playbook(playbook, inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH}, verbosity=4)
+    start = run_playbook if playbook == "connect" else run_warm  # the events of ansible-runner hold everything, for one of them
+    run = start(playbook, inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH}, arguments=["-vvvv"])
     failed(run, "CM-API-01", "c1", "c2", str(closed_port))
 
 
 def test_a_cluster_that_the_inventory_knows_to_be_away_is_named_with_the_reason_as_it_is_written(kubeconfig: str, tmp_path: Path) -> None:
     reason = f"Its {{{{ lookup('pipe', 'touch {tmp_path}/made') }}}} is gone."
     away = {"cilium_mesh_unavailable": {"__ansible_unsafe": reason}}
-    run = run_playbook("mesh", inventory=inventory(kubeconfig, c1=away), variables={"cilium_mesh": BOTH})
+    run = run_warm("mesh", inventory=inventory(kubeconfig, c1=away), variables={"cilium_mesh": BOTH})
     failed(run, "CM-API-01", "c1", "c2")
     assert [f["summary"] for f in run.result["findings"] if f["cluster"] == "c1"] == [reason]
     assert not (tmp_path / "made").exists()
@@ -136,23 +137,23 @@ def test_a_cluster_that_the_inventory_knows_to_be_away_is_named_with_the_reason_
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_an_empty_inventory_does_not_end_in_success(playbook: str) -> None:
-    run = run_playbook(playbook, inventory={"all": {"hosts": {}}}, variables={**VARIABLES, "cilium_mesh": BOTH})
+    run = run_warm(playbook, inventory={"all": {"hosts": {}}}, variables={**VARIABLES, "cilium_mesh": BOTH})
     failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
 
 
 def test_a_pattern_that_matches_no_host_does_not_end_in_success(kubeconfig: str) -> None:
-    run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "nobody"})
+    run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "nobody"})
     failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
 
 
 def test_a_pattern_chooses_the_clusters(kubeconfig: str) -> None:
-    run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "c1"})
+    run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "c1"})
     failed(run, "CM-API-01", "c1")
     assert "c2" not in [finding["cluster"] for finding in run.result["findings"] if finding["code"] == "CM-API-01"]
 
 
 def test_a_wrong_variable_of_a_role_still_leaves_a_result(kubeconfig: str) -> None:
-    run = run_playbook("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "mesh_connect_trust": "blind"})
+    run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "mesh_connect_trust": "blind"})
     failed(run, "CM-ERR-00", "mesh_connect_trust must be one of")
 
 
@@ -162,7 +163,7 @@ def test_a_folder_with_a_broken_kubeconfig_names_the_file_and_not_its_text(tmp_p
     (folder / "c1.yaml").write_text(f"users: [{{token: {CANARY}\n", encoding="utf-8")
     source = tmp_path / "clusters.yml"
     source.write_text("plugin: edge_portal.cilium_mesh.clusters\nkubeconfigs: kubeconfigs\n", encoding="utf-8")
-    run = run_playbook("connect", inventory=str(source), variables={"cilium_mesh": BOTH}, verbosity=4)
+    run = run_warm("connect", inventory=str(source), variables={"cilium_mesh": BOTH}, arguments=["-vvvv"])
     failed(run, "CM-INPUT-01", str(folder / "c1.yaml"), "is not YAML, line 2")
 
 
@@ -183,7 +184,7 @@ contexts: [{{name: "{hostile}", context: {{cluster: missing, user: a}}}}]
         )
     source = tmp_path / "clusters.yml"
     source.write_text(f"plugin: edge_portal.cilium_mesh.clusters\nkubeconfigs: {folder}\n", encoding="utf-8")
-    run = run_playbook("connect", inventory=str(source), variables={"cilium_mesh": BOTH})
+    run = run_warm("connect", inventory=str(source), variables={"cilium_mesh": BOTH})
     failed(run, "CM-API-02", "lookup(")
     assert not list(tmp_path.rglob("evaluated"))
     assert "{{ lookup" in str(run.mesh_result), "the name was evaluated, or is not shown"

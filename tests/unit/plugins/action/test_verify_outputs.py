@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.facts import ProbeResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ProbeResult
 from tests.testing.facts_builders import cluster_facts, failure
 from tests.unit.plugins.action.conftest import PLUGINS, World, mesh
 
@@ -130,7 +130,7 @@ def test_a_defect_leaves_no_file_of_an_earlier_run(make_world: Any, tmp_path: Pa
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(import_module(f"{PLUGINS}.action.mesh_verify"), "observe", broken)
+    monkeypatch.setattr(world, "observe", broken)
     assert world.run("mesh_verify", mesh=BOTH, json=str(document))["msg"].startswith("CM-ERR-99")
     assert not document.exists()
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.doc_fragments._mesh import ModuleDocFragment
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.peer_config import DOCUMENTATION, RETURN, FilterModule
 
 peer_config = FilterModule().filters()["peer_config"]
@@ -55,6 +56,7 @@ def test_wrong_arguments_are_named(name: Any, arguments: dict[str, Any], message
 
 
 def test_every_argument_is_documented() -> None:
-    options = set(yaml.safe_load(DOCUMENTATION)["options"]) - {"_input"}
+    shared = yaml.safe_load(ModuleDocFragment.TRUST_MODE)["options"]
+    options = {*yaml.safe_load(DOCUMENTATION)["options"], *shared} - {"_input"}
     code = peer_config.__code__
     assert options == set(code.co_varnames[1 : code.co_argcount])

@@ -10,8 +10,9 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.plan_markdown import FilterModule
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan import PlanOptions, plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan_report import plan_markdown
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.plan import plan_markdown
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 
 filter_plan = FilterModule().filters()["plan_markdown"]

@@ -46,7 +46,7 @@ def test_any_cluster_may_be_a_target_here() -> None:
         ({"selector": None}, "selector: is missing"),
         ({"selector": {"namespace": "production", "labelSelector": {}}}, "would match every Service"),
         ({"globalAnnotations": {"example.com/x": "y"}}, "is not allowed"),
-        ({"affinity": "Near"}, "must be one of Local, Remote, None"),
+        ({"affinity": "Near"}, "use one of Local, Remote, None"),
         ({"backend": "MCS"}, "writes a ServiceExport"),
         ({"targetClusters": "c1"}, "must be a list"),
     ],

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The inventory plugin, by the real ``ansible-inventory``: which hosts a user gets, and what he reads when a file is wrong."""
+"""The inventory plugin, by ``ansible-inventory``: which hosts a user gets, and what he reads when a file is wrong."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.collection_path import link
+from tests.testing.playbooks import list_inventory
 
 PLUGIN = "plugin: edge_portal.cilium_mesh.clusters\n"
 CANARY = "canary-77aa"
@@ -37,7 +38,8 @@ class Desk:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def run(self, *sources: str) -> subprocess.CompletedProcess[str]:
+    def start(self, *sources: str) -> subprocess.CompletedProcess[str]:
+        """Start the program itself, as a user does."""
         command = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "--export"]
         for source in sources:
             command += ["-i", source]
@@ -50,24 +52,27 @@ class Desk:
             "LC_ALL": "C.UTF-8",
             "COLUMNS": "2000",
         }
-        return subprocess.run(command, cwd=self.path, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, cwd=self.path, env=environment, capture_output=True, text=True, check=False)
 
     def hosts(self, *sources: str) -> dict[str, dict[str, Any]]:
         """Host -> its variables, of an inventory that is fine."""
-        done = self.run(*sources)
-        assert done.returncode == 0, done.stderr
-        listed = json.loads(done.stdout)
-        assert CANARY not in done.stdout
+        status, document, beside = list_inventory(self.path, *sources)
+        assert status == 0, beside
+        return self.read(document)
+
+    def read(self, document: str) -> dict[str, dict[str, Any]]:
+        listed = json.loads(document)
+        assert CANARY not in document
         grouped = listed.get("cilium_mesh_clusters", {}).get("hosts", [])
         return {host: _plain(listed["_meta"]["hostvars"].get(host, {})) for host in grouped}
 
     def refusal(self, *sources: str) -> str:
         """What is said of an inventory that is not."""
-        done = self.run(*sources)
-        assert done.returncode != 0
-        assert "Traceback" not in done.stderr
-        assert CANARY not in done.stderr + done.stdout
-        return " ".join(done.stderr.split())
+        status, document, said = list_inventory(self.path, *sources)
+        assert status != 0
+        assert "Traceback" not in said
+        assert CANARY not in said + document
+        return " ".join(said.split())
 
 
 def _plain(variables: dict[str, Any]) -> dict[str, Any]:
@@ -83,7 +88,10 @@ def desk(tmp_path: Path) -> Desk:
 def test_every_context_of_a_kubeconfig_becomes_a_host(desk: Desk) -> None:
     file = desk.write("config", kubeconfig("kind-ffm", "Admin@Ber.example.com", "arn:aws:eks:eu-central-1:1:cluster/x"))
     desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n")
-    hosts = desk.hosts("clusters.yml")
+    done = desk.start("clusters.yml")
+    assert done.returncode == 0, done.stderr
+    hosts = desk.read(done.stdout)
+    assert hosts == desk.hosts("clusters.yml")
     assert list(hosts) == ["kind-ffm", "admin-ber.example.com", "arn-aws-eks-eu-central-1-1-cluster-x"]
     assert hosts["admin-ber.example.com"] == {
         "ansible_connection": "local",

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import asked, left_out
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import (
     Play,
     accesses,
-    asked,
-    left_out,
     lone_clusters,
     mesh_of,
     plain,
@@ -199,3 +198,13 @@ def test_why_a_cluster_is_away_has_to_be_a_text(value: object) -> None:
 def test_why_a_cluster_is_away_shows_no_secret_and_no_control_characters() -> None:
     [access] = accesses(play("c1", c1={"cilium_mesh_unavailable": "\x1b[2J token=c4n4ry " + "word " * 1000}), ["c1"])
     assert "c4n4ry" not in access.unavailable and access.unavailable.isprintable() and len(access.unavailable) == 400
+
+
+def test_numbers_lose_the_tags_of_ansible_as_texts_do() -> None:
+    """A tagged number cannot be written as YAML, which a diff is."""
+
+    class Tagged(int):
+        """A number as ansible-core 2.19 hands it over."""
+
+    port, enabled = plain([Tagged(8080), True])
+    assert (type(port), port, enabled) == (int, 8080, True)

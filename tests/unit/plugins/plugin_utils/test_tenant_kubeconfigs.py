@@ -18,9 +18,9 @@ from cryptography.hazmat.primitives import serialization
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube_credentials import load_credentials
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.tenant_addresses import may_be_contacted
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.tenant_kubeconfigs import LIMIT, KubeconfigRefused, rebuilt
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
+from mesh_operator.tenant_addresses import may_be_contacted
+from mesh_operator.tenant_kubeconfigs import LIMIT, KubeconfigRefused, rebuild_kubeconfig
 from tests.unit.engine.made_certificates import make
 
 CANARY = "c4n4ry-of-a-tenant"
@@ -79,7 +79,7 @@ def document(
 
 def rebuild(given: Any, **options: Any) -> dict[str, Any]:
     text = given if isinstance(given, bytes) else yaml.safe_dump(given).encode()
-    return rebuilt(text, **{"resolve": resolve, **options})
+    return rebuild_kubeconfig(text, **{"resolve": resolve, **options})
 
 
 def refused(given: Any, **options: Any) -> str:
@@ -265,7 +265,7 @@ def test_a_kubeconfig_without_credentials_is_refused() -> None:
     ],
 )
 def test_a_context_that_leads_nowhere_or_to_two_places_is_refused(kind: str, change: dict[str, Any]) -> None:
-    assert f"The kubeconfig's {kind} have not exactly one" in refused({**document(), **change})
+    assert f"The kubeconfig's {kind} do not have exactly one" in refused({**document(), **change})
 
 
 # Text that was made to hurt
@@ -425,6 +425,6 @@ def test_an_address_is_judged_alike_by_itself_and_behind_a_name(address: Any) ->
 
 def test_the_resolver_of_the_system_is_used_and_names_of_this_machine_are_found_out() -> None:
     with pytest.raises(KubeconfigRefused, match="server"):
-        rebuilt(yaml.safe_dump(document(server="https://localhost")).encode())
+        rebuild_kubeconfig(yaml.safe_dump(document(server="https://localhost")).encode())
     assert may_be_contacted("localhost", ["127.0.0.0/8", "::1/128"])
     assert may_be_contacted("no-such-name.invalid", ())

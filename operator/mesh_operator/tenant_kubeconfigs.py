@@ -1,0 +1,96 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant's kubeconfig, reduced to fields that cannot run or read anything here: server, CA, token or client certificate.
+
+Other fields of kubeconfigs, exec plugins, auth providers, paths of files, proxies, insecure-skip-tls-verify, are refused by name.
+No exception is chained: those of the libraries quote their input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import yaml
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
+
+from .tenant_addresses import may_be_contacted
+
+LIMIT: Final = 64 * 1024  # bytes; kubeconfigs have some 10 KiB, and PyYAML reads the worst text of this length in two seconds
+CA, CERTIFICATE, KEY = "certificate-authority-data", "client-certificate-data", "client-key-data"
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}")
+_SERVER: Final = re.compile(r"https://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/:-]*)?")
+_TAKEN: Final = {
+    "cluster": {"server": _SERVER, "tls-server-name": re.compile(r"[A-Za-z0-9.-]{1,253}"), CA: _BASE64},
+    # http.client refuses other characters in a header with an error that quotes it.
+    "user": {"token": re.compile(r"[!-~]+"), CERTIFICATE: _BASE64, KEY: _BASE64},
+}
+_NEVER: Final = (
+    *("certificate-authority", "proxy-url", "insecure-skip-tls-verify", "exec", "auth-provider", "tokenFile", "client-certificate"),
+    *("client-key", "username", "password", "as", "as-uid", "as-groups", "as-user-extra"),
+)
+_NOTHING: Final[tuple[Any, ...]] = (None, "", "null", "~", {}, [], "false", "False", "FALSE")  # as yaml.BaseLoader reads it
+
+
+class KubeconfigRefused(Exception):
+    """Kubeconfig that is not accepted. The sentence names the refused key, never a value."""
+
+
+def rebuild_kubeconfig(
+    text: bytes,
+    *,
+    allowed: Sequence[str] = (),  # CIDRs that are reachable although they would be refused
+    resolve: Callable[[str], Sequence[str]] | None = None,
+) -> dict[str, Any]:
+    """Return a kubeconfig with one cluster, user and context, as a mapping. For addresses see tenant_addresses.py.
+
+    :raises KubeconfigRefused: when it is not valid, or has a field or an address that is not accepted from a tenant.
+    """
+    document: Any = None
+    # BaseLoader makes texts, lists and mappings, and has no merge keys: aliases add nothing. libyaml's ends the process on deep nesting.
+    with suppress(yaml.YAMLError, ValueError, RecursionError):
+        document = yaml.load(text, yaml.BaseLoader) if len(text) <= LIMIT else None
+    if not isinstance(document, dict):
+        raise KubeconfigRefused(f"The kubeconfig is not one YAML mapping of at most {LIMIT // 1024} KiB.")
+    context = _entry(document, "context", document.get("current-context"))
+    cluster, user = (_accepted_fields(kind, _entry(document, kind, context.get(kind))) for kind in _TAKEN)
+    server = _SERVER.fullmatch(cluster.get("server", ""))
+    if server is None or not may_be_contacted(server[1], allowed, resolve):
+        raise KubeconfigRefused("The kubeconfig has no server, or one whose address the operator does not contact for tenants.")
+    made: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": "context"}
+    for kind, entry in (("cluster", cluster), ("user", user), ("context", {"cluster": "cluster", "user": "user"})):
+        made[f"{kind}s"] = [{"name": kind, kind: entry}]
+    if user and (CERTIFICATE in user) == (KEY in user):
+        with suppress(CredentialsInvalid):  # the engine decides, because it will use the credentials
+            load_credentials("", made, None)
+            return made
+    raise KubeconfigRefused(
+        f"The kubeconfig needs a server, and a token or {CERTIFICATE} with its {KEY}; these and {CA} have to be PEM without a password."
+    )
+
+
+def _entry(document: Mapping[str, Any], kind: str, name: Any) -> dict[str, Any]:
+    """Return the content of the one entry of that name; for contexts without a name, of the only one."""
+    entries = document.get(f"{kind}s")
+    named = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    found = named if kind == "context" and name in _NOTHING else [entry for entry in named if name and entry.get("name") == name]
+    entry = found[0].get(kind) if len(found) == 1 else None
+    if not isinstance(entry, dict):
+        raise KubeconfigRefused(f"The kubeconfig's {kind}s do not have exactly one matching {kind}.")
+    return entry
+
+
+def _accepted_fields(kind: str, entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the accepted fields of a cluster or a user; harmless other fields are left out."""
+    given = {key: value.strip() if isinstance(value, str) else value for key, value in entry.items() if value not in _NOTHING}
+    for key in _NEVER:
+        if key in given:
+            raise KubeconfigRefused(f"The kubeconfig's {key} is refused: the operator does not take it from a tenant.")
+    for key, form in _TAKEN[kind].items():
+        if key in given and not (isinstance(given[key], str) and form.fullmatch(given[key])):
+            raise KubeconfigRefused(f"The kubeconfig's {key} does not have a valid form.")
+    return {key: given[key] for key in _TAKEN[kind] if key in given}

@@ -1,0 +1,148 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What a value may look like, as the structural schema of a CRD says it, and what is wrong with one that looks otherwise.
+
+The keywords are those of Kubernetes (apiextensions.k8s.io/v1, JSONSchemaProps) that mesh/schemas.py holds. Rules that need to know more
+than one value stay with the parser of the kind: it gets values that fit, and so asks for no types. As on an API server, these rules are not
+looked at while the structure is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .input_problems import Problems, is_list, join, kind_of, shown, suggest
+
+Schema = Mapping[str, Any]
+
+FORMS: Final[Mapping[str, str]] = {
+    r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$": "a DNS-1123 label (at most 63 lower-case letters, digits and '-')",
+    r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$": (
+        "a DNS-1123 name (lower-case letters, digits, '-' and '.')"
+    ),
+    r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$": "the value of a label (at most 63 letters, digits, '-', '_' and '.')",
+    r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$": "the value of a label (at most 63 letters, digits, '-', '_' and '.')",
+    r"^(\*\.)?[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)+\.?$": (
+        "a DNS name of two or more labels"
+    ),
+    r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$": 'a time like "90s" or "1m30s"',
+}
+"""Every pattern of the CRDs in words."""
+
+_SHOWN: Final = 10**9  # Python refuses to write numbers of thousands of digits
+_SCALARS: Final[Mapping[str, tuple[type[Any], str]]] = {
+    "string": (str, "a text"),
+    "integer": (int, "a number"),
+    "boolean": (bool, "true or false"),
+}
+
+
+@dataclass
+class Reader:
+    """One value, read by its schema.
+
+    :param hints: path -> what to do where the value is missing or empty; of entries of lists with ``[]`` in place of the number.
+    """
+
+    problems: Problems
+    hints: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, schema: Schema, value: Any, path: str = "") -> Any:
+        """Return the value as plain data with the defaults of the schema, without keys that are null.
+
+        What is wrong is added to ``problems``, and the returned value is then of no use.
+        """
+        if schema.get("x-kubernetes-int-or-string"):
+            return self._int_or_string(schema, value, path)
+        return _READERS.get(schema["type"], Reader._scalar)(self, schema, value, path)
+
+    def _mapping(self, schema: Schema, value: Any, path: str) -> Any:
+        known: Mapping[str, Schema] | None = schema.get("properties")
+        if not isinstance(value, Mapping):
+            keys = f" with the keys {', '.join(known)}" if known else ""
+            self.problems.add(path, f"must be a mapping{keys}, not {kind_of(value)}{self._hint(path)}")
+            return {}
+        if known is None:
+            if len(value) < schema.get("minProperties", 0):
+                self.problems.add(path, f"is empty{self._hint(path)}")
+            return {key: self.read(schema["additionalProperties"], item, join(path, key)) for key, item in value.items()}
+        for key in value:
+            if not isinstance(key, str) or str(key) not in known:
+                self.problems.add(join(path, key), f"unknown key; {suggest(str(key), tuple(known), 'the keys here are')}")
+        found = {}
+        for key, inner in known.items():
+            item = value.get(key)
+            if item is not None:
+                found[key] = self.read(inner, item, join(path, key))
+            elif key in schema.get("required", ()):
+                self._missing(inner, join(path, key))
+            elif "default" in inner:
+                found[key] = inner["default"]
+        return found
+
+    def _missing(self, schema: Schema, path: str) -> None:
+        if "enum" in schema:
+            self.problems.add(path, f"is missing; use one of {', '.join(schema['enum'])}")
+        else:
+            keys = f"; it is a mapping with the keys {', '.join(schema['properties'])}" if "properties" in schema else ""
+            self.problems.add(path, f"is missing{self._hint(path) or keys}")
+
+    def _list(self, schema: Schema, value: Any, path: str) -> Any:
+        if not is_list(value):
+            self.problems.add(path, f"must be a list, not {kind_of(value)}{self._hint(path)}")
+            return []
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        if most is not None and least == most and len(value) != most:
+            self.problems.add(path, f"must have {most} entries, not {len(value)}{self._hint(path)}")
+        elif len(value) < least:
+            few = "is empty" if not value else f"has fewer than {least} entries"
+            self.problems.add(path, f"{few}{self._hint(path)}")
+        elif most is not None and len(value) > most:
+            self.problems.add(path, f"has more than {most} entries")
+        return [self.read(schema["items"], item, f"{path}[{place}]") for place, item in enumerate(value)]
+
+    def _scalar(self, schema: Schema, value: Any, path: str) -> Any:
+        wanted, words = _SCALARS[schema["type"]]
+        if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+            quote = "; put it in quotes" if wanted is str and isinstance(value, (bool, int, float)) else ""
+            quote = f"; use one of {', '.join(schema['enum'])}" if "enum" in schema else quote
+            bounds = f" from {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
+            self.problems.add(path, f"must be {words}{bounds}, not {shown(value) if isinstance(value, str) else kind_of(value)}{quote}")
+        elif isinstance(value, str):
+            return self._text(schema, str(value), path)
+        elif "minimum" in schema:
+            self._number(schema, int(value), path)
+        return value
+
+    def _number(self, schema: Schema, value: int, path: str) -> None:
+        least, most = schema["minimum"], schema["maximum"]
+        if not least <= value <= most:
+            self.problems.add(path, f"must be {least} to {most}, not {value if abs(value) < _SHOWN else 'a larger number'}")
+
+    def _text(self, schema: Schema, value: str, path: str) -> str:
+        pattern = schema.get("pattern", "")
+        if "enum" in schema and value not in schema["enum"]:
+            self.problems.add(path, f"{shown(value)} is not known; {suggest(value, schema['enum'], 'use one of')}")
+        elif pattern and not re.fullmatch(pattern.removesuffix("$"), value):
+            self.problems.add(path, f"{shown(value)} is not {FORMS[pattern]}")
+        elif not schema.get("minLength", 0) <= len(value):
+            self.problems.add(path, f"is empty{self._hint(path)}")
+        elif len(value) > schema.get("maxLength", len(value)):
+            form = f"{shown(value)} is not {FORMS[pattern]}" if pattern else f"is longer than {schema['maxLength']} characters"
+            self.problems.add(path, form)
+        return value
+
+    def _int_or_string(self, schema: Schema, value: Any, path: str) -> Any:
+        if isinstance(value, str):
+            return self._text(schema, str(value), path)
+        return self._scalar({**schema, "type": "integer"}, value, path)
+
+    def _hint(self, path: str) -> str:
+        text = self.hints.get(re.sub(r"\[[0-9]+\]", "[]", path), "")
+        return f"; {text}" if text else ""
+
+
+_READERS: Final[Mapping[str, Callable[[Reader, Schema, Any, str], Any]]] = {"object": Reader._mapping, "array": Reader._list}

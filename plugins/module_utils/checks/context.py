@@ -1,0 +1,60 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The context of the checks: their inputs, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from ..etcd.peer_records import PeerRecords
+from ..mesh.facts import ClusterFacts, ObserveFailure, ProbeResult
+from ..mesh.link_choices import Choices
+from ..mesh.model import Mesh
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckContext:
+    """Inputs of the checks: values only, no connection to a cluster."""
+
+    mesh: Mesh
+    facts: Mapping[str, ClusterFacts]  # by inventory name; only clusters that answered
+    failures: Mapping[str, ObserveFailure]  # by inventory name; clusters that did not
+    now: datetime  # aware, UTC
+    accept: frozenset[str] = field(default_factory=frozenset)  # codes that the user accepts
+    trust: str = "auto"  # as PlanOptions.trust: the trust mode that will be planned
+    node_addresses: str = "InternalIP"  # as PlanOptions.node_addresses
+    resolved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # DNS name -> addresses, where the caller looked them up
+    tolerated: frozenset[str] = field(default_factory=frozenset)  # members without an answer that do not stop the run (mesh/tolerance.py)
+    max_failures: int | None = None  # as the option; None: members may be silent if the mesh tolerates it
+    left: Mapping[str, ClusterFacts] = field(default_factory=dict)  # by inventory name; former members, observed to withdraw their links
+    left_failures: Mapping[str, ObserveFailure] = field(default_factory=dict)  # by inventory name; former members that did not answer
+    repair: bool = False  # as PlanOptions.repair
+    claims: Mapping[str, PeerRecords] = field(default_factory=dict)  # by inventory name; peer records (etcd/peer_records.py)
+    take_back: frozenset[str] = field(default_factory=frozenset)  # returning clusters that the user vouches for (leases/tombstones.py)
+    probes: tuple[ProbeResult, ...] = ()  # TLS handshakes that the caller made from the controller (observe/tls_probe.py)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Members that were not asked at all: --limit, or the hosts pattern of the play, leaves them out."""
+        return tuple(host for host in self.mesh.clusters if host not in self.facts and host not in self.failures)
+
+    @cached_property
+    def choices(self) -> Choices:
+        """Choices for each link (trust mode, endpoint), which the planner takes over."""
+        return Choices(self.mesh, self.facts, now=self.now, trust=self.trust, node_addresses=self.node_addresses, resolved=self.resolved)
+
+
+def members(context: CheckContext) -> tuple[ClusterFacts, ...]:
+    """Return the members that answered and run Cilium, each once even if two hosts of the inventory are the same cluster."""
+    found: list[ClusterFacts] = []
+    seen: set[str] = set()
+    for host in context.mesh.clusters:
+        facts = context.facts.get(host)
+        if facts is None or facts.config is None or (facts.uid and facts.uid in seen):
+            continue
+        seen.add(facts.uid)
+        found.append(facts)
+    return tuple(found)

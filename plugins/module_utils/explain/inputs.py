@@ -1,0 +1,55 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of mesh_explain. Pure values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..items.labels import matches
+from ..items.scene import Scene
+from ..mesh.traffic_facts import PodMeta, TrafficFacts
+from .question import QuestionSide
+
+PODS_LOOKED_AT = 5  # of each end; pods of one workload are alike
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointIdentity:
+    """Identity of a pod as its CiliumEndpoint reports it. ``id`` 0: it has no identity yet."""
+
+    id: int
+    state: str  # ready, waiting-for-identity, ...
+    labels: tuple[str, ...] = ()  # security labels with their source, e.g. "k8s:app=web"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainInputs:
+    """Facts that an explanation needs.
+
+    ``identities``: (inventory name, namespace, pod) -> its CiliumEndpoint, None when it has none; of the pods that were read.
+    """
+
+    scene: Scene
+    links: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)  # (local, peer) -> row of status.links
+    identities: Mapping[tuple[str, str, str], EndpointIdentity | None] = field(default_factory=dict)
+    unread_identities: Mapping[str, str] = field(default_factory=dict)  # inventory name -> why CiliumEndpoints could not be read there
+
+    def traffic(self, cluster: str) -> TrafficFacts | None:
+        """Return what was observed of a cluster's traffic; None if it does not answer."""
+        return self.scene.traffic.get(cluster)
+
+    def why_silent(self, cluster: str) -> str:
+        """Return why a cluster does not answer."""
+        failure = self.scene.failures.get(cluster)
+        return failure.message if failure else "it was not asked"
+
+
+def pods_of(traffic: TrafficFacts, side: QuestionSide) -> tuple[PodMeta, ...]:
+    """Return the pods that a side names, by their metadata."""
+    found = traffic.pods_by_namespace.get(side.namespace, ())
+    if side.pod:
+        return tuple(pod for pod in found if pod.name == side.pod)
+    return tuple(pod for pod in found if side.labels and matches(side.labels, pod.labels))

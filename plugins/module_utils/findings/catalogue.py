@@ -1,0 +1,462 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The catalogue of findings: a row for every code that a finding can have.
+
+A code is added here first. Checks and all other call sites name the code and the facts; severity, cure and scope come from its row. The
+runbook page of a code is ``docs/runbooks/CODE.md``. The table in docs/verify.md, the headers of the pages and their index are written from
+these rows by ``make findings``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from .finding import Cure, Scope, Severity
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the catalogue: what all findings of one code have in common."""
+
+    code: str
+    title: str  # what is wrong, without a full stop
+    severity: Severity
+    scope: Scope  # what a finding of this code is about; of a check also what its function is called with
+    cure: Cure = Cure.LIVE
+    acceptable: bool = False  # may the user accept it (turn blocking off) by listing its code?
+    cases: Mapping[Severity, str] = field(default_factory=dict, compare=False)  # other severities that it can have, and in which case
+
+    @property
+    def family(self) -> str:
+        """``CM-CIDR`` of ``CM-CIDR-01``."""
+        return self.code.rpartition("-")[0]
+
+    def severity_in(self, case: Severity | None) -> Severity:
+        """Return ``case``, or the usual severity when it is None.
+
+        :raises ValueError: the row does not list that case.
+        """
+        if case is None or case is self.severity:
+            return self.severity
+        if case not in self.cases:
+            raise ValueError(f"the catalogue does not say that {self.code} can be {case.value}")
+        return case
+
+
+FAMILIES: Final[Mapping[str, str]] = {
+    "CM-VER": "Versions of Cilium",
+    "CM-INST": "The installation of Cilium",
+    "CM-SVC": "The Service of clustermesh-apiserver",
+    "CM-ELB": "Load balancers that clouds make",
+    "CM-EP": "Mesh endpoints",
+    "CM-PROBE": "Endpoints tried from the controller",
+    "CM-NODE": "Nodes",
+    "CM-NET": "Network settings",
+    "CM-CIDR": "Address ranges",
+    "CM-ENC": "Encryption",
+    "CM-CFG": "Settings of Cilium that have to agree",
+    "CM-MESH": "Agreement between members",
+    "CM-KVM": "kvstoremesh",
+    "CM-HUB": "Hubble",
+    "CM-ID": "Cluster names and ids",
+    "CM-LEASE": "Leases of names and ids",
+    "CM-TOPO": "Topology",
+    "CM-TRUST": "Trust between clusters",
+    "CM-CERT": "Certificates",
+    "CM-CA": "Certificate authorities",
+    "CM-USER": "Users of the mesh etcd",
+    "CM-RBAC": "Rights in the clusters",
+    "CM-DIST": "Distributions of Kubernetes",
+    "CM-DRIFT": "Drift",
+    "CM-OWN": "Ownership of objects",
+    "CM-TOMB": "Clusters that were taken out",
+    "CM-CLAIM": "Records that peers publish",
+    "CM-FAB": "Fabrics",
+    "CM-PLAN": "Plans",
+    "CM-ITEM": "Items of every kind",
+    "CM-GS": "GlobalServices",
+    "CM-INT": "ConnectivityIntents",
+    "CM-REACH": "Probes of intents",
+    "CM-EXPO": "ExposedServices",
+    "CM-API": "API servers",
+    "CM-ENV": "Where the collection runs",
+    "CM-INPUT": "Input",
+    "CM-ERR": "Errors",
+}
+"""Family -> subject of its codes, in the order of the index of the runbooks."""
+
+_FAILURE_CASES: Final[Mapping[Severity, str]] = {
+    Severity.REMEDIABLE: "where the run goes on without the cluster",
+    Severity.ADVISORY: "where nothing depends on the cluster",
+}
+"""A failure blocks unless the caller can do without what failed."""
+
+_ROWS: Final = (
+    # Versions of Cilium
+    Row("CM-VER-01", "Versions differ by more than one minor", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.RESTART, acceptable=True),
+    Row("CM-VER-02", "The version of Cilium cannot be determined", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART, acceptable=True),
+    Row("CM-VER-03", "The version of Cilium is not known", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART, acceptable=True),
+    Row("CM-VER-04", "Agents and clustermesh-apiserver have different versions", Severity.REMEDIABLE, Scope.CLUSTER, cure=Cure.RESTART),
+    # The installation of Cilium
+    Row("CM-INST-01", "Cilium is not installed", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.REINSTALL),
+    Row("CM-INST-02", "clustermesh-apiserver is not installed", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-INST-03", "clustermesh-apiserver is not ready", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-INST-04", "Cilium agents are not ready", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-INST-05", "Agents do not read the configuration of peers", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-INST-06", "kvstoremesh does not read the configuration of peers", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-INST-07", "Cilium runs with an older configuration", Severity.REMEDIABLE, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-INST-08", "The operator does not take part in the mesh", Severity.REMEDIABLE, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-INST-09", "cilium-operator is not ready", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-INST-10", "CiliumEndpoints are switched off", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-INST-11", "The operator cannot resolve the names of peers", Severity.REMEDIABLE, Scope.CLUSTER, cure=Cure.RESTART),
+    # The Service of clustermesh-apiserver
+    Row("CM-SVC-01", "No node that is dialled runs clustermesh-apiserver", Severity.BLOCKING, Scope.CLUSTER, acceptable=True),
+    Row("CM-SVC-02", "Only nodes with a pod of clustermesh-apiserver answer", Severity.ADVISORY, Scope.CLUSTER),
+    Row("CM-SVC-03", "The Service selects no pod of clustermesh-apiserver", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-SVC-04", "Several replicas without session affinity", Severity.ADVISORY, Scope.CLUSTER),
+    # Load balancers that clouds make
+    Row("CM-ELB-01", "The Service is bound to another load balancer", Severity.BLOCKING, Scope.CLUSTER, acceptable=True),
+    Row("CM-ELB-02", "A load balancer is reserved that the Service does not use", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-ELB-03", "The reserved load balancer has no address yet", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Mesh endpoints
+    Row("CM-EP-01", "Service clustermesh-apiserver is missing", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-EP-02", "clustermesh-apiserver has no address to dial", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-EP-03", "clustermesh-apiserver is exposed by its ClusterIP only", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-EP-04", "cilium_mesh_endpoint_override is not HOST:PORT", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-EP-05", "A NodePort answers in the wrong cluster", Severity.BLOCKING, Scope.PAIR),
+    Row("CM-EP-06", "A cluster cannot dial any address of a peer", Severity.BLOCKING, Scope.PAIR, acceptable=True),
+    Row("CM-EP-07", "The address of a cluster is not known at the moment", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Endpoints tried from the controller
+    Row("CM-PROBE-01", "What answers at the mesh endpoint cannot be trusted", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-PROBE-02", "The mesh endpoint leads to another server", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-PROBE-03", "The mesh endpoint cannot be proven from here", Severity.ADVISORY, Scope.CLUSTER),
+    Row("CM-PROBE-04", "A renewed certificate is not served yet", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Nodes
+    Row("CM-NODE-01", "Nodes of different clusters have the same address", Severity.BLOCKING, Scope.COMMON_PEER, cure=Cure.REINSTALL),
+    Row(
+        "CM-NODE-02", "Cilium gave nodes of different clusters the same address", Severity.BLOCKING, Scope.COMMON_PEER, cure=Cure.REINSTALL
+    ),
+    Row("CM-NODE-03", "Peers dial public addresses, and nodes have private ones", Severity.ADVISORY, Scope.CLUSTER),
+    Row("CM-NODE-04", "Nodes are not ready", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-NODE-05", "CiliumNodes publish addresses that the nodes do not have", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Network settings
+    Row("CM-NET-01", "Routing modes differ", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.RESTART),
+    Row("CM-NET-02", "Tunnel protocols or ports differ", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.RESTART),
+    Row("CM-NET-03", "Address families differ", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.RESTART),
+    Row(
+        "CM-NET-04", "Native routing range does not cover a peer's pods", Severity.BLOCKING, Scope.PAIR, cure=Cure.RESTART, acceptable=True
+    ),
+    Row("CM-NET-05", "Native routing range is not given", Severity.REMEDIABLE, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-NET-06", "Datapath settings differ", Severity.ADVISORY, Scope.CONNECTED, cure=Cure.RESTART),
+    Row("CM-NET-07", "Tunnels run over different address families", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.RESTART, acceptable=True),
+    # Address ranges
+    Row("CM-CIDR-01", "Pod addresses in use overlap", Severity.BLOCKING, Scope.COMMON_PEER, cure=Cure.REINSTALL),
+    Row("CM-CIDR-02", "Pod address pools overlap", Severity.BLOCKING, Scope.COMMON_PEER, cure=Cure.RESTART, acceptable=True),
+    Row(
+        "CM-CIDR-03",
+        "Pod addresses of a cluster hold nodes of another",
+        Severity.BLOCKING,
+        Scope.COMMON_PEER,
+        cure=Cure.REINSTALL,
+        acceptable=True,
+    ),
+    # Encryption
+    Row("CM-ENC-01", "Encryption differs", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.RESTART, acceptable=True),
+    Row("CM-ENC-02", "Node encryption may keep the first connection from coming up", Severity.ADVISORY, Scope.CLUSTER),
+    Row("CM-ENC-03", "IPsec keys differ", Severity.BLOCKING, Scope.CONNECTED, acceptable=True),
+    Row("CM-ENC-04", "IPsec keys are missing or cannot be read", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-ENC-05", "Ztunnel is on", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-ENC-06", "Node or strict encryption differs", Severity.ADVISORY, Scope.CONNECTED, cure=Cure.RESTART),
+    Row("CM-ENC-07", "Strict encryption leaves out a peer's pods", Severity.ADVISORY, Scope.CLUSTER, cure=Cure.RESTART),
+    # Settings of Cilium that have to agree
+    Row("CM-CFG-01", "Mesh settings differ", Severity.ADVISORY, Scope.CONNECTED, cure=Cure.RESTART),
+    Row(
+        "CM-CFG-02",
+        "A cluster runs with other mesh settings than the binding asks for",
+        Severity.REMEDIABLE,
+        Scope.CLUSTER,
+        cure=Cure.RESTART,
+    ),
+    Row("CM-CFG-03", "A setting of the binding cannot be compared with the cluster", Severity.ADVISORY, Scope.CLUSTER),
+    # Agreement between members
+    Row("CM-MESH-01", "Two inventory hosts are the same cluster", Severity.BLOCKING, Scope.MESH),
+    # kvstoremesh
+    Row("CM-KVM-01", "Agents go past their own kvstoremesh", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-KVM-02", "Agents are sent to a kvstoremesh that does not know the peer", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Hubble
+    Row("CM-HUB-01", "Hubble Relay sees only its own cluster", Severity.ADVISORY, Scope.CONNECTED),
+    # Cluster names and ids
+    Row("CM-ID-01", "Cluster has no name of its own", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-ID-02", "Cluster name is not valid", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-ID-03", "Cluster id is missing or out of range", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-ID-04", "Clusters share a name", Severity.BLOCKING, Scope.COMMON_PEER, cure=Cure.RESTART),
+    Row("CM-ID-05", "Clusters share an id", Severity.BLOCKING, Scope.COMMON_PEER, cure=Cure.RESTART),
+    Row("CM-ID-06", "Identities are not kept as CRDs", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-ID-07", "Clusters differ in max-connected-clusters", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.REINSTALL),
+    Row("CM-ID-08", "max-connected-clusters is neither 255 nor 511", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-ID-09", "Cluster id collides with the cloud's packet marks", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART),
+    # Leases of names and ids
+    Row("CM-LEASE-01", "Cluster runs another name or id than it has leased", Severity.BLOCKING, Scope.MESH),
+    Row("CM-LEASE-02", "An inventory host leads to another cluster than the leased one", Severity.BLOCKING, Scope.MESH, acceptable=True),
+    Row("CM-LEASE-03", "Cluster uses a name or an id that is leased to another", Severity.BLOCKING, Scope.COMMON_PEER),
+    Row("CM-LEASE-04", "Cluster uses an id that is in quarantine", Severity.REMEDIABLE, Scope.MESH),
+    Row("CM-LEASE-05", "A member's copy of the leases is missing, unusable or out of date", Severity.REMEDIABLE, Scope.MESH),
+    Row("CM-LEASE-06", "A foreign ConfigMap has the name of the lease registry", Severity.BLOCKING, Scope.MESH),
+    Row("CM-LEASE-07", "Another binding has leased the cluster something else", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-LEASE-08", "The owner of cilium-config will restore the old name and id", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-LEASE-09", "Cluster is not renumbered while it runs", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-LEASE-10", "Cluster was never meshed and can be given a name and an id", Severity.ADVISORY, Scope.CLUSTER),
+    Row(
+        "CM-LEASE-11",
+        "A certificate that carries the name cannot be issued here",
+        Severity.BLOCKING,
+        Scope.CLUSTER,
+        cases={Severity.REMEDIABLE: "where no assignment was asked for"},
+    ),
+    Row("CM-LEASE-12", "No name and id is available for the cluster", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-LEASE-13", "The leases could not be recorded", Severity.BLOCKING, Scope.MESH),
+    Row(
+        "CM-LEASE-14",
+        "An assignment stopped before it was finished",
+        Severity.BLOCKING,
+        Scope.CLUSTER,
+        cases={Severity.ADVISORY: "with `wait: false`"},
+    ),
+    Row("CM-LEASE-15", "An assignment was begun and is not finished", Severity.BLOCKING, Scope.MESH),
+    # Topology
+    Row("CM-TOPO-01", "A member has no link", Severity.ADVISORY, Scope.MESH),
+    Row("CM-TOPO-02", "Members were not asked", Severity.ADVISORY, Scope.MESH),
+    Row("CM-TOPO-03", "A cluster that left still holds links", Severity.ADVISORY, Scope.MESH),
+    # Trust between clusters
+    Row("CM-TRUST-01", "A cluster cannot be given a certificate that its peer trusts", Severity.BLOCKING, Scope.PAIR),
+    Row("CM-TRUST-02", "A link will use a copied certificate", Severity.REMEDIABLE, Scope.PAIR),
+    Row("CM-TRUST-03", "cilium-ca holds several certificates", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-TRUST-04", "cilium-ca cannot be used", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Certificates
+    Row("CM-CERT-01", "A certificate Secret is missing or incomplete", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CERT-02", "A certificate cannot be read or has another key", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CERT-03", "A certificate is not valid now", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CERT-04", "A certificate expires within 30 days", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-CERT-05", "The server certificate does not cover the name that peers dial", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CERT-06", "A certificate does not chain to its CA", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CERT-07", "Agents have no certificate for their own kvstoremesh", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CERT-08", "A certificate is not for its purpose", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CERT-09", "A client certificate names a user that etcd does not have", Severity.BLOCKING, Scope.CLUSTER, acceptable=True),
+    Row("CM-CERT-10", "The CA that renewals are signed with ends", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Certificate authorities
+    Row("CM-CA-01", "The CA bundle cannot be used", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CA-02", "Agents and kvstoremesh trust different CAs", Severity.REMEDIABLE, Scope.CLUSTER, cure=Cure.RESTART),
+    Row("CM-CA-03", "Another CA roll, or what is left of one, blocks this one", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CA-04", "A cluster whose CA is to change has peers outside this mesh", Severity.BLOCKING, Scope.CLUSTER, acceptable=True),
+    Row("CM-CA-05", "The certificates of a cluster cannot be issued again from another CA", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CA-06", "The Job that issues certificates again has failed", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CA-07", "A CA roll is under way", Severity.ADVISORY, Scope.CLUSTER),
+    Row("CM-CA-08", "A member does not answer, and a CA roll holds", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CA-09", "A stage of a CA roll is not proven in time", Severity.BLOCKING, Scope.CLUSTER),
+    # Users of the mesh etcd
+    Row("CM-USER-01", "ConfigMap clustermesh-remote-users is missing", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-USER-02", "users.yaml cannot be read", Severity.BLOCKING, Scope.CLUSTER),
+    # Rights in the clusters
+    Row("CM-RBAC-01", "A right is missing, and checks are left out", Severity.ADVISORY, Scope.CLUSTER),
+    Row("CM-RBAC-02", "Secret cilium-ca may not be read", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Distributions of Kubernetes
+    Row("CM-DIST-01", "Values of Cilium are set somewhere else than with Helm", Severity.ADVISORY, Scope.CLUSTER),
+    # Drift
+    Row("CM-DRIFT-01", "Keys or users that this binding wrote are gone", Severity.ADVISORY, Scope.CLUSTER),
+    Row(
+        "CM-DRIFT-02",
+        "Another writer changed keys that this binding wrote",
+        Severity.BLOCKING,
+        Scope.PAIR,
+        cases={Severity.REMEDIABLE: "with `repair: true`", Severity.ADVISORY: "at disconnect"},
+    ),
+    Row("CM-DRIFT-03", "A tool undoes what this binding writes", Severity.BLOCKING, Scope.CLUSTER, acceptable=True),
+    # Ownership of objects
+    Row("CM-OWN-01", "Helm owns the objects that hold peers", Severity.BLOCKING, Scope.CLUSTER, acceptable=True),
+    Row(
+        "CM-OWN-02",
+        "Another writer already configured this peer",
+        Severity.BLOCKING,
+        Scope.PAIR,
+        cases={Severity.ADVISORY: "at disconnect"},
+    ),
+    Row("CM-OWN-03", "A foreign host alias has the address of a peer", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-OWN-04", "The hand-over from Helm may not be finished", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-OWN-05", "Argo CD tracks the objects that hold peers", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-OWN-06", "A cluster waits for the hand-over", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-OWN-07", "The peers are still rendered by the tool that made them", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-OWN-08", "An annotation that the hand-over needs has another value", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-OWN-09", "A cluster has peers that the mesh does not know", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-OWN-10", "The hand-over removes the host aliases of the peers", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-OWN-11", "The peers as Helm values", Severity.ADVISORY, Scope.CLUSTER),
+    Row("CM-OWN-12", "Peers are dialled with files that Helm does not know", Severity.REMEDIABLE, Scope.CLUSTER),
+    # Clusters that were taken out
+    Row("CM-TOMB-01", "A returning cluster is not the one that was taken out", Severity.BLOCKING, Scope.MESH),
+    Row("CM-TOMB-02", "A member would still let a dead cluster in", Severity.REMEDIABLE, Scope.MESH),
+    # Records that peers publish
+    Row("CM-CLAIM-01", "A cluster publishes another name or id than its record", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CLAIM-02", "A cluster publishes nodes that are not its own", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CLAIM-03", "A cluster claims addresses of another member", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CLAIM-04", "A cluster claims addresses outside its record", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-CLAIM-05", "A cluster claims identities of another", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-CLAIM-06", "A cluster publishes another max-connected-clusters than it is configured with", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-CLAIM-07", "The peer records of a cluster could not be read", Severity.ADVISORY, Scope.CLUSTER),
+    # Fabrics
+    Row("CM-FAB-01", "Two peers of one cluster have the same name or id", Severity.BLOCKING, Scope.FABRIC),
+    Row("CM-FAB-02", "The status of a binding is old", Severity.ADVISORY, Scope.FABRIC),
+    # Plans
+    Row("CM-PLAN-01", "The approved plan is out of date", Severity.BLOCKING, Scope.RUN),
+    # Items of every kind
+    Row("CM-ITEM-01", "The spec of an item is not valid", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-ITEM-02", "A foreign object has the name that an item needs", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-ITEM-03", "An item waits for the mesh to be connected", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-ITEM-04", "Another writer added to a policy that an item made", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-ITEM-20", "The objects of items stay after a disconnect", Severity.ADVISORY, Scope.RUN),
+    # GlobalServices
+    Row("CM-GS-01", "A target cluster has no such Service", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-02", "No Service has the labels", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-03", "The Service belongs to another item or binding", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-GS-04", "Another writer changed an annotation that this mesh had set", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-GS-05", "The record of earlier values cannot be read", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-06", "Clients of a linked cluster cannot use the Service", Severity.ADVISORY, Scope.ITEM),
+    Row(
+        "CM-GS-07",
+        "The Service is not global in a linked cluster",
+        Severity.ADVISORY,
+        Scope.ITEM,
+        cases={Severity.REMEDIABLE: "in a target cluster"},
+    ),
+    Row("CM-GS-08", "The namespace is missing", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-09", "The namespace is not global", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-10", "Ports do not match", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-11", "EndpointSlices of other clusters are needed and not written", Severity.REMEDIABLE, Scope.ITEM, cure=Cure.RESTART),
+    Row("CM-GS-12", "kube-proxy is not replaced", Severity.ADVISORY, Scope.ITEM, cure=Cure.RESTART),
+    Row("CM-GS-13", "The Service is an ExternalName", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-14", "The Service has no selector", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-GS-15", "No cluster exports the Service", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-16", "Remote backends are preferred and there are none", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-GS-17", "No endpoint is ready anywhere", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-18", "A cluster cannot export by MCS-API", Severity.REMEDIABLE, Scope.ITEM, cure=Cure.RESTART),
+    Row("CM-GS-19", "Cilium objects to a ServiceExport", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-20", "Another writer took over a stub Service", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-GS-21", "Stub Services remain, and no target exports the Service", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-GS-22", "The Service belongs to the cluster or to Cilium itself", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-GS-30", "Cilium keeps the backends of a dead peer too long", Severity.REMEDIABLE, Scope.ITEM, cure=Cure.RESTART),
+    Row("CM-GS-31", "Before 1.19 Cilium never drops the backends of a dead peer", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-GS-32", "Backends of a cluster that cannot be heard are still in use", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-33", "detectWithin is shorter than can be promised", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-GS-34", "A cluster cannot come back from failover", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-GS-35", "No cluster has minLocalReady endpoints", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-GS-36", "A cluster has failed over", Severity.ADVISORY, Scope.ITEM),
+    # ConnectivityIntents
+    Row("CM-INT-01", "This version of Cilium cannot express the intent", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-INT-02", "A Deny would isolate its destination", Severity.BLOCKING, Scope.ITEM, cure=Cure.RESTART),
+    Row("CM-INT-03", "The name of a cluster is not known", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-INT-04", "Cilium does not enforce policies there", Severity.BLOCKING, Scope.ITEM, cure=Cure.RESTART),
+    Row("CM-INT-05", "The cluster enforces policies always", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-INT-06", "A destination cluster was not read", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-INT-07", "A source cluster was not read", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-INT-08", "The namespace of the destination is not there", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-INT-09", "No pod is selected as destination", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-INT-10", "No pod is selected as source", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-INT-11", "A label is not part of identities", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-INT-12", "Cilium refuses rules for ICMP there", Severity.BLOCKING, Scope.ITEM, cure=Cure.RESTART),
+    Row("CM-INT-13", "Cilium drops SCTP there", Severity.REMEDIABLE, Scope.ITEM, cure=Cure.RESTART),
+    Row("CM-INT-14", "The namespace of the source is not global", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-INT-15", "Cilium refuses the policy", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-INT-16", "Source and destination are not linked", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-INT-17", "The link to a source is not ready", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-INT-18", "The policy would cut the mesh", Severity.BLOCKING, Scope.ITEM),
+    Row(
+        "CM-INT-30",
+        "An intent isolates pods that nothing isolated",
+        Severity.REMEDIABLE,
+        Scope.ITEM,
+        cases={Severity.ADVISORY: "for action Isolate"},
+    ),
+    Row(
+        "CM-INT-31",
+        "Workloads lose access by an intent",
+        Severity.REMEDIABLE,
+        Scope.ITEM,
+        cases={Severity.ADVISORY: "for actions Deny and Isolate"},
+    ),
+    Row("CM-INT-32", "The pods that an intent isolates cannot be determined for certain", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-INT-33", "Sources that an intent lets in are still kept out", Severity.REMEDIABLE, Scope.ITEM),
+    # Probes of intents
+    Row("CM-REACH-01", "A probe refuted an intent", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-REACH-02", "A probe could not decide", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-REACH-03", "A probe was left out of this run", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-REACH-04", "The Job of a probe could not be deleted", Severity.REMEDIABLE, Scope.ITEM),
+    # ExposedServices
+    Row(
+        "CM-EXPO-01",
+        "The Service to expose is not there",
+        Severity.BLOCKING,
+        Scope.ITEM,
+        cases={Severity.REMEDIABLE: "where another cluster of the item can have it"},
+    ),
+    Row(
+        "CM-EXPO-02",
+        "The Service cannot be exposed",
+        Severity.BLOCKING,
+        Scope.ITEM,
+        cases={Severity.REMEDIABLE: "where another cluster of the item can have it"},
+    ),
+    Row(
+        "CM-EXPO-03",
+        "The port to expose is not there, or not clear",
+        Severity.BLOCKING,
+        Scope.ITEM,
+        cases={Severity.REMEDIABLE: "where another cluster of the item can have it"},
+    ),
+    Row(
+        "CM-EXPO-04",
+        "The cluster cannot enforce the source ranges",
+        Severity.BLOCKING,
+        Scope.ITEM,
+        cure=Cure.RESTART,
+        cases={Severity.REMEDIABLE: "where another cluster of the item can have it"},
+    ),
+    Row(
+        "CM-EXPO-05",
+        "The class is not possible in this cluster",
+        Severity.BLOCKING,
+        Scope.ITEM,
+        cure=Cure.RESTART,
+        cases={Severity.REMEDIABLE: "where another cluster of the item can have it"},
+    ),
+    Row("CM-EXPO-06", "The hostname is taken", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-EXPO-07", "Without a source range no client has access", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-EXPO-08", "The source ranges do not hold everywhere", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-EXPO-09", "No address is assigned", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-EXPO-10", "No ready endpoints", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-EXPO-11", "A standby serves", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-EXPO-12", "The primary does not answer, and keeps what it has", Severity.REMEDIABLE, Scope.ITEM),
+    Row(
+        "CM-EXPO-13",
+        "No source range of an IP version that the cluster has",
+        Severity.BLOCKING,
+        Scope.ITEM,
+        cases={Severity.REMEDIABLE: "where another cluster of the item can have it"},
+    ),
+    # API servers
+    Row("CM-API-00", "A request to a cluster failed", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
+    Row("CM-API-01", "A cluster is unreachable", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
+    Row("CM-API-02", "Credentials are not valid", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
+    Row("CM-API-03", "A request is forbidden", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
+    Row("CM-API-04", "A write conflicts with another one", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
+    Row("CM-API-05", "The API server refuses a request", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
+    # Where the collection runs
+    Row("CM-ENV-01", "A Python package is missing", Severity.BLOCKING, Scope.RUN, cases=_FAILURE_CASES),
+    # Input
+    Row("CM-INPUT-01", "The input is not valid", Severity.BLOCKING, Scope.RUN, cases=_FAILURE_CASES),
+    # Errors
+    Row("CM-ERR-00", "Something could not be done", Severity.BLOCKING, Scope.RUN, cases=_FAILURE_CASES),
+    Row("CM-ERR-99", "Unexpected failure", Severity.BLOCKING, Scope.RUN, cases=_FAILURE_CASES),
+)
+
+CATALOGUE: Final[Mapping[str, Row]] = {row.code: row for row in _ROWS}
+"""Code -> its row, family by family."""

@@ -1,0 +1,428 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Client of one Kubernetes API server over urllib3, for the dozen requests that a mesh needs.
+
+It does not use the typed client of the ``kubernetes`` package: that hides field ownership behind models, quotes bodies in its errors, and
+wants keys in files for as long as it may connect. The package serves only to load what users configure, the kubeconfig
+(``credentials.py``). All paths are absolute API paths, e.g. ``/api/v1/namespaces/kube-system/secrets/cilium-ca``. Every failure is an error
+of ``base/errors.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlencode
+
+from ..base.errors import ServerRefused, Unreachable
+from ..base.optional_imports import optional, require
+from ..base.redact import one_line
+from .credentials import Credentials, load_credentials
+from .errors import Request, Server, from_answer, from_transport
+from .streams import ExecResult, run_exec, run_forward
+from .tls import Handshake, client_context, run_handshake
+
+if TYPE_CHECKING:
+    import urllib3
+else:
+    urllib3 = optional("urllib3")
+
+__all__ = ["Cluster", "ClusterAccess", "ExecResult", "Object", "Timeouts", "open_cluster"]
+
+Object = dict[str, Any]
+Objects = list[Object]
+
+PAGE: Final = 500  # objects per page of a list, as in kubectl
+RETRY_AFTER: Final = 5.0  # seconds
+ANY: Final = "application/json, */*"
+KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))  # seconds, seconds, probes, where the system has them
+WATCH_GRACE: Final = 30  # seconds that a watch may stay silent beyond its end; a server that respects timeoutSeconds ends it before
+METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+ANSWER_LIMIT: Final = 64 * 1024 * 1024  # bytes; the largest etcd object is 1.5 MiB, a page of nodes some 10 MiB
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterAccess:
+    """Address and credentials of a cluster, as the inventory has them."""
+
+    host: str  # inventory name
+    kubeconfig: str | Mapping[str, Any] | None  # path, parsed document, or None: default kubeconfig (with a context) or in-cluster
+    context: str | None
+    namespace: str = "kube-system"  # where Cilium runs
+    endpoint_override: str = ""  # "HOST:PORT" of the mesh endpoint
+    elb_id: str = ""  # id of the load balancer that the platform reserved for the mesh endpoint
+    unavailable: str = ""  # reason, given by the inventory, why the cluster cannot be reached; no connection is then tried
+
+    def __repr__(self) -> str:
+        return f"<ClusterAccess of {self.host}>"  # a parsed kubeconfig holds keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeouts:
+    """Timeouts in seconds. ``read`` is the longest silence, not the length of the whole answer."""
+
+    connect: float = 5.0
+    read: float = 20.0
+
+
+class Cluster:
+    """Open connection to a cluster. Thread-safe; connections are kept alive until ``close``.
+
+    ``requests`` counts requests by "verb resource" in the words of RBAC ("get secrets", "list nodes"); retries are not counted.
+
+    Every method that sends a request raises errors of ``base/errors.py``: Unreachable without an answer, CredentialsInvalid (401),
+    Forbidden (403), WriteConflict (409 of a write), and ServerRefused for any other status outside 2xx.
+    """
+
+    def __init__(self, access: ClusterAccess, credentials: Credentials, *, timeouts: Timeouts, connections: int) -> None:
+        self.host = access.host
+        self.namespace = access.namespace
+        self.requests: Counter[str] = Counter()
+        self._credentials = credentials
+        self._timeouts = timeouts
+        self._server = Server(
+            cluster=access.host,
+            address=credentials.address,
+            proxied=credentials.proxy is not None,
+            client_certificate_ends=credentials.client_certificate_ends,
+        )
+        self._pool = _pool(credentials, timeouts, connections)
+        self._count = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Cluster {self.host}>"
+
+    def close(self) -> None:
+        """Close the connections. The object can be used again; it then opens new ones."""
+        self._pool.clear()
+
+    def get(self, path: str) -> Object | None:
+        """Return one object; None if there is none, or no such resource (404).
+
+        :raises ClusterError: see the class.
+        """
+        return self._json("GET", path, accept_absent=True)
+
+    def list(self, path: str, *, label_selector: str = "", metadata_only: bool = False, most: int = 0) -> Objects:
+        """Return all objects of a collection, page by page; [] if there is no such resource (404: its CRD is not installed).
+
+        :param metadata_only: neither spec nor status, which of a pod are nine tenths (Kubernetes API concepts, "metadata-only fetches").
+        :param most: no more than the first so many (0: all); one request when they are at most PAGE.
+        :raises ClusterError: see the class.
+        """
+        return self.list_if_served(path, label_selector=label_selector, metadata_only=metadata_only, most=most) or []
+
+    def list_if_served(self, path: str, *, label_selector: str = "", metadata_only: bool = False, most: int = 0) -> Objects | None:
+        """Return all objects of a collection as ``list`` does; None if there is no such resource (404).
+
+        That includes a resource that goes away between two pages. For callers that must not take a missing resource for an empty
+        collection.
+
+        :raises ClusterError: see the class.
+        """
+        query = {"limit": str(min(most, PAGE) if most else PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
+        found: Objects = []
+        while True:
+            body = self._json("GET", path, query=query, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)
+            if body is None:
+                return None
+            found += body.get("items") or []
+            token = (body.get("metadata") or {}).get("continue")
+            if not token or 0 < most <= len(found):
+                return found[:most] if most else found
+            query["continue"] = token
+
+    def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None:
+        """Return one page of a collection as the server sent it; None if there is no such resource (404).
+
+        It has ``metadata.resourceVersion``, and ``metadata.continue`` if there are more.
+
+        :raises ServerRefused: with status 410 when ``token`` has expired.
+        :raises ClusterError: see the class.
+        """
+        query = {"limit": str(PAGE), "continue": token, "fieldSelector": field_selector}
+        chosen = {key: value for key, value in query.items() if value}
+        return self._json("GET", path, query=chosen, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)
+
+    def watch(self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False) -> Iterator[Object]:
+        """Yield events ``{type, object}`` from ``version`` on, bookmarks among them.
+
+        The iteration ends when the server ends the watch, after ``seconds`` at most. Close the iterator to end the watch earlier.
+
+        :raises Unreachable: when the connection is cut, is silent for 30 s longer than ``seconds``, or brings something that is no event.
+        :raises ClusterError: see the class.
+        """
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), "resourceVersion": version}
+        target = f"{path}?{urlencode(query | ({'fieldSelector': field_selector} if field_selector else {}))}"
+        request = self._counted(Request.of("GET", path))
+        limit = urllib3.Timeout(connect=self._timeouts.connect, read=seconds + WATCH_GRACE)
+        headers = {"accept": METADATA_WATCH if metadata_only else ANY, **self._credentials.headers()}
+        try:
+            where = self._credentials.server + target
+            answer = self._pool.request("GET", where, headers=headers, preload_content=False, redirect=False, timeout=limit, retries=False)
+            try:
+                if answer.status != 200:
+                    raise from_answer(self._server, request, answer.status, _decoded(answer.read(ANSWER_LIMIT)))
+                for line in filter(bytes.strip, answer):
+                    event = _decoded(line)
+                    if not isinstance(event, dict) or "type" not in event:
+                        raise self._cut(request)
+                    yield event
+            finally:
+                answer.close()
+        except urllib3.exceptions.ProtocolError:
+            raise self._cut(request) from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds + WATCH_GRACE) from None
+
+    def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
+        """Create an object with a POST to a collection.
+
+        :raises WriteConflict: when the object exists.
+        :raises ClusterError: see the class.
+        """
+        return self._written("POST", path, query={"fieldManager": manager}, body=body)
+
+    def apply(self, path: str, body: Mapping[str, Any], *, manager: str, dry_run: bool = False) -> Object:
+        """Write an object by server-side apply, never with force.
+
+        :raises WriteConflict: when other managers own a field in ``body``; the message names the managers and the fields.
+        :raises ClusterError: see the class.
+        """
+        query = {"fieldManager": manager, "force": "false"} | ({"dryRun": "All"} if dry_run else {})
+        return self._written("PATCH", path, query=query, body=body, media="application/apply-patch+yaml")
+
+    def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str, dry_run: bool = False) -> Object:
+        """Change an object by a JSON merge patch (RFC 7386).
+
+        :raises WriteConflict: when ``body`` has ``metadata.resourceVersion`` and the object changed since.
+        :raises ClusterError: see the class.
+        """
+        query = {"fieldManager": manager} | ({"dryRun": "All"} if dry_run else {})
+        return self._written("PATCH", path, query=query, body=body, media="application/merge-patch+json")
+
+    def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None:
+        """Delete one object; do nothing if it is gone already.
+
+        :raises WriteConflict: when the object has another uid or resource version than the given one.
+        :raises ClusterError: see the class.
+        """
+        conditions = {k: v for k, v in (("uid", uid), ("resourceVersion", resource_version)) if v}
+        body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        self._json("DELETE", path, body=body | ({"preconditions": conditions} if conditions else {}), accept_absent=True)
+
+    def get_text(self, path: str, *, timeout: float = 5.0) -> str:
+        """Return text from a pod through ``pods/proxy``, with a ``timeout`` in seconds.
+
+        The request is not retried: for a pod that does not answer, callers have another way.
+
+        :raises ClusterError: see the class.
+        """
+        limit = urllib3.Timeout(connect=self._timeouts.connect, read=timeout)
+        data = self._request("GET", path, timeout=limit, retries=urllib3.Retry(total=False))[1]
+        return data.decode("utf-8", "replace")
+
+    def exec(self, pod: str, container: str, command: Sequence[str], *, timeout: float = 10.0, partial: bool = False) -> ExecResult:
+        """Run a command in a pod of ``namespace`` and wait for its end.
+
+        :param timeout: seconds.
+        :param partial: when time runs out, return the output so far with exit code -1.
+        :raises Unreachable: when it has not ended after ``timeout`` seconds, without ``partial``.
+        :raises ClusterError: see the class.
+        """
+        path = self._pod(pod) + "/exec"
+        self._counted(Request.of("GET", path))
+        connect = self._timeouts.connect
+        return run_exec(self._credentials, self._server, path, container, command, connect=connect, timeout=timeout, partial=partial)
+
+    def forward_get(self, pod: str, port: int, path: str, *, timeout: float = 10.0) -> str:
+        """Return the body of ``GET http://localhost:port/path`` inside a pod of ``namespace``, through a port-forward.
+
+        :raises ServerRefused: when the answer is outside 2xx or is no HTTP.
+        :raises ClusterError: see the class.
+        """
+        where = self._pod(pod) + "/portforward"
+        self._counted(Request.of("GET", where))
+        return run_forward(self._credentials, self._server, where, port, path, connect=self._timeouts.connect, timeout=timeout)
+
+    def forward_handshake(self, pod: str, port: int, certificate: bytes, key: bytes, *, timeout: float = 10.0) -> Handshake:
+        """Do a TLS handshake with a port inside a pod of ``namespace``, showing a client certificate (PEM): see ``tls.py``.
+
+        :raises ServerRefused: when the port refuses the connection, or ends it without an answer in TLS.
+        :raises ClusterError: see the class.
+        """
+        where = self._pod(pod) + "/portforward"
+        self._counted(Request.of("GET", where))
+        with client_context(certificate, key) as context:
+            return run_handshake(self._credentials, self._server, where, port, context, connect=self._timeouts.connect, timeout=timeout)
+
+    def _pod(self, pod: str) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{pod}"
+
+    def _cut(self, request: Request) -> Unreachable:
+        what = f"The watch of {request.resource} at {self._server.address} was cut, or what answers there is no API server."
+        return Unreachable(what, cluster=self.host)
+
+    def _counted(self, request: Request) -> Request:
+        with self._count:
+            self.requests[f"{request.verb} {request.resource or request.name}"] += 1
+        return request
+
+    def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        media: str = "application/json",
+        accept_absent: bool = False,
+        wanted: str = ANY,
+    ) -> Object | None:
+        """Return the decoded object; None for 404 if ``accept_absent`` (the body is plain text when the resource itself is not served)."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        status, data = self._request(method, target, body=body, media=media, accept=(404,) if accept_absent else (), wanted=wanted)
+        if status == 404:
+            return None
+        decoded = _decoded(data)
+        if not isinstance(decoded, dict):
+            raise ServerRefused(f"The API server's answer to {Request.of(method, path)} is not an object.", cluster=self.host)
+        return decoded
+
+    def _written(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        body: Mapping[str, Any],
+        media: str = "application/json",
+    ) -> Object:
+        written = self._json(method, path, query=query, body=body, media=media)
+        return {} if written is None else written
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        media: str = "application/json",
+        timeout: urllib3.Timeout | None = None,
+        retries: urllib3.Retry | None = None,
+        accept: tuple[int, ...] = (),
+        wanted: str = ANY,
+    ) -> tuple[int, bytes]:
+        request = self._counted(Request.of(method, path))
+        headers = {"accept": wanted, "content-type": media, **self._credentials.headers()}
+        kwargs: dict[str, Any] = {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            answer = self._pool.request(
+                method, self._credentials.server + path, body=content, headers=headers, preload_content=False, redirect=False, **kwargs
+            )
+            data = answer.read(ANSWER_LIMIT + 1)
+            answer.release_conn()
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            wait = timeout.read_timeout if timeout else None
+            seconds = float(wait) if isinstance(wait, (int, float)) else self._timeouts.read
+            raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds) from None
+        if len(data) > ANSWER_LIMIT:
+            answer.close()
+            raise Unreachable(f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB.", cluster=self.host)
+        if 200 <= answer.status < 300 or answer.status in accept:
+            return answer.status, data
+        raise from_answer(self._server, request, answer.status, _decoded(data))
+
+
+def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, connections: int = 8, server: str = "") -> Cluster:
+    """Load the credentials (this may run an exec plugin) and return a client. It contacts no API server yet.
+
+    :param connections: how many are kept alive: as many as threads that will use the cluster at once.
+    :param server: another base URL, for which the same credentials hold.
+    :raises CredentialsInvalid: when the kubeconfig cannot be used.
+    :raises Unreachable: when ``access.unavailable`` gives a reason.
+    :raises MissingLibrary: when a Python package is missing.
+    """
+    require()
+    if access.unavailable:
+        raise Unreachable(one_line(access.unavailable), cluster=access.host)
+    credentials = load_credentials(access.host, access.kubeconfig, access.context)
+    if server:
+        credentials.move_to(server)
+    return Cluster(access, credentials, timeouts=timeouts or Timeouts(), connections=connections)
+
+
+class _Retry(urllib3.Retry):
+    """Retry policy that waits no longer than RETRY_AFTER, whatever a server asks for.
+
+    urllib3's own ``retry_after_max`` is younger than 2.0.
+    """
+
+    def parse_retry_after(self, retry_after: str) -> float:
+        """Return the seconds to wait, at most RETRY_AFTER."""
+        return min(super().parse_retry_after(retry_after), RETRY_AFTER)
+
+
+def _pool(credentials: Credentials, timeouts: Timeouts, connections: int) -> urllib3.PoolManager:
+    settings: dict[str, Any] = {
+        "maxsize": connections,
+        "timeout": urllib3.Timeout(connect=timeouts.connect, read=timeouts.read),
+        # Keep-alive detects within a minute that the server of a watch is gone, and not only when the watch should have ended.
+        "socket_options": [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in KEEPALIVE if hasattr(socket, name)),
+        ],
+        # urllib3 retries a failed connection for every method, but an answer only for the methods named: a write is sent at most once.
+        "retries": _Retry(
+            total=3,
+            connect=1,
+            read=1,
+            status=3,
+            redirect=0,
+            other=0,
+            allowed_methods=("GET",),
+            status_forcelist=(429, 500, 502, 503, 504),
+            backoff_factor=0.2,
+            backoff_max=2.0,
+            raise_on_status=False,
+        ),
+    }
+    if credentials.tls is not None:
+        settings["ssl_context"] = credentials.tls
+        settings["server_hostname"] = credentials.tls_server_name
+    if credentials.proxy is None:
+        return urllib3.PoolManager(**settings)
+    if credentials.proxy.startswith("socks"):
+        return _socks(credentials, settings)
+    user = urllib3.util.parse_url(credentials.proxy).auth
+    return urllib3.ProxyManager(credentials.proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if user else None, **settings)
+
+
+def _socks(credentials: Credentials, settings: dict[str, Any]) -> urllib3.PoolManager:
+    try:
+        from urllib3.contrib.socks import SOCKSProxyManager  # needs PySocks, which few have
+    except ImportError:
+        raise Unreachable("The kubeconfig names a SOCKS proxy.", remedy="Install PySocks.", cluster=credentials.cluster) from None
+    return SOCKSProxyManager(credentials.proxy or "", **settings)
+
+
+def _decoded(data: bytes) -> Any:
+    """Parse JSON; None if it is not valid."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,256 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Exec and port-forward over WebSockets, in Kubernetes' channel protocols.
+
+A frame is one byte of channel number and then data. exec: 1 stdout, 2 stderr, 3 a metav1.Status with the exit code
+(k8s.io/apimachinery/pkg/util/remotecommand). Port-forward: 0 data, 1 error text; the first frame of each holds the port, two bytes,
+little endian (kubelet's portforward/websocket.go).
+
+``kubernetes.stream`` does the same but wants keys in files for as long as it may connect, and no time limit for the handshake.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+from ..base.errors import ServerRefused, Unreachable
+from ..base.optional_imports import optional
+from .credentials import Credentials
+from .errors import Request, Server, from_answer, from_transport
+
+if TYPE_CHECKING:
+    import urllib3
+    import websocket
+else:
+    urllib3 = optional("urllib3")
+    websocket = optional("websocket")
+
+OUTPUT_LIMIT: Final = 8 * 1024 * 1024  # bytes of one command or one answer
+EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+FORWARD_PROTOCOL: Final = "v4.channel.k8s.io"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecResult:
+    """Output of a command in a pod, decoded as UTF-8, and its exit code."""
+
+    stdout: str
+    stderr: str
+    exit_code: int
+
+
+def run_exec(
+    credentials: Credentials,
+    server: Server,
+    path: str,
+    container: str,
+    command: Sequence[str],
+    *,
+    connect: float,
+    timeout: float,
+    partial: bool = False,
+) -> ExecResult:
+    """Run ``command`` in a pod and wait for its end, at most ``timeout`` seconds with the handshake.
+
+    :param path: the pod's ``…/exec``.
+    :param connect: seconds for the connection and its handshake.
+    :param partial: when time runs out, return the output so far with exit code -1, instead of raising Unreachable.
+    :raises Unreachable: when the connection fails, or the command has not ended in time.
+    :raises ServerRefused: when the container or the command is missing.
+    :raises ClusterError: for any other answer that refuses the stream.
+    """
+    request = Request.of("GET", path)
+    query = urlencode([("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", c) for c in command)])
+    deadline = time.monotonic() + timeout
+    outputs: dict[int, bytearray] = {1: bytearray(), 2: bytearray(), 3: bytearray()}
+    late = False
+    with connected_stream(credentials, server, request, f"{path}?{query}", EXEC_PROTOCOLS, connect, timeout) as stream:
+        try:
+            for channel, data in channel_frames(stream, server, request, deadline, timeout):
+                outputs.get(channel, bytearray()).extend(data)
+                if channel == 3 or sum(map(len, outputs.values())) > OUTPUT_LIMIT:
+                    break
+        except Unreachable:
+            late = partial
+            if not partial:
+                raise
+    return ExecResult(
+        stdout=outputs[1].decode("utf-8", "replace"),
+        stderr=outputs[2].decode("utf-8", "replace"),
+        exit_code=-1 if late else _exit_code(server, request, bytes(outputs[3])),
+    )
+
+
+def run_forward(credentials: Credentials, server: Server, path: str, port: int, target: str, *, connect: float, timeout: float) -> str:
+    """Return the body of ``GET target`` from ``port`` of a pod's own localhost.
+
+    :param path: the pod's ``…/portforward``.
+    :param connect: seconds for the connection and its handshake.
+    :param timeout: seconds for all of it.
+    :raises ServerRefused: when the port refuses the connection, answers outside 2xx, or does not answer in HTTP.
+    :raises Unreachable: when the connection fails, or there is no answer in time.
+    :raises ClusterError: for any other answer that refuses the stream.
+    """
+    request = Request.of("GET", path)
+    deadline = time.monotonic() + timeout
+    received = bytearray()
+    with connected_stream(credentials, server, request, f"{path}?ports={port}", (FORWARD_PROTOCOL,), connect, timeout) as stream:
+        # HTTP/1.0: the answer is not chunked and ends with the connection
+        stream.send_binary(b"\x00" + f"GET {target} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n".encode())
+        opened: set[int] = set()
+        for channel, data in channel_frames(stream, server, request, deadline, timeout):
+            if channel not in opened:
+                opened.add(channel)  # the frame that only repeats the port
+            elif channel == 1:
+                raise ServerRefused(f"Port {port} of the pod refused a forwarded connection ({request}).", cluster=server.cluster)
+            else:
+                received += data
+                if len(received) > OUTPUT_LIMIT or _complete(received):
+                    break
+    return _body(server, request, port, bytes(received))
+
+
+@contextmanager
+def connected_stream(
+    credentials: Credentials, server: Server, request: Request, target: str, protocols: Sequence[str], connect: float, timeout: float
+) -> Iterator[websocket.WebSocket]:
+    """Open a WebSocket to an API server and close it at the end, without waiting for the server's closing frame.
+
+    :param protocols: subprotocols, the preferred one first.
+    :raises ClusterError: when the connection fails or the server refuses the upgrade, also for failures inside the ``with`` block.
+    """
+    headers = [f"{name}: {value}" for name, value in credentials.headers().items()]
+    options: dict[str, Any] = {"context": credentials.tls} if credentials.tls else {}
+    if credentials.tls is not None and credentials.tls.verify_mode == ssl.CERT_NONE:
+        options |= {"cert_reqs": ssl.CERT_NONE, "check_hostname": False}
+    if credentials.tls_server_name:
+        options["server_hostname"] = credentials.tls_server_name
+    stream = websocket.WebSocket(sslopt=options, skip_utf8_validation=True)
+    try:
+        stream.settimeout(min(connect, timeout))
+        url = "ws" + credentials.server.removeprefix("http") + target
+        stream.connect(url, header=headers, subprotocols=list(protocols), suppress_origin=True, **_proxy(credentials))
+        yield stream
+    except websocket.WebSocketBadStatusException as error:
+        raise from_answer(server, request, error.status_code, _json(error.resp_body or b"")) from None
+    except (websocket.WebSocketException, OSError) as error:
+        raise from_transport(server, error, connect=connect, read=timeout) from None
+    finally:
+        stream.shutdown()  # not close(): that would wait for the other side's closing frame
+
+
+def _proxy(credentials: Credentials) -> dict[str, Any]:
+    """Return the proxy as options of websocket-client.
+
+    Without these, it would read the environment itself, although no_proxy was evaluated already.
+    """
+    if credentials.proxy is None:
+        return {"http_proxy_host": "unused", "http_no_proxy": ["*"]}  # the second is read only beside the first
+    url = urllib3.util.parse_url(credentials.proxy)
+    kind = "socks5h" if (url.scheme or "").startswith("socks") else "http"
+    settings: dict[str, Any] = {
+        "http_proxy_host": url.host,
+        "http_proxy_port": url.port or 80,
+        "proxy_type": kind,
+        "http_no_proxy": ["none"],
+    }
+    if url.auth:
+        settings["http_proxy_auth"] = url.auth.partition(":")[::2]  # user, password
+    return settings
+
+
+def channel_frames(
+    stream: websocket.WebSocket, server: Server, request: Request, deadline: float, timeout: float
+) -> Iterator[tuple[int, bytes]]:
+    """Yield (channel, data) until the server closes the stream.
+
+    :param deadline: of ``time.monotonic``.
+    :raises Unreachable: at ``deadline``.
+    """
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise Unreachable(f"It took longer than {timeout:g} s to {request}.", cluster=server.cluster)
+        stream.settimeout(left)
+        try:
+            code, frame = stream.recv_data_frame(control_frame=True)
+        except websocket.WebSocketTimeoutException:
+            continue
+        except websocket.WebSocketConnectionClosedException:
+            return
+        if code == websocket.ABNF.OPCODE_CLOSE:
+            return
+        if code in (websocket.ABNF.OPCODE_BINARY, websocket.ABNF.OPCODE_TEXT) and frame.data:
+            data = frame.data if isinstance(frame.data, bytes) else frame.data.encode()
+            if data[0] != 255:  # v5: a channel was closed
+                yield data[0], data[1:]
+
+
+def _exit_code(server: Server, request: Request, status: bytes) -> int:
+    body = _json(status)
+    if isinstance(body, Mapping) and body.get("status") == "Success":
+        return 0
+    details = body.get("details") if isinstance(body, Mapping) else None
+    causes = details.get("causes") if isinstance(details, Mapping) else None
+    for cause in causes if isinstance(causes, list) else []:
+        if isinstance(cause, Mapping) and cause.get("reason") == "ExitCode" and str(cause.get("message", "")).isdecimal():
+            return int(cause["message"])
+    why = "the container or the command is missing" if body else "the stream ended without an exit code"
+    raise ServerRefused(f"Could not {request}: {why}.", cluster=server.cluster)
+
+
+class _Answer:
+    """Bytes in the form of a socket, for http.client."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, mode: str) -> io.BytesIO:
+        """Return the bytes as a file."""
+        del mode  # http.client passes "rb" and nothing else
+        return io.BytesIO(self._data)
+
+
+def _parsed(data: bytes) -> http.client.HTTPResponse:
+    answer = http.client.HTTPResponse(_Answer(data))  # type: ignore[arg-type]
+    answer.begin()
+    return answer
+
+
+def _complete(data: bytearray) -> bool:
+    """Return whether all the bytes that Content-Length promises are there. Without one, only the closed connection marks the end."""
+    head, separator, body = bytes(data).partition(b"\r\n\r\n")
+    if not separator:
+        return False
+    try:
+        length = _parsed(head + separator).length
+    except http.client.HTTPException:
+        return True  # not HTTP; _body says so
+    return length is not None and len(body) >= length
+
+
+def _body(server: Server, request: Request, port: int, data: bytes) -> str:
+    try:
+        answer = _parsed(data)
+        body = answer.read()
+    except (http.client.HTTPException, ValueError):
+        raise ServerRefused(f"Port {port} of the pod did not answer in HTTP ({request}).", cluster=server.cluster) from None
+    if not 200 <= answer.status < 300:
+        raise ServerRefused(f"Port {port} of the pod answered {answer.status} ({request}).", cluster=server.cluster)
+    return body.decode("utf-8", "replace")
+
+
+def _json(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None

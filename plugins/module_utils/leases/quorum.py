@@ -1,0 +1,176 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Protocol that records claims so that two controllers never hold the same id: compare-and-swap on a majority of the voters' copies.
+
+The protocol yields its reads and writes (``Read``, ``Write``) and receives their results; ``record`` carries them out. So it can be tested
+with every order in which two controllers may meet. docs/decisions/0013 says why it is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol, TypeAlias
+
+from ..base.errors import ClusterError
+from .registry import LeaseState, Registry, merge, with_time, without_oldest, write_registry
+
+ATTEMPTS: Final = 20  # each lost attempt means that another controller's write won
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy:
+    """Copy of the registry that a member keeps. ``version`` "" means that there is no ConfigMap yet."""
+
+    registry: Registry
+    text: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True)
+class Read:
+    """Request for the ``Copy`` of a member. The answer is None if it does not answer, or keeps none that may be written."""
+
+    host: str
+
+
+@dataclass(frozen=True)
+class Write:
+    """Request to write over exactly this version. The answer is True, False if the version is another by now, or None without an answer."""
+
+    host: str
+    text: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Claims that a majority holds. ``holders``: voters that hold them; ``registry``: what they hold."""
+
+    registry: Registry
+    holders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NotRecorded:
+    """Claims that no majority holds. Nothing was changed in any cluster besides its copy of the registry."""
+
+    why: str
+
+
+Request: TypeAlias = Read | Write
+Answer: TypeAlias = Copy | bool | None
+Recording: TypeAlias = Generator[Request, Answer, Recorded | NotRecorded]
+
+
+class Store(Protocol):
+    """Store of the members' copies. Both methods may raise ClusterError, which counts as no answer."""
+
+    def read(self, host: str) -> Copy | None:
+        """Return the member's copy; None if it keeps none that may be written."""
+
+    def write(self, host: str, text: str, version: str) -> bool:
+        """Write over exactly this version; return False if the version is another by now."""
+
+
+def voters(registry: Registry, established: Collection[str], members: Collection[str]) -> tuple[str, ...]:
+    """Return the members whose copies count, sorted.
+
+    These are the members with an active lease; before there is any, those that run a name and an id; else all.
+    """
+    active = {lease.host for lease in registry.leases if lease.state is LeaseState.ACTIVE}
+    return tuple(sorted(active or set(established) or set(members)))
+
+
+def recording(
+    mesh: str,
+    choose: Callable[[Registry], Registry],
+    established: Collection[str],
+    members: Collection[str],
+    *,
+    now: datetime,
+    attempts: int = ATTEMPTS,
+) -> Recording:
+    """Run the protocol as a generator of requests, which returns whether the claims are recorded.
+
+    :param mesh: owner hash of the binding.
+    :param choose: returns the wanted registry for the merged registry of all copies: all leases in it, and the claims, of which none is for
+        an id or a name that another cluster holds in it. Called anew after every lost write.
+    :param established: inventory names that run a name and an id, or may do so as they did not answer.
+    :param members: inventory names that can be queried.
+    :param now: aware; the time of the changes of state that ``choose`` makes.
+    """
+    known = Registry(mesh=mesh)
+    for _turn in range(attempts):
+        copies: dict[str, Copy] = {}
+        for host in sorted(members):
+            answer = yield Read(host)
+            if isinstance(answer, Copy):
+                copies[host] = answer
+        known = merge((known, *(copy.registry for copy in copies.values())), mesh)
+        electorate = voters(known, established, members)
+        able = [host for host in electorate if host in copies]
+        if 2 * len(able) <= len(electorate):
+            silent = [host for host in electorate if host not in copies]
+            return NotRecorded(f"{len(able)} of {len(electorate)} members that have a say can be written; missing: {', '.join(silent)}")
+        wanted = with_time(choose(known), now)
+        held = yield from _write_voters(wanted, able, copies)
+        if held is not None and 2 * len(held) > len(electorate):
+            yield from _write_others(wanted, [host for host in sorted(copies) if host not in electorate], copies)
+            return Recorded(wanted, held)
+    return NotRecorded(f"others wrote at the same time, {attempts} times in a row")
+
+
+def _write_voters(
+    wanted: Registry, able: Collection[str], copies: Mapping[str, Copy]
+) -> Generator[Request, Answer, tuple[str, ...] | None]:
+    """Write one copy after the other, in the same order in every controller; return None after a lost write.
+
+    The controller that writes first at the first voter is thereby first at every voter.
+    """
+    text = write_registry(without_oldest(wanted))
+    held = []
+    for host in able:
+        if copies[host].text != text:
+            answer = yield Write(host, text, copies[host].version)
+            if answer is False:
+                return None
+            if answer is None:
+                continue
+        held.append(host)
+    return tuple(held)
+
+
+def _write_others(wanted: Registry, others: Collection[str], copies: Mapping[str, Copy]) -> Generator[Request, Answer, None]:
+    """Write a copy to the members that are no voters yet, as far as they can be written; connect completes it."""
+    text = write_registry(without_oldest(wanted))
+    for host in others:
+        if copies[host].text != text:
+            yield Write(host, text, copies[host].version)
+
+
+def record(store: Store, protocol: Recording, *, pause: Callable[[], None]) -> Recorded | NotRecorded:
+    """Carry out the requests of the protocol and return its result.
+
+    :param pause: called after a lost write, before everything is read again.
+    """
+    try:
+        request = next(protocol)
+        while True:
+            answer = _answer(store, request)
+            if answer is False:
+                pause()
+            request = protocol.send(answer)
+    except StopIteration as end:
+        result: Recorded | NotRecorded = end.value
+        return result
+
+
+def _answer(store: Store, request: Request) -> Answer:
+    try:
+        if isinstance(request, Read):
+            return store.read(request.host)
+        return store.write(request.host, request.text, request.version)
+    except ClusterError:
+        return None

@@ -1,0 +1,243 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The plan that makes the links of a mesh exist: observed facts in, steps out. Pure.
+
+Waves: the lease registry; then users, so that no peer dials before it may log in; then per cluster the host aliases and the Secrets, so
+that the pods that the aliases restart find the Secrets at their start; last the host aliases that are only removed, so that no name
+vanishes while it is dialled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from ..base.gc_pause import collector_paused
+from ..findings.finding import Finding
+from ..findings.wording import finding
+from ..leases.plan import CONNECT_WAVE, after_connect, leased_names, registry_step
+from ..leases.plan_tombstones import take_back_reason
+from ..leases.tombstones import returning_members
+from ..mesh.endpoints import EndpointProblem, MeshEndpoint
+from ..mesh.etcd_config import valid_cluster_name
+from ..mesh.facts import ClusterFacts
+from ..mesh.link_choices import Choices
+from ..mesh.model import Mesh
+from ..mesh.ownership import remembered_by_members
+from ..mesh.trust import Trust, user_for_name
+from ..plan.steps import LinkPlan, Plan, PlanOptions, Step
+from .fingerprint import facts_fingerprint
+from .host_aliases import alias_problems, alias_step, desired_aliases, only_removes
+from .load_balancer import elb_steps, endpoint_finding
+from .peer_keys import Link
+from .repair import repair_step
+from .secrets import PeerChanges, desired_secrets, foreign_keys, secret_step
+from .users import desired_users, own_users, users_problems, users_step
+from .withdraw import withdrawal
+
+WAVE_USERS, WAVE_LINKS, WAVE_LEFTOVERS = 1, 2, 3
+WAVE_FAREWELL = 5  # in former members: Secrets with the links, host aliases and users in the two waves after them
+NAMED_IN_WHY = 5  # peers whose reason a step names; all reasons are in Plan.links
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decisions:
+    """Every link that can be made, by the cluster that dials, and the problems of the others."""
+
+    members: Mapping[str, ClusterFacts]
+    outgoing: Mapping[str, list[Link]] = field(default_factory=dict)
+    incoming: Mapping[str, list[Link]] = field(default_factory=dict)
+    problems: list[Finding] = field(default_factory=list)
+
+
+@collector_paused()
+def plan_connect(
+    mesh: Mesh,
+    facts: Mapping[str, ClusterFacts],
+    options: PlanOptions,
+    now: datetime,
+    *,
+    choices: Choices | None = None,
+    left: Mapping[str, ClusterFacts] | None = None,
+) -> Plan:
+    """Plan the writes with which every member reaches every peer that it is linked to, and no other cluster by way of this binding.
+
+    Members without facts are left as they are, and so are the entries for them. Facts of clusters outside the mesh are ignored.
+    Links that the mesh no longer has are withdrawn: those to former members, and those that the topology no longer has.
+
+    :param now: aware, UTC; decides which certificates are valid and due.
+    :param choices: made of the same mesh, facts, options and time, where the caller has them already.
+    :param left: former members that answered: what was written in them is withdrawn.
+    :raises InvalidInput: when an option has no such value.
+    """
+    made = _decide(mesh, facts, choices or _choices(mesh, facts, options, now))
+    # The leases are read too: another writer may have removed the annotations, and a member that does not answer must lose nothing by that.
+    remembered = leased_names(mesh, made.members) | remembered_by_members(mesh, made.members)
+    leases, why = after_connect(mesh, facts, left), take_back_reason(returning_members(mesh, facts))
+    steps = [step for cluster in made.members.values() if (step := registry_step(mesh, cluster, leases, wave=CONNECT_WAVE, why=why))]
+    steps.extend(elb_steps(mesh.binding, made.members.values()))
+    problems = list(made.problems)
+    for host, cluster in made.members.items():
+        kept = _unplanned_peers(mesh, host, made, remembered)
+        for found in (_users(mesh, cluster, made, kept), _links(mesh, cluster, made.outgoing[host], kept, options, now)):
+            steps.extend(item for item in found if isinstance(item, Step))
+            problems.extend(item for item in found if isinstance(item, Finding))
+    going = _departing(mesh, facts, left or {})
+    for cluster in going.values():
+        steps.extend(_withdraw_all(mesh, cluster))
+        problems.extend(users_problems(cluster, frozenset(), mesh.binding))
+    return Plan(
+        manager=mesh.binding.manager,
+        steps=tuple(sorted(steps, key=lambda step: step.wave)),  # stable: by cluster within a wave, in order within a cluster
+        problems=tuple(problems),
+        links=tuple(_link_plan(link) for links in made.outgoing.values() for link in links),
+        relied_on={host: facts_fingerprint(cluster) for host, cluster in {**made.members, **going}.items()},
+    )
+
+
+def _departing(mesh: Mesh, facts: Mapping[str, ClusterFacts], left: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:
+    """Return the former members, without any that is a member under another inventory name: what is written there is in use."""
+    members = {facts[host].uid for host in mesh.clusters if host in facts}
+    return {host: cluster for host, cluster in left.items() if host not in mesh.clusters and cluster.uid not in members}
+
+
+def _withdraw_all(mesh: Mesh, cluster: ClusterFacts) -> list[Step]:
+    """Return the steps that withdraw everything of the binding from a former member: the links, and last its copy of the registry."""
+    steps = withdrawal(mesh, cluster, kept={}, gone=(), wave=WAVE_LINKS)
+    step = registry_step(mesh, cluster, None, wave=WAVE_FAREWELL)
+    return [*steps, step] if step else steps
+
+
+def _choices(mesh: Mesh, facts: Mapping[str, ClusterFacts], options: PlanOptions, now: datetime) -> Choices:
+    return Choices(mesh, facts, now=now, trust=options.trust, node_addresses=options.node_addresses, resolved=options.resolved)
+
+
+def _decide(mesh: Mesh, facts: Mapping[str, ClusterFacts], choices: Choices) -> Decisions:
+    named, problems = _usable(mesh, facts)
+    made = Decisions(members=named, outgoing={h: [] for h in named}, incoming={h: [] for h in named}, problems=problems)
+    endpoints: dict[str, MeshEndpoint] = {}
+    for host, peer in named.items():
+        endpoint = choices.endpoint(peer)
+        if isinstance(endpoint, EndpointProblem):
+            problems.append(endpoint_finding(host, endpoint))
+        else:
+            endpoints[host] = endpoint
+    for host, local in named.items():
+        for peer_host in mesh.peers(host):
+            dialled = endpoints.get(peer_host)
+            if dialled is None:
+                continue
+            peer = named[peer_host]
+            trust = choices.trust(local, peer)
+            if isinstance(trust, Trust):
+                link = Link(local=local, peer=peer, endpoint=choices.dialled(local, peer, dialled), trust=trust)
+                made.outgoing[host].append(link)
+                made.incoming[peer_host].append(link)
+            else:
+                problems.append(_blocking("CM-TRUST-01", host, peer_host, trust.summary, trust.evidence, trust.fix))
+    return made
+
+
+def _usable(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[dict[str, ClusterFacts], list[Finding]]:
+    """Return the members whose cluster name can be a key, since it is a Secret key, a file name and a host name in every other cluster."""
+    members = {host: facts[host] for host in mesh.clusters if host in facts}
+    by_name: dict[str, list[str]] = {}
+    for host, cluster in members.items():
+        by_name.setdefault(cluster.name, []).append(host)
+    problems = []
+    for name, hosts in by_name.items():
+        for host in hosts:
+            if valid_cluster_name(name) and not _shares_a_peer(mesh, host, hosts):
+                continue
+            code, why = ("CM-ID-04", "is another cluster's too") if valid_cluster_name(name) else ("CM-ID-02", "is not valid")
+            problems.append(
+                _blocking(
+                    code if name else "CM-ID-01",
+                    host,
+                    summary=f"the cluster-name of {host} {why}, so no link to it can be planned",
+                    evidence=f"ConfigMap {members[host].namespace}/cilium-config: cluster-name={name!r}",
+                    fix="set the Helm value cluster.name to a unique name of up to 32 lower-case letters, digits and dashes",
+                )
+            )
+    refused = {problem.cluster for problem in problems}
+    return {host: cluster for host, cluster in members.items() if host not in refused}, problems
+
+
+def _shares_a_peer(mesh: Mesh, host: str, hosts: Collection[str]) -> bool:
+    """Return whether another of ``hosts`` is linked with this one, or with one of its peers: one cluster would hold both under one key."""
+    if len(hosts) < 2:
+        return False
+    peers = mesh.peers(host)
+    return any(other != host and (mesh.linked(host, other) or any(mesh.linked(peer, other) for peer in peers)) for other in hosts)
+
+
+def _unplanned_peers(mesh: Mesh, host: str, made: Decisions, remembered: Mapping[str, str]) -> dict[str, str]:
+    """Return inventory name -> cluster name of recorded peers for which no link could be planned.
+
+    They did not answer or, with their address still pending, cannot be dialled just now; the entries for them stay.
+    """
+    planned = {link.peer.host for link in made.outgoing[host]}
+    waiting = [peer for peer in mesh.peers(host) if peer not in planned]
+    return {peer: remembered[peer] for peer in waiting if valid_cluster_name(remembered.get(peer, ""))}
+
+
+def _users(mesh: Mesh, cluster: ClusterFacts, made: Decisions, kept: Mapping[str, str]) -> list[Step | Finding]:
+    ours = own_users(cluster, mesh.binding)
+    # A peer that does not answer may log in by its own user, or by this cluster's if it holds a copy of this cluster's certificate.
+    stay = {user_for_name(name) for name in (*kept.values(), *([cluster.name] if kept else []))} & ours
+    desired = desired_users(cluster, made.incoming[cluster.host]) | stay
+    problems: list[Step | Finding] = list(users_problems(cluster, desired, mesh.binding))
+    if problems:
+        return problems
+    step = users_step(cluster, desired, mesh.binding, wave=WAVE_USERS, why="peers log in to this cluster's mesh etcd by name")
+    return [step] if step else []
+
+
+def _links(
+    mesh: Mesh, cluster: ClusterFacts, links: list[Link], kept: Mapping[str, str], options: PlanOptions, now: datetime
+) -> list[Step | Finding]:
+    """Return the writes of host aliases before Secrets, except aliases that are only removed, which have a later wave."""
+    manager = mesh.binding.manager
+    found: list[Step | Finding | None] = []
+    for aliases in desired_aliases(cluster, links, kept.values(), manager):
+        found.extend(alias_problems(cluster, aliases))
+        wave = WAVE_LEFTOVERS if only_removes(aliases, manager) else WAVE_LINKS
+        found.append(alias_step(cluster, aliases, manager=manager, wave=wave, why="the peers' names resolve to their addresses"))
+    by_host = {link.peer.host: link for link in links}
+    for secret in desired_secrets(cluster, links, kept, manager, options, now):
+        found.extend(p for p in foreign_keys(cluster, secret, manager) if not (options.repair and p.code == "CM-DRIFT-02"))
+        if options.repair:
+            found.append(repair_step(cluster, secret.facts, secret.data, secret.peers, manager, wave=WAVE_LINKS))
+        why = partial(_reason, by_host, cluster.runs_kvstoremesh and secret.facts is cluster.clustermesh)
+        found.append(secret_step(cluster, secret, mesh.binding, wave=WAVE_LINKS, why=why))
+    return [item for item in found if item is not None]
+
+
+def _reason(links: Mapping[str, Link], through_kvstoremesh: bool, change: PeerChanges) -> str:
+    written, withdrawn = [links[host] for host in change.written if host in links], change.withdrawn
+    parts = []
+    if through_kvstoremesh and written:
+        parts.append(f"agents read {_join_names([link.peer.host for link in written])} from their own kvstoremesh")
+    elif written:
+        named = [f"{link.peer.host} at {link.endpoint.url} ({link.trust.reason})" for link in written[:NAMED_IN_WHY]]
+        more = len(written) - len(named)
+        parts.append("connect to " + ", ".join(named) + (f" and {more} more" if more else ""))
+    if withdrawn:
+        parts.append(f"take out {_join_names(list(withdrawn))}")
+    return "; ".join(parts) or "record which peers this binding wrote"
+
+
+def _join_names(names: list[str]) -> str:
+    return ", ".join(names[:NAMED_IN_WHY]) + (f" and {len(names) - NAMED_IN_WHY} more" if len(names) > NAMED_IN_WHY else "")
+
+
+def _link_plan(link: Link) -> LinkPlan:
+    return LinkPlan(
+        cluster=link.local.host, peer=link.peer.host, endpoint=link.endpoint.url, trust=link.trust.mode.value, reason=link.trust.reason
+    )
+
+
+def _blocking(code: str, cluster: str, peer: str = "", summary: str = "", evidence: str = "", fix: str = "") -> Finding:
+    return finding(code, cluster=cluster, peer=peer, summary=summary, evidence=evidence, fix=fix)

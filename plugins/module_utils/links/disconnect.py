@@ -1,0 +1,68 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The plan that withdraws links: exactly what the binding's field manager owns, in the clusters that answer. Pure.
+
+Waves, in the reverse order of connecting: the Secrets, so that no cluster dials any more; then the host aliases; then the users;
+last the lease registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from ..findings.finding import Finding
+from ..leases.plan import DISCONNECT_WAVE, after_disconnect, leased_names, registry_step
+from ..mesh.etcd_config import valid_cluster_name
+from ..mesh.facts import ClusterFacts
+from ..mesh.model import Mesh
+from ..mesh.ownership import remembered_peers
+from ..plan.steps import Plan, Step
+from .fingerprint import facts_fingerprint
+from .users import users_problems
+from .withdraw import withdrawal
+
+WAVE_SECRETS = 1  # host aliases and users: 2 and 3
+
+
+def plan_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: frozenset[str] | None, now: datetime) -> Plan:
+    """Plan the withdrawal of links.
+
+    Every cluster in ``facts`` is covered, also one that the mesh no longer names; other clusters may be missing.
+
+    :param leaving: inventory names of clusters whose links end, the others keep theirs among themselves; None: all links end. Those of
+        them that are in ``facts`` answered and leave in order; the others are disconnected without their answer.
+    :param now: not used; as in ``plan_connect``, so that both have one signature.
+    """
+    names = _names(mesh, facts)
+    steps: list[Step] = []
+    problems: list[Finding] = []
+    leases = after_disconnect(mesh, facts, leaving or ())
+    for host, cluster in facts.items():
+        peers = {h: n for h, n in remembered_peers(mesh.binding, cluster).items() if valid_cluster_name(n)}
+        # Two clusters may have one name if they have no common peer, so a name is withdrawn only where its cluster was a peer.
+        gone = {names[h] for h in leaving or () if h in names and (h in peers or mesh.linked(host, h))}
+        stays = leaving is not None and host not in leaving and host in mesh.clusters
+        # Peers that stay keep their user, also if this cluster lost its own keys and with them the record of its peers.
+        linked = {h: names[h] for h in mesh.peers(host) if valid_cluster_name(names.get(h, ""))} if stays else {}
+        kept = {h: n for h, n in {**linked, **peers}.items() if h not in (leaving or ()) and n not in gone} if stays else {}
+        steps.extend(withdrawal(mesh, cluster, kept=kept, gone=gone, wave=WAVE_SECRETS))
+        if cluster.registry.present:  # a member that lost its copy gets a new one when it is connected
+            after = leases if stays else None
+            steps.extend(step for step in [registry_step(mesh, cluster, after, wave=DISCONNECT_WAVE)] if step)
+        problems.extend(users_problems(cluster, frozenset(), mesh.binding))
+    return Plan(
+        manager=mesh.binding.manager,
+        steps=tuple(sorted(steps, key=lambda step: step.wave)),
+        problems=tuple(problems),
+        relied_on={host: facts_fingerprint(cluster) for host, cluster in facts.items()},
+    )
+
+
+def _names(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, str]:
+    """Return inventory name -> cluster name, as observed, else as recorded in any other cluster: the one that leaves may be dead."""
+    names = leased_names(mesh, facts)
+    for cluster in facts.values():
+        names.update(remembered_peers(mesh.binding, cluster))
+    names.update({host: cluster.name for host, cluster in facts.items() if cluster.name})
+    return names

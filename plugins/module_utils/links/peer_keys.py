@@ -1,0 +1,146 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""One link as keys of a Secret: the value that each key has to hold, and its recipe."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from ..mesh.ca_roll import BOTH, roll_of
+from ..mesh.endpoints import MeshEndpoint
+from ..mesh.etcd_config import LOCAL_PORT, ca_key, config_text, keys_of, local_config
+from ..mesh.facts import CertificateFacts, ClusterFacts, PeerSecretFacts, SecretKeyFacts, TlsSecretFacts
+from ..mesh.trust import Trust
+from ..mesh.trust_mode import ClientCertificate
+from ..mesh.versions import CiliumVersion, apiserver_version, cilium_version
+from ..plan.steps import FromSecret, Literal, Minted, PlanOptions, Recipe
+
+WORTH_RENEWING = timedelta(days=1)  # gain in lifetime below which nothing is renewed; else one near its CA's end would be in every run
+
+
+class DesiredKeys(NamedTuple):
+    """Value that a key has to hold. ``digest`` is the SHA-256 hex of the value; None while it is still to be minted."""
+
+    recipe: Recipe
+    digest: str | None
+
+
+class Link(NamedTuple):
+    """One ordered pair with the endpoint and trust chosen for it."""
+
+    local: ClusterFacts
+    peer: ClusterFacts
+    endpoint: MeshEndpoint
+    trust: Trust
+
+
+def keys_for_peer(
+    link: Link, secret: PeerSecretFacts, manager: str, options: PlanOptions, now: datetime, *, aliases: bool
+) -> dict[str, DesiredKeys]:
+    """Return the keys with which the readers of ``secret`` reach the peer directly: its YAML and, unless the CA is shared, three files.
+
+    :param aliases: whether the reader wants the peer's addresses in the YAML (``versions.aliases_in_config`` of ``reader_version``).
+    """
+    peer, trust = link.peer, link.trust
+    name, ca, certificate, key = keys_of(peer.name)
+    text = config_text(name, link.endpoint, aliases=aliases, mode=trust.mode, trust_digest=trust.digest)
+    keys = {name: literal(text)}
+    if not trust.mode.own_files:
+        return keys
+    keys[ca] = literal(trust.ca) if trust.ca else _from_tls_secret(peer, peer.server_cert, "ca.crt")
+    if trust.mode.client is ClientCertificate.PEER_REMOTE:
+        keys[certificate] = _from_tls_secret(peer, peer.remote_cert, "tls.crt")
+        keys[key] = _from_tls_secret(peer, peer.remote_cert, "tls.key")
+    elif _still_good(link, secret, manager, options, now):
+        keys[certificate] = as_it_is(link.local, secret, certificate)
+        keys[key] = as_it_is(link.local, secret, key)
+    else:
+        keys[certificate] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "certificate"), None)
+        keys[key] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "key"), None)
+    return keys
+
+
+def agents_keys(local: ClusterFacts, names: Iterable[str]) -> dict[str, DesiredKeys]:
+    """Return the YAML with which the agents of ``local`` reach their own kvstoremesh, for each peer by its cluster name.
+
+    In a CA roll, the CAs that they trust stand beside it: one Secret reaches a pod as a whole, two would not arrive together.
+    """
+    port = local.service.port if local.service else LOCAL_PORT
+    version, roll = cilium_version(local), roll_of(local.ca)
+    trusted = literal(roll.trusted) if roll is not None and roll.trusted else None
+    # The comment carries their own etcd's CA: a change of it must make the agents connect anew.
+    own_ca = (trusted.digest if trusted else None) or local.server_cert.digests.get("ca.crt", "")
+    if roll is None or roll.stage not in BOTH or trusted is None:
+        return dict.fromkeys(names, literal(local_config(local.namespace, version=version, port=port, trust_digest=own_ca)))
+    keys: dict[str, DesiredKeys] = {}
+    for name in names:
+        file = ca_key(name)
+        keys[name] = literal(local_config(local.namespace, version=version, port=port, trust_digest=own_ca, ca_file=file))
+        keys[file] = trusted
+    return keys
+
+
+def is_taken(observed: SecretKeyFacts | None, wanted: DesiredKeys | None, manager: str) -> bool:
+    """Return whether another writer owns the key with another value than the plan would write, which server-side apply refuses.
+
+    A key that holds the right value may have several owners: each releases it alone.
+    """
+    return observed is not None and wanted is not None and observed.digest != wanted.digest and set(observed.managers) != {manager}
+
+
+def as_it_is(local: ClusterFacts, secret: PeerSecretFacts, key: str) -> DesiredKeys:
+    """Return the value that the key holds now."""
+    return DesiredKeys(FromSecret(local.host, secret.name, key), secret.keys[key].digest)
+
+
+def literal(text: str) -> DesiredKeys:
+    """Return a desired value that is no secret."""
+    return DesiredKeys(Literal(text), hashlib.sha256(text.encode()).hexdigest())
+
+
+def reader_version(local: ClusterFacts) -> CiliumVersion | None:
+    """Return the Cilium version of the reader: kvstoremesh, which comes in the image of clustermesh-apiserver, or the agents."""
+    return (apiserver_version(local) if local.runs_kvstoremesh else None) or cilium_version(local)
+
+
+def _from_tls_secret(peer: ClusterFacts, secret: TlsSecretFacts, key: str) -> DesiredKeys:
+    return _existing_value(peer.host, secret.name, key, secret.digests.get(key, ""))
+
+
+@lru_cache(maxsize=4096)
+def _existing_value(host: str, secret: str, key: str, digest: str) -> DesiredKeys:
+    """Return one shared value for all clusters that dial the peer."""
+    return DesiredKeys(FromSecret(host, secret, key), digest)
+
+
+def _still_good(link: Link, secret: PeerSecretFacts, manager: str, options: PlanOptions, now: datetime) -> bool:
+    """Return whether the present minted certificate may stay.
+
+    It may if it is the binding's, for the right user, from the CA that would sign now, and not near its end.
+    """
+    config_key, _ca, certificate_key, private_key = keys_of(link.peer.name)
+    crt, key, text = secret.keys.get(certificate_key), secret.keys.get(private_key), secret.keys.get(config_key)
+    if crt is None or key is None or crt.certificate is None or crt.certificate_key_matches is not True:
+        return False
+    certificate = crt.certificate
+    if manager not in crt.managers or manager not in key.managers:
+        return False
+    if certificate.common_name != link.trust.common_name or not certificate.client_auth or certificate.not_before > now:
+        return False
+    issuer = link.peer.ca.certificates[0]
+    if issuer.subject_key_id and certificate.authority_key_id:
+        issued = issuer.subject_key_id == certificate.authority_key_id
+    else:  # a CA without key identifier: the configuration was written together with the certificate and carries the CA's digest
+        issued = text is not None and f"# trust-sha256: {link.trust.digest}\n" in (text.config or "")
+    return issued and not _due(certificate, issuer, options, now)
+
+
+def _due(certificate: CertificateFacts, issuer: CertificateFacts, options: PlanOptions, now: datetime) -> bool:
+    if certificate.not_after - now > timedelta(days=options.renew_before_days):
+        return False
+    obtainable = min(now + timedelta(days=options.certificate_days), issuer.not_after)
+    return certificate.not_after <= now or obtainable - certificate.not_after > WORTH_RENEWING

@@ -1,0 +1,124 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Users that a cluster's mesh etcd needs, and the one write to ConfigMap clustermesh-remote-users that updates them.
+
+users.yaml is one string, so an annotation per binding records the users that it added; a user that no annotation names is another writer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from ..findings.finding import Finding
+from ..findings.wording import finding
+from ..mesh.facts import ClusterFacts
+from ..mesh.marks import USERS_ANNOTATION
+from ..mesh.model import Binding
+from ..mesh.ownership import labels_of_new_object, made_by_bindings
+from ..mesh.trust import PLAIN_USER, user_for
+from ..mesh.versions import cilium_version, holds
+from ..plan.steps import DeleteObject, Step, WriteUsers
+from .peer_keys import Link
+from .users_yaml import EMPTY, ROLE, edit_users
+
+CONFIG_MAP = "clustermesh-remote-users"
+
+
+def desired_users(cluster: ClusterFacts, incoming: Iterable[Link]) -> frozenset[str]:
+    """Return the users that must be able to log in at ``cluster``; none if its etcd has no per-peer users.
+
+    Every linked cluster gets its own user, also while it logs in as plain ``remote``: a change of its auth mode then drops no link.
+    """
+    if not cluster.users_enabled:
+        return frozenset()
+    links = list(incoming)
+    users = {user_for(link.local) for link in links} | {link.trust.common_name for link in links} - {PLAIN_USER}
+    if users and cluster.runs_kvstoremesh and holds("remote_users_list_self", cilium_version(cluster)):
+        users.add(user_for(cluster))  # its agents show the remote certificate to their own kvstoremesh
+    return frozenset(users)
+
+
+def own_users(cluster: ClusterFacts, binding: Binding) -> frozenset[str]:
+    """Return the users that this binding added."""
+    return _parse_list(cluster.users.annotations.get(_annotation(binding.owner), ""))
+
+
+def users_problems(cluster: ClusterFacts, desired: frozenset[str], binding: Binding) -> Iterator[Finding]:
+    """Yield the reasons why the users cannot be added to users.yaml, or why those of this binding cannot be removed."""
+    broken = partial(finding, "CM-USER-02", cluster=cluster.host)
+    where = f"ConfigMap {cluster.namespace}/{CONFIG_MAP}, key users.yaml"
+    if cluster.users.problem and (desired or own_users(cluster, binding)):
+        yield broken(
+            summary=f"users.yaml of {cluster.host} cannot be changed without losing users",
+            evidence=f"{where}: {cluster.users.problem}",
+            fix="write it as a list: users: []",
+        )
+    for user in sorted(desired & set(cluster.users.users)):
+        if cluster.users.users[user] != ROLE:
+            yield broken(
+                summary=f"user {user} of {cluster.host}'s mesh etcd does not have the role {ROLE}",
+                evidence=where,
+                fix=f"give {user} the role {ROLE}, or take the entry out",
+            )
+
+
+def users_step(cluster: ClusterFacts, desired: frozenset[str], binding: Binding, *, wave: int, why: str) -> Step | None:
+    """Return the write that adds ``desired`` and removes what this binding added and no longer needs; None if nothing changes."""
+    facts, ours = cluster.users, own_users(cluster, binding)
+    if facts.problem or (not facts.present and not desired):
+        return None
+    others = _users_of_other_bindings(cluster, binding)
+    add = sorted(desired - set(facts.users))
+    remove = sorted((ours - desired - others) & set(facts.users))
+    now_ours = frozenset(add) | (desired & (ours | others))
+    if not add and not remove and now_ours == ours:
+        return None
+    where = f"ConfigMap {cluster.namespace}/{CONFIG_MAP}"
+    step = partial(Step, wave=wave, cluster=cluster.host, object=where, why=_reason(why, add, remove))
+    if _nothing_left(cluster, binding, add, remove):
+        gone = DeleteObject(
+            namespace=cluster.namespace, kind="ConfigMap", name=CONFIG_MAP, uid=facts.uid, resource_version=facts.resource_version
+        )
+        waits = "clustermesh-apiserver does not start again without this ConfigMap, as before" if cluster.users_enabled else ""
+        return step(verb="delete", disruption=waits, undo="playbook edge_portal.cilium_mesh.connect creates it again", action=gone)
+    action = WriteUsers(
+        namespace=cluster.namespace,
+        text=edit_users(facts.text if facts.present else EMPTY, add=add, remove=remove),
+        annotation_key=_annotation(binding.owner),
+        annotation=",".join(sorted(now_ours)),
+        resource_version=facts.resource_version,
+        labels={} if facts.present else labels_of_new_object(binding),
+    )
+    undo = f"take {', '.join(add)} out again" if add else f"add {', '.join(remove)} again"
+    return step(verb="patch" if facts.present else "create", undo=undo, action=action)
+
+
+def _nothing_left(cluster: ClusterFacts, binding: Binding, add: Iterable[str], remove: Iterable[str]) -> bool:
+    """Return whether a binding created the ConfigMap, and every user in it is about to be removed."""
+    facts = cluster.users
+    return (
+        not add
+        and set(facts.users) == set(remove)
+        and made_by_bindings(facts.managers, facts.labels)
+        and not _users_of_other_bindings(cluster, binding)
+    )
+
+
+def _users_of_other_bindings(cluster: ClusterFacts, binding: Binding) -> frozenset[str]:
+    mine = _annotation(binding.owner)
+    texts = (v for k, v in cluster.users.annotations.items() if k.startswith(f"{USERS_ANNOTATION}/") and k != mine)
+    return frozenset().union(*(_parse_list(text) for text in texts))
+
+
+def _annotation(owner: str) -> str:
+    return f"{USERS_ANNOTATION}/{owner}"
+
+
+def _parse_list(text: str) -> frozenset[str]:
+    return frozenset(name for name in text.split(",") if name)
+
+
+def _reason(why: str, add: list[str], remove: list[str]) -> str:
+    parts = [f"add {', '.join(add)}" if add else "", f"take out {', '.join(remove)}" if remove else ""]
+    return f"{why}: " + ("; ".join(p for p in parts if p) or "record which users this binding needs")

@@ -1,0 +1,352 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The structure of the specs, made of the CRDs by ``python -m tests.testing.kind_schemas --write``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ClusterMeshBinding": {
+        "type": "object",
+        "properties": {
+            "clusterRefs": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["name"],
+                    "properties": {
+                        "name": {"type": "string"},
+                    },
+                },
+            },
+            "topology": {
+                "type": "object",
+                "properties": {
+                    "mode": {"type": "string", "enum": ["FullMesh", "HubAndSpoke", "Pairs"], "default": "FullMesh"},
+                    "hubs": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"type": "string"},
+                    },
+                    "pairs": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {
+                            "type": "array",
+                            "minItems": 2,
+                            "maxItems": 2,
+                            "items": {"type": "string"},
+                        },
+                    },
+                },
+            },
+            "meshConfig": {
+                "type": "object",
+                "properties": {
+                    "serviceType": {"type": "string", "enum": ["LoadBalancer", "NodePort"]},
+                    "enableKvStoreMesh": {"type": "boolean"},
+                    "hubble": {
+                        "type": "object",
+                        "properties": {
+                            "enabled": {"type": "boolean"},
+                            "ui": {"type": "boolean"},
+                        },
+                    },
+                },
+            },
+        },
+        "required": [],
+    },
+    "ConnectivityIntent": {
+        "type": "object",
+        "required": ["action", "destination"],
+        "properties": {
+            "action": {"type": "string", "enum": ["Allow", "Deny", "Isolate"]},
+            "policyMode": {"type": "string", "enum": ["Namespaced", "Clusterwide"], "default": "Namespaced"},
+            "source": {
+                "type": "object",
+                "properties": {
+                    "namespace": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+                    },
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+                    },
+                    "selector": {
+                        "type": "object",
+                        "minProperties": 1,
+                        "additionalProperties": {
+                            "type": "string",
+                            "maxLength": 63,
+                            "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+                        },
+                    },
+                    "expressions": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {
+                            "type": "object",
+                            "required": ["key", "operator"],
+                            "properties": {
+                                "key": {"type": "string", "maxLength": 317},
+                                "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                                "values": {
+                                    "type": "array",
+                                    "items": {
+                                        "type": "string",
+                                        "maxLength": 63,
+                                        "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+                                    },
+                                },
+                            },
+                        },
+                    },
+                    "allPods": {"type": "boolean"},
+                    "allNamespaces": {"type": "boolean"},
+                    "clusters": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"type": "string"},
+                    },
+                },
+            },
+            "destination": {
+                "type": "object",
+                "properties": {
+                    "namespace": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+                    },
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+                    },
+                    "selector": {
+                        "type": "object",
+                        "minProperties": 1,
+                        "additionalProperties": {
+                            "type": "string",
+                            "maxLength": 63,
+                            "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+                        },
+                    },
+                    "expressions": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {
+                            "type": "object",
+                            "required": ["key", "operator"],
+                            "properties": {
+                                "key": {"type": "string", "maxLength": 317},
+                                "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+                                "values": {
+                                    "type": "array",
+                                    "items": {
+                                        "type": "string",
+                                        "maxLength": 63,
+                                        "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+                                    },
+                                },
+                            },
+                        },
+                    },
+                    "allPods": {"type": "boolean"},
+                    "allNamespaces": {"type": "boolean"},
+                    "clusters": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"type": "string"},
+                    },
+                },
+            },
+            "ports": {
+                "type": "array",
+                "minItems": 1,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "protocol": {
+                            "type": "string",
+                            "enum": ["TCP", "UDP", "SCTP", "ANY", "ICMP", "ICMPv6"],
+                            "default": "TCP",
+                        },
+                        "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+                        "endPort": {"type": "integer", "minimum": 1, "maximum": 65535},
+                        "type": {"type": "integer", "minimum": 1, "maximum": 255},
+                    },
+                },
+            },
+            "probe": {
+                "type": "object",
+                "properties": {
+                    "enabled": {"type": "boolean", "default": False},
+                    "intervalSeconds": {"type": "integer", "default": 60, "minimum": 10, "maximum": 86400},
+                    "method": {"type": "string", "enum": ["auto", "hubble", "job"], "default": "auto"},
+                    "image": {"type": "string", "maxLength": 512},
+                    "command": {
+                        "type": "array",
+                        "minItems": 1,
+                        "maxItems": 64,
+                        "items": {"type": "string", "minLength": 1, "maxLength": 512},
+                    },
+                },
+            },
+        },
+    },
+    "ExposedService": {
+        "type": "object",
+        "required": ["service", "port", "class"],
+        "properties": {
+            "service": {
+                "type": "object",
+                "required": ["namespace", "name"],
+                "properties": {
+                    "namespace": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+                    },
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+                    },
+                },
+            },
+            "port": {
+                "type": "object",
+                "properties": {
+                    "number": {"type": "integer", "minimum": 1, "maximum": 65535},
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+                    },
+                    "protocol": {"type": "string", "enum": ["TCP", "UDP"]},
+                },
+            },
+            "class": {"type": "string", "enum": ["LoadBalancer", "NodePort", "Gateway"]},
+            "sourceRanges": {
+                "type": "array",
+                "maxItems": 256,
+                "items": {"type": "string", "maxLength": 49},
+            },
+            "clusters": {
+                "type": "object",
+                "properties": {
+                    "names": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"type": "string"},
+                    },
+                    "primary": {"type": "string"},
+                    "standby": {
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"type": "string"},
+                    },
+                },
+            },
+            "hostname": {
+                "type": "string",
+                "maxLength": 253,
+                "pattern": r"^(\*\.)?[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)+\.?$",
+            },
+            "tlsRef": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 253,
+                        "pattern": r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$",
+                    },
+                },
+            },
+            "gatewayClassName": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 253,
+                "pattern": r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$",
+            },
+            "allocateLoadBalancerNodePorts": {"type": "boolean"},
+        },
+    },
+    "GlobalService": {
+        "type": "object",
+        "required": ["selector"],
+        "properties": {
+            "selector": {
+                "type": "object",
+                "required": ["namespace"],
+                "properties": {
+                    "namespace": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+                    },
+                    "name": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 63,
+                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+                    },
+                    "labelSelector": {
+                        "type": "object",
+                        "minProperties": 1,
+                        "additionalProperties": {
+                            "type": "string",
+                            "maxLength": 63,
+                            "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+                        },
+                    },
+                },
+            },
+            "targetClusters": {
+                "type": "array",
+                "items": {"type": "string"},
+            },
+            "globalAnnotations": {
+                "type": "object",
+                "additionalProperties": {"type": "string", "maxLength": 10},
+            },
+            "shared": {"type": "boolean"},
+            "affinity": {"type": "string", "enum": ["Local", "Remote", "None"]},
+            "backend": {"type": "string", "enum": ["Annotations", "MCS"], "default": "Annotations"},
+            "createMissingServices": {"type": "boolean", "default": False},
+            "failover": {
+                "type": "object",
+                "properties": {
+                    "detectWithin": {
+                        "x-kubernetes-int-or-string": True,
+                        "default": 60,
+                        "minimum": 1,
+                        "maximum": 86400,
+                        "maxLength": 18,
+                        "pattern": "^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$",
+                        "type": "integer",
+                    },
+                    "minLocalReady": {"type": "integer", "default": 1, "minimum": 1, "maximum": 1000000},
+                    "hysteresis": {"type": "integer", "default": 0, "minimum": 0, "maximum": 1000000},
+                },
+            },
+        },
+    },
+}

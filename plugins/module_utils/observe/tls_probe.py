@@ -1,0 +1,180 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""TLS handshakes with every address of every mesh endpoint from the controller, which prove the server that answers there.
+
+In TLS 1.3 the server shows its certificate and proves its key before the client identifies itself (RFC 8446, 2), so the handshake ends
+well on the client's side without a client certificate, and etcd's refusal of that comes only with the first byte read; the probe ends
+before. In TLS 1.2 a server that wants a client certificate breaks off the handshake, and Python does not expose the certificate that it
+showed before: such an answer proves nothing, either way. Cilium's etcd speaks 1.3.
+
+No secret is used: the CA is the public half, and no client certificate is shown.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..base.redact import digest, one_line
+from ..base.sealed import SecretStore
+from ..mesh.endpoints import MeshEndpoint, sorted_ips
+from ..mesh.facts import ClusterFacts, ProbeResult
+from ..mesh.ip_families import addresses_of
+from ..mesh.link_choices import Choices
+
+TIMEOUT: Final = 3.0  # seconds, for the connection and once more for the handshake
+PARALLEL: Final = 32  # handshakes at a time
+
+_WANTS_A_CLIENT = ("BAD_CERTIFICATE", "CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")
+"""Alerts of TLS 1.2 servers that break off because they want a client certificate (Go sends the first)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsTarget:
+    """Address to probe, with the certificate expected there."""
+
+    cluster: str
+    address: str
+    port: int
+    hostname: str
+    fingerprint: str  # of the certificate in the Secret, SHA-256 hex
+    authorities: str  # PEM
+
+
+def probe_endpoints(
+    facts: Mapping[str, ClusterFacts],
+    choices: Choices,
+    secrets: SecretStore,
+    *,
+    resolved: Mapping[str, Sequence[str]] | None = None,
+    timeout: float = TIMEOUT,
+    parallel: int = PARALLEL,
+) -> tuple[ProbeResult, ...]:
+    """Probe the endpoints of all clusters in ``facts``; results in order of the clusters and their addresses.
+
+    Never raises for what a server does. A cluster without an endpoint or a server certificate has no result: other findings say why.
+
+    :param secrets: holds ``ca.crt`` of each cluster's server certificate.
+    :param resolved: addresses of DNS names, as for ``choices``.
+    :param timeout: seconds for the connection, and as many for the handshake.
+    """
+    targets = list(_targets(facts.values(), choices, secrets, resolved or {}))
+    with ThreadPoolExecutor(max(1, min(parallel, len(targets)))) as pool:
+        return tuple(pool.map(lambda target: probe(target, timeout=timeout), targets))
+
+
+def probe(target: TlsTarget, *, timeout: float = TIMEOUT) -> ProbeResult:
+    """Probe one address. If verification fails, a second handshake without it reads the certificate that the server shows."""
+    begun = time.monotonic()
+    result = ProbeResult(cluster=target.cluster, address=target.address, port=target.port, hostname=target.hostname, outcome="unreachable")
+    try:
+        context = _verifying(target.authorities)
+    except ssl.SSLError:
+        return replace(result, error="ca.crt beside the server certificate cannot be loaded")
+    try:
+        shown = _handshake(target, context, timeout)
+    except ssl.SSLCertVerificationError as error:
+        result = replace(
+            result, outcome="refuted", error=one_line(error.verify_message), fingerprint=_unverified_fingerprint(target, timeout)
+        )
+    except ssl.SSLError as error:
+        outcome, reason = _refusal(error)
+        result = replace(result, outcome=outcome, error=reason)
+    except OSError as error:
+        result = replace(result, error=_failure(error))
+    except (ValueError, TypeError):  # an API server lets labels pass that IDNA refuses, as longer than 63 characters
+        result = replace(result, error="the name cannot be asked for")
+    else:
+        result = replace(result, verified=True, fingerprint=shown, outcome="proven" if shown == target.fingerprint else "refuted")
+    return replace(result, milliseconds=round((time.monotonic() - begun) * 1000))
+
+
+def _targets(
+    clusters: Iterable[ClusterFacts], choices: Choices, secrets: SecretStore, resolved: Mapping[str, Sequence[str]]
+) -> Iterator[TlsTarget]:
+    for cluster in clusters:
+        endpoint, certificate = choices.endpoint(cluster), cluster.server_cert.certificate
+        authorities = _authorities(cluster, secrets)
+        if not isinstance(endpoint, MeshEndpoint) or certificate is None or not authorities:
+            continue
+        # A name that is not found is tried as it is, so that the result says so.
+        for address in addresses_of(endpoint) or sorted_ips(resolved.get(endpoint.hostname, ())) or (endpoint.hostname,):
+            yield TlsTarget(
+                cluster=cluster.host,
+                address=address,
+                port=endpoint.port,
+                hostname=endpoint.hostname.rstrip("."),
+                fingerprint=certificate.fingerprint,
+                authorities=authorities,
+            )
+
+
+def _authorities(cluster: ClusterFacts, secrets: SecretStore) -> str:
+    """Return ``ca.crt`` beside the server certificate, which peers get; "" if there is none that parses."""
+    if not cluster.server_cert.ca:
+        return ""
+    try:
+        return secrets.get(cluster.host, cluster.server_cert.name, "ca.crt").reveal().decode("ascii", "ignore")
+    except KeyError:
+        return ""
+
+
+def _verifying(authorities: str) -> ssl.SSLContext:
+    """Return a context that verifies as Go does, the language of the peers: any certificate of the bundle is an anchor, names are SANs."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags = ssl.VerifyFlags.VERIFY_X509_TRUSTED_FIRST | ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+    context.hostname_checks_common_name = False
+    context.load_verify_locations(cadata=authorities)
+    return context
+
+
+def _handshake(target: TlsTarget, context: ssl.SSLContext, timeout: float) -> str:
+    """Return the fingerprint of the server's certificate.
+
+    :raises OSError: when the connection or the handshake fails; ssl.SSLError is one.
+    """
+    with socket.create_connection((target.address, target.port), timeout=timeout) as connection:
+        connection.settimeout(timeout)  # for the handshake as a whole, however slowly its bytes come
+        with context.wrap_socket(connection, server_hostname=target.hostname) as channel:
+            return digest(channel.getpeercert(binary_form=True) or b"")
+
+
+def _unverified_fingerprint(target: TlsTarget, timeout: float) -> str:
+    """Return the fingerprint of the certificate that did not verify; "" if the server does not show it again."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        return _handshake(target, context, timeout)
+    except OSError:
+        return ""
+
+
+def _refusal(error: ssl.SSLError) -> tuple[str, str]:
+    """Return outcome and error of a handshake that failed for another reason than the certificate."""
+    reason = (error.reason or "").upper()
+    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)) or "UNEXPECTED_EOF" in reason:
+        return "unreachable", "the connection ends during the handshake"  # a load balancer with nothing behind it does that
+    if any(reason.endswith(alert) for alert in _WANTS_A_CLIENT):
+        return "unreachable", f"the server breaks off the handshake ({_reason_text(reason)})"
+    return "refuted", f"no TLS server of a mesh answers ({_reason_text(reason) or 'TLS error'})"
+
+
+def _reason_text(reason: str) -> str:
+    return one_line(reason.replace("_", " ").lower())
+
+
+def _failure(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, socket.gaierror):
+        return "the name is not found in DNS from here"
+    if isinstance(error, ConnectionRefusedError):
+        return "the connection is refused"
+    return one_line(error.strerror or type(error).__name__)

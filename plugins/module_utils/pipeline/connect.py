@@ -1,0 +1,223 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The runs that connect and disconnect clusters: observe them, plan, write the plan, and measure the links.
+
+Every write is decided before the first one is made. If any finding blocks, nothing is written to any cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..base.tables import cell, count
+from ..checks import run_checks
+from ..etcd.heartbeat import ProofVerdict
+from ..findings.finding import Finding, ordered
+from ..findings.wording import finding
+from ..leases.plan_tombstones import lockout_findings
+from ..links.disconnect import plan_disconnect
+from ..links.load_balancer import awaiting_address
+from ..mesh.facts import ObserveFailure
+from ..observe import Observation
+from ..plan.compare import plan_changes
+from ..plan.steps import Plan
+from ..plan.stored import StoredPlan, options_data
+from ..report.plan import SHORT_HASH
+from ..report.sentences import behind, verdict
+from ..status.links import build_status, earlier_binding
+from ..status.wait import wait_for_links
+from .judgement import context_of, judge_and_plan
+from .links import missing_package, unobserved_members
+from .options import ConnectOptions
+from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal
+from .participants import asked, leaving_clusters, left_out_sentences, observe_former, require_two, ways_out
+from .progress import Progress
+from .run import Run, announce, observing, write
+from .shown import FindingsMade, LinksMeasured, Sentence
+
+NOTHING_WRITTEN: Final = "nothing was written anywhere."
+PLAN_CHANGED: Final = "CM-PLAN-01"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Findings about a run, and its plan; ``plan`` is None while a finding blocks."""
+
+    findings: tuple[Finding, ...]
+    plan: Plan | None
+
+
+def connect(run: Run, options: ConnectOptions, disconnect_option: str, *, approved: StoredPlan | None = None) -> Outcome:
+    """Connect the clusters of a mesh, or disconnect them, as ``options.purpose`` says.
+
+    :param disconnect_option: how the user asks to disconnect, for instance ``state=absent``; named in errors.
+    :param approved: the plan that was approved; if the new plan has another hash, nothing is written.
+    :raises InvalidInput: when the options do not fit each other, the mesh or the limit.
+    :raises Interrupted: when an error ended the run.
+    """
+    leaving = leaving_clusters(run.who, run.mesh, options, disconnect_option)
+    with observing(run, options) as (recorder, observation):
+        plan = _plan_and_announce(run, options, leaving, observation, recorder)
+        if plan is not None and approved is not None and not approved.is_the_same_as(plan.hash):
+            evidence = ["Give the plan together with its hash to see what has changed."]
+            if approved.data:
+                evidence = plan_changes(approved.data, recorder.outcome.plan or {})
+            refuse_changed(run, approved, plan.hash, recorder, fix="apply it with hash", evidence=evidence)
+        elif plan is not None and not run.check_mode:
+            failed = carry_out(run, options, plan, observation, recorder)
+            if options.purpose == "connect" and options.wait:
+                _wait(run, options, observation, failed, recorder)
+            elif options.purpose == "disconnect" and not failed:
+                _measure_rest(run, options, leaving, observation, recorder)
+    return recorder.outcome
+
+
+def plan_only(run: Run, options: ConnectOptions, disconnect_option: str) -> Outcome:
+    """Decide and announce a plan as ``connect`` does, and write nothing. Raises as ``connect``."""
+    leaving = leaving_clusters(run.who, run.mesh, options, disconnect_option)
+    with observing(run, options) as (recorder, observation):
+        _plan_and_announce(run, options, leaving, observation, recorder)
+    return replace(recorder.outcome, changed=False)
+
+
+def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation) -> Decision:
+    """Run the checks on an observation and plan from it. Nothing is written or shown.
+
+    This is the first half of a run and the whole of a dry run.
+    """
+    if options.purpose == "connect" or leaving is None:
+        observe_former(run.ports, run.who, run.mesh, observation, parallel=options.parallel)
+    context = context_of(observation, run.mesh, options, run.now)
+    plan: Plan | None
+    if options.purpose == "connect":
+        require_two(run.who, context)
+        findings, plan = judge_and_plan(context, options)
+    else:
+        lockouts = lockout_findings(run.mesh, observation.facts, leaving or ())
+        findings = ordered((*run_checks(context, "disconnect"), *lockouts))
+        blocked = any(finding.blocks for finding in findings)
+        plan = None if blocked else plan_disconnect(run.mesh, observation.whole.facts, leaving, run.now)
+        if plan is not None and plan.blocked:  # by a former member, which the checks do not cover
+            findings, plan = ordered((*findings, *plan.problems)), None
+    chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(options).items()}
+    return Decision(findings=findings, plan=plan and replace(plan, options=options_data(chosen)))
+
+
+def carry_out(run: Run, options: ConnectOptions, plan: Plan, observation: Observation, recorder: Recorder) -> dict[str, ObserveFailure]:
+    """Write a plan that was announced.
+
+    Returns the clusters in which a write failed, by inventory name; ``recorder`` then has a finding for each, and the error.
+    """
+    if plan.empty:
+        return {}
+    done = write(run, options, plan, observation, recorder)
+    failed: tuple[Finding, ...] = tuple(finding_of(done.failures[host]) for host in sorted(done.failures))
+    if not failed:
+        return {}
+    run.ports.show(FindingsMade(failed))
+    stopped = "; with more failures than max_failures allows, no further wave was begun" if done.stopped else ""
+    text = f"{len(done.applied)} of {count(len(plan.steps), 'step')} done; writing failed in {', '.join(sorted(done.failures))}{stopped}."
+    error = " ".join([text, *ways_out(observation, done.failures)])
+    recorder.note(findings=(*failed, *recorder.outcome.findings), error=error)
+    return {f.cluster: ObserveFailure(host=f.cluster, code=f.code, message=f"a write failed: {f.summary}") for f in failed}
+
+
+def _plan_and_announce(
+    run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation, recorder: Recorder
+) -> Plan | None:
+    """Decide, show the findings and the plan, and return the plan.
+
+    Returns None when a finding blocks; ``recorder`` then has the error.
+    """
+    decision = decide(run, options, leaving, observation)
+    run.ports.show(FindingsMade(decision.findings))
+    error = refusal(decision.findings, NOTHING_WRITTEN) if decision.plan is None else ""
+    recorder.note(findings=decision.findings, error=error)
+    if decision.plan is not None:
+        announce(run, decision.plan, observation, recorder)
+    return decision.plan
+
+
+def refuse_changed(run: Run, approved: StoredPlan, fresh: str, recorder: Recorder, *, fix: str, evidence: Sequence[str] = ()) -> None:
+    """Record and show the finding that the approved plan does not apply any more.
+
+    :param fresh: hash of the new plan.
+    :param fix: what the user does with the new hash, as the beginning of a sentence that ends in it.
+    """
+    was, now = approved.hash[:SHORT_HASH], fresh[:SHORT_HASH]
+    changed = finding(
+        PLAN_CHANGED,
+        summary=f"the approved plan {was} is out of date; the current plan is {now}",
+        evidence=evidence,
+        fix=f"review the current plan, and {fix} {now}",
+    )
+    run.ports.show(FindingsMade([changed]))
+    error = f"{PLAN_CHANGED}: {changed.summary}; {NOTHING_WRITTEN} {changed.evidence}".rstrip().replace("\n", "; ")
+    recorder.note(changed=False, findings=(changed, *recorder.outcome.findings), error=error)
+
+
+def _wait(run: Run, options: ConnectOptions, observation: Observation, failed: Mapping[str, ObserveFailure], recorder: Recorder) -> None:
+    """Wait until every link between clusters that answer is ready or the time is over, and record the status.
+
+    Links to clusters that do not answer are measured from the end that answers. After a failed write the links are measured once, without
+    waiting.
+    """
+    mesh, ports, plan = run.mesh, run.ports, recorder.outcome.plan or {}
+    without = awaiting_address(recorder.outcome.findings, (link["peer"] for link in plan.get("links", ())))
+    awaited = mesh.among([host for host in observation.facts if host not in without])
+    seconds = float(options.wait_timeout) if awaited.links and not failed else 0.0
+    written = bool(plan.get("steps"))
+    progress = Progress(ports=ports, links=len(awaited.links), timeout=seconds)
+    waited = wait_for_links(
+        lambda: ports.read_links(observation, mesh),
+        awaited,
+        timeout=seconds,
+        clock=ports.clock,
+        sleep=progress.sleep,
+        facts=observation.facts,
+        progress=progress.entered,
+        prove=(lambda: ports.prove_links(observation, mesh)) if options.proof != "none" else None,
+        settled=not written,
+    )
+    proofs = ports.prove_as_controller(observation, mesh, options.proof, written=written)
+    now = ports.now()
+    missing, before = {**failed, **unobserved_members(observation, mesh)}, earlier_binding(options.previous_status)
+    status = build_status(mesh, observation.facts, missing, waited.readers, now=now, written=True, proofs=proofs, previous=before)
+    _show(run, missing_package(options.proof))
+    ports.show(LinksMeasured(mesh.binding.name, status))
+    recorder.note(status=status)
+    refuted = [link for link in awaited.links if link in proofs and proofs[link].verdict is ProofVerdict.REFUTED]
+    if awaited.links and (refuted or not waited.ready):
+        late = f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s. {behind(status)}"
+        recorder.note(error=recorder.outcome.error or late)
+
+
+def _measure_rest(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation, recorder: Recorder) -> None:
+    """Measure the links between the clusters that stay members after others were disconnected, and record the status."""
+    mesh = run.mesh
+    rest = mesh.among(host for host in mesh.clusters if host not in (leaving or ()))
+    if leaving is None or not rest.links:
+        silent = [host for host in mesh.clusters if host in observation.failures]
+        _show(run, [disconnected(mesh.binding.name, asked(run.who, mesh), silent), *left_out_sentences(run.who, mesh)])
+        recorder.note(status=after_disconnect(silent))
+        return
+    _show(run, left_out_sentences(run.who, mesh))
+    if options.wait:
+        readers, before = run.ports.read_links(observation, rest), earlier_binding(options.previous_status)
+        # With the failures of all clusters, so that a cluster that leaves and does not answer is named too.
+        status = build_status(rest, observation.facts, observation.failures, readers, now=run.ports.now(), previous=before)
+        run.ports.show(LinksMeasured(mesh.binding.name, status))
+        recorder.note(status=status)
+
+
+def disconnected(name: str, clusters: Sequence[str], silent: Sequence[str]) -> Sentence:
+    """Return ``edge-mesh-eu: disconnected (1/2 clusters); not reached, and left as it was: cluster-ber-2``."""
+    text = f"{cell(name)}: disconnected ({len(clusters) - len(silent)}/{len(clusters)} clusters)"
+    return Sentence(f"{text}; not reached, and left as it was: {', '.join(silent)}", "attention") if silent else Sentence(text, "good")
+
+
+def _show(run: Run, sentences: Sequence[Sentence]) -> None:
+    for sentence in sentences:
+        run.ports.show(sentence)

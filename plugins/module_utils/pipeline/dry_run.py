@@ -1,0 +1,91 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The dry run of the operator: it observes, checks and plans in process, as the first half of a playbook does, and writes nothing.
+
+A playbook takes a second before its first request (ansible-core starts, forks, templates), so the operator runs one only for a mesh that
+needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..base.errors import MeshError
+from ..items.desired import Desired
+from ..mesh.parse import parse
+from ..observe import Observation
+from ..reconcile.parse import desired_of
+from ..reconcile.status import Course, item_rows, look_again
+from ..status.links import earlier_binding
+from .connect import decide
+from .items import decide_items, observe_scenes
+from .options import ConnectOptions, ItemsOptions
+from .outcome import REQUEUE_SECONDS
+from .participants import Participants
+from .ports import real_ports
+from .probes import probed, probes_due
+from .run import Run, measure
+
+AT_ONCE: Final = 4
+"""Clusters that are contacted at a time; few, as several dry runs run side by side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRun:
+    """Result of a dry run: how much a playbook would do, and the statuses as they are now."""
+
+    steps: int  # writes and probes that a playbook would make
+    linked: bool  # the links need none of the writes, and no finding blocks them
+    result: Mapping[str, Any]  # in the shape of mesh_result, with the keys from which statuses are made
+
+
+def dry_run(raw: Mapping[str, Any], who: Participants, previous: Mapping[str, Any]) -> DryRun | None:
+    """Observe and plan one binding without writing.
+
+    Returns None when a playbook has to run: the input is not valid, or a cluster that is no member takes part and has to be disconnected.
+    Errors of clusters are in the result and do not raise.
+
+    :param raw: the variable ``cilium_mesh``.
+    :param previous: ``mesh_result.status`` of an earlier run.
+    """
+    ports = real_ports()
+    try:
+        mesh = parse(raw, who.hosts)
+        if any(host not in mesh.clusters for host in who.hosts):
+            return None
+        run = Run(mesh=mesh, who=who, ports=ports, now=ports.now(), check_mode=True)
+        desired = desired_of(raw, mesh)
+        with run.observe(AT_ONCE) as observation:
+            return _plan_and_measure(run, desired, observation, previous)
+    except MeshError:
+        return None
+
+
+def _plan_and_measure(run: Run, desired: Desired, observation: Observation, previous: Mapping[str, Any]) -> DryRun:
+    links = ConnectOptions(parallel=AT_ONCE, previous_status=previous)
+    items = ItemsOptions(parallel=AT_ONCE, previous_status=previous)
+    decision = decide(run, links, None, observation)
+    status = measure(
+        run.ports,
+        run.mesh,
+        observation,
+        links.proof,
+        generation=run.mesh.binding.generation or None,
+        findings=decision.findings,
+        previous=earlier_binding(previous),
+    )
+    # Items of a blocked mesh wait, as in a play (tasks/mesh_items.yml).
+    items_status = status if decision.plan else {"phase": "Error"}
+    scene, former = observe_scenes(run, items, desired, items_status, observation)
+    decided = decide_items(items, desired, scene, former)
+    rows = item_rows(desired, decided, scene, Course(), now=run.ports.now(), previous=previous)
+    intents = {intent.name: intent.generation for intent in probed(desired, decided)}
+    # Only playbooks probe, so the rows of probed intents would lack their result here.
+    rows["connectivityIntents"] = [row for row in rows["connectivityIntents"] if row["name"] not in intents]
+    requeue = min(REQUEUE_SECONDS.get(status["phase"], 60), look_again(desired, rows))
+    written = len(decision.plan.steps) if decision.plan else 0
+    steps = written + len(decided.plan.steps) + probes_due(intents, previous, requeue, run.now)
+    linked = decision.plan is not None and not written
+    return DryRun(steps=steps, linked=linked, result={"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": requeue})

@@ -1,0 +1,189 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The run for items (global services, intents, exposed services): it observes, plans, writes, probes, and returns the status of each item.
+
+An item that is refused, waits, or fails in a cluster does not stop the others; the run then fails, and its error names the item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from ..base.tables import cell, count
+from ..findings.finding import ordered
+from ..items.desired import Desired
+from ..items.models import GlobalService
+from ..items.planned import ItemVerdict
+from ..items.scene import Scene
+from ..mesh.item_kinds import ItemKind
+from ..mesh.model import Mesh
+from ..mesh.topology import Topology
+from ..observe import Observation
+from ..plan.stored import StoredPlan
+from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
+from ..reconcile.scene import as_if_connected, observe_again, observe_scene
+from ..reconcile.status import Course, Rows, item_rows, look_again
+from .connect import NOTHING_WRITTEN, refuse_changed
+from .links import requests
+from .options import ItemsOptions
+from .outcome import Outcome, Recorder, finding_of, refusal
+from .participants import left_out_sentences, observe_former, silent_findings
+from .probes import probe_intents
+from .run import Run, announce, measure, write
+from .shown import FindingsMade, ItemsMeasured, Sentence
+
+NO_ROWS: Final[Mapping[str, list[Any]]] = {kind.value: [] for kind in ItemKind}
+NAMED: Final = 3
+
+
+def reconcile_items(run: Run, options: ItemsOptions, desired: Desired, *, approved: StoredPlan | None = None) -> Outcome:
+    """Write the objects of every item of ``desired.kinds``, and prune objects of items that do not exist any more.
+
+    :param approved: the plan that was approved; if the new plan has another hash, nothing is written.
+    :raises Interrupted: when an error ended the run.
+    """
+    mesh = run.mesh
+    with Recorder(Outcome(clusters=mesh.clusters, extra={"status": NO_ROWS})) as recorder, run.observe(options.parallel) as observation:
+        observe_former(run.ports, run.who, mesh, observation, parallel=options.parallel, more=options.former)
+        scene, former = observe_scenes(run, options, desired, _binding_status(run, options, desired, observation), observation)
+        absent = options.state == "absent"
+        findings = silent_findings(scene, observation.former, leaving=absent, max_failures=options.max_failures)
+        run.ports.show(FindingsMade(findings))
+        error = refusal(findings, NOTHING_WRITTEN)
+        recorder.note(findings=findings, error=error, requests=requests(observation))
+        if error:
+            return recorder.outcome
+        decided = decide_items(options, desired, scene, former)
+        traffic = {**scene.traffic, **(former.traffic if former else {})}
+        announce(run, decided.plan, observation, recorder, traffic)
+        recorder.note(findings=ordered((*findings, *decided.findings)))
+        if approved is not None and not approved.is_the_same_as(decided.plan.hash):
+            refuse_changed(run, approved, decided.plan.hash, recorder, fix="approve its hash")
+            return recorder.outcome
+        after, course = scene, Course()
+        if not run.check_mode:
+            after, course = _carry_out(run, options, desired, decided, scene, observation, recorder)
+        _record_statuses(run, options, desired, decided, after, course, recorder)
+        recorder.note(requests=requests(observation))
+    return recorder.outcome
+
+
+def observe_scenes(
+    run: Run, options: ItemsOptions, desired: Desired, status: Mapping[str, Any] | None, observation: Observation
+) -> tuple[Scene, Scene | None]:
+    """Observe the scene of the members, and of former members, which may still hold objects of items; None when there are none.
+
+    :param status: ``status.binding``; None: no item waits for the mesh.
+    """
+    mesh, parallel = run.mesh, options.parallel
+    scene = observe_scene(observation, mesh, desired.kinds, now=run.now, binding_status=status, parallel=parallel)
+    gone = observation.former
+    if gone is None or not gone.facts:
+        return scene, None
+    left = Mesh(binding=replace(mesh.binding, cluster_refs=tuple(gone.facts), topology=Topology()))
+    return scene, observe_scene(gone, left, desired.kinds, now=run.now, parallel=parallel)
+
+
+def decide_items(options: ItemsOptions, desired: Desired, scene: Scene, former: Scene | None) -> ItemsPlan:
+    """Plan every item. Together with ``observe_scenes`` this is the first half of a run, and all of a dry run except probes."""
+    chosen = {
+        "purpose": "items",
+        "state": options.state,
+        "kinds": sorted(kind.value for kind in desired.kinds),
+        "requireConnected": options.require_connected,
+    }
+    return plan_items(desired, scene, former=former, waits=waits_for_mesh(scene), options=chosen)
+
+
+def _binding_status(run: Run, options: ItemsOptions, desired: Desired, observation: Observation) -> Mapping[str, Any] | None:
+    """Return ``status.binding`` from an earlier task, or measure it now; None when the run does not need it.
+
+    New connections prove the links where a member does not answer, and for global services with failover: these promise to notice within
+    seconds a failure that kvstoremesh notices within 100 seconds.
+    """
+    if options.state == "absent" or not options.require_connected:
+        return None
+    status = options.binding_status or {}
+    if not status.get("phase"):
+        proven = bool(observation.failures) or any(service.failover for service in desired.each(GlobalService))
+        status = measure(run.ports, run.mesh, observation, "readers" if proven else "none")
+    return as_if_connected(status, observation.facts) if run.check_mode and options.assume_connected else status
+
+
+def _carry_out(
+    run: Run, options: ItemsOptions, desired: Desired, decided: ItemsPlan, scene: Scene, observation: Observation, recorder: Recorder
+) -> tuple[Scene, Course]:
+    """Write the plan, observe the written clusters again, and probe. Returns the new scene and the course of the run."""
+    failed: dict[str, dict[str, str]] = {}
+    written: frozenset[str] = frozenset()
+    if not decided.plan.empty:
+        done = write(run, options, decided.plan, observation, recorder)
+        ended = [finding_of(error) for _host, error in sorted(done.failures.items())]
+        single = [
+            replace(finding_of(error), item=item)
+            for item, errors in done.items.items()
+            for host, error in errors.items()
+            if error is not done.failures.get(host)
+        ]
+        run.ports.show(FindingsMade(ended))
+        recorder.note(findings=ordered((*recorder.outcome.findings, *ended, *single)))
+        failed = {item: {host: error.message for host, error in errors.items()} for item, errors in done.items.items()}
+        written = frozenset(step.item for step in done.applied)
+        hosts = {step.cluster for step in done.applied}
+        scene = observe_again(scene, observation, desired.kinds, hosts, parallel=options.parallel) if hosts else scene
+    probes, findings = probe_intents(run, options, desired, decided, scene, observation, failed=failed, written=written)
+    recorder.note(findings=ordered((*recorder.outcome.findings, *findings)))
+    return scene, Course(failed=failed, probes=probes)
+
+
+def _record_statuses(
+    run: Run, options: ItemsOptions, desired: Desired, decided: ItemsPlan, scene: Scene, course: Course, recorder: Recorder
+) -> None:
+    """Record and show the status of every item, and record the error of the run if an item failed."""
+    name, show = run.mesh.binding.name, run.ports.show
+    rows = item_rows(desired, decided, scene, course, now=run.ports.now(), previous=options.previous_status)
+    show(ItemsMeasured(name, rows, [finding for finding in recorder.outcome.findings if finding.item]))
+    if options.state == "absent" and not run.check_mode:
+        show(_removal_sentence(run.mesh, desired.kinds, scene.hosts, course.failed))
+    for sentence in left_out_sentences(run.who, run.mesh):
+        show(sentence)
+    extra = {"status": rows, "requeue_seconds": look_again(desired, rows)}
+    recorder.note(extra=extra, error=_error_of(decided, scene, course, rows))
+
+
+def _error_of(decided: ItemsPlan, scene: Scene, course: Course, rows: Rows) -> str:
+    """Return one sentence that names the items that were not applied; "" when all were."""
+    refused = [str(plan.ref) for plan in decided.of(ItemVerdict.REFUSED)]
+    waiting = [str(plan.ref) for plan in decided.of(ItemVerdict.WAITING)]
+    failed = sorted({host for errors in course.failed.values() for host in errors})
+    blocking = [finding for finding in decided.findings if finding.blocks and finding.item not in refused]
+    parts = [
+        some_items(refused, "refused"),
+        some_items(waiting, f"waiting for {scene.binding.name} to be connected (phase {scene.phase or 'not known'})"),
+        some_items(course.failed, f"not written in {', '.join(failed)}"),
+        refusal(blocking, "the objects concerned were left as they are").rstrip("."),
+    ]
+    summary = "; ".join(part for part in parts if part)
+    every = sum(len(entries) for entries in rows.values())
+    return f"Of {count(every, 'item')}: {summary}." if summary and every else f"{summary}." if summary else ""
+
+
+def some_items(refs: Iterable[str], what: str) -> str:
+    """Return ``2 refused (globalServices/a, globalServices/b)``; "" when there is none."""
+    names = [cell(ref) for ref in refs]
+    if not names:
+        return ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{len(names)} {what} ({', '.join(names[:NAMED])}{more})"
+
+
+def _removal_sentence(mesh: Mesh, kinds: Collection[ItemKind], reached: Sequence[str], failed: Collection[str]) -> Sentence:
+    """Return ``edge-mesh-eu: globalServices taken away (2/3 clusters); not reached, and left as they are: cluster-ber-2``."""
+    which = ", ".join(kind.value for kind in ItemKind if kind in kinds)
+    if failed:
+        return Sentence(f"{cell(mesh.binding.name)}: {which} not completely removed", "bad")
+    silent = [host for host in mesh.clusters if host not in reached]
+    done = f"{cell(mesh.binding.name)}: {which} removed ({len(reached)}/{len(mesh.clusters)} clusters)"
+    return Sentence(f"{done}; not reached, and left as they are: {', '.join(silent)}", "attention") if silent else Sentence(done, "good")

@@ -1,0 +1,127 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Checks and plan of a connection, both from one context, so that they use the same cluster names and choices of links."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+from ..base.errors import InvalidInput
+from ..checks import run_checks
+from ..checks.context import CheckContext
+from ..checks.registry import registered
+from ..findings.finding import Finding, ordered
+from ..links.connect import plan_connect
+from ..mesh.endpoints import is_dns_name, split_host_port
+from ..mesh.facts import ClusterFacts
+from ..mesh.model import Mesh
+from ..mesh.tolerance import tolerated_failures
+from ..observe import Observation
+from ..plan.steps import Plan, PlanOptions
+from .options import PARALLEL, ConnectOptions
+
+
+def accepted_codes(codes: Iterable[str]) -> frozenset[str]:
+    """Validate the option ``accept``: a code without effect would be a silent mistake.
+
+    :raises InvalidInput: when a code is unknown, or its finding cannot be accepted.
+    """
+    wanted = [str(code).strip() for code in codes]
+    checks = registered()
+    unknown = sorted({code for code in wanted if code not in checks})
+    fixed = sorted({code for code in wanted if code in checks and not checks[code].acceptable})
+    possible = ", ".join(sorted(code for code, check in checks.items() if check.acceptable))
+    if unknown:
+        raise InvalidInput(f"accept names findings that do not exist: {', '.join(unknown)}.", remedy=f"It may name {possible}.")
+    if fixed:
+        raise InvalidInput(f"accept names findings that cannot be accepted: {', '.join(fixed)}.", remedy=f"It may name {possible}.")
+    return frozenset(wanted)
+
+
+def vouched_for(mesh: Mesh, hosts: Iterable[str]) -> frozenset[str]:
+    """Validate the option ``take_back``.
+
+    :raises InvalidInput: when it names a cluster that is no member.
+    """
+    named = {str(host) for host in hosts}
+    strangers = sorted(named - set(mesh.clusters))
+    if strangers:
+        raise InvalidInput(
+            f"take_back names {', '.join(strangers)}, no member of the mesh.", remedy=f"Its members are {', '.join(mesh.clusters)}."
+        )
+    return frozenset(named)
+
+
+def context_of(observation: Observation, mesh: Mesh, options: ConnectOptions, now: datetime) -> CheckContext:
+    """Return the context of the checks. The planner uses the same cluster names and choices of links.
+
+    :raises InvalidInput: when an option is not valid.
+    """
+    return CheckContext(
+        mesh=mesh,
+        facts=observation.facts,
+        failures=observation.failures,
+        now=now,
+        accept=accepted_codes(options.accept),
+        trust=options.trust,
+        node_addresses=options.node_addresses,
+        resolved=resolve(observation.facts.values()),
+        repair=options.repair,
+        take_back=vouched_for(mesh, options.take_back),
+        tolerated=tolerated_failures(mesh, observation.facts, observation.failures, options.max_failures),
+        max_failures=options.max_failures,
+        left=observation.former.facts if observation.former else {},
+        left_failures=observation.former.failures if observation.former else {},
+    )
+
+
+def judge_and_plan(context: CheckContext, chosen: ConnectOptions) -> tuple[tuple[Finding, ...], Plan | None]:
+    """Run the checks of connect and plan; return the findings, and the plan unless one blocks.
+
+    The planner adds findings that need a plan: foreign keys where the mesh would write, links for which no trust mode is possible.
+    """
+    findings = run_checks(context, "connect")
+    if any(finding.blocks for finding in findings):
+        return findings, None
+    options = PlanOptions(
+        certificate_days=chosen.certificate_days,
+        renew_before_days=chosen.renew_before_days,
+        trust=context.trust,
+        node_addresses=context.node_addresses,
+        resolved=context.resolved,
+        repair=context.repair,
+    )
+    plan = plan_connect(context.mesh, context.facts, options, context.now, choices=context.choices, left=context.left)
+    known = {(f.code, f.cluster, f.peer) for f in findings}
+    findings = ordered((*findings, *(p for p in plan.problems if (p.code, p.cluster, p.peer) not in known)))
+    return findings, None if plan.blocked else plan
+
+
+def resolve(clusters: Iterable[ClusterFacts]) -> dict[str, tuple[str, ...]]:
+    """Resolve the DNS names of mesh endpoints on the controller; DNS name -> addresses. A name that does not resolve is left out."""
+    names = {name for facts in clusters for name in _endpoint_names(facts)}
+    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
+        found = dict(zip(names, pool.map(_resolved, names), strict=True))
+    return {name: addresses for name, addresses in found.items() if addresses}
+
+
+def _endpoint_names(facts: ClusterFacts) -> list[str]:
+    override = split_host_port(facts.endpoint_override) if facts.endpoint_override else None
+    if override is not None:
+        named: tuple[str, ...] = (override[0],)
+    elif facts.service is None or facts.service.type != "LoadBalancer" or facts.service.ingress_ips:
+        named = ()
+    else:
+        named = facts.service.ingress_hostnames
+    return [name for name in named if is_dns_name(name)]
+
+
+def _resolved(name: str) -> tuple[str, ...]:
+    try:
+        answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return ()
+    return tuple(sorted({str(answer[4][0]) for answer in answers}))

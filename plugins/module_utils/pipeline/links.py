@@ -1,0 +1,119 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Current state of the links of a mesh: the status that their readers report, and proofs by new connections of readers and controller."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from ..base.errors import ClusterError
+from ..etcd.client import missing_library
+from ..etcd.heartbeat import ControllerProof
+from ..etcd.peer_records import PeerRecords
+from ..mesh.facts import ClusterFacts, ObserveFailure, ReaderFacts
+from ..mesh.model import Mesh
+from ..mesh.ownership import remembered_peers
+from ..observe import Observation
+from ..observe.health import read_links
+from ..observe.heartbeats import Link, read_heartbeats
+from ..observe.peer_records import read_peer_records
+from ..observe.peers import keep_values, peer_secret_facts
+from ..observe.reads import other_reads
+from ..observe.workloads import workload_facts
+from .shown import Sentence
+
+
+def read_all(observation: Observation, mesh: Mesh, *, prove: bool = False) -> dict[str, ReaderFacts]:
+    """Read the status of the peers from the readers of every cluster that answers; by inventory name.
+
+    A peer that the controller does not reach may be reached by other members: its cluster name is then the one that was written for it.
+
+    :param prove: see ``observe.health.read_links``.
+    """
+    facts = observation.facts
+
+    def read(host: str) -> ReaderFacts:
+        names = remembered_peers(mesh.binding, facts[host]) | {peer: cluster.name for peer, cluster in facts.items()}
+        peers = {peer: names[peer] for peer in mesh.peers(host) if names.get(peer)}
+        try:
+            return read_links(observation.clusters[host], facts[host], peers, prove=prove)
+        except ClusterError as error:
+            return ReaderFacts(cluster=host, problems=(error.message,))
+
+    hosts = [host for host in mesh.clusters if host in facts]
+    with ThreadPoolExecutor(max_workers=observation.parallel) as pool:
+        return dict(zip(hosts, pool.map(read, hosts), strict=True))
+
+
+def unobserved_members(observation: Observation, mesh: Mesh) -> dict[str, ObserveFailure]:
+    """Return the reason for every member that was not observed: its failure, or that a limit leaves it out."""
+    failed = {host: failure for host, failure in observation.failures.items() if host in mesh.clusters}
+    why = "not contacted: --limit, or the hosts pattern of the play, leaves it out"
+    not_asked = (host for host in mesh.clusters if host not in observation.facts and host not in failed)
+    return {**failed, **{host: ObserveFailure(host=host, code="CM-TOPO-02", message=why) for host in not_asked}}
+
+
+def requests(observation: Observation) -> dict[str, int]:
+    """Return how many API requests were made so far, by inventory name."""
+    return {host: sum(cluster.requests.values()) for host, cluster in observation.whole.clusters.items()}
+
+
+def prove_all(observation: Observation, mesh: Mesh) -> dict[str, ReaderFacts]:
+    """Read the status of the peers as ``read_all``, and let the readers that connect to peers open new connections."""
+    return read_all(observation, mesh, prove=True)
+
+
+def controller_proofs(observation: Observation, mesh: Mesh, mode: str, *, written: bool = False) -> dict[Link, ControllerProof]:
+    """Prove every link by a connection from the controller; by (cluster, peer), {} unless ``mode`` is ``auto``.
+
+    :param written: something was written since the observation, so the Secrets and workloads of the links are read again.
+    """
+    if mode != "auto":
+        return {}
+    facts = _read_again(observation) if written else observation.facts
+    return read_heartbeats(mesh.links, peer_names(mesh, facts), facts, observation.secrets)
+
+
+def missing_package(mode: str) -> list[Sentence]:
+    """Return a sentence that the controller proves no link because a Python package is missing; [] when none is."""
+    text = missing_library() if mode == "auto" else ""
+    return [Sentence(f"  The controller proves no link: {text}", "attention")] if text else []
+
+
+def peer_records_of(observation: Observation, mesh: Mesh) -> dict[str, PeerRecords]:
+    """Read the peer records of every member, by inventory name; the controller connects with the credentials of the links."""
+    facts = observation.facts
+    return read_peer_records(mesh.links, peer_names(mesh, facts), facts, observation.secrets)
+
+
+def peer_names(mesh: Mesh, facts: dict[str, ClusterFacts]) -> dict[Link, str]:
+    """Return the cluster name of the peer by (cluster, peer): as the peer has it, else as it was written for the peer."""
+    own = {host: cluster.name for host, cluster in facts.items() if cluster.name}
+    remembered = {host: remembered_peers(mesh.binding, cluster) for host, cluster in facts.items()}
+    names = {(a, b): own.get(b) or remembered[a].get(b, "") for a, b in mesh.links if a in remembered}
+    return {link: name for link, name in names.items() if name}
+
+
+def _read_again(observation: Observation) -> dict[str, ClusterFacts]:
+    """Return the facts with the current Secret and workload of the links of each cluster; two requests a cluster."""
+    with ThreadPoolExecutor(observation.parallel) as pool:
+        hosts: Iterable[str] = list(observation.clusters)
+        return dict(zip(hosts, pool.map(lambda host: _current(observation, host), hosts), strict=True))
+
+
+def _current(observation: Observation, host: str) -> ClusterFacts:
+    facts, cluster = observation.facts[host], observation.clusters[host]
+    reads = other_reads(facts.namespace)
+    try:
+        if facts.runs_kvstoremesh:
+            value, workload = reads["kvstoremesh"].run(cluster), reads["apiserver"].run(cluster)
+            keep_values(observation.secrets, host, facts.kvstoremesh.name, value)
+            secret = peer_secret_facts(value, facts.kvstoremesh.name)
+            return replace(facts, kvstoremesh=secret, apiserver=workload_facts(workload, "Deployment"))
+        value, workload = reads["clustermesh"].run(cluster), reads["agent"].run(cluster)
+        keep_values(observation.secrets, host, facts.clustermesh.name, value)
+        return replace(facts, clustermesh=peer_secret_facts(value, facts.clustermesh.name), agent=workload_facts(workload, "DaemonSet"))
+    except ClusterError:
+        return facts  # the earlier facts stay; a proof with outdated ones fails and counts as unknown

@@ -1,0 +1,94 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The runs that report the certificates and CAs of a mesh, and renew certificates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..base.errors import ClusterError
+from ..ca.guards import OTHERS_CODE
+from ..ca.methods import Issuing, read_issuing
+from ..ca.renew import only_renewals
+from ..ca.report import trust_report
+from ..findings.finding import Severity
+from ..observe import Observation
+from .connect import NOTHING_WRITTEN, carry_out
+from .judgement import context_of, judge_and_plan
+from .links import requests
+from .options import ConnectOptions
+from .outcome import Outcome, Recorder, failure_findings, refusal
+from .run import Run, announce
+from .shown import FindingsMade, TrustMeasured
+
+
+def report_trust(run: Run, options: ConnectOptions) -> Outcome:
+    """Report the certificates and CAs of the members that answer; the others are findings.
+
+    :raises Interrupted: when an error ended the run.
+    """
+    with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder, run.observe(options.parallel) as observation:
+        severity = Severity.REMEDIABLE if observation.facts else Severity.BLOCKING
+        findings = failure_findings(observation.failures.values(), severity=severity, consequence="Its trust is not known.")
+        run.ports.show(FindingsMade(findings))
+        recorder.note(requests=requests(observation))
+        error = "" if observation.facts else "No cluster answers."
+        recorder.note(findings=findings, extra=measure_trust(run, options, observation), error=error, requests=requests(observation))
+    return recorder.outcome
+
+
+def renew(run: Run, options: ConnectOptions) -> Outcome:
+    """Renew the certificates that are due, and report all.
+
+    :raises Interrupted: when an error ended the run.
+    """
+    with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder, run.observe(options.parallel) as observation:
+        recorder.note(requests=requests(observation))
+        context = context_of(observation, run.mesh, without_own_codes(options), run.now)
+        findings, whole = judge_and_plan(context, options)
+        run.ports.show(FindingsMade(findings))
+        recorder.note(findings=findings, error=refusal(findings, NOTHING_WRITTEN) if whole is None else "")
+        if whole is None:
+            return recorder.outcome
+        plan = only_renewals(whole, observation.facts)
+        announce(run, plan, observation, recorder)
+        if run.check_mode or plan.empty:
+            recorder.note(extra=measure_trust(run, options, observation))
+        else:
+            carry_out(run, options, plan, observation, recorder)
+            with run.observe(options.parallel) as after:
+                recorder.note(extra=measure_trust(run, options, after))
+        recorder.note(requests=requests(observation))
+    return recorder.outcome
+
+
+def measure_trust(run: Run, options: ConnectOptions, observation: Observation) -> dict[str, Any]:
+    """Show the certificates and CAs of the mesh, and return key ``trust`` of the result.
+
+    Ages count from now and not from the beginning of the run, which may be before the certificates were issued.
+    """
+    if not observation.facts:
+        return {"trust": {"clusters": [], "pairs": []}}
+    now = run.ports.now()
+    context = context_of(observation, run.mesh, without_own_codes(options), now)
+    issuing, days = _issuing(observation), options.renew_before_days
+    report = trust_report(run.mesh, observation.facts, context.choices, issuing, now=now, renew_before_days=days)
+    run.ports.show(TrustMeasured(run.mesh.binding.name, report))
+    return {"trust": report}
+
+
+def without_own_codes(options: ConnectOptions) -> ConnectOptions:
+    """Return the options without CM-CA-04 in ``accept``, which the checks of connect do not know."""
+    return replace(options, accept=tuple(code for code in options.accept if code != OTHERS_CODE))
+
+
+def _issuing(observation: Observation) -> dict[str, Issuing]:
+    """Return what issues the certificates of each cluster, by inventory name; clusters that forbid reading it are left out."""
+    found = {}
+    for host, facts in observation.facts.items():
+        try:
+            found[host] = read_issuing(observation.clusters[host], facts)
+        except ClusterError:  # RBAC, mostly: the column stays empty
+            continue
+    return found

@@ -1,0 +1,154 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Plan of all items of a run: which are carried out, their writes, and the findings. Pure.
+
+Every write of every item is decided before the first one is made, on one scene. An item that is refused, or that waits, loses its
+steps and does not affect the others. docs/decisions/0019 has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..base.gc_pause import collector_paused
+from ..findings.finding import Finding, ordered
+from ..findings.wording import finding
+from ..items.desired import Desired, Refused
+from ..items.planned import ItemPlan, ItemVerdict
+from ..items.scene import CONNECTED_PHASES, Scene
+from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.traffic_facts import TrafficFacts
+from ..plan.steps import ApiWrite, Plan, Step
+from ..services.record import Values, patched
+from .fingerprint import items_fingerprint
+from .kinds import ROWS, KindRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemsPlan:
+    """Decisions on all items of a run."""
+
+    items: tuple[ItemPlan, ...]  # every item of the file, in its order; those that are not carried out have no steps
+    findings: tuple[Finding, ...]  # about items, and about what could not be taken away
+    plan: Plan  # never blocked: what blocks an item has cost it its steps
+
+    def of(self, verdict: ItemVerdict) -> tuple[ItemPlan, ...]:
+        """Return the items with the verdict."""
+        return tuple(item for item in self.items if item.verdict is verdict)
+
+
+@collector_paused()
+def plan_items(
+    desired: Desired,
+    scene: Scene,
+    *,
+    former: Scene | None = None,
+    waits: bool | None = None,
+    options: Mapping[str, Any] | None = None,
+    rows: Mapping[ItemKind, KindRow] | None = None,
+) -> ItemsPlan:
+    """Return the plan of ``desired`` in ``scene``.
+
+    :param former: clusters that are no members any more: all objects of items there are removed.
+    :param waits: whether items wait, because the binding is not connected; None: as the phase of the scene says.
+    :param options: choices of the user; they are part of the plan, and so of its hash.
+    :param rows: functions of each kind; None: the table.
+    """
+    table = rows or ROWS
+    held = waits_for_mesh(scene) if waits is None else waits
+    plans: dict[ItemRef, ItemPlan] = {entry.ref: _refused(entry) for entry in desired.refused}
+    steps: list[Step] = []
+    said: list[Finding] = []
+    expected = scene
+    for kind in (kind for kind in ItemKind if kind in desired.kinds):
+        for place, wanted in ((scene, desired), *(((former, Desired(mesh=former.mesh, kinds=desired.kinds)),) if former else ())):
+            gone, about = table[kind].prune(wanted, place)
+            steps += gone
+            said += about
+        if desired.of(kind):
+            plans.update({plan.ref: _decided(plan, scene, held) for plan in table[kind].plan(desired, expected)})
+        if kind is ItemKind.GLOBAL_SERVICE:
+            expected = scene_after_steps(scene, [*steps, *(step for plan in plans.values() for step in plan.steps)])
+    items = tuple(plans[ref] for ref in (desired.order or plans))
+    steps += [_named(step, plan.ref) for plan in items for step in plan.steps]
+    steps.sort(key=lambda step: step.wave)
+    findings = ordered((*said, *(finding for plan in items for finding in plan.findings)))
+    relied_on = items_fingerprint(scene, items, steps, findings)
+    if former:
+        relied_on |= items_fingerprint(former, (), steps, ())
+    plan = Plan(manager=desired.mesh.binding.manager, steps=tuple(steps), options=dict(options or {}), relied_on=relied_on)
+    return ItemsPlan(items=items, findings=findings, plan=plan)
+
+
+def waits_for_mesh(scene: Scene) -> bool:
+    """Return whether the binding is known not to be connected.
+
+    "The referenced ClusterMeshBinding must be in Connected or Degraded phase."
+    """
+    return scene.phase != "" and scene.phase not in CONNECTED_PHASES
+
+
+def _refused(entry: Refused) -> ItemPlan:
+    problems = "; ".join(entry.problems)
+    problem = finding(
+        "CM-ITEM-01",
+        item=str(entry.ref),
+        summary=f"the spec of {entry.ref.kind.crd} {entry.ref.name} is not valid",
+        evidence=entry.problems,
+        fix="Correct the spec. Until then nothing is written for this item, and the objects of an earlier spec stay.",
+    )
+    return ItemPlan(ref=entry.ref, verdict=ItemVerdict.REFUSED, reason="SpecInvalid", message=problems, findings=(problem,))
+
+
+def _decided(plan: ItemPlan, scene: Scene, held: bool) -> ItemPlan:
+    """Return the plan of an item with its verdict; an item that is refused or waits has no steps."""
+    blocking = [finding for finding in plan.findings if finding.blocks]
+    if plan.verdict is ItemVerdict.REFUSED or blocking:
+        reason = plan.reason if plan.verdict is ItemVerdict.REFUSED and plan.reason != "SpecValid" else "PrerequisiteNotMet"
+        message = plan.message or "; ".join(dict.fromkeys(_sentence(finding) for finding in blocking))
+        return replace(plan, verdict=ItemVerdict.REFUSED, reason=reason, message=message, steps=())
+    if plan.verdict is ItemVerdict.WAITING or held:
+        return replace(plan, verdict=ItemVerdict.WAITING, steps=(), findings=(*plan.findings, _waits(plan.ref, scene)))
+    return plan
+
+
+def _sentence(finding: Finding) -> str:
+    return f"{finding.cluster}: {finding.summary}" if finding.cluster else finding.summary
+
+
+def _waits(ref: ItemRef, scene: Scene) -> Finding:
+    phase = scene.phase or "not known"
+    return finding(
+        "CM-ITEM-03",
+        item=str(ref),
+        summary=f"{ref.kind.crd} {ref.name} waits: {scene.binding.name} is not connected (phase {phase})",
+        evidence="Nothing is written for it; the objects that were written before stay.",
+        fix="Connect the mesh (playbook connect), then run again.",
+    )
+
+
+def _named(step: Step, ref: ItemRef) -> Step:
+    """Return the step with its item. Without one it would count for the mesh, and its failure for the cluster."""
+    return step if step.item else replace(step, item=str(ref))
+
+
+def scene_after_steps(scene: Scene, steps: Iterable[Step]) -> Scene:
+    """Return ``scene`` with the annotations of its Services as they are once ``steps`` have been carried out."""
+    patches: dict[str, dict[str, Values]] = {}
+    for step in steps:
+        if step.cluster in scene.traffic and isinstance(step.action, ApiWrite) and step.action.method == "merge":
+            written = (step.action.body.get("metadata") or {}).get("annotations") or {}
+            patches.setdefault(step.cluster, {})[step.action.path] = written
+    changed = {host: _annotated(scene.traffic[host], by_path) for host, by_path in patches.items()}
+    return replace(scene, traffic={**scene.traffic, **changed}) if changed else scene
+
+
+def _annotated(traffic: TrafficFacts, by_path: Mapping[str, Values]) -> TrafficFacts:
+    services = {
+        key: replace(entry, annotations=patched(entry.annotations, by_path[entry.path]))
+        for key, entry in traffic.services.items()
+        if entry.path in by_path
+    }
+    return replace(traffic, services={**traffic.services, **services})

@@ -1,0 +1,70 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Custom statistic mesh_result (docs/results.md), from the results of a play's actions. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from ..base.errors import MeshError
+from ..findings.finding import Severity
+from ..findings.wording import failure_finding
+from ..mesh.item_kinds import ItemKind
+
+SCHEMA: Final = 1
+_REQUEUE_SECONDS: Final = 60  # of a run without a time for the next one
+
+_Run = Mapping[str, Any]
+_Entry = Mapping[str, Any]
+
+
+def mesh_result(links: _Run, items: _Run, *, items_first: bool = False, both: bool = False, more: Sequence[_Entry] = ()) -> dict[str, Any]:
+    """Return one ``mesh_result`` from the results of the action for the links and of the one for the items.
+
+    :param links: The result of mesh_connect, mesh_verify, …; empty when the play did not reach it. ``items``: that of mesh_items.
+    :param items_first: The items were carried out before the links: then their steps come first.
+    :param both: The play has both, and so a hash of two parts; with half of it there is no hash that could be approved.
+    :param more: Findings of the play itself.
+    """
+    given = [run for run in (links, items) if run] or [{}]
+    runs = given[::-1] if items_first else given
+    plans: list[_Entry] = [run.get("plan") or {} for run in runs]
+    first: _Entry = given[0].get("plan") or {}
+    status = items.get("status") or {}
+    return {
+        "schema": SCHEMA,
+        "changed": any(run.get("changed") for run in runs),
+        "findings": _findings(runs, more),
+        "plan": {
+            "hash": _hash([links, items] if both else given),
+            "steps": [step for plan in plans for step in plan.get("steps") or ()],
+            "options": first.get("options") or {},
+            "reliedOn": first.get("reliedOn") or {},
+        },
+        "status": {"binding": links.get("status"), **{kind.value: status.get(kind.value) or [] for kind in ItemKind}},
+        "requeueSeconds": min(int(run.get("requeue_seconds", _REQUEUE_SECONDS)) for run in runs),
+    }
+
+
+def _hash(runs: Iterable[_Run]) -> str:
+    """Return the hash. The part of the links comes first, in whichever order they are carried out."""
+    parts = [str((run.get("plan") or {}).get("hash") or "") for run in runs]
+    return ".".join(parts) if all(parts) else ""
+
+
+def _findings(runs: Sequence[_Run], more: Sequence[_Entry]) -> list[_Entry]:
+    """Return each finding once, as both runs report a cluster that does not answer.
+
+    Blocking findings come first, then those that are about no single item.
+    """
+    if not any("findings" in run for run in runs):
+        return [_no_run()]
+    told = {json.dumps(entry, sort_keys=True): entry for entry in [*(f for run in runs for f in run.get("findings") or ()), *more]}
+    return sorted(told.values(), key=lambda entry: (entry["severity"] != Severity.BLOCKING, bool(entry.get("item"))))
+
+
+def _no_run() -> dict[str, Any]:
+    summary = "The run ended before any cluster was asked; the message of the failed task says why"
+    return failure_finding(MeshError.code, message=summary).to_dict()

@@ -1,0 +1,308 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Findings about whether a Service will work: what Cilium needs on both sides of a link, as it will be after the plan. Pure.
+
+There is one finding per matter and Service, with all its clusters: there may be hundreds of services.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..base.tables import count
+from ..findings.finding import Finding, Severity
+from ..findings.wording import config_evidence, helm, lines, listed, restart
+from ..items.models import GlobalService
+from ..mesh.cilium_config import replaces_kube_proxy
+from ..mesh.facts import ClusterFacts
+from ..mesh.traffic_facts import Key, ObjectFacts
+from ..mesh.versions import cilium_version, holds
+from .annotations import AFFINITY, GLOBAL, SHARED, affinity_of, syncs_slices
+from .decisions import Decisions
+from .findings import service_finding, shown
+from .mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, MeshView, syncs_endpoints
+from .stubs import is_headless
+
+
+def viability_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
+    """Return the findings about one GlobalService with backend Annotations."""
+    world = decided.world
+    found = list(targets(item, decided))
+    for key in decided.claims.won[item.name]:
+        found += [
+            *kinds_of_service(item, key, decided),
+            *_consumer_findings(item, key, world),
+            *_namespace_findings(item, key, world),
+            *_port_findings(item, key, world),
+            *_headless_findings(item, key, world),
+            *_backend_findings(item, key, world),
+        ]
+    return [*found, *_kube_proxy_findings(item, decided)]
+
+
+def targets(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
+    """Yield findings about targets without the Service, or without its namespace."""
+    scene, selector = decided.scene, item.selector
+    hosts = [host for host in scene.hosts if host in item.targets]
+    bare = [host for host in hosts if selector.namespace not in scene.traffic[host].namespaces]
+    if bare:
+        yield service_finding(
+            item,
+            "CM-GS-08",
+            bare,
+            summary=f"{listed(bare)}: there is no namespace {selector.namespace}, so that GlobalService {item.name} does nothing there",
+            fix=f"Create the namespace: kubectl create namespace {selector.namespace}. Or take the cluster out of targetClusters.",
+        )
+    won = decided.claims.won[item.name]
+    if selector.labels and not won and len(bare) < len(hosts):
+        labels = ",".join(f"{key}={value}" for key, value in sorted(selector.labels.items()))
+        yield service_finding(
+            item,
+            "CM-GS-02",
+            [host for host in hosts if host not in bare],
+            summary=f"GlobalService {item.name}: no Service in namespace {selector.namespace} of any target has the labels {labels}",
+            fix="Correct the labels, or deploy the Service.",
+        )
+    if selector.name:
+        key = (selector.namespace, selector.name)
+        lacking = [host for host in hosts if host not in bare and decided.world.service(host, key) is None]
+        if lacking:
+            yield _missing(item, key, lacking, decided)
+
+
+def _missing(item: GlobalService, key: Key, hosts: list[str], decided: Decisions) -> Finding:
+    stub = item.backend == "Annotations" and not item.create_missing and bool(decided.claims.won[item.name][key])
+    return service_finding(
+        item,
+        "CM-GS-01",
+        hosts,
+        summary=f"{listed(hosts)}: there is no Service {shown(key)}: nothing is exported there, and clients there cannot use it",
+        evidence="A global Service has the same namespace and name in every cluster.",
+        fix=lines(
+            "Deploy the Service there, or take the cluster out of targetClusters.",
+            "For clients alone, createMissingServices: true makes a Service without backends of its own." if stub else "",
+        ),
+    )
+
+
+def kinds_of_service(item: GlobalService, key: Key, decided: Decisions) -> Iterator[Finding]:
+    """Yield findings about Services that are an ExternalName or have no selector."""
+    services = {host: service for host in decided.claims.won[item.name][key] if (service := decided.index.named(host, key)) is not None}
+    external = [host for host, service in services.items() if service.spec.get("type") == "ExternalName"]
+    if external:
+        yield service_finding(
+            item,
+            "CM-GS-13",
+            external,
+            summary=f"{listed(external)}: Service {shown(key)} is an ExternalName, a DNS alias without backends; nothing is written for it",
+            fix="Make it a ClusterIP Service, or let the GlobalService select another.",
+        )
+    bare = [host for host, service in services.items() if host not in external and not service.spec.get("selector")]
+    if bare:
+        number = sum(decided.world.endpoints(host, key).total for host in bare)
+        yield service_finding(
+            item,
+            "CM-GS-14",
+            bare,
+            summary=f"{listed(bare)}: Service {shown(key)} has no selector; its backends are the EndpointSlices that another writer "
+            "maintains",
+            evidence=f"{count(number, 'endpoint')} just now.",
+            fix="Nothing has to be done if that is intended.",
+        )
+
+
+def _consumer_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
+    """Yield findings about linked clusters where the Service is missing or not global.
+
+    Backends are used only if it is global on both sides (issue 23298).
+    """
+    without, local = [], []
+    for host in world.consumers(key):
+        if world.service(host, key) is None:
+            if not (item.selector.name and host in item.targets) and key[0] in world.scene.traffic[host].namespaces:
+                without.append(host)
+        elif not world.uses(host, key):
+            local.append(host)
+    if without:
+        yield service_finding(
+            item,
+            "CM-GS-06",
+            without,
+            summary=f"{listed(without)}: there is no Service {shown(key)}, so that clients there cannot use the backends of other clusters",
+            evidence=f"Exported by {listed(world.exporters(key))}.",
+            fix="Nothing has to be done if no client there needs it. Otherwise set createMissingServices: true, or deploy it and "
+            "add the cluster to targetClusters.",
+        )
+    if local:
+        yield service_finding(
+            item,
+            "CM-GS-07",
+            local,
+            severity=Severity.REMEDIABLE if any(host in item.targets for host in local) else Severity.ADVISORY,
+            summary=f"{listed(local)}: Service {shown(key)} is not global there, so that its clients see local backends only",
+            evidence=f"{GLOBAL} is not true there; exported by {listed(world.exporters(key))}.",
+            fix="Add the cluster to targetClusters (and the labels of the selector to the Service), or leave it as it is if that is "
+            "intended.",
+        )
+    lacking = [host for host in world.consumers(key) if key[0] not in world.scene.traffic[host].namespaces and host not in item.targets]
+    if lacking and item.create_missing:
+        yield service_finding(
+            item,
+            "CM-GS-08",
+            lacking,
+            summary=f"{listed(lacking)}: there is no namespace {key[0]}, so that no Service {shown(key)} is made for clients there",
+            fix=f"Create the namespace: kubectl create namespace {key[0]}.",
+        )
+
+
+def _namespace_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
+    hosts = [host for host in world.scene.hosts if world.uses(host, key) and not world.namespace_global(host, key[0])]
+    yield from local_namespaces(item, key, hosts, world)
+
+
+def local_namespaces(item: GlobalService, key: Key, hosts: list[str], world: MeshView) -> Iterator[Finding]:
+    """Yield a finding about namespaces that are not global."""
+    if hosts:
+        facts = world.scene.facts[hosts[0]]
+        yield service_finding(
+            item,
+            "CM-GS-09",
+            hosts,
+            summary=f"{listed(hosts)}: namespace {key[0]} is not global: Cilium does not publish its Services, pods and identities "
+            "to the other clusters",
+            evidence=config_evidence(facts, DEFAULT_GLOBAL),
+            fix=f"kubectl annotate --overwrite namespace {key[0]} {NAMESPACE_GLOBAL}=true",
+        )
+
+
+def _port_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
+    """Yield findings about ports without a counterpart. Backends are found by the name of the port, whatever its number."""
+    for host in world.scene.hosts:
+        service = world.service(host, key)
+        if service is None or not world.uses(host, key) or is_headless(service):
+            continue
+        apart = {
+            peer: lonely for peer in world.exporters_seen_by(host, key) if (lonely := _unmatched_ports(host, service, peer, key, world))
+        }
+        if apart:
+            texts = [f"{peer}: none for {', '.join(lonely)}" for peer, lonely in apart.items()]
+            yield service_finding(
+                item,
+                "CM-GS-10",
+                [host, *apart],
+                summary=f"{host}: ports of Service {shown(key)} have no port of that name and protocol in {listed(apart)}",
+                evidence="; ".join(texts),
+                fix="Give the ports the same names and protocols in all clusters; their numbers may differ.",
+            )
+
+
+def _unmatched_ports(host: str, service: ObjectFacts, peer: str, key: Key, world: MeshView) -> list[str]:
+    """Return the ports of ``service`` to which no port of the peer's Service corresponds."""
+    other = world.service(peer, key)
+    facts = world.scene.facts[host]
+    offered = {_port(port) for port in (other.spec.get("ports") or () if other else ())}
+    found = []
+    for name, protocol in sorted({_port(port) for port in service.spec.get("ports") or ()}):
+        if not any(proto == protocol and names_fit(facts, name, theirs) for theirs, proto in offered):
+            found.append(f"{name or 'the unnamed port'}/{protocol}")
+    return found
+
+
+def _port(port: dict[str, object]) -> tuple[str, str]:
+    return str(port.get("name") or ""), str(port.get("protocol") or "TCP")
+
+
+def _headless_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
+    """Yield a finding if EndpointSlices of other clusters are needed and not written.
+
+    DNS of a headless Service, and controllers that read EndpointSlices, know only the endpoints in EndpointSlices.
+    """
+    hosts = []
+    for host in world.scene.hosts:
+        service = world.service(host, key)
+        if service is None or not world.uses(host, key) or not world.exporters_seen_by(host, key):
+            continue
+        headless = is_headless(service)
+        asked = syncs_slices(world.annotations_of(host, key), headless=headless)
+        if (asked or headless) and not (asked and syncs_endpoints(world.scene.facts[host])):
+            hosts.append(host)
+    if hosts:
+        facts = world.scene.facts[hosts[0]]
+        yield service_finding(
+            item,
+            "CM-GS-11",
+            hosts,
+            summary=f"{listed(hosts)}: Service {shown(key)} needs EndpointSlices of the backends of other clusters, and there are none",
+            evidence=f"It is headless, or asks for them; {config_evidence(facts, 'clustermesh-enable-endpoint-sync')}",
+            fix=lines(helm(facts, "clustermesh.enableEndpointSliceSynchronization=true"), restart(facts)),
+        )
+
+
+def _backend_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
+    exporters = world.exporters(key)
+    users = [host for host in world.scene.hosts if world.uses(host, key)]
+    if users and not exporters and all(world.namespace_global(host, key[0]) for host in users):
+        yield service_finding(
+            item,
+            "CM-GS-15",
+            users,
+            summary=f"Service {shown(key)} is global in {listed(users)} and no cluster exports it: {SHARED} is false everywhere",
+            fix="Set shared: true in the GlobalService of a cluster that has backends, or remove the annotation there.",
+        )
+    if exporters and not world.ready(exporters, key):
+        yield no_endpoints(item, key, exporters, world)
+    remote = [
+        host
+        for host in users
+        if affinity_of(world.annotations_of(host, key)) == "Remote" and not world.ready(world.exporters_seen_by(host, key), key)
+    ]
+    if remote:
+        yield service_finding(
+            item,
+            "CM-GS-16",
+            remote,
+            summary=f"{listed(remote)}: Service {shown(key)} prefers remote backends, and no linked cluster has one that is ready",
+            evidence=f"{AFFINITY} is remote; local backends are used meanwhile.",
+            fix="Start backends in another cluster, or use affinity: Local.",
+        )
+
+
+def no_endpoints(item: GlobalService, key: Key, hosts: Iterable[str], world: MeshView) -> Finding:
+    """Return the finding that no exporting cluster has a ready endpoint."""
+    numbers = [f"{host}: {world.endpoints(host, key).ready} of {world.endpoints(host, key).total} ready" for host in hosts]
+    return service_finding(
+        item,
+        "CM-GS-17",
+        list(hosts),
+        summary=f"Service {shown(key)} has no ready endpoint in any cluster that exports it",
+        evidence="; ".join(numbers),
+        fix=f"Check its pods: kubectl get pods,endpointslices --namespace {key[0]}",
+    )
+
+
+def _kube_proxy_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
+    world, scene = decided.world, decided.scene
+    hosts = [
+        host
+        for host in scene.hosts
+        if not replaces_kube_proxy(scene.facts[host])
+        and any(world.uses(host, key) and world.exporters_seen_by(host, key) for key in decided.claims.won[item.name])
+    ]
+    if hosts:
+        facts = scene.facts[hosts[0]]
+        yield service_finding(
+            item,
+            "CM-GS-12",
+            hosts,
+            summary=f"{listed(hosts)}: kube-proxy is not replaced: node ports, load balancers and host network reach local backends only",
+            evidence=config_evidence(facts, "kube-proxy-replacement"),
+            fix=lines(helm(facts, "kubeProxyReplacement=true"), restart(facts)),
+        )
+
+
+def names_fit(facts: ClusterFacts, name: str, theirs: str) -> bool:
+    """Return whether port ``name`` of a Service in the cluster of ``facts`` uses backends of a peer's port ``theirs``.
+
+    "" is a port without a name.
+    """
+    return name == theirs or ("" in (name, theirs) and holds("free_port_names", cilium_version(facts)))

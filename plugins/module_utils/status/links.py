@@ -1,0 +1,376 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Stage of every link and status of the binding, from the reports of readers. Pure: the time is passed in.
+
+A link is one direction: ``cluster`` reads ``peer``. It is ready only if every queried reader reports it as ready, every reader that had to
+be queried answered, and no new connection to the peer failed (status/link_proof.py): an unknown link is never ready.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from ..base.conditions import condition, timestamp, with_times
+from ..etcd.heartbeat import ControllerProof, ProofVerdict
+from ..findings.finding import Finding
+from ..mesh.facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
+from ..mesh.link_stage import LinkStage
+from ..mesh.model import Mesh
+from .link_proof import LinkProof, is_stale, link_proof, proof_columns
+
+_ORDER: Final = {stage: place for place, stage in enumerate(LinkStage)}
+
+_TLS_WORDS = re.compile(r"x509|certificate|\btls\b|handshake", re.IGNORECASE)
+_USER_WORDS = re.compile(r"permission ?denied|authentication failed|invalid auth|user name is empty|not granted", re.IGNORECASE)
+
+
+def _configured(link: LinkFacts) -> bool:
+    """Return whether the reader has the peer's configuration.
+
+    Cilium retrieves it first; only very old peers publish none (then it is not required).
+    """
+    return link.config_retrieved is True or link.config_required is False
+
+
+_Rule = tuple[Callable[[LinkFacts], bool], LinkStage]
+
+_REACHED: Final[tuple[_Rule, ...]] = (
+    (lambda link: bool(_USER_WORDS.search(link.error)), LinkStage.AUTHORISATION),
+    (lambda link: not _configured(link), LinkStage.RETRIEVING_CONFIGURATION),
+    (lambda link: True, LinkStage.SYNCHRONISING),
+)
+"""For a link that is connected and not ready: the first rule that holds."""
+
+_NOT_REACHED: Final[tuple[_Rule, ...]] = (
+    (lambda link: bool(_USER_WORDS.search(link.error + link.status)), LinkStage.AUTHORISATION),
+    (lambda link: bool(_TLS_WORDS.search(link.error + link.status)), LinkStage.TLS),
+    (lambda link: link.source == "metrics" and not (link.error or link.status), LinkStage.UNKNOWN),  # a gauge says only ready or not
+    (lambda link: True, LinkStage.DIALLING),
+)
+"""For a link that is not connected, when no troubleshoot run has proven the stage."""
+
+
+def link_stage(link: LinkFacts) -> LinkStage:
+    """Return the stage that one reader reports for a link.
+
+    ``ready`` in Cilium's status means connected and configured, not synchronised (pkg/clustermesh/common/remote_cluster.go, isReadyLocked);
+    so it is combined with ``synced``. A report from metrics has the gauge alone.
+    """
+    if not link.source:
+        return LinkStage.UNKNOWN  # the reader was not queried
+    if not link.known:
+        return LinkStage.SECRET_NOT_PROJECTED
+    if link.proof == ProofVerdict.REFUTED and (link.ready or link.connected):
+        return LinkStage(link.stage_hint) if link.stage_hint in _STAGES_OF_HINTS else LinkStage.DIALLING
+    if link.ready and all(link.synced.values()) and (link.source == "metrics" or _configured(link)):
+        return LinkStage.READY
+    if link.ready or link.connected:
+        return _first_stage(_REACHED, link)
+    if link.stage_hint in _STAGES_OF_HINTS:
+        return LinkStage(link.stage_hint)
+    return _first_stage(_NOT_REACHED, link)
+
+
+_STAGES_OF_HINTS: Final = frozenset(stage.value for stage in LinkStage) - {LinkStage.READY.value}
+
+
+def _first_stage(rules: Iterable[_Rule], link: LinkFacts) -> LinkStage:
+    return next(stage for holds, stage in rules if holds(link))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkState:
+    """State of one link over all its readers.
+
+    ``reader`` and ``error`` are those of the reader that is furthest behind. ``reader`` is "controller" if all readers report ready and the
+    peer refuses the link's own credentials from the controller.
+    """
+
+    cluster: str  # inventory name
+    peer: str  # inventory name
+    stage: LinkStage
+    reader: str = ""  # "kvstoremesh", "agent", or "" if no reader could be queried
+    error: str = ""
+    nodes_ready: int = 0  # agents that report ready
+    nodes_asked: int = 0  # agents that were queried; in large clusters a sample
+    nodes_total: int = 0  # agents that should run
+    proof: LinkProof = field(default_factory=LinkProof)
+    broke: bool = False  # a reader still reports ready, while its new connection failed: the link worked a moment ago
+    seconds: float = 0.0  # set by waiting: when the link entered its stage, in seconds after the wait began
+
+    @property
+    def ready(self) -> bool:
+        """Whether the link is ready."""
+        return self.stage is LinkStage.READY
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a row of ``links`` in the status."""
+        return {
+            "cluster": self.cluster,
+            "peer": self.peer,
+            "stage": self.stage.value,
+            "ready": self.ready,
+            "reader": self.reader,
+            "error": self.error,
+            "nodesReady": self.nodes_ready,
+            "nodesAsked": self.nodes_asked,
+            "nodesTotal": self.nodes_total,
+        }
+
+
+def link_states(
+    mesh: Mesh,
+    readers: Mapping[str, ReaderFacts],
+    *,
+    facts: Mapping[str, ClusterFacts] | None = None,
+    failures: Mapping[str, ObserveFailure] | None = None,
+    proofs: Mapping[tuple[str, str], ControllerProof] | None = None,
+) -> tuple[LinkState, ...]:
+    """Return the state of every link of the mesh, in its order.
+
+    :param facts: say which clusters must have a kvstoremesh that answers; without them, one is missed only where a reader had a problem.
+    :param failures: clusters that were not observed, for the error of their links.
+    :param proofs: proofs by the controller, by (cluster, peer).
+    """
+    by_link: dict[tuple[str, str], list[LinkFacts]] = {}
+    for reader in readers.values():
+        for link in reader.links:
+            by_link.setdefault((link.cluster, link.peer), []).append(link)
+    states = []
+    for cluster, peer in mesh.links:
+        own = readers.get(cluster)
+        silent = (failures or {}).get(cluster) or (failures or {}).get(peer)
+        if own is None or (cluster, peer) not in by_link:
+            state = _unknown_state(cluster, peer, own, silent)
+        else:
+            known = (facts or {}).get(cluster)
+            state = _combined(by_link[cluster, peer], own, known.runs_kvstoremesh if known else bool(own.problems))
+        states.append(_with_proof(state, by_link.get((cluster, peer), ()), (proofs or {}).get((cluster, peer))))
+    return tuple(states)
+
+
+def _with_proof(state: LinkState, links: Sequence[LinkFacts], controller: ControllerProof | None) -> LinkState:
+    proof = link_proof(links, controller)
+    if state.ready and proof.verdict is ProofVerdict.REFUTED:  # refutations by the readers are in their stage already
+        return replace(state, stage=LinkStage.AUTHORISATION, reader=proof.by, error=proof.note, proof=proof)
+    return replace(state, proof=proof)
+
+
+def _unknown_state(cluster: str, peer: str, reader: ReaderFacts | None, failure: ObserveFailure | None) -> LinkState:
+    problems = reader.problems if reader else ()
+    error = f"{failure.host}: {failure.message}" if failure else "; ".join(problems) or f"no reader in {cluster} could be queried"
+    total = reader.agents_total if reader else 0
+    return LinkState(cluster=cluster, peer=peer, stage=LinkStage.UNKNOWN, error=error, nodes_total=total)
+
+
+def _combined(links: Sequence[LinkFacts], reader: ReaderFacts, kvstoremesh: bool) -> LinkState:
+    """Return the earliest stage over all readers; UNKNOWN if those that answered are ready and others could not be queried."""
+    agents = [link for link in links if link.reader == "agent"]
+    behind = min(links, key=lambda link: _ORDER[link_stage(link)])
+    stage, who, error = link_stage(behind), behind.reader, _error(behind)
+    missing = "kvstoremesh" if kvstoremesh and len(agents) == len(links) else ""
+    if not agents or len(agents) < reader.agents_asked:
+        missing = missing or "agent"
+    if stage is LinkStage.READY and missing:
+        stage, who = LinkStage.UNKNOWN, missing
+        error = "; ".join(reader.problems) or f"{'an' if missing == 'agent' else 'the'} {missing} was not queried"
+    elif stage is LinkStage.UNKNOWN and not error:
+        error = "; ".join(reader.problems)
+    return LinkState(
+        cluster=behind.cluster,
+        peer=behind.peer,
+        stage=stage,
+        reader=who,
+        error=error,
+        nodes_ready=len({link.pod for link in agents if link_stage(link) is LinkStage.READY}),
+        nodes_asked=reader.agents_asked,
+        nodes_total=reader.agents_total,
+        broke=any(link.ready and link.proof == ProofVerdict.REFUTED for link in links),
+    )
+
+
+def _error(link: LinkFacts) -> str:
+    if link_stage(link) is LinkStage.READY:
+        return ""
+    text = link.error or ("" if link.connected or link.ready else link.status)
+    missing = sorted(kind for kind, done in link.synced.items() if not done)
+    if not text and missing and link_stage(link) is LinkStage.SYNCHRONISING:
+        text = f"not synchronised: {', '.join(missing)}"
+    return f"node {link.node}: {text}" if text and link.reader == "agent" and link.node else text
+
+
+def build_status(
+    mesh: Mesh,
+    facts: Mapping[str, ClusterFacts],
+    failures: Mapping[str, ObserveFailure],
+    readers: Mapping[str, ReaderFacts],
+    *,
+    now: datetime,
+    generation: int | None = None,
+    findings: Sequence[Finding] = (),
+    previous: Mapping[str, Any] | None = None,
+    written: bool = False,
+    proofs: Mapping[tuple[str, str], ControllerProof] | None = None,
+) -> dict[str, Any]:
+    """Build ``status`` of a ClusterMeshBinding, with its ``links``.
+
+    :param now: aware; becomes lastSyncTime.
+    :param generation: metadata.generation that this status is about; None: that of the binding.
+    :param findings: while one blocks the phase is never Connected, as nothing can be carried out: Degraded if it was good before, or if
+        only some links are ready, else Error.
+    :param previous: the status written earlier, which is not trusted (``earlier_binding``): keeps lastTransitionTime and the last proof of
+        a link, and distinguishes a mesh that broke (Degraded) from a new one (Connecting).
+    :param written: the links were written after ``facts`` were observed.
+    :param proofs: see ``link_states``. A peer whose heartbeat is older than three minutes makes the phase Degraded.
+    :returns: phase, meshStatus, links, conditions, lastSyncTime, and observedGeneration when a generation is known. Times are RFC 3339.
+    """
+    links = link_states(mesh, readers, facts=facts, failures=failures, proofs=proofs)
+    configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
+    was = str((previous or {}).get("phase", ""))
+    phase = _phase(links, facts, failures, findings, configured=configured, was=was)
+    stale = _stale(links, now)
+    phase = "Degraded" if phase == "Connected" and stale else phase
+    rows = {(str(row.get("cluster")), str(row.get("peer"))): row for row in rows_of(previous, "links")}
+    status: dict[str, Any] = {
+        "phase": phase,
+        "lastSyncTime": timestamp(now),
+        "meshStatus": [_cluster_row(host, facts.get(host), readers.get(host), links) for host in mesh.clusters],
+        "links": [{**link.to_dict(), **proof_columns(link.proof, now=now, previous=rows.get((link.cluster, link.peer)))} for link in links],
+        "conditions": with_times(_conditions(phase, mesh, links, failures, findings, stale), now, rows_of(previous, "conditions")),
+    }
+    observed = mesh.binding.generation if generation is None else generation
+    return {**status, "observedGeneration": observed} if observed else status
+
+
+def earlier_binding(status: Any) -> Mapping[str, Any] | None:
+    """Return ``binding`` of ``status`` of an earlier mesh_result, for ``previous``; None if it has not that shape."""
+    binding = status.get("binding") if isinstance(status, Mapping) else None
+    return binding if isinstance(binding, Mapping) else None
+
+
+def rows_of(status: Mapping[str, Any] | None, key: str) -> list[Mapping[str, Any]]:
+    """Return a list of mappings from a status that is not trusted; [] if it has not that shape."""
+    value = (status or {}).get(key)
+    return [row for row in value if isinstance(row, Mapping)] if isinstance(value, (list, tuple)) else []
+
+
+def _any_configured(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> bool:
+    pairs = ((facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts)
+    return any(peer.name in secret.keys for local, peer in pairs for secret in (local.clustermesh, local.kvstoremesh) if peer.name)
+
+
+def _phase(
+    links: Sequence[LinkState],
+    facts: Mapping[str, ClusterFacts],
+    failures: Mapping[str, ObserveFailure],
+    findings: Iterable[Finding],
+    *,
+    configured: bool,
+    was: str,
+) -> str:
+    ready, blocked = sum(link.ready for link in links), any(finding.blocks for finding in findings)
+    all_ready = bool(links) and ready == len(links) and not failures
+    table = (
+        (all_ready and not blocked, "Connected"),
+        # The links may be another binding's: the phase stays as it was.
+        (all_ready, "Degraded" if was in ("Connected", "Degraded") else "Error"),
+        (ready > 0, "Degraded"),
+        (blocked, "Error"),
+        (was in ("Connected", "Degraded") or any(link.broke for link in links), "Degraded"),
+        (bool(failures) and not facts, "Error"),
+        (bool(failures), "Degraded" if configured else "Error"),
+        (configured, "Connecting"),
+        (True, "Pending"),
+    )
+    return next(phase for holds, phase in table if holds)
+
+
+def _cluster_row(host: str, facts: ClusterFacts | None, reader: ReaderFacts | None, links: Sequence[LinkState]) -> dict[str, Any]:
+    """Return a row of meshStatus.
+
+    ``connected``: every link from here is ready; ``readyNodes``: nodes whose agents report every peer as ready.
+    """
+    own = [link for link in links if link.cluster == host]
+    row: dict[str, Any] = {
+        "clusterName": host,
+        "connected": bool(own) and all(link.ready for link in own),
+        "readyNodes": _ready_nodes(reader),
+        "totalNodes": reader.agents_total if reader else facts.agent.desired if facts and facts.agent else 0,
+    }
+    if facts is not None and facts.id is not None:
+        row["clusterId"] = facts.id
+    if facts is not None and facts.name:
+        row["ciliumName"] = facts.name
+    return row
+
+
+def _ready_nodes(reader: ReaderFacts | None) -> int:
+    links = [link for link in reader.links if link.reader == "agent"] if reader else []
+    pods = {link.pod for link in links}
+    return len(pods - {link.pod for link in links if link_stage(link) is not LinkStage.READY})
+
+
+def _conditions(
+    phase: str,
+    mesh: Mesh,
+    links: Sequence[LinkState],
+    failures: Mapping[str, ObserveFailure],
+    findings: Iterable[Finding],
+    stale: Mapping[str, datetime],
+) -> list[dict[str, Any]]:
+    """Return the conditions MeshConnected, Ready and Degraded.
+
+    Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady, ClustersUnreachable, PrerequisiteNotMet,
+    HeartbeatStale.
+    """
+    blocking = list(dict.fromkeys(f"{f.code} {f.cluster}: {f.summary}" for f in findings if f.blocks))
+    all_ready = all(link.ready for link in links) and not failures
+    if phase == "Connected":
+        established = f"Mesh established between {len(mesh.clusters)} clusters"
+        rows = (("MeshConnected", True, "MeshEstablished"), ("Ready", True, "Connected"), ("Degraded", False, "AllLinksReady"))
+        return [condition(kind, value, reason, established) for kind, value, reason in rows]
+    if blocking and (phase == "Error" or all_ready):
+        reason, message = "PrerequisiteNotMet", "; ".join(blocking)
+    elif failures:
+        reason, message = "ClustersUnreachable", "; ".join(f"{f.host}: {f.message}" for f in list(failures.values())[:_NAMED])
+    elif phase == "Pending":
+        reason, message = "NotYetConnected", "No link is configured yet"
+    elif stale and all_ready:
+        reason, message = "HeartbeatStale", _stale_message(stale)
+    else:
+        reason, message = "LinksNotReady", _not_ready_message(links)
+    degraded = phase == "Degraded"
+    return [
+        condition("MeshConnected", degraded and all_ready, reason, message),
+        condition("Ready", False, reason, message),
+        condition("Degraded", degraded, reason, message),
+    ]
+
+
+_NAMED: Final = 4
+
+
+def _stale(links: Sequence[LinkState], now: datetime) -> dict[str, datetime]:
+    """Return peer -> its last heartbeat, for peers that no longer write one."""
+    return {x.peer: last for x in links if (last := x.proof.heartbeat) is not None and is_stale(last, now)}
+
+
+def _stale_message(stale: Mapping[str, datetime]) -> str:
+    """Return the message about stale heartbeats, with times and not ages, since an age would be another message in each run."""
+    named = ", ".join(f"{peer} ({timestamp(last)})" for peer, last in list(stale.items())[:_NAMED])
+    more = f" and {len(stale) - _NAMED} more" if len(stale) > _NAMED else ""
+    return (
+        f"Every link is ready, but the last heartbeat is old: {named}{more}. The peer's clustermesh-apiserver writes one every 60 s: "
+        "it is stuck, or the clocks differ"
+    )
+
+
+def _not_ready_message(links: Sequence[LinkState]) -> str:
+    behind = [link for link in links if not link.ready]
+    named = [f"{x.cluster} -> {x.peer} {x.stage.value}" + (f" ({x.error})" if x.error else "") for x in behind[:_NAMED]]
+    more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
+    return f"{len(links) - len(behind)} of {len(links)} links ready; {'; '.join(named)}{more}"

@@ -1,0 +1,106 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mesh_info
+version_added: 0.1.0
+short_description: Read the facts about Cilium Cluster Mesh in each cluster
+description:
+  - Reads configuration, workloads, Services, nodes, certificates and the names of peers of every cluster of the play, and returns them as
+    data.
+  - Certificates are described, other values of Secrets are digests; private keys are never part of the result.
+author:
+  - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+extends_documentation_fragment:
+  - edge_portal.cilium_mesh._attributes
+  - edge_portal.cilium_mesh._attributes.action_group
+  - edge_portal.cilium_mesh._mesh
+"""
+
+EXAMPLES = r"""
+- name: Read the mesh parts of every cluster
+  edge_portal.cilium_mesh.mesh_info:
+  register: seen
+  run_once: true
+
+- name: Every cluster has an identity of its own
+  ansible.builtin.assert:
+    that: (seen.clusters.values() | map(attribute="id") | unique | length) == (seen.clusters | length)
+  run_once: true
+"""
+
+RETURN = r"""
+clusters:
+  description: What was seen, by inventory name, of the clusters that answered.
+  returned: always
+  type: dict
+  contains:
+    name:
+      description: Cilium's name of the cluster.
+      type: str
+    id:
+      description: Cilium's number of the cluster.
+      type: int
+    config:
+      description: Data of ConfigMap cilium-config.
+      type: dict
+    service:
+      description: The Service clustermesh-apiserver.
+      type: dict
+    server_cert:
+      description: The server certificate of the mesh endpoint. C(remote_cert), C(local_cert) and C(admin_cert) have the same form.
+      type: dict
+    kvstoremesh:
+      description: Keys of Secret cilium-kvstoremesh as digests, with their field managers. C(clustermesh) has the same form.
+      type: dict
+findings:
+  description: What speaks against the mesh, the blocking ones first.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    code:
+      description: Stable code of the finding, and the name of its page in docs/runbooks.
+      type: str
+      sample: CM-CIDR-01
+    severity:
+      description: One of V(blocking), V(remediable) and V(advisory).
+      type: str
+    accepted:
+      description: Always false here.
+      type: bool
+    cluster:
+      description: Inventory name of the cluster, empty for the mesh as a whole.
+      type: str
+    peer:
+      description: Inventory name of the other cluster, where the finding is about a pair.
+      type: str
+    summary:
+      description: The finding in one sentence.
+      type: str
+    evidence:
+      description: What was read, and where.
+      type: str
+    fix:
+      description: What to do.
+      type: str
+    anchor:
+      description: The runbook page.
+      type: str
+mesh:
+  description: Inventory names of the clusters that were observed.
+  returned: always
+  type: list
+  elements: str
+requests:
+  description: Number of API requests made to each cluster, by inventory name.
+  returned: always
+  type: dict
+requeue_seconds:
+  description: After how many seconds it makes sense to look again.
+  returned: always
+  type: int
+"""

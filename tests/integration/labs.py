@@ -1,0 +1,229 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The labs that the tests of this folder share, and the pool that lends them.
+
+A test says what it needs with a marker and takes the fixture ``lab`` (for itself) or ``module_lab`` (for its file):
+
+    @pytest.mark.lab(THREE_120, use=2)    # two clusters of the lab with three of Cilium 1.20
+    def test_something(lab: MeshLab) -> None: …
+
+A lab is built once for all tests that name it: the marker puts them into one group, which one worker of pytest-xdist runs. Between two
+loans the pool takes back faults, restores every object of every kind to what it was when the lab was new, gives every cluster a new
+mesh pod (kvstoremesh keeps a peer that was taken away for minutes), and compares. A lab that cannot be brought back is built anew. What
+a test left behind is printed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+
+from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.lab.options import LabOptions
+from tests.lab.pristine import Pristine
+from tests.testing.waiting import wait_for
+
+MARK: Final = "lab"
+OTHER_WEIGHTS: Final = {
+    "operator": 150,
+    "tests/integration/test_operator_tenants.py": 100,
+    "tests/integration/test_kcp_contract.py": 40,
+    "tests/integration/test_lab.py": 40,
+}
+"""Seconds of groups that take no lab of the pool, by the name of the group or the file."""
+_PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_MESH: Final = "k8s-app=clustermesh-apiserver"
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A lab that tests share. ``name`` tells labs of equal options apart, which exist to spread tests over workers."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...]
+    weight: int = 0
+    """Seconds that its tests take: the heavier, the earlier it begins."""
+
+
+def shared(name: str, weight: int = 0, **options: Any) -> Shared:
+    """Describe a lab with these fields of LabOptions."""
+    return Shared(name, tuple(sorted(options.items())), weight)
+
+
+def unused_name() -> str:
+    """Return a lab name that no other test of this or another process uses."""
+    return f"test-{os.getpid()}-{next(_numbers)}"
+
+
+def request_of(node: pytest.Item | pytest.Collector) -> tuple[Shared, int | None]:
+    """Return the lab that a test or a file asks for, and how many of its clusters."""
+    mark = node.get_closest_marker(MARK)
+    assert mark is not None and len(mark.args) == 1 and isinstance(mark.args[0], Shared), (
+        f"{node.nodeid} names no lab: pytest.mark.lab(LAB)"
+    )
+    return mark.args[0], mark.kwargs.get("use")
+
+
+def place_in_groups(items: list[pytest.Item]) -> None:
+    """Put the tests of a lab into one group of pytest-xdist, and all others into one for each file; the heaviest groups come first."""
+    weights: dict[str, int] = {}
+    groups: dict[str, str] = {}
+    for item in items:
+        mark = item.get_closest_marker(MARK)
+        given = item.get_closest_marker("xdist_group")
+        group = f"lab-{mark.args[0].name}" if mark else str(given.args[0]) if given else item.nodeid.partition("::")[0]
+        if not given:
+            item.add_marker(pytest.mark.xdist_group(group))
+        groups[item.nodeid] = group
+        weights[group] = max(weights.get(group, 0), mark.args[0].weight if mark else OTHER_WEIGHTS.get(group, 0))
+    order = {group: number for number, group in enumerate(sorted(weights, key=lambda group: -weights[group]))}
+    items.sort(key=lambda item: order[groups[item.nodeid]])
+
+
+def name_groups(items: list[pytest.Item]) -> None:
+    """Put the group behind ``@`` at the end of the id of each test, where pytest-xdist looks for it.
+
+    pytest-xdist 3.8.0 does that itself by setting ``_nodeid``, which has no effect since pytest 9.2 keeps ids in ``_id``. Without the
+    suffix every test is a group of its own, and labs are built again and again.
+    """
+    for item in items:
+        mark = item.get_closest_marker("xdist_group")
+        assert mark is not None
+        if not item.nodeid.endswith(f"@{mark.args[0]}"):
+            item._id = type(item._id).parse(f"{item.nodeid}@{mark.args[0]}")
+
+
+class Pool:
+    """Lends one lab at a time and keeps the last one."""
+
+    def __init__(self) -> None:
+        self._shared: Shared | None = None
+        self._lab: MeshLab | None = None
+        self._pristine: Pristine | None = None
+        self._borrower = ""
+
+    @contextmanager
+    def lend(self, wanted: Shared, clusters: int | None, borrower: str) -> Iterator[MeshLab]:
+        """Lend a lab as it was when it was new. ``borrower`` is named when it leaves it otherwise."""
+        if wanted != self._shared or not self._take_back():
+            self.close()
+            try:
+                self._build(wanted)
+            except BaseException:
+                self.close()
+                raise
+        assert self._lab is not None
+        self._borrower = borrower
+        self._lab.runs_that_wrote.clear()
+        yield self._lab.part(clusters)
+
+    def close(self) -> None:
+        """End the lab."""
+        if self._lab is not None:
+            self._lab.__exit__(None, None, None)
+        self._lab = self._shared = self._pristine = None
+
+    def _build(self, wanted: Shared) -> None:
+        began = time.monotonic()
+        lab = MeshLab(LabOptions(name=unused_name(), **dict(wanted.options)))
+        self._lab, self._shared = lab.__enter__(), wanted
+        wait_for(lambda: unready(lab), lambda late: not late, what="the pods of a new lab are ready")
+        self._pristine = Pristine.of({name: lab.api(name) for name in lab.names})
+        print(f"lab {wanted.name}: built in {time.monotonic() - began:.1f} s")
+
+    def _take_back(self) -> bool:
+        """Bring the lab back to what it was; false where that did not come about."""
+        assert self._lab is not None and self._pristine is not None and self._shared is not None
+        began, lab, pristine = time.monotonic(), self._lab, self._pristine
+        try:
+            lab.lab.reset()
+            left = pristine.restore()
+            if lab.runs_that_wrote or left:
+                replace_mesh_pods(lab)
+            wait_for(lambda: unready(lab), lambda late: not late, what="the pods of the lab are ready again")
+            wait_for(pristine.restore, lambda rest: not rest, what="every object is what it was", every=0.3)
+        except Exception as error:
+            print(f"lab {self._shared.name}: cannot be brought back after {self._borrower}: {error}")
+            return False
+        listed = "".join(f"\n    {path}: {what}" for path, what in sorted(left.items()))
+        print(
+            f"lab {self._shared.name}: as it was after {time.monotonic() - began:.1f} s; {self._borrower} left {len(left)} objects{listed}"
+        )
+        return True
+
+
+def replace_mesh_pods(lab: MeshLab) -> None:
+    """Delete the mesh pods of every cluster: etcd and kvstoremesh begin anew."""
+    for name in lab.names:
+        for pod in lab.api(name).list(_PODS, label_selector=_MESH):
+            lab.api(name).delete(f"{_PODS}/{pod['metadata']['name']}", grace=0, uid=pod["metadata"]["uid"])
+
+
+def unready(lab: MeshLab) -> list[str]:
+    """Return the workloads of Cilium's namespace of which not every pod is there, ready, and of the current template."""
+    late = []
+    for name in lab.names:
+        api, root = lab.api(name), f"/apis/apps/v1/namespaces/{NAMESPACE}"
+        pods = api.list(_PODS)
+        for item in (*api.list(f"{root}/deployments"), *api.list(f"{root}/daemonsets")):
+            if item["metadata"]["name"] == "clustermesh-apiserver" and not lab.lab.clusters[name].cluster_id:
+                continue  # it ends at once where the cluster has no id
+            labels = item["spec"]["selector"]["matchLabels"].items()
+            own = [pod for pod in pods if labels <= (pod["metadata"].get("labels") or {}).items()]
+            ready = sum(_is_ready(pod) for pod in own)
+            if not _is_settled(item, len(own), ready):
+                late.append(f"{name}/{item['metadata']['name']}: {ready} of {len(own)} pods ready")
+    return late
+
+
+def _is_settled(item: dict[str, Any], pods: int, ready: int) -> bool:
+    status = item.get("status") or {}
+    if status.get("observedGeneration", 0) < item["metadata"]["generation"]:
+        return False
+    replicas = item["spec"].get("replicas")
+    wanted = status.get("desiredNumberScheduled", 0) if replicas is None else replicas
+    updated = status.get("updatedNumberScheduled" if replicas is None else "updatedReplicas", 0)
+    return bool(wanted == updated == pods == ready)
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return "deletionTimestamp" not in pod["metadata"] and any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+# The labs. Options decide what a test proves; equal options under two names are there so that two workers have something to do.
+# Every option that no test needs is left out.
+
+OLDEST = shared("oldest", 25, cilium="1.16")
+NODE_PORT = shared("node-port", 40, cilium="1.18", ca="shared", service="NodePort")
+NODES = shared("nodes", 35, cilium="1.20", service="NodePort", nodes=(1, 3))
+THREE_120 = shared("three-1.20", 170, clusters=3, cilium="1.20")
+OTHER_THREE_120 = shared("other-three-1.20", 120, clusters=3, cilium="1.20")
+THREE_119 = shared("three-1.19", 90, clusters=3, cilium="1.19")
+TWO_118 = shared("two-1.18", 130, cilium="1.18")
+AGENTS = shared("agents", 20, cilium="1.18", kvstoremesh=False)
+LISTS = shared("lists", 45, cilium=("1.17", "1.18"))
+RELEASES = shared("releases", 35, clusters=3, cilium=("1.18", "1.19", "1.20"))
+FIVE = shared("five", 55, clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))
+UNNAMED = shared(
+    "unnamed",
+    40,
+    clusters=5,
+    names=("c1", "c2", "c3", "c4", "c9"),
+    cilium="1.19",
+    cilium_names=("c1", "c2", "default", "default", "c9"),
+    cluster_ids=(1, 2, 0, 0, 3),
+)
+SHARED_CA = shared("shared-ca", 25, cilium="1.20", ca="shared")
+CERTGEN = shared("certgen", 60, cilium="1.19", ca="shared", tls_method="cronJob")
+HELM = shared("helm", 45, cilium="1.20", ca="shared", config_enabled=True)
+HELM_118 = shared("helm-1.18", 30, cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
+ONE_OF_HELM = shared("one-of-helm", 35, clusters=3, cilium="1.20", config_enabled=(True, False, False))

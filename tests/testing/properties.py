@@ -1,0 +1,35 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""How many examples a property is tried with: by the profile of Hypothesis, which the targets of the Makefile choose.
+
+    make test-fast    fast    25
+    make test         tests   100
+    make test-all     full    1000
+
+`pytest --hypothesis-profile full` chooses one by hand. A property that is dearer or cheaper than others says so with `examples`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+
+PROFILES: Final = {"fast": 25, "tests": 100, "full": 1000}
+USUAL: Final = "tests"
+
+
+def register() -> None:
+    """Register all profiles, and load the usual one; the option of the command line is read later.
+
+    On a loaded machine a draw may take a second; how long something takes is a matter for the benchmark, not for a test.
+    """
+    for name, count in PROFILES.items():
+        settings.register_profile(name, max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile(USUAL)
+
+
+def examples(usual: int) -> settings:
+    """Return settings with ``usual`` examples under the usual profile, and as many more or fewer under another one."""
+    return settings(max_examples=math.ceil(usual * settings().max_examples / PROFILES[USUAL]))

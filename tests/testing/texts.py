@@ -1,0 +1,12 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Assert of a text for people what it has to name, and not how it says it: whole sentences stand in tests/unit/behaviour/recorded."""
+
+from __future__ import annotations
+
+import re
+
+
+def mentions(text: str, *facts: object) -> bool:
+    """Return whether a text has every fact, such as a name, a number or what somebody else said, as words of their own."""
+    return all(re.search(rf"(?<![\w]){re.escape(str(fact))}(?![\w])", text) for fact in facts)

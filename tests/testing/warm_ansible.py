@@ -1,0 +1,170 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A process that has imported all that ``ansible-playbook`` imports, and forks it, or ``ansible-inventory``, for each run.
+
+Most of the time of a short run goes into starting Python and into importing Ansible and the collection, whose files Ansible compiles anew
+each time. A forked run begins where these imports have ended. It is a run of the real program in all else: arguments, inventory,
+templates, role, actions, output, exit status. What it cannot show is how a run begins; tests of that take a process of its own
+(``run_playbook(..., own_process=True)``).
+
+    python -m tests.testing.warm_ansible SOCKET    # ends when its standard input ends
+
+A request is one JSON document in a line, on a connection of its own: ``{"args": [], "env": {}, "cwd": "", "output": "file"}``. The answer
+is the exit status as text; no answer means that the run died.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+from tests.collection_path import CHECKOUT, link
+
+LONGEST = 64 << 20  # bytes of a request
+PACKAGE = "ansible_collections.edge_portal.cilium_mesh.plugins"
+MODULES = (
+    "ansible.executor.playbook_executor",
+    "ansible.executor.process.worker",
+    "ansible.executor.task_executor",
+    "ansible.executor.task_queue_manager",
+    "ansible.plugins.action.assert",
+    "ansible.plugins.action.debug",
+    "ansible.plugins.action.fail",
+    "ansible.plugins.action.validate_argument_spec",
+    "cryptography.x509",
+    "grpc",
+    "kubernetes.client",
+    "kubernetes.config",
+    "urllib3",
+)
+PLUGINS = {
+    "callback_loader": ("ansible.builtin.default", "mesh_record"),
+    "inventory_loader": ("host_list", "script", "auto", "yaml", "ini", "toml"),
+    "strategy_loader": ("linear",),
+}
+WHOLE_KINDS = ("connection_loader", "shell_loader", "become_loader")  # PlaybookExecutor.run loads all plugins of these kinds
+
+
+def import_everything() -> None:
+    """Import Ansible and the collection as a run does, through Ansible's own loaders: nothing else finds what was imported so."""
+    from ansible.plugins import loader
+
+    loader.init_plugin_loader()
+    for name in MODULES:
+        importlib.import_module(name)
+    for kind, names in PLUGINS.items():
+        for name in names:
+            getattr(loader, kind).get(name, class_only=True)
+    for kind in WHOLE_KINDS:
+        list(getattr(loader, kind).all(class_only=True))
+    for file in sorted((CHECKOUT / "plugins" / "action").glob("mesh_*.py")):
+        loader.action_loader.get(f"edge_portal.cilium_mesh.{file.stem}", class_only=True)
+    for kind in ("module_utils", "plugin_utils"):
+        for file in sorted((CHECKOUT / "plugins" / kind).rglob("*.py")):
+            parts = file.relative_to(CHECKOUT / "plugins").with_suffix("").parts
+            importlib.import_module(".".join((PACKAGE, *parts)).removesuffix(".__init__"))
+
+
+def serve(path: str) -> None:
+    """Fork a run for each connection until standard input ends."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(64)
+    print("ready", flush=True)
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        selector.register(sys.stdin, selectors.EVENT_READ)
+        while True:
+            ready = [key.fileobj for key, _ in selector.select(timeout=1.0)]
+            _collect_children()
+            if sys.stdin in ready and not os.read(sys.stdin.fileno(), 1):
+                return
+            if listener in ready:
+                connection, _ = listener.accept()
+                if os.fork() == 0:
+                    listener.close()
+                    _answer(connection)
+                connection.close()
+
+
+def _collect_children() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def _answer(connection: socket.socket) -> None:
+    """Run what the connection asks for and end this process."""
+    os.setsid()
+    status = 250
+    try:
+        with connection.makefile("rb") as stream:
+            request: dict[str, Any] = json.loads(stream.readline(LONGEST))
+        status = _run(request)
+        connection.sendall(str(status).encode())
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # what is to be cleaned up at the end of the parent is none of the child's business
+
+
+def _run(request: dict[str, Any]) -> int:
+    from ansible import constants
+    from ansible.cli.inventory import InventoryCLI
+    from ansible.cli.playbook import PlaybookCLI
+
+    output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, nothing), (1, output), (2, output)):
+        os.dup2(source, target)
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    for name, value in request.get("settings", {}).items():  # Ansible has read its settings before the fork
+        constants.set_constant(name, value)
+    program = request.get("program", "ansible-playbook")
+    sys.argv = [program, *request["args"]]
+    try:
+        {"ansible-playbook": PlaybookCLI, "ansible-inventory": InventoryCLI}[program].cli_executor(sys.argv)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def main() -> None:
+    root = link()
+    os.environ["PYTHONPATH"] = str(CHECKOUT)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test run ends this process through its standard input
+    with tempfile.TemporaryDirectory(prefix="warm-ansible-") as home:
+        os.environ.update(
+            ANSIBLE_HOME=home,
+            HOME=home,
+            ANSIBLE_COLLECTIONS_PATH=str(root),
+            ANSIBLE_CALLBACK_PLUGINS=str(Path(__file__).with_name("callbacks")),
+            ANSIBLE_CALLBACKS_ENABLED="mesh_record",
+            ANSIBLE_LOCALHOST_WARNING="false",
+            ANSIBLE_INVENTORY_UNPARSED_WARNING="false",
+            ANSIBLE_NOCOLOR="1",
+        )
+        # Ansible sets its loader up in every run; here that has happened before the fork.
+        warnings.filterwarnings("ignore", message="AnsibleCollectionFinder has already been configured")
+        import_everything()
+        serve(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()

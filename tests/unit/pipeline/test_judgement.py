@@ -1,0 +1,94 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What the runs share: links read side by side, names looked up once, requests counted."""
+
+from __future__ import annotations
+
+import socket
+from collections import Counter
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ReaderFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import peers_annotation, write_peers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import judgement, links
+from tests.testing.facts_builders import cluster_facts, mesh_of, peer_secret
+
+MESH = mesh_of("c1", "c2")
+
+
+def observation(*clusters: ClusterFacts) -> Observation:
+    opened: Any = {f.host: SimpleNamespace(requests=Counter({"get secrets": 2, "list nodes": 1}), close=lambda: None) for f in clusters}
+    return Observation(facts={f.host: f for f in clusters}, clusters=opened)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Mapping[str, str]]:
+    """By cluster: the peers that its readers were asked about."""
+    seen: dict[str, Mapping[str, str]] = {}
+
+    def read_links(cluster: Any, facts: ClusterFacts, peers: Mapping[str, str], *, prove: bool = False) -> ReaderFacts:
+        seen[facts.host] = peers
+        return ReaderFacts(cluster=facts.host)
+
+    monkeypatch.setattr(links, "read_links", read_links)
+    return seen
+
+
+def test_readers_are_asked_about_peers_by_the_name_that_cilium_knows(asked: dict[str, Mapping[str, str]]) -> None:
+    named = cluster_facts("c2", config={"cluster-name": "berlin"})
+    links.read_all(observation(cluster_facts("c1"), named, cluster_facts("c3")), MESH)
+    assert asked == {"c1": {"c2": "berlin"}, "c2": {"c1": "c1"}}
+
+
+def test_a_peer_that_does_not_answer_here_is_still_asked_about_where_it_was_connected(asked: dict[str, Mapping[str, str]]) -> None:
+    written = {peers_annotation(MESH.binding): write_peers({"c2": "berlin"})}
+    local = cluster_facts("c1", clustermesh=peer_secret("cilium-clustermesh", annotations=written))
+    links.read_all(observation(local), MESH)
+    assert asked == {"c1": {"c2": "berlin"}}
+
+
+def test_a_cluster_that_fails_while_it_is_read_is_a_problem_and_no_exception(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_links(*_: Any, **__: Any) -> ReaderFacts:
+        raise Unreachable("no answer", cluster="c1")
+
+    monkeypatch.setattr(links, "read_links", read_links)
+    assert links.read_all(observation(cluster_facts("c1")), MESH)["c1"].problems == ("no answer",)
+
+
+def test_only_names_that_are_dialled_through_an_address_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[str] = []
+
+    def getaddrinfo(name: str, *_: Any, **__: Any) -> list[Any]:
+        wanted.append(name)
+        if name == "gone.example.com":
+            raise socket.gaierror
+        return [(0, 0, 0, "", ("192.0.2.9", 0)), (0, 0, 0, "", ("192.0.2.8", 0)), (0, 0, 0, "", ("192.0.2.9", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    hostname = ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",))
+    both = ServiceFacts(type="LoadBalancer", ingress_ips=("192.0.2.3",), ingress_hostnames=("unused.example.com",))
+    clusters = [
+        cluster_facts("c1"),
+        cluster_facts("c2", service=hostname),
+        cluster_facts("c3", service=both),
+        cluster_facts("c4", endpoint_override="gone.example.com:2379"),
+        cluster_facts("c5", endpoint_override="192.0.2.5:2379"),
+    ]
+    assert judgement.resolve(clusters) == {"lb.example.com": ("192.0.2.8", "192.0.2.9")}
+    assert sorted(wanted) == ["gone.example.com", "lb.example.com"]
+
+
+def test_requests_are_counted_by_cluster() -> None:
+    assert links.requests(observation(cluster_facts("c1"), cluster_facts("c2"))) == {"c1": 3, "c2": 3}
+
+
+def test_accepting_nothing_is_fine_and_accepting_nonsense_is_not() -> None:
+    assert judgement.accepted_codes([]) == frozenset()
+    with pytest.raises(InvalidInput, match="CM-NONE-01"):
+        judgement.accepted_codes(["CM-NONE-01"])

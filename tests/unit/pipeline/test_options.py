@@ -1,0 +1,45 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What nobody sets is the same in a play and in the operator's dry run: options of actions and of runs have the same defaults."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib import import_module
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import (
+    ConnectOptions,
+    IdentityOptions,
+    ItemsOptions,
+    Options,
+)
+
+PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
+WHOLE = {"mesh_connect": ConnectOptions, "mesh_apply": ConnectOptions, "mesh_items": ItemsOptions}
+"""Actions that have every option of the run, but for the purpose, which mesh_connect calls its state."""
+SOME = {
+    "mesh_adopt": ConnectOptions,
+    "mesh_ca": ConnectOptions,
+    "mesh_fabric": Options,
+    "mesh_identity": IdentityOptions,
+    "mesh_plan": ConnectOptions,
+    "mesh_verify": ConnectOptions,
+}
+
+
+@pytest.mark.parametrize(("action", "options"), [*WHOLE.items(), *SOME.items()])
+def test_an_option_has_the_same_default_in_the_action_and_in_the_run(action: str, options: type[Options]) -> None:
+    spec = import_module(f"{PLUGINS}.action.{action}").ActionModule.SPEC
+    shared = [field.name for field in fields(options) if field.name in spec]
+    assert shared
+    if action in WHOLE:
+        assert {field.name for field in fields(options)} - {"purpose"} <= set(spec)
+    assert options.of({name: spec[name].get("default") for name in shared}) == options()
+
+
+def test_lists_of_a_task_become_values_that_nobody_changes() -> None:
+    assert ConnectOptions.of({"accept": ["CM-CIDR-01"], "report": False}, purpose="disconnect") == ConnectOptions(
+        accept=("CM-CIDR-01",), purpose="disconnect"
+    )

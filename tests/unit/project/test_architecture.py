@@ -1,0 +1,45 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""docs/architecture.md describes the code that is there: its drawings, its packages, and the functions that it names."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Final
+
+import pytest
+
+from tests.collection_path import CHECKOUT
+from tests.testing.drawings import BANDS, DRAWINGS, IMAGES
+from tests.unit.project.test_layers import ALLOWED
+
+PAGE: Final = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+NAMED: Final = re.findall(r"^\| [^|]+ \| `((?:plugins|operator)/[^`]+)` \| `([^`]+)` \|", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_drawing_shows_the_rules_of_today(name: str) -> None:
+    """``python -m tests.testing.drawings`` writes it anew."""
+    assert (IMAGES / name).read_text(encoding="utf-8") == DRAWINGS[name]()
+
+
+def test_every_package_is_drawn_once_and_imports_nothing_from_a_band_above_its_own() -> None:
+    band_of = {package: number for number, (_, _, packages) in enumerate(BANDS) for package in packages}
+    assert sorted(package for _, _, packages in BANDS for package in packages) == sorted(ALLOWED)
+    assert [f"{here} -> {there}" for here, names in ALLOWED.items() for there in names.split() if band_of[there] < band_of[here]] == []
+
+
+def test_the_page_says_what_each_package_is_for() -> None:
+    rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(ALLOWED)
+
+
+@pytest.mark.parametrize(("path", "function"), NAMED)
+def test_a_function_that_the_page_names_is_in_the_file_that_it_names(path: str, function: str) -> None:
+    tree = ast.parse((CHECKOUT / path).read_text(encoding="utf-8"))
+    assert function in {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def test_the_page_follows_a_binding_through_every_stage() -> None:
+    assert len(NAMED) > 25

@@ -1,0 +1,75 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of one lab run in one worker, one after the other, and the longest lab begins first."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.collection_path import CHECKOUT
+from tests.integration.labs import place_in_groups, shared
+
+QUICK, LONG = shared("quick", 10, clusters=2), shared("long", 90, clusters=3)
+
+
+class Item(SimpleNamespace):
+    """What is needed of a collected test."""
+
+    def get_closest_marker(self, name: str) -> Any:
+        return next((mark for mark in self.marks if mark.name == name), None)
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        self.marks.append(mark.mark)
+
+
+def item(nodeid: str, *marks: pytest.MarkDecorator) -> Any:
+    return Item(nodeid=nodeid, marks=[mark.mark for mark in marks])
+
+
+def test_the_longest_lab_begins_and_every_other_file_is_a_group_of_its_own() -> None:
+    items = [
+        item("tests/unit/test_a.py::test_1"),
+        item("tests/integration/test_b.py::test_1", pytest.mark.lab(QUICK)),
+        item("tests/integration/test_b.py::test_2", pytest.mark.lab(LONG, use=2)),
+        item("tests/unit/test_a.py::test_2"),
+        item("tests/integration/test_c.py::test_1", pytest.mark.xdist_group("own")),
+        item("tests/integration/test_c.py::test_2", pytest.mark.lab(LONG)),
+    ]
+    place_in_groups(items)
+    found = [(entry.nodeid.rpartition("/")[2], entry.get_closest_marker("xdist_group").args[0]) for entry in items]
+    assert found == [
+        ("test_b.py::test_2", "lab-long"),
+        ("test_c.py::test_2", "lab-long"),
+        ("test_b.py::test_1", "lab-quick"),
+        ("test_a.py::test_1", "tests/unit/test_a.py"),
+        ("test_a.py::test_2", "tests/unit/test_a.py"),
+        ("test_c.py::test_1", "own"),
+    ]
+
+
+def test_workers_are_given_whole_groups() -> None:
+    """Of this file, in two workers: what pytest-xdist prints shows the group at the end of each id, and one worker for all."""
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
+    files = ["tests/unit/project/test_groups.py", "tests/integration/test_pool.py"]  # the second one for its conftest.py
+    done = subprocess.run(
+        [*command, *files, "-k", "test_groups and not workers"], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    found = re.findall(r"\[(gw\d)\] .* PASSED \S+::(\w+)(@\S+)?", done.stdout)
+    assert len(found) == 2 and {group for _, _, group in found} == {"@tests/unit/project/test_groups.py"}, done.stdout
+    assert len({worker for worker, _, _ in found}) == 1
+
+
+def test_a_lab_may_be_named_twice_with_equal_options() -> None:
+    """So that two workers have something to do: such labs are two groups."""
+    items = [
+        item(f"tests/integration/test_b.py::test_{n}", pytest.mark.lab(lab)) for n, lab in enumerate((QUICK, shared("other", clusters=2)))
+    ]
+    place_in_groups(items)
+    assert [entry.get_closest_marker("xdist_group").args[0] for entry in items] == ["lab-quick", "lab-other"]

@@ -1,0 +1,44 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The engine reads the structure of specs from the CRDs, and the pages show the fields of the CRDs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.structure import FORMS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schemas import SPECS
+from tests.collection_path import CHECKOUT
+from tests.testing.crd_schema import nodes, schemas
+from tests.testing.kind_schemas import RELAXED, generated, table
+
+
+@pytest.mark.parametrize("path", sorted(generated()), ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_what_is_made_of_the_crds_is_current(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == generated()[path], "run: python -m tests.testing.kind_schemas --write"
+
+
+@pytest.mark.parametrize("kind", sorted(SPECS))
+def test_every_field_of_a_kind_is_on_its_page(kind: str) -> None:
+    assert table(kind) in "".join(generated().values())
+
+
+def test_every_pattern_can_be_told_in_words() -> None:
+    used = {schema["pattern"] for spec in SPECS.values() for _path, schema in nodes(spec) if "pattern" in schema}
+    assert used == set(FORMS)
+
+
+def test_what_a_file_is_not_held_to_is_in_the_crd() -> None:
+    specs = {kind: dict(nodes(schema["properties"]["spec"])) | {"": schema["properties"]["spec"]} for kind, schema in schemas().items()}
+    for (kind, path), keywords in RELAXED.items():
+        assert set(keywords) & set(specs[kind][path]), (kind, path)
+
+
+def test_numbers_have_both_bounds_and_mappings_a_shape() -> None:
+    """The reader relies on it."""
+    for spec in SPECS.values():
+        for path, schema in nodes(spec):
+            assert ("minimum" in schema) is ("maximum" in schema), path
+            assert schema["type"] != "object" or set(schema) & {"properties", "additionalProperties"}, path

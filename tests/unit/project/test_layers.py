@@ -1,0 +1,155 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The layers of the engine: which package may import which, no cycle, nothing hidden in a function, nothing private across files."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.collection_path import CHECKOUT
+
+ENGINE: Final = CHECKOUT / "plugins" / "module_utils"
+COLLECTION: Final = "ansible_collections.edge_portal.cilium_mesh."
+
+ALLOWED: Final[dict[str, str]] = {
+    "base": "",
+    "kube": "base",
+    "mesh": "base",
+    "etcd": "base mesh",
+    "findings": "mesh",
+    "plan": "base findings mesh",
+    "leases": "base findings mesh plan",
+    "observe": "base etcd kube leases mesh",
+    "links": "base findings leases mesh plan",
+    "status": "base etcd findings mesh",
+    "items": "findings mesh plan",
+    "checks": "base etcd findings leases links mesh plan",
+    "ca": "base findings kube mesh observe plan status",
+    "apply": "base ca kube leases mesh observe plan",
+    "adopt": "base findings leases links mesh plan",
+    "identity": "apply base findings kube leases links mesh plan",
+    "services": "base findings items mesh plan",
+    "policies": "base findings items mesh plan services",
+    "exposure": "base findings items mesh plan policies services",
+    "probe": "base findings items kube mesh observe policies",
+    "explain": "base items kube mesh policies services",
+    "reconcile": "base exposure findings items leases mesh observe plan policies probe services",
+    "report": "base checks findings mesh",
+    "pipeline": "adopt apply base ca checks etcd findings identity items kube leases links mesh observe plan probe reconcile report status",
+}
+"""Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
+
+BRIDGE: Final = ("plugin_utils", "action", "filter", "inventory", "modules", "doc_fragments")
+"""Folders of the collection above the engine. They may import all of it, and the engine imports none of them."""
+
+
+class Import(NamedTuple):
+    """One imported name: where the statement stands, and the module that it names, as a path below the checkout without suffix."""
+
+    file: Path
+    line: int
+    module: str
+    name: str
+    top_level: bool
+
+
+def sources() -> list[Path]:
+    return sorted([*(CHECKOUT / "plugins").rglob("*.py"), *(CHECKOUT / "operator" / "mesh_operator").rglob("*.py")])
+
+
+def own_imports(file: Path) -> Iterator[Import]:
+    """The imports of modules of this project in ``file``."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    top = {id(node) for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.If)) for node in node.body}
+    folder = file.relative_to(CHECKOUT).parent.parts
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        named = node.module or ""
+        if node.level:
+            module = "/".join([*folder[: len(folder) - node.level + 1], *named.split(".")]).rstrip("/")
+        elif named.startswith(COLLECTION):
+            module = named.removeprefix(COLLECTION).replace(".", "/")
+        else:
+            continue
+        for alias in node.names:
+            yield Import(file=file, line=node.lineno, module=module, name=alias.name, top_level=id(node) in top)
+
+
+def package_of(path: str) -> str:
+    """``checks`` of plugins/module_utils/checks/network, ``action`` of plugins/action/mesh_plan, ``operator`` of the operator's files."""
+    parts = path.split("/")
+    if parts[:2] == ["plugins", "module_utils"]:
+        return parts[2] if len(parts) > 2 else ""
+    return parts[1] if parts[0] == "plugins" else "operator"
+
+
+@functools.cache
+def edges() -> dict[tuple[str, str], list[str]]:
+    """(importing package, imported package) -> where."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for file in sources():
+        here = package_of(str(file.relative_to(CHECKOUT).with_suffix("")))
+        for entry in own_imports(file):
+            there = package_of(f"{entry.module}/{entry.name}" if entry.module == "plugins/module_utils" else entry.module)
+            if here != there:
+                found.setdefault((here, there), []).append(f"{file.relative_to(CHECKOUT)}:{entry.line}")
+    return found
+
+
+def allowed(package: str) -> set[str]:
+    return set(ALLOWED[package].split())
+
+
+def test_every_module_of_the_engine_lies_in_a_package_of_a_layer() -> None:
+    assert {path.name for path in ENGINE.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(ALLOWED)
+    assert [path.name for path in ENGINE.glob("*.py")] in ([], ["__init__.py"])
+
+
+def test_a_package_imports_only_what_stands_below_it() -> None:
+    wrong = {f"{here} -> {there}": places for (here, there), places in edges().items() if here in ALLOWED and there not in allowed(here)}
+    assert wrong == {}
+
+
+def test_no_edge_is_allowed_that_nobody_uses() -> None:
+    used = set(edges())
+    unused = [f"{here} -> {there}" for here in ALLOWED for there in sorted(allowed(here)) if (here, there) not in used]
+    assert unused == []
+
+
+def test_the_allowed_edges_make_no_cycle_and_are_listed_from_the_ground_up() -> None:
+    TopologicalSorter({package: allowed(package) for package in ALLOWED}).prepare()  # raises CycleError
+    above: set[str] = set()
+    for package in ALLOWED:
+        assert allowed(package) <= above, f"{package} is listed below something that it imports"
+        above.add(package)
+
+
+def test_the_engine_knows_neither_ansible_nor_the_operator() -> None:
+    outside = {there for here, there in edges() if here in ALLOWED and there not in ALLOWED}
+    assert outside == set()
+    assert not [here for here, there in edges() if there == "operator"]
+
+
+def test_each_package_says_what_is_in_it_and_what_it_may_import() -> None:
+    for package in ALLOWED:
+        text = ast.get_docstring(ast.parse((ENGINE / package / "__init__.py").read_text(encoding="utf-8"))) or ""
+        said = re.search(r"May import: ([^.]*)\.", text)
+        assert said is not None, package
+        names = "" if said.group(1) == "nothing of this collection" else said.group(1)
+        assert set(re.findall(r"\w+", names)) == allowed(package), package
+
+
+def test_no_import_hides_in_a_function_and_no_private_name_crosses_files() -> None:
+    """An import in a function hides an edge: what both need belongs further down. The operator's start is the exception: a wrong
+    option is refused before anything heavy is imported."""
+    every = [entry for file in sources() for entry in own_imports(file)]
+    assert len(every) > 1000
+    assert [entry for entry in every if not entry.top_level and entry.file.name != "__main__.py"] == []
+    assert [entry for entry in every if entry.name.startswith("_") and not entry.name.endswith("__")] == []

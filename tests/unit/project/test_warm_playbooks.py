@@ -1,0 +1,63 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A run that is forked from the warm process shows, returns and publishes what a run of its own process does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
+
+MESH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
+
+
+def inventory(missing: Path) -> dict[str, Any]:
+    """Two hosts whose kubeconfigs are not there: the run fails with a finding and needs no server."""
+    hosts = {name: {"cilium_mesh_kubeconfig": str(missing / name)} for name in ("c1", "c2")}
+    return {"all": {"vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}, "hosts": hosts}}
+
+
+def essence(run: PlaybookRun) -> dict[str, object]:
+    counts = {key: value for key, value in run.stats.items() if key in ("changed", "dark", "failures", "ok", "processed", "skipped")}
+    results = [
+        {key: value for key, value in event["event_data"]["res"].items() if not key.startswith("_")}
+        for event in map(json.loads, run.events)
+        if event["event"] in ("runner_on_ok", "runner_on_failed")
+    ]
+    return {"rc": run.rc, "status": run.status, "results": results, "mesh_result": run.mesh_result, "counts": counts}
+
+
+@pytest.mark.slow
+def test_a_forked_run_is_like_one_of_its_own_process(tmp_path: Path) -> None:
+    given: dict[str, Any] = {
+        "inventory": inventory(tmp_path),
+        "variables": {"cilium_mesh": MESH},
+        "arguments": ["--check", "--limit", "'!c2'"],
+    }
+    for playbook in ("connect", "mesh", "verify"):
+        forked, real = run_warm(playbook, **given), run_playbook(playbook, **given)
+        assert forked.rc != 0 and "CM-API-02" in forked.finding_codes(), forked.output
+        assert essence(forked) == essence(real)
+        assert forked.output.rstrip().splitlines() == real.output.rstrip().splitlines()
+
+
+def test_forked_runs_know_nothing_of_each_other(tmp_path: Path) -> None:
+    def run(number: int) -> PlaybookRun:
+        return run_warm("connect", inventory=inventory(tmp_path / str(number)), variables={"cilium_mesh": MESH})
+
+    with ThreadPoolExecutor(4) as pool:
+        runs = list(pool.map(run, range(8)))
+    for number, found in enumerate(runs):
+        places = {finding["summary"] for finding in found.result["findings"]}
+        assert places == {f"Kubeconfig {tmp_path / str(number) / name} does not exist." for name in ("c1", "c2")}
+
+
+def test_a_run_that_cannot_begin_says_why(tmp_path: Path) -> None:
+    run = run_warm("no_such_playbook", inventory=inventory(tmp_path))
+    assert run.rc != 0 and "no_such_playbook" in run.output and run.mesh_result is None
