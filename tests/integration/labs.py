@@ -135,7 +135,7 @@ class Pool:
         began = time.monotonic()
         lab = MeshLab(LabOptions(name=unused_name(), **dict(wanted.options)))
         self._lab, self._shared = lab.__enter__(), wanted
-        wait_for(lambda: unready(lab), lambda late: not late, what="the pods of a new lab are ready")
+        wait_for(lambda: unready(lab), lambda late: not late, what="the pods of a new lab are ready", explain=lambda: why_not(lab))
         self._pristine = Pristine.of({name: lab.api(name) for name in lab.names})
         print(f"lab {wanted.name}: built in {time.monotonic() - began:.1f} s")
 
@@ -146,10 +146,12 @@ class Pool:
         try:
             lab.lab.reset()
             left = pristine.restore()
+            if left:  # a write may have met a controller's (409), and pods need their templates and Secrets before they can be ready
+                wait_for(pristine.restore, lambda rest: not rest, what="every object is what it was", every=0.3)
             if lab.runs_that_wrote or left:
                 replace_mesh_pods(lab)
-            wait_for(lambda: unready(lab), lambda late: not late, what="the pods of the lab are ready again")
-            wait_for(pristine.restore, lambda rest: not rest, what="every object is what it was", every=0.3)
+            wait_for(lambda: unready(lab), lambda late: not late, what="the pods of the lab are ready again", explain=lambda: why_not(lab))
+            wait_for(pristine.restore, lambda rest: not rest, what="every object is still what it was", every=0.3)
         except Exception as error:
             print(f"lab {self._shared.name}: cannot be brought back after {self._borrower}: {error}")
             return False
@@ -165,6 +167,18 @@ def replace_mesh_pods(lab: MeshLab) -> None:
     for name in lab.names:
         for pod in lab.api(name).list(_PODS, label_selector=_MESH):
             lab.api(name).delete(f"{_PODS}/{pod['metadata']['name']}", grace=0, uid=pod["metadata"]["uid"])
+
+
+def why_not(lab: MeshLab) -> str:
+    """Tell what the lab's own kubelets know of pods that are not ready, and what went wrong in the lab itself."""
+    status = lab.lab.status()
+    lines = [
+        f"{cluster['name']}/{pod['name']}: restarts {pod['restarts']}, waits for {pod['waitsFor'] or 'nothing'}, runs {sorted(pod['processes'])}"
+        for cluster in status["clusters"]
+        for pod in cluster["pods"]
+        if not pod["ready"]
+    ]
+    return "\n".join([*lines, *(f"trouble: {trouble}" for trouble in status["troubles"])])
 
 
 def unready(lab: MeshLab) -> list[str]:

@@ -209,6 +209,23 @@ class PodRunner:
                 state.ended["message"] = process.last_lines()
             self._publish()
 
+    async def _start_when_possible(self, spec: Object, state: ContainerState) -> tuple[Process, tuple[str, ...]]:
+        """Start a container as soon as the endpoint is not killed and its variables can be made; a kubelet tries again too."""
+        while True:
+            await self.around.awake.wait()
+            self._volumes_changed.clear()
+            try:
+                started = self._start(spec)
+                break
+            except KeyError as error:
+                state.waits("CreateContainerConfigError", str(error.args[0]))
+                self._stuck(str(error.args[0]), "Failed")
+            await self._volumes_changed.wait()
+        self.waits_for = ""
+        state.started()
+        self._publish()
+        return started
+
     def _start(self, spec: Object) -> tuple[Process, tuple[str, ...]]:
         world = self.around.world
         variables = self._environments()[spec["name"]]
@@ -222,10 +239,7 @@ class PodRunner:
     async def _run_to_completion(self, spec: Object, state: ContainerState) -> None:
         delay = _BACK_OFF
         while True:
-            await self.around.awake.wait()
-            process, _ = self._start(spec)
-            state.started()
-            self._publish()
+            process, _ = await self._start_when_possible(spec, state)
             state.ended_with(await process.wait())
             assert state.ended is not None
             if state.ended["exitCode"] == 0:
@@ -237,10 +251,7 @@ class PodRunner:
     async def _keep_running(self, spec: Object, state: ContainerState) -> None:
         delay = _BACK_OFF
         while True:
-            await self.around.awake.wait()
-            process, args = self._start(spec)
-            state.started()
-            self._publish()
+            process, args = await self._start_when_possible(spec, state)
             began = asyncio.get_running_loop().time()
             probe = readiness(args, probes.template_probe(spec), self.around.world.binary_version)
             watcher = asyncio.create_task(self._watch_readiness(spec, state, probe))
