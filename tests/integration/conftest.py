@@ -18,6 +18,8 @@ from tests.lab.tools import ToolUnavailable, ensure
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
     labs.place_in_groups(items)
     if getattr(config.option, "loadgroup", False):  # in a worker of pytest-xdist with --dist loadgroup
         labs.name_groups(items)
