@@ -43,17 +43,17 @@ class HostnameRequests:
     @classmethod
     def of(cls, desired: Desired, scene: Scene) -> HostnameRequests:
         """Collect the requests of items, and the hostnames that objects of the scene hold already."""
-        wishes = {str(ref_of(item)): item for item in desired.each(ExposedService) if _wants(item)}
+        requesting = {str(ref_of(item)): item for item in desired.each(ExposedService) if _wants(item)}
         refused = {str(entry.ref) for entry in desired.refused}
         found: dict[str, list[HostnameRequest]] = {}
         held: set[tuple[str, str]] = set()
         for name, who, there in _holders(scene):
-            gives_up = who in wishes and wishes[who].hostname != name
-            if who and (gives_up or (who not in wishes and who not in refused)):
-                continue  # an item of ours that lets go of the name in this very plan, or is removed by it
+            gives_up = who in requesting and requesting[who].hostname != name
+            if who and (gives_up or (who not in requesting and who not in refused)):
+                continue  # an item of this binding that this plan removes, or that gets another hostname
             held.add((who, name))
             found.setdefault(name, []).append(HostnameRequest(_HOLDS, there.created or _NO_TIME, 0, who or f"uid {there.uid}"))
-        for order, (who, item) in enumerate(wishes.items()):
+        for order, (who, item) in enumerate(requesting.items()):
             if (who, item.hostname) not in held:
                 found.setdefault(item.hostname, []).append(HostnameRequest(_ASKS, item.created or _NO_TIME, order, who))
         return cls(oldest={name: min(claims) for name, claims in found.items()})

@@ -123,7 +123,7 @@ class Assignment:
     def decide(self, known: Registry) -> tuple[IdentityDecision, ...]:
         """Decide on every member, with the leases that are known."""
         quarantine = timedelta(hours=self.options.quarantine_hours)
-        return decide(self.run.mesh, self.observation.facts, known, wishes=self.requests, now=self.run.now, quarantine=quarantine)
+        return decide(self.run.mesh, self.observation.facts, known, requests=self.requests, now=self.run.now, quarantine=quarantine)
 
     def carry_out(self, registry: Registry, decisions: tuple[IdentityDecision, ...]) -> Assigned:
         """Assign names and ids: claim, write, restart, prove. Returns how far it came; failures of clusters are findings."""

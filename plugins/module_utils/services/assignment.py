@@ -97,7 +97,7 @@ def _winner(place: Place, names: Sequence[str], holder: str, desired: Desired, s
     if others:
         return f"{RECORD_PREFIX}{others[0]}"
     refused = {entry.ref.name for entry in desired.refused if entry.ref.kind is ItemKind.GLOBAL_SERVICE}
-    if holder in names or holder in refused:  # the wishes of a refused item are unknown, so its objects stay
+    if holder in names or holder in refused:  # what a refused item asks for is unknown, so its objects stay
         return holder
     return names[0]
 
