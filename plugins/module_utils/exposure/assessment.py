@@ -17,7 +17,7 @@ from ..items.scene import Scene
 from ..mesh.cilium_config import replaces_kube_proxy
 from ..mesh.traffic_facts import ObjectFacts
 from ..services.annotations import is_global, is_shared
-from ..services.endpoints import counts
+from ..services.endpoints import endpoint_counts
 from .addresses import AddressStatus, address_status
 from .competing_services import CompetingServices
 from .enforcement import Enforcement, enforcement
@@ -77,8 +77,8 @@ def assess(item: ExposedService, siblings: CompetingServices, host: str, scene: 
     trouble = system_service_issue(target, facts)
     if trouble is None and item.exposure == "Gateway":
         trouble = why_no_gateway(item, target, facts, traffic)
-    means = trouble or enforcement(item, target, facts, traffic, siblings.doors(item, host, scene))
-    ready = counts(traffic, target.service.key).ready
+    means = trouble or enforcement(item, target, facts, traffic, siblings.competitors(item, host, scene))
+    ready = endpoint_counts(traffic, target.service.key).ready
     if isinstance(means, ExposureIssue):
         return Assessment(host=host, state=State.UNFIT, trouble=means, target=target, there=there, named=named, ready=ready)
     standing = address_status(item, there, facts, traffic, means.versions)
