@@ -72,7 +72,7 @@ class Demo:
                 self.begin("Delete", "the same file in both workspaces")
                 self.delete()
                 status = operator.stop()
-                say(f"      the operator was told to end, and did with status {status}")
+                say(f"      the operator got SIGTERM and ended with status {status}")
             self.begin("Nothing left", "every object of every kind in the clusters, the workspaces, the operator's records, its runs")
             self.look_what_is_left(status)
 

@@ -4,7 +4,7 @@
 
 The keywords are those of Kubernetes (apiextensions.k8s.io/v1, JSONSchemaProps) that mesh/schemas.py holds. Rules that need to know more
 than one value stay with the parser of the kind: it gets values that fit, and so asks for no types. As on an API server, these rules are not
-looked at while the structure is wrong.
+evaluated while the structure is wrong.
 """
 
 from __future__ import annotations

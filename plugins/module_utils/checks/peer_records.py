@@ -166,13 +166,13 @@ def published_max_clusters_is_configured(context: CheckContext, facts: ClusterFa
     capabilities = (records.config or {}).get("capabilities") if records is not None else None
     if records is None or not isinstance(capabilities, dict):
         return
-    told = capabilities.get("maxConnectedClusters") or 255  # an older release does not publish the value, and uses 255
-    if told != _max_connected(facts):
+    published = capabilities.get("maxConnectedClusters") or 255  # an older release does not publish the value, and uses 255
+    if published != _max_connected(facts):
         yield finding(
             "CM-CLAIM-06",
             cluster=facts.host,
             summary=f"{facts.host} publishes another max-connected-clusters than its cilium-config holds",
-            evidence=_evidence(records, CONFIG + facts.name, [f"{show(str(told))}, and {_max_connected(facts)} in cilium-config"]),
+            evidence=_evidence(records, CONFIG + facts.name, [f"{show(str(published))}, and {_max_connected(facts)} in cilium-config"]),
             fix="Restart clustermesh-apiserver if the value was changed; it must be equal in all clusters and may not change in a mesh.",
         )
 

@@ -3,7 +3,7 @@
 """Ownership of hostnames: the oldest claim wins. A name on an object in a cluster beats one that an item only requests.
 
 Among objects the time counts at which the API server created them, whichever binding they belong to. Among items without objects it
-is ``createdAt``, and then the order in the file. An item that loses is not told the owner: that may be another tenant.
+is ``createdAt``, and then the order in the file. The result does not name the owner to the item that loses: it may be another tenant.
 """
 
 from __future__ import annotations

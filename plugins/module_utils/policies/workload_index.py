@@ -27,7 +27,7 @@ from .evaluate.world import ClusterView, PolicyWorld, pod_endpoint, policy_world
 
 HASH_LABEL: Final = "pod-template-hash"
 _UNSURE: Final = "\0"
-"""In place of a value that cannot be told; no label has it."""
+"""Stands for a value that is not known; no label has it."""
 
 Body = Mapping[str, Any]
 Selecting = Sequence[tuple[Rule, Ternary]]

@@ -143,8 +143,8 @@ def _lost_peer_findings(service: GlobalService, key: Key, scene: Scene) -> Itera
 
 
 def _reasons(scene: Scene, peer: str, holders: Sequence[str]) -> str:
-    told = [f"{host} -> {peer}: {scene.link_errors[(host, peer)]}. " for host in holders if (host, peer) in scene.link_errors]
-    return "".join(told)
+    errors = [f"{host} -> {peer}: {scene.link_errors[(host, peer)]}. " for host in holders if (host, peer) in scene.link_errors]
+    return "".join(errors)
 
 
 def _backends(key: Key, scene: Scene, peer: str) -> str:

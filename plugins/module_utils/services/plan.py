@@ -205,7 +205,7 @@ def _wanted_exports(item: GlobalService, decided: Decisions) -> Iterable[Desired
             traffic = scene.traffic[host]
             there = traffic.exports.get(key)
             if (host, key) in blocked or (there is not None and owning_item(scene.binding, there) is None):
-                continue  # what somebody exports already is exported
+                continue  # the Service is exported already, by another writer
             body = export_body(item, key, traffic)
             yield owned_object(scene.binding, ref_of(item), host, exports_path(traffic, key[0]), body, why="exported by MCS-API")
 
