@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import jmespath
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_times
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
@@ -111,7 +111,7 @@ def _measured(stored: Stored, row: Mapping[str, Any], now: datetime) -> Status:
         if _REASON.fullmatch(kind)
     ]
     status = _clean({key: value for key, value in row.items() if key not in ("name", "conditions")})
-    times = with_times(conditions, now, rows_of(_before(stored), "conditions"))
+    times = with_transition_times(conditions, now, rows_of(_before(stored), "conditions"))
     return {"observedGeneration": _generation(stored), **status, "conditions": times}
 
 
@@ -131,7 +131,7 @@ def _unmeasured(stored: Stored, phase: str, reason: str, message: str, now: date
         **kept,
         "phase": "Degraded" if degraded else phase,
         "observedGeneration": _generation(stored),
-        "conditions": with_times(conditions, now, rows_of(before, "conditions")),
+        "conditions": with_transition_times(conditions, now, rows_of(before, "conditions")),
     }
 
 

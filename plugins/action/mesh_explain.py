@@ -16,7 +16,7 @@ from ..module_utils.pipeline.links import requests
 from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.pipeline.run import measure
-from ..module_utils.reconcile.scene import links_of, observe_scene
+from ..module_utils.reconcile.scene import link_rows, observe_scene
 from ..plugin_utils.explain_lines import explain_lines
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
@@ -38,7 +38,7 @@ class ActionModule(MeshAction):
             traffic = scene.traffic.get(question.source.cluster)
             pods = {question.source.cluster: pods_of(traffic, question.source)} if traffic else {}
             identities, unread = read_identities(observation.clusters, pods)
-            inputs = ExplainInputs(scene=scene, links=links_of(status), identities=identities, unread_identities=unread)
+            inputs = ExplainInputs(scene=scene, links=link_rows(status), identities=identities, unread_identities=unread)
             explanation = trace_path(question, inputs)
             self.show(explain_lines(question, explanation))
             unmet = call.params["expected"] == "not_broken" and explanation.answer is Answer.BROKEN

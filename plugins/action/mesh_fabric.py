@@ -15,7 +15,7 @@ from ..module_utils.observe import Observation
 from ..module_utils.pipeline.links import missing_package, requests
 from ..module_utils.pipeline.options import Options
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
-from ..module_utils.pipeline.participants import asked, check_breadth
+from ..module_utils.pipeline.participants import check_breadth, participating_members
 from ..module_utils.pipeline.run import measure
 from ..module_utils.status.fabric import BindingRow, age_findings, fabric_status, identity_findings
 from ..plugin_utils.fabric_lines import fabric_lines, fabric_verdict
@@ -35,7 +35,7 @@ class ActionModule(MeshAction):
         """Measure the bindings whose status is not given, and summarise all."""
         check_breadth(Options.of(call.params))
         fabric = fabric_of(call.play, call.params["fabric"], call.params["statuses"])
-        hosts = dict.fromkeys(host for mesh in fabric.meshes for host in asked(call.play, mesh))
+        hosts = dict.fromkeys(host for mesh in fabric.meshes for host in participating_members(call.play, mesh))
         with call.ports.observe(call.play.access(tuple(hosts)), parallel=call.params["parallel"]) as observation:
             measured = [self._measure(call, mesh, observation) for mesh in fabric.meshes]
             rows = fabric.in_order([*fabric.known, *measured])

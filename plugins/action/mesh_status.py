@@ -15,7 +15,7 @@ from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.pipeline.participants import left_out
 from ..module_utils.pipeline.run import measure
 from ..module_utils.pipeline.shown import FindingsMade, LinksMeasured
-from ..module_utils.report.sentences import behind, verdict
+from ..module_utils.report.sentences import links_not_ready, verdict
 from ..module_utils.status.links import earlier_binding
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
@@ -53,7 +53,7 @@ class ActionModule(MeshAction):
 
 def _reason(status: Mapping[str, Any]) -> str:
     """Return a sentence on the links that are not ready; if all are, the message of the condition Ready."""
-    return behind(status) or next((f"{row['message']}." for row in status["conditions"] if row["type"] == "Ready"), "")
+    return links_not_ready(status) or next((f"{row['message']}." for row in status["conditions"] if row["type"] == "Ready"), "")
 
 
 def _observed_links_ready(status: Mapping[str, Any], members: Collection[str]) -> bool:

@@ -22,8 +22,8 @@ from ..module_utils.observe.tls_probe import probe_endpoints
 from ..module_utils.pipeline.judgement import context_of, judge_and_plan
 from ..module_utils.pipeline.links import peer_records_of, requests
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
-from ..module_utils.pipeline.outcome import Outcome, Recorder, finding_of, refusal
-from ..module_utils.pipeline.participants import asked
+from ..module_utils.pipeline.outcome import Outcome, Recorder, finding_of, refusal_sentence
+from ..module_utils.pipeline.participants import participating_members
 from ..module_utils.report.eligibility import eligibility
 from ..module_utils.report.junit import JUnitReport, junit
 from ..plugin_utils.files import check_places, forget, write_whole
@@ -67,10 +67,12 @@ class ActionModule(MeshAction):
         mesh = lone_clusters(call.play, given) if purpose == "cluster" else mesh_of(call.play, given, limited=True)
         self._report = replace(self._report, name=mesh.binding.name, clusters=mesh.clusters)
         registry = "" if purpose == "cluster" else registry_name(mesh.binding)
-        with call.ports.observe(call.play.access(asked(call.play, mesh)), parallel=PARALLEL, registry=registry) as observation:
+        with call.ports.observe(
+            call.play.access(participating_members(call.play, mesh)), parallel=PARALLEL, registry=registry
+        ) as observation:
             context = _with_probes(context_of(observation, mesh, ConnectOptions.of(call.params), call.now), observation, call.params)
             if _reads_peer_records(call.params):
-                context = replace(context, claims=peer_records_of(observation, mesh))
+                context = replace(context, peer_records=peer_records_of(observation, mesh))
             findings = _findings_of(context, purpose)
             rows = {host: row.to_dict() for host, row in eligibility(findings, mesh.clusters).items()}
             self.show([*(findings_lines(findings) or [_no_findings(mesh, purpose)]), *eligibility_lines(rows)])
@@ -80,7 +82,7 @@ class ActionModule(MeshAction):
                 checks=_checks_of(purpose),
                 skipped=_skipped_checks(call.params),
             )
-            error = refusal(findings, "see the findings.") if call.params["fail_on"] == "blocking" else ""
+            error = refusal_sentence(findings, "see the findings.") if call.params["fail_on"] == "blocking" else ""
             extra = {"eligibility": rows, "probes": [as_data(probe) for probe in context.probes]}
             return Outcome(findings=findings, clusters=mesh.clusters, requests=requests(observation), error=error, extra=extra)
 

@@ -13,7 +13,7 @@ description:
   - Everything is decided before the first write. One blocking finding anywhere means that nothing is written anywhere.
   - Writes the Secrets C(cilium-clustermesh) and C(cilium-kvstoremesh), the ConfigMap C(clustermesh-remote-users), and before Cilium 1.20
     the host aliases of one workload, by server-side apply under a field manager of its own. Keys, users and aliases of others stay.
-  - With O(state=absent) it takes away exactly what it wrote, in the clusters that answer. A cluster that does not answer is a finding and
+  - With O(state=absent) it removes exactly what it wrote, in the clusters that answer. A cluster that does not answer is a finding and
     does not keep the others from leaving it. The task then succeeds with phase V(Degraded).
   - Links that the mesh no longer asks for are withdrawn, in the members and in clusters that left it and take part in the play.
   - Members that C(--limit) leaves out are not contacted. O(state=present) then brings those inside up to date and leaves their links to
@@ -37,7 +37,7 @@ options:
   state:
     description:
       - V(present) makes the clusters one mesh.
-      - V(absent) takes away what V(present) wrote.
+      - V(absent) removes what V(present) wrote.
     type: str
     choices: [present, absent]
     default: present

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..module_utils.base.errors import InvalidInput
-from ..module_utils.base.input_problems import SUBDOMAIN, Problems, clip, is_list, items_of, shown, suggest
+from ..module_utils.base.input_problems import SUBDOMAIN, Problems, clip, is_list, list_items, quoted, suggest
 from ..module_utils.mesh.model import Mesh
 from ..module_utils.status.fabric import BindingRow
 from .play import Play, mesh_of, plain
@@ -42,11 +42,11 @@ def fabric_of(play: Play, raw: Any, statuses: Mapping[str, Any]) -> Fabric:
     problems = Problems()
     given = problems.mapping("fabric", plain(raw), ("name", "bindings"), optional=False)
     name = _name(problems, "fabric.name", given)
-    entries = items_of(problems, "fabric.bindings", given.get("bindings"), "bindings")
+    entries = list_items(problems, "fabric.bindings", given.get("bindings"), "bindings")
     names = [_name(problems, f"{where}.name", e) for where, e in entries]
     for (where, _entry), own in zip(entries, names, strict=True):
         if names.count(own) > 1:
-            problems.add(where, f"the name {shown(own)} is there more than once")
+            problems.add(where, f"the name {quoted(own)} is there more than once")
     given_statuses = {str(key): _status(problems, str(key), value) for key, value in plain(statuses).items()}
     for stranger in sorted(set(given_statuses) - set(names)):
         problems.add(f"statuses.{clip(stranger)}", f"is no binding of the fabric; {suggest(stranger, names, 'it has')}")
@@ -60,7 +60,7 @@ def fabric_of(play: Play, raw: Any, statuses: Mapping[str, Any]) -> Fabric:
 def _name(problems: Problems, where: str, entry: Any) -> str:
     name = entry.get("name") if isinstance(entry, Mapping) else None
     if not isinstance(name, str) or not SUBDOMAIN.fullmatch(name):
-        problems.add(where, f"{shown(str(name))} is not a DNS-1123 name" if name is not None else "is missing")
+        problems.add(where, f"{quoted(str(name))} is not a DNS-1123 name" if name is not None else "is missing")
     return str(name)
 
 

@@ -72,7 +72,7 @@ class Demo:
                 self.begin("Delete", "the same file in both workspaces")
                 self.delete()
                 status = operator.stop()
-                say(f"      the operator was told to end, and did with status {status}")
+                say(f"      the operator got SIGTERM and ended with status {status}")
             self.begin("Nothing left", "every object of every kind in the clusters, the workspaces, the operator's records, its runs")
             self.look_what_is_left(status)
 
@@ -129,12 +129,12 @@ class Demo:
                 workspace.add(cluster, ready=False)
             for document in DOCUMENTS:
                 workspace.client.create(document)
-        self._until_all(dict.fromkeys(WANTED, "Pending"), "every resource waits", 30)
+        self._until_all(dict.fromkeys(WANTED, "Pending"), "every resource waits")
         for name, workspace in self.workspaces.items():
             for own in workspace.clusters.values():
                 management.set_status(own, ready=True)
             self.follower.tell(name, "the management plane says that the clusters are ready")
-        self._until_all(WANTED, "every resource has reached its phase", 120)
+        self._until_all(WANTED, "every resource has reached its phase")
 
     def look_whose(self) -> None:
         self.seen.strangers = 0
@@ -153,13 +153,13 @@ class Demo:
         self.seen.cut = self.follower.now()
         self.follower.tell(HURT, "the link is cut")
         lab.cut(*CLUSTERS)
-        self.follower.until(lambda: phase(HURT, BINDING) == "Degraded", f"the mesh of {HURT} is Degraded", 60)
+        self.follower.until(lambda: phase(HURT, BINDING) == "Degraded", f"the mesh of {HURT} is Degraded")
         self.follower.follow(CHECK + 2)  # long enough for the operator to look at the other tenant's mesh as well
         self.follower.tell(OTHER, f"{BINDING}/{NAME:17}  is still {phase(OTHER, BINDING)}")
         self.seen.healed = self.follower.now()
         self.follower.tell(HURT, "the link is healed")
         lab.heal(*CLUSTERS)
-        self.follower.until(lambda: all(phase(HURT, kind) == good for kind, good in WANTED.items()), f"all is well with {HURT} again", 90)
+        self.follower.until(lambda: all(phase(HURT, kind) == good for kind, good in WANTED.items()), f"all is well with {HURT} again")
 
     def delete(self) -> None:
         self.seen.deleted = self.follower.now()
@@ -167,14 +167,14 @@ class Demo:
             say(f"      $ kubectl --kubeconfig {name}.yaml delete --filename mesh.yaml --filename clusters.yaml")
             for document in DOCUMENTS:
                 workspace.client.delete(path_of(document))
-        self._until_all(dict.fromkeys(WANTED, GONE), "every resource is gone", 90)
+        self._until_all(dict.fromkeys(WANTED, GONE), "every resource is gone")
         for workspace in self.workspaces.values():
             for cluster in CLUSTERS:
                 workspace.delete(CLUSTER, cluster)
 
-    def _until_all(self, phases: dict[str, str], what: str, limit: float) -> None:
+    def _until_all(self, phases: dict[str, str], what: str) -> None:
         phase = self.follower.phase
-        self.follower.until(lambda: all(phase(t, kind) == wanted for t in TENANTS for kind, wanted in phases.items()), what, limit)
+        self.follower.until(lambda: all(phase(t, kind) == wanted for t in TENANTS for kind, wanted in phases.items()), what)
 
     # What is left
 

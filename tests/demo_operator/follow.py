@@ -13,6 +13,7 @@ from tests.demo.stages import StageFailed, say
 from tests.demo_operator.scene import DOCUMENTS
 from tests.testing.kcp_client import path_of
 from tests.testing.kcp_world import Tenant
+from tests.testing.waiting import NeverCame, wait_for
 
 GONE: Final = "gone"
 _INTERVAL: Final = 0.2  # seconds
@@ -53,13 +54,19 @@ class Follower:
         while self.now() < end:
             self._look()
 
-    def until(self, holds: Callable[[], bool], what: str, limit: float) -> None:
-        """Tell what changes until ``holds``. Raises StageFailed after ``limit`` seconds."""
-        end = self.now() + limit
-        while not holds():
-            if self.now() > end:
-                raise StageFailed(f"After {limit:.0f} s it was not yet so that {what}.")
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Print what changes until ``holds``. Raises StageFailed when no phase changes any more (tests/testing/waiting.py)."""
+
+        def probe() -> bool:
+            if holds():
+                return True
             self._look()
+            return False
+
+        try:
+            wait_for(probe, what=what, progress=lambda: len(self.history), every=0.0)
+        except NeverCame as error:
+            raise StageFailed(str(error)) from None
 
     def _look(self) -> None:
         for tenant in self._tenants:

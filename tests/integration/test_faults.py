@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,23 @@ def stage(run: PlaybookRun, cluster: str, peer: str) -> dict[str, object]:
 
 def phase(run: PlaybookRun) -> str:
     return str(run.result["status"]["binding"]["phase"])
+
+
+def status_when(lab: MeshLab, value: Callable[[PlaybookRun], str], wanted: str, *, what: str) -> PlaybookRun:
+    """Return the first forked run of playbook ``status`` of which ``value`` is ``wanted``.
+
+    Only where the judgement of the playbook itself is awaited; for all else wait for the state of servers, and run it once.
+    """
+    run: PlaybookRun | None = None
+
+    def probe() -> str:
+        nonlocal run
+        run = lab.play("status")
+        return value(run)
+
+    wait_for(probe, equals(wanted), what=what, explain=lambda: run.output if run else "", every=1.0)
+    assert run is not None
+    return run
 
 
 @pytest.mark.lab(THREE_120, use=2)
@@ -51,7 +69,7 @@ def test_connect_with_a_dead_mesh_pod_times_out_at_the_right_stage(lab: MeshLab)
     assert "c1 -> c2" in run.output and "dialling" in run.output
     lab.lab.restart("c2")
     lab.wait_connected()
-    wait_for(lambda: phase(lab.play("status")), equals("Connected"), what="the status says Connected", every=1.0)
+    status_when(lab, phase, "Connected", what="the status says Connected")
 
 
 @pytest.mark.lab(THREE_120, use=2)
@@ -73,8 +91,7 @@ def test_a_peer_with_another_ca_than_we_trust_is_a_tls_stage(lab: MeshLab) -> No
     lab.wait_for_mesh_pods()
     wait_for(lambda: not lab.kvstoremesh_status("c1")["c2"].get("ready"), what="kvstoremesh of c1 has lost c2")
     # kvstoremesh dials again after a while, and says until then why it failed before: the peer's pod was not there.
-    wait_for(lambda: str(stage(lab.play("status"), "c1", "c2")["stage"]), equals("tls"), what="the link has stage tls", every=1.0)
-    broken = lab.play("status")
+    broken = status_when(lab, lambda run: str(stage(run, "c1", "c2")["stage"]), "tls", what="the link has stage tls")
     assert not stage(broken, "c1", "c2")["ready"]
     mended = lab.play("connect")
     assert mended.rc == 0, mended.output

@@ -51,8 +51,8 @@ _INTRODUCTION: Final = """# Runbooks
 A page for every code that a finding can have: what it means, how it is found, why it matters and what to do. This index and the first lines
 of each page are written from the catalogue (`plugins/module_utils/findings/catalogue.py`) by `make findings`.
 
-A **blocking** finding stops the run before its first write; one about an item stops that item alone. What is **remediable** works, but will
-hurt, and the fix is known. What is **advisory** is worth knowing.
+A **blocking** finding stops the run before its first write; one about an item stops that item alone. A **remediable** finding lets the run
+go on, but something does not work or will stop working, and the fix is known. An **advisory** finding is for information.
 """
 
 

@@ -30,7 +30,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import issued, load_certificates
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import is_signed_by, load_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation, certificates, peers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import first_read, other_reads
@@ -462,7 +462,7 @@ def _vouches(trusted: bytes, certificate: bytes) -> bool:
     if not trusted or not certificate:
         return False
     leaf = load_certificates(certificate)[0]
-    return any(issued(root, leaf) for root in load_certificates(trusted))
+    return any(is_signed_by(root, leaf) for root in load_certificates(trusted))
 
 
 def _by_manager(owners: Mapping[str, set[str]]) -> dict[str, list[str]]:

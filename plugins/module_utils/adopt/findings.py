@@ -89,15 +89,15 @@ def _values_to_set(cluster: ClusterFacts, tools: tuple[Tool, ...]) -> Iterator[s
     """
     always = renders_users_always(cluster)
     values = (f"{ENABLED}=false",) if always else (f"{ENABLED}=false", f"{CLUSTERS}=null")
-    told = f"clustermesh: {{config: {{enabled: false{'' if always else ', clusters: []'}}}}}"
+    rendered = f"clustermesh: {{config: {{enabled: false{'' if always else ', clusters: []'}}}}}"
     if HELM in tools or not tools:
         yield helm(cluster, *values)
     if ARGO in tools:
-        yield f"Application, spec.source.helm.valuesObject: {{{told}}}, and sync"
+        yield f"Application, spec.source.helm.valuesObject: {{{rendered}}}, and sync"
     if FLUX_HELM in tools:
-        yield f"HelmRelease, spec.values: {{{told}}}"
+        yield f"HelmRelease, spec.values: {{{rendered}}}"
     if FLUX in tools:
-        yield f"In the repository of the Kustomization: take the objects out, or render the chart with {{{told}}}"
+        yield f"In the repository of the Kustomization: remove the objects, or render the chart with {{{rendered}}}"
     if always:
         yield (f"Leave {CLUSTERS} as it is: before 1.19 the chart renders users.yaml from it in any case, and peers log in by these users.")
 

@@ -34,7 +34,7 @@ from ..links.adopted_values import (
     tool_aliases,
 )
 from ..links.fingerprint import facts_fingerprint
-from ..links.peer_keys import as_it_is
+from ..links.peer_keys import current_value
 from ..links.users import own_users
 from ..mesh.facts import ClusterFacts, PeerSecretFacts
 from ..mesh.gitops import KEEP_ANNOTATIONS, marks_in
@@ -168,7 +168,7 @@ def _apply_secret(
     """
     own = own_keys(secret, binding.manager)
     adopted = {key for keys in foreign_peers(binding, secret, names).values() for key in keys} if adopt else set()
-    data = {key: as_it_is(cluster, secret, key).recipe for key in sorted(own | adopted)}
+    data = {key: current_value(cluster, secret, key).recipe for key in sorted(own | adopted)}
     known = written_peers(secret, binding.owner) | {host: name for host, name in names.items() if name in data}
     note = record_annotation(binding)
     part = secret.annotations.get(note) or _secret_record(secret, memory)

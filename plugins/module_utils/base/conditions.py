@@ -25,7 +25,9 @@ def condition(kind: str, holds: bool | None, reason: str, message: str = "") -> 
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
-def with_times(conditions: Sequence[dict[str, Any]], now: datetime, before: Iterable[Mapping[str, Any]] = ()) -> list[dict[str, Any]]:
+def with_transition_times(
+    conditions: Sequence[dict[str, Any]], now: datetime, before: Iterable[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
     """Return ``conditions`` with ``lastTransitionTime`` set.
 
     :param before: conditions of the status written earlier, not trusted. A condition whose status did not change keeps its time, if valid.

@@ -41,11 +41,11 @@ class Problems:
         if value is None and optional:
             return {}
         if not isinstance(value, Mapping):
-            self.add(path, f"must be a mapping with the keys {', '.join(known)}, not {kind_of(value)}")
+            self.add(path, f"must be a mapping with the keys {', '.join(known)}, not {json_type_name(value)}")
             return {}
         for key in value:
             if not isinstance(key, str) or str(key) not in known:
-                self.add(join(path, key), f"unknown key; {suggest(str(key), known, 'the keys here are')}")
+                self.add(child_path(path, key), f"unknown key; {suggest(str(key), known, 'the keys here are')}")
         return {str(key): item for key, item in value.items()}
 
     def typed(self, path: str, value: Any, wanted: type, words: str) -> Any:
@@ -55,7 +55,7 @@ class Problems:
         """
         if value is None or isinstance(value, wanted):
             return value
-        self.add(path, f"must be {words}, not {kind_of(value)}")
+        self.add(path, f"must be {words}, not {json_type_name(value)}")
         return None
 
     def raise_any(self) -> None:
@@ -70,7 +70,7 @@ class Problems:
             )
 
 
-def items_of(problems: Problems, path: str, value: Any, what: str) -> list[tuple[str, Any]]:
+def list_items(problems: Problems, path: str, value: Any, what: str) -> list[tuple[str, Any]]:
     """Return (path, value) for each element of a list, [] if ``value`` is None; report a problem if it is no list.
 
     :param what: plural noun for the elements, e.g. "names".
@@ -78,7 +78,7 @@ def items_of(problems: Problems, path: str, value: Any, what: str) -> list[tuple
     if value is None:
         return []
     if not is_list(value):
-        problems.add(path, f"must be a list of {what}, not {kind_of(value)}")
+        problems.add(path, f"must be a list of {what}, not {json_type_name(value)}")
         return []
     return [(f"{path}[{place}]", item) for place, item in enumerate(value)]
 
@@ -87,18 +87,8 @@ def generation_of(problems: Problems, path: str, value: Any) -> int:
     """Return ``metadata.generation`` of a custom resource, 0 if it is absent; report a problem if it is no whole number."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return int(value or 0)
-    problems.add(path, f"must be a whole number, not {shown(str(value)) if isinstance(value, (int, float)) else kind_of(value)}")
+    problems.add(path, f"must be a whole number, not {quoted(str(value)) if isinstance(value, (int, float)) else json_type_name(value)}")
     return 0
-
-
-def length_of(value: Any) -> str:
-    """Return `` of N`` for a list of N elements, "" for any other value."""
-    return f" of {len(value)}" if is_list(value) else ""
-
-
-def is_empty(value: Any) -> bool:
-    """Return whether ``value`` is None or an empty list."""
-    return value is None or (is_list(value) and not value)
 
 
 def is_list(value: Any) -> bool:
@@ -106,7 +96,7 @@ def is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
-def join(path: str, key: Any) -> str:
+def child_path(path: str, key: Any) -> str:
     """Append ``key`` to a dotted path; the key is cut to a printable length."""
     text = str(key) if isinstance(key, str) else repr(key)
     text = clip(text)
@@ -135,7 +125,7 @@ _KINDS: Final[tuple[tuple[Callable[[Any], bool], str], ...]] = (
 )
 
 
-def kind_of(value: Any) -> str:
+def json_type_name(value: Any) -> str:
     """Return the name of a value's JSON type for messages, e.g. "a mapping"."""
     return next((word for test, word in _KINDS if test(value)), "something else")
 
@@ -146,6 +136,6 @@ def clip(text: str) -> str:
     return text if len(text) <= _TEXT_SHOWN else text[: _TEXT_SHOWN - 3] + "..."
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """Return ``text`` clipped and in double quotes."""
     return f'"{clip(text)}"'

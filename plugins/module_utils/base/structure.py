@@ -4,7 +4,7 @@
 
 The keywords are those of Kubernetes (apiextensions.k8s.io/v1, JSONSchemaProps) that mesh/schemas.py holds. Rules that need to know more
 than one value stay with the parser of the kind: it gets values that fit, and so asks for no types. As on an API server, these rules are not
-looked at while the structure is wrong.
+evaluated while the structure is wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .input_problems import Problems, is_list, join, kind_of, shown, suggest
+from .input_problems import Problems, child_path, is_list, json_type_name, quoted, suggest
 
 Schema = Mapping[str, Any]
 
@@ -63,22 +63,22 @@ class Reader:
         known: Mapping[str, Schema] | None = schema.get("properties")
         if not isinstance(value, Mapping):
             keys = f" with the keys {', '.join(known)}" if known else ""
-            self.problems.add(path, f"must be a mapping{keys}, not {kind_of(value)}{self._hint(path)}")
+            self.problems.add(path, f"must be a mapping{keys}, not {json_type_name(value)}{self._hint(path)}")
             return {}
         if known is None:
             if len(value) < schema.get("minProperties", 0):
                 self.problems.add(path, f"is empty{self._hint(path)}")
-            return {key: self.read(schema["additionalProperties"], item, join(path, key)) for key, item in value.items()}
+            return {key: self.read(schema["additionalProperties"], item, child_path(path, key)) for key, item in value.items()}
         for key in value:
             if not isinstance(key, str) or str(key) not in known:
-                self.problems.add(join(path, key), f"unknown key; {suggest(str(key), tuple(known), 'the keys here are')}")
+                self.problems.add(child_path(path, key), f"unknown key; {suggest(str(key), tuple(known), 'the keys here are')}")
         found = {}
         for key, inner in known.items():
             item = value.get(key)
             if item is not None:
-                found[key] = self.read(inner, item, join(path, key))
+                found[key] = self.read(inner, item, child_path(path, key))
             elif key in schema.get("required", ()):
-                self._missing(inner, join(path, key))
+                self._missing(inner, child_path(path, key))
             elif "default" in inner:
                 found[key] = inner["default"]
         return found
@@ -92,7 +92,7 @@ class Reader:
 
     def _list(self, schema: Schema, value: Any, path: str) -> Any:
         if not is_list(value):
-            self.problems.add(path, f"must be a list, not {kind_of(value)}{self._hint(path)}")
+            self.problems.add(path, f"must be a list, not {json_type_name(value)}{self._hint(path)}")
             return []
         least, most = schema.get("minItems", 0), schema.get("maxItems")
         if most is not None and least == most and len(value) != most:
@@ -110,7 +110,9 @@ class Reader:
             quote = "; put it in quotes" if wanted is str and isinstance(value, (bool, int, float)) else ""
             quote = f"; use one of {', '.join(schema['enum'])}" if "enum" in schema else quote
             bounds = f" from {schema['minimum']} to {schema['maximum']}" if "minimum" in schema else ""
-            self.problems.add(path, f"must be {words}{bounds}, not {shown(value) if isinstance(value, str) else kind_of(value)}{quote}")
+            self.problems.add(
+                path, f"must be {words}{bounds}, not {quoted(value) if isinstance(value, str) else json_type_name(value)}{quote}"
+            )
         elif isinstance(value, str):
             return self._text(schema, str(value), path)
         elif "minimum" in schema:
@@ -125,13 +127,13 @@ class Reader:
     def _text(self, schema: Schema, value: str, path: str) -> str:
         pattern = schema.get("pattern", "")
         if "enum" in schema and value not in schema["enum"]:
-            self.problems.add(path, f"{shown(value)} is not known; {suggest(value, schema['enum'], 'use one of')}")
+            self.problems.add(path, f"{quoted(value)} is not known; {suggest(value, schema['enum'], 'use one of')}")
         elif pattern and not re.fullmatch(pattern.removesuffix("$"), value):
-            self.problems.add(path, f"{shown(value)} is not {FORMS[pattern]}")
+            self.problems.add(path, f"{quoted(value)} is not {FORMS[pattern]}")
         elif not schema.get("minLength", 0) <= len(value):
             self.problems.add(path, f"is empty{self._hint(path)}")
         elif len(value) > schema.get("maxLength", len(value)):
-            form = f"{shown(value)} is not {FORMS[pattern]}" if pattern else f"is longer than {schema['maxLength']} characters"
+            form = f"{quoted(value)} is not {FORMS[pattern]}" if pattern else f"is longer than {schema['maxLength']} characters"
             self.problems.add(path, form)
         return value
 

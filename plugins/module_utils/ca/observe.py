@@ -20,7 +20,7 @@ from ..kube.client import Cluster
 from ..mesh.ca_roll import Roll, RollStage, keys_secret, roll_of
 from ..mesh.facts import ClusterFacts, PodFacts
 from ..mesh.model import Mesh
-from ..mesh.x509 import CertificateProblem, Issuer, issued, load_certificates, load_der
+from ..mesh.x509 import CertificateProblem, Issuer, is_signed_by, load_certificates, load_der
 from ..observe import Observation
 from ..observe.pods import AGENT, APISERVER, pod_facts
 from ..observe.reads import pods_read
@@ -223,7 +223,7 @@ def _signer(served: bytes, roll: Roll) -> str:
     try:
         leaf = load_der(served)
         for which, pem in (("new", roll.new), ("old", roll.old)):
-            if any(issued(authority, leaf) for authority in load_certificates(pem.encode())):
+            if any(is_signed_by(authority, leaf) for authority in load_certificates(pem.encode())):
                 return which
     except CertificateProblem:
         pass

@@ -17,12 +17,13 @@ from ..mesh.trust import Trust, anchor
 from ..mesh.trust_mode import ClientCertificate, TrustMode
 from .methods import Issuing, Method
 
-HOW: Final = {
-    Method.CERTGEN: "certgen's CronJob issues the certificates again at its time",
-    Method.HELM: "Helm signs at every upgrade, and nobody does in between",
-    Method.CERT_MANAGER: "cert-manager renews them",
-    Method.PROVIDED: "whoever brought the certificates renews them",
+_RENEWAL: Final = {
+    Method.CERTGEN: "certgen's CronJob issues the certificates again on its schedule",
+    Method.HELM: "Helm issues the certificates again at each upgrade, and at no other time",
+    Method.CERT_MANAGER: "cert-manager renews the certificates before they expire",
+    Method.PROVIDED: "the user who provided the certificates renews them",
 }
+"""Method -> sentence without a full stop that says who renews the certificates, and when."""
 
 
 def trust_report(
@@ -52,7 +53,7 @@ def _cluster(facts: ClusterFacts, issuing: Issuing | None, now: datetime) -> dic
         "ca": _certificate(ca),
         "canIssue": facts.ca.has_key and facts.ca.key_matches is True,
         "method": issuing.method.value if issuing else "",
-        "how": HOW[issuing.method] if issuing else "",
+        "how": _RENEWAL[issuing.method] if issuing else "",
         "schedule": issuing.schedule if issuing else "",
         "nextRenewal": issuing.next_renewal(now) if issuing else "",
         "expires": _time(min((leaf.not_after for leaf in leaves), default=None)),

@@ -201,13 +201,13 @@ def _restart_steps(inputs: RollInputs, marked: dict[str, Roll], stage: RollStage
 
 
 def _restart_step(facts: ClusterFacts, stage: RollStage) -> Step:
-    whom = "of the next CA alone" if stage is RollStage.DROP else "of both CAs"
+    accepted = "of the next CA alone" if stage is RollStage.DROP else "of both CAs"
     return Step(
         wave=WAVE,
         cluster=facts.host,
         verb="patch",
         object=f"Deployment {facts.namespace}/clustermesh-apiserver",
-        why=f"its mesh etcd has to start again to accept clients {whom}; the new pod is ready before the old one goes",
+        why=f"its mesh etcd has to start again to accept clients {accepted}; the new pod is ready before the old one goes",
         disruption=ROLLOUT,
         undo="kubectl rollout undo, after ca.crt of the server certificate's Secret is the old one again",
         action=ApiWrite(

@@ -29,10 +29,12 @@ class CheckContext:
     resolved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # DNS name -> addresses, where the caller looked them up
     tolerated: frozenset[str] = field(default_factory=frozenset)  # members without an answer that do not stop the run (mesh/tolerance.py)
     max_failures: int | None = None  # as the option; None: members may be silent if the mesh tolerates it
-    left: Mapping[str, ClusterFacts] = field(default_factory=dict)  # by inventory name; former members, observed to withdraw their links
-    left_failures: Mapping[str, ObserveFailure] = field(default_factory=dict)  # by inventory name; former members that did not answer
+    former: Mapping[str, ClusterFacts] = field(default_factory=dict)  # by inventory name; former members, observed to withdraw their links
+    former_failures: Mapping[str, ObserveFailure] = field(default_factory=dict)  # by inventory name; former members that did not answer
     repair: bool = False  # as PlanOptions.repair
-    claims: Mapping[str, PeerRecords] = field(default_factory=dict)  # by inventory name; peer records (etcd/peer_records.py)
+    peer_records: Mapping[str, PeerRecords] = field(
+        default_factory=dict
+    )  # by inventory name; what each member publishes about itself (etcd/peer_records.py)
     take_back: frozenset[str] = field(default_factory=frozenset)  # returning clusters that the user vouches for (leases/tombstones.py)
     probes: tuple[ProbeResult, ...] = ()  # TLS handshakes that the caller made from the controller (observe/tls_probe.py)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, kubectl, lines, listed, show, where
-from ..leases.quarantine import lease_text, rests_until
+from ..leases.quarantine import lease_text, quarantine_end
 from ..leases.registry import (
     Lease,
     LeaseState,
@@ -126,15 +126,15 @@ def ids_are_not_in_quarantine(context: CheckContext) -> Iterator[Finding]:
         lease = registry.active(host)
         if not facts.id or (lease is not None and lease.id == facts.id):
             continue
-        resting = [r for r in registry.released(facts.id) if r.uid != facts.uid and rests_until(r) > context.now]
+        resting = [r for r in registry.released(facts.id) if r.uid != facts.uid and quarantine_end(r) > context.now]
         if resting:
-            latest = max(resting, key=rests_until)
+            latest = max(resting, key=quarantine_end)
             yield finding(
                 "CM-LEASE-04",
                 cluster=host,
                 summary=f"Cluster {host} uses id {facts.id}, which {show(latest.host)} released only at {latest.since}",
                 evidence=f"ConfigMap {registry_name(context.mesh.binding)}: released {lease_text(latest)}",
-                fix=f"Wait until {rests_until(latest):%Y-%m-%dT%H:%M:%SZ}, or make sure that no cluster still holds its identities.",
+                fix=f"Wait until {quarantine_end(latest):%Y-%m-%dT%H:%M:%SZ}, or make sure that no cluster still holds its identities.",
             )
 
 

@@ -20,7 +20,7 @@ from ..mesh.cidrs import (
     allocated_ranges,
     contains_network,
     describe,
-    ipam,
+    ipam_mode,
     overlaps,
     parse_networks,
     pool_ranges,
@@ -54,7 +54,7 @@ def allocated_pod_ranges_are_disjoint(context: CheckContext) -> Iterator[Finding
 
 def _new_range(facts: ClusterFacts) -> str:
     """Return how to give the cluster another pod range."""
-    if ipam(facts) == "kubernetes":
+    if ipam_mode(facts) == "kubernetes":
         return f"Cluster {facts.host} takes its ranges from Kubernetes: set --cluster-cidr of its kube-controller-manager."
     return helm(facts, "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
 
@@ -246,8 +246,8 @@ def native_range_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[
         return
     if by_list:
         why = "ip-masq-agent decides what is masqueraded, and its list is not checked"
-    elif ipam(facts) in _DERIVED:
-        why = f"the range is that {_DERIVED[ipam(facts)]}, so traffic to pods of peers outside of it is masqueraded"
+    elif ipam_mode(facts) in _DERIVED:
+        why = f"the range is that {_DERIVED[ipam_mode(facts)]}, so traffic to pods of peers outside of it is masqueraded"
     else:
         why = "new agent pods do not start"
     yield finding(

@@ -94,9 +94,9 @@ def announced_addresses_are_current(context: CheckContext, facts: ClusterFacts) 
     """
     wrong = []
     for node in facts.nodes:
-        have, told = ({canonical_ip(ip) for ip in ips if is_ip(ip)} for ips in (node.internal_ips, node.mesh_ips))
-        if have and told and have.isdisjoint(told):
-            wrong.append(f"{node.name} has {listed(sorted(have))}, CiliumNode says {listed(sorted(told))}")
+        have, published = ({canonical_ip(ip) for ip in ips if is_ip(ip)} for ips in (node.internal_ips, node.mesh_ips))
+        if have and published and have.isdisjoint(published):
+            wrong.append(f"{node.name} has {listed(sorted(have))}, CiliumNode says {listed(sorted(published))}")
     if wrong:
         yield finding(
             "CM-NODE-05",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from ..findings.finding import Finding
 from ..findings.wording import finding, helm, kubectl, lines, listed, show, where
 from ..links.drift import was_ours
-from ..links.peer_keys import DesiredKeys, Link, agents_keys, is_taken, keys_for_peer, reader_version
+from ..links.peer_keys import DesiredKeys, Link, agents_keys, keys_for_peer, reader_version, would_conflict
 from ..mesh.endpoints import MeshEndpoint, canonical_ip, is_ip
 from ..mesh.etcd_config import keys_of, valid_cluster_name
 from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
@@ -140,7 +140,7 @@ def conflicting_keys(context: CheckContext, local: ClusterFacts, peer: ClusterFa
     wanted = _desired_keys(context, local, peer)
     if wanted is None:
         return [(secret, key) for secret, key in doubtful if own not in secret.keys[key].managers]
-    return [(secret, key) for secret, key in doubtful if is_taken(secret.keys[key], wanted.get((secret.name, key)), own)]
+    return [(secret, key) for secret, key in doubtful if would_conflict(secret.keys[key], wanted.get((secret.name, key)), own)]
 
 
 def _existing_keys(facts: ClusterFacts, peer: str) -> Iterator[tuple[PeerSecretFacts, str]]:

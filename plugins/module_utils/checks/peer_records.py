@@ -27,32 +27,32 @@ _FIX = (
 
 def _comparable_records(context: CheckContext, facts: ClusterFacts) -> PeerRecords | None:
     """Return the peer records of the cluster; None where they were not read or cannot be compared."""
-    claims = context.claims.get(facts.host)
-    return claims if claims is not None and claims.counts and facts.name and facts.id else None
+    records = context.peer_records.get(facts.host)
+    return records if records is not None and records.counts and facts.name and facts.id else None
 
 
-def _evidence(claims: PeerRecords, prefix: str, texts: Iterable[str]) -> str:
+def _evidence(records: PeerRecords, prefix: str, texts: Iterable[str]) -> str:
     """Return where the records were read, and the texts about them."""
-    return f"etcd of {claims.host}, read as {claims.reader}, below {prefix}: {listed(texts)}"
+    return f"etcd of {records.host}, read as {records.reader}, below {prefix}: {listed(texts)}"
 
 
 @check("CM-CLAIM-01")
 def published_name_and_id_are_configured(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report a cluster-config in etcd with another name or id than cilium-config."""
-    claims = _comparable_records(context, facts)
-    if claims is None:
+    records = _comparable_records(context, facts)
+    if records is None:
         return
-    if claims.config is None:
+    if records.config is None:
         text = "there is no cluster-config of that name, so that its peers wait for one"
-    elif claims.config.get("id") != facts.id:
-        text = f"its id there is {show(str(claims.config.get('id')))}, and {facts.id} in cilium-config"
+    elif records.config.get("id") != facts.id:
+        text = f"its id there is {show(str(records.config.get('id')))}, and {facts.id} in cilium-config"
     else:
         return
     yield finding(
         "CM-CLAIM-01",
         cluster=facts.host,
         summary=f"{facts.host} publishes another name or id to its peers than it has on record",
-        evidence=_evidence(claims, CONFIG + facts.name, [text]),
+        evidence=_evidence(records, CONFIG + facts.name, [text]),
         fix=f"If name or id were changed and clustermesh-apiserver was not restarted, restart it. {_FIX}",
     )
 
@@ -60,14 +60,14 @@ def published_name_and_id_are_configured(context: CheckContext, facts: ClusterFa
 @check("CM-CLAIM-02")
 def published_nodes_are_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report nodes in the peer records that are not nodes of the cluster."""
-    claims = _comparable_records(context, facts)
-    if claims is None:
+    records = _comparable_records(context, facts)
+    if records is None:
         return
     theirs = {
         ip: peer.host for peer in _other_members(context, facts) for node in peer.nodes for ip in (*node.internal_ips, *node.external_ips)
     }
     found = []
-    for node in claims.nodes:
+    for node in records.nodes:
         where, _sep, name = node.key.partition("/")
         taken = [f"{ip} of {theirs[ip]}" for ip in node.addresses if ip in theirs]
         if node.problem:
@@ -82,8 +82,8 @@ def published_nodes_are_own(context: CheckContext, facts: ClusterFacts) -> Itera
         yield finding(
             "CM-CLAIM-02",
             cluster=facts.host,
-            summary=f"{facts.host} publishes to its peers {len(found)} of {len(claims.nodes)} nodes that are not its own",
-            evidence=_evidence(claims, NODES, found),
+            summary=f"{facts.host} publishes to its peers {len(found)} of {len(records.nodes)} nodes that are not its own",
+            evidence=_evidence(records, NODES, found),
             fix=_FIX,
         )
 
@@ -91,13 +91,13 @@ def published_nodes_are_own(context: CheckContext, facts: ClusterFacts) -> Itera
 @check("CM-CLAIM-03")
 def published_addresses_are_not_of_others(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report published pod addresses that belong to another member."""
-    claims = _comparable_records(context, facts)
-    if claims is None:
+    records = _comparable_records(context, facts)
+    if records is None:
         return
     own = _networks(facts)
     theirs = [(peer.host, _networks(peer, taken=True)) for peer in _other_members(context, facts)]
     found = []
-    for text, network, host_ip in _published_addresses(claims):
+    for text, network, host_ip in _published_addresses(records):
         if network is not None and not contains_network(own, network):
             victims = [host for host, ranges in theirs if _overlaps(ranges, network)]
             found += [f"{text} belongs to {listed(victims)}"] if victims else []
@@ -110,7 +110,7 @@ def published_addresses_are_not_of_others(context: CheckContext, facts: ClusterF
             "CM-CLAIM-03",
             cluster=facts.host,
             summary=f"{facts.host} publishes {len(found)} addresses as its own that belong to another member",
-            evidence=_evidence(claims, ADDRESSES, found),
+            evidence=_evidence(records, ADDRESSES, found),
             fix=_FIX,
         )
 
@@ -118,18 +118,18 @@ def published_addresses_are_not_of_others(context: CheckContext, facts: ClusterF
 @check("CM-CLAIM-04")
 def published_addresses_are_in_pod_networks(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report published pod addresses that are in none of the cluster's pod networks."""
-    claims, own = _comparable_records(context, facts), _networks(facts)
-    if claims is None or not own:  # in ENI mode and similar IPAM modes no ranges are configured
+    records, own = _comparable_records(context, facts), _networks(facts)
+    if records is None or not own:  # in ENI mode and similar IPAM modes no ranges are configured
         return
     theirs = [network for peer in _other_members(context, facts) for network in _networks(peer, taken=True)]
-    said = ((text, network) for text, network, _other in _published_addresses(claims))
+    said = ((text, network) for text, network, _other in _published_addresses(records))
     found = [text for text, network in said if network is None or not (contains_network(own, network) or _overlaps(theirs, network))]
     if found:
         yield finding(
             "CM-CLAIM-04",
             cluster=facts.host,
             summary=f"{facts.host} publishes {len(found)} addresses that are in none of its pod networks",
-            evidence=_evidence(claims, ADDRESSES, found) + f"; on record: {listed(str(network) for network in own)}",
+            evidence=_evidence(records, ADDRESSES, found) + f"; on record: {listed(str(network) for network in own)}",
             fix="If the cluster got further pod networks, cilium-config and its CiliumNodes must show them. " + _FIX,
         )
 
@@ -137,15 +137,15 @@ def published_addresses_are_in_pod_networks(context: CheckContext, facts: Cluste
 @check("CM-CLAIM-05")
 def published_identities_are_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report published security identities outside of the cluster's identity range."""
-    claims = _comparable_records(context, facts)
-    if claims is None or not facts.id:
+    records = _comparable_records(context, facts)
+    if records is None or not facts.id:
         return
     allowed = identity_range(facts.id, _max_connected(facts))
-    found = [f"identity {show(x.key)} is outside its range" for x in claims.identities if x.number is None or x.number not in allowed]
-    for item in claims.identities:
+    found = [f"identity {show(x.key)} is outside its range" for x in records.identities if x.number is None or x.number not in allowed]
+    for item in records.identities:
         strange = [show(name) for name in item.clusters if name != facts.name]
         found += [f"identity {show(item.key)} has the label of cluster {listed(strange)}"] if strange else []
-    for address in claims.addresses:
+    for address in records.addresses:
         number = address.identity
         if number is not None and number >= RESERVED and number not in allowed:
             found.append(f"{show(address.key)} has identity {number}")
@@ -154,7 +154,7 @@ def published_identities_are_own(context: CheckContext, facts: ClusterFacts) -> 
             "CM-CLAIM-05",
             cluster=facts.host,
             summary=f"{facts.host} publishes {len(found)} identities that belong to other clusters: policies of its peers would allow them",
-            evidence=_evidence(claims, IDENTITIES, found) + f"; its range is {allowed.start} to {allowed.stop - 1}",
+            evidence=_evidence(records, IDENTITIES, found) + f"; its range is {allowed.start} to {allowed.stop - 1}",
             fix="Identities of an earlier id or name stay behind when these are changed (cilium/cilium#36338): delete these. " + _FIX,
         )
 
@@ -162,17 +162,17 @@ def published_identities_are_own(context: CheckContext, facts: ClusterFacts) -> 
 @check("CM-CLAIM-06")
 def published_max_clusters_is_configured(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report a published max-connected-clusters that differs from cilium-config."""
-    claims = _comparable_records(context, facts)
-    capabilities = (claims.config or {}).get("capabilities") if claims is not None else None
-    if claims is None or not isinstance(capabilities, dict):
+    records = _comparable_records(context, facts)
+    capabilities = (records.config or {}).get("capabilities") if records is not None else None
+    if records is None or not isinstance(capabilities, dict):
         return
-    told = capabilities.get("maxConnectedClusters") or 255  # an older release does not publish the value, and uses 255
-    if told != _max_connected(facts):
+    published = capabilities.get("maxConnectedClusters") or 255  # an older release does not publish the value, and uses 255
+    if published != _max_connected(facts):
         yield finding(
             "CM-CLAIM-06",
             cluster=facts.host,
             summary=f"{facts.host} publishes another max-connected-clusters than its cilium-config holds",
-            evidence=_evidence(claims, CONFIG + facts.name, [f"{show(str(told))}, and {_max_connected(facts)} in cilium-config"]),
+            evidence=_evidence(records, CONFIG + facts.name, [f"{show(str(published))}, and {_max_connected(facts)} in cilium-config"]),
             fix="Restart clustermesh-apiserver if the value was changed; it must be equal in all clusters and may not change in a mesh.",
         )
 
@@ -180,18 +180,18 @@ def published_max_clusters_is_configured(context: CheckContext, facts: ClusterFa
 @check("CM-CLAIM-07")
 def peer_records_are_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report peer records that were not read, or not completely."""
-    claims = context.claims.get(facts.host)
-    if claims is None or not (claims.problem or claims.cut):
+    records = context.peer_records.get(facts.host)
+    if records is None or not (records.problem or records.cut):
         return
-    more = [f"{claims.counts[prefix]} keys below {prefix}" for prefix in claims.cut]
+    more = [f"{records.counts[prefix]} keys below {prefix}" for prefix in records.cut]
     yield finding(
         "CM-CLAIM-07",
         cluster=facts.host,
-        summary=f"The peer records of {facts.host} were " + ("not read completely" if claims.problem else "compared only in part"),
-        evidence=claims.problem or f"there are {listed(more)}; the first 5000 of each are compared",
+        summary=f"The peer records of {facts.host} were " + ("not read completely" if records.problem else "compared only in part"),
+        evidence=records.problem or f"there are {listed(more)}; the first 5000 of each are compared",
         fix="Connect first: peer records are read with the credentials of the links. The controller must reach the mesh endpoint, and "
         "needs the Python packages grpcio and protobuf."
-        if claims.problem
+        if records.problem
         else f"Check the rest by hand, with etcdctl in a pod of clustermesh-apiserver of {facts.host}.",
     )
 
@@ -207,9 +207,9 @@ def _networks(facts: ClusterFacts, *, taken: bool = False) -> list[Network]:
     With ``taken`` it returns the networks that nodes hold, and the addresses of nodes, because pools of members may overlap (CM-CIDR-02
     reports those).
     """
-    claims = allocated_ranges(facts) if taken else (*pool_ranges(facts), *allocated_ranges(facts))
+    ranges = allocated_ranges(facts) if taken else (*pool_ranges(facts), *allocated_ranges(facts))
     nodes = parse_networks(ip for node in facts.nodes for ip in node.internal_ips) if taken else []
-    return [*(claim.network for claim in claims), *nodes]
+    return [*(range_.network for range_ in ranges), *nodes]
 
 
 def _overlaps(ranges: Sequence[Network], network: Network) -> bool:
@@ -217,10 +217,10 @@ def _overlaps(ranges: Sequence[Network], network: Network) -> bool:
     return any(other.version == network.version and other.overlaps(network) for other in ranges)
 
 
-def _published_addresses(claims: PeerRecords) -> Iterator[tuple[str, Network | None, str]]:
+def _published_addresses(records: PeerRecords) -> Iterator[tuple[str, Network | None, str]]:
     """Yield (text, network, node address) for each address that the cluster publishes as its own."""
-    yield from ((show(item.key), item.network, item.host_ip) for item in claims.addresses)
-    for node in claims.nodes:
+    yield from ((show(item.key), item.network, item.host_ip) for item in records.addresses)
+    for node in records.nodes:
         yield from ((f"{ip_network(network)} of node {show(node.key)}", network, "") for network in node.pod_networks)
 
 

@@ -52,9 +52,9 @@ def former_members_hold_no_links(context: CheckContext) -> Iterator[Finding]:
     Keys in a cluster that left can be removed only when it answers.
     """
     for host, name in former_members(context.mesh, context.facts).items():
-        if host in context.left:
+        if host in context.former:
             continue
-        failure = context.left_failures.get(host)
+        failure = context.former_failures.get(host)
         why = f"it does not answer: {failure.message}" if failure else "it does not take part in this play"
         yield finding(
             "CM-TOPO-03",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from ..findings.finding import Finding
 from ..findings.wording import finding, group_finding, grouped, listed, show, where
 from ..mesh.facts import ClusterFacts
-from ..mesh.versions import KNOWN, agent_version, apiserver_version, cilium_version, known
+from ..mesh.versions import KNOWN, agent_version, apiserver_version, cilium_version, is_known_minor
 from .context import CheckContext, members
 from .registry import check
 
@@ -59,7 +59,7 @@ def version_can_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[
 def version_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report a version of Cilium whose rules are not known."""
     version = cilium_version(facts)
-    if version is None or facts.config is None or known(version):
+    if version is None or facts.config is None or is_known_minor(version):
         return
     advice = "Upgrade Cilium" if version.release < KNOWN.first else "Use a release of this collection that knows it"
     yield finding(

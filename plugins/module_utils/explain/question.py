@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..base.errors import InvalidInput
-from ..base.input_problems import SUBDOMAIN, Problems, shown, suggest
+from ..base.input_problems import SUBDOMAIN, Problems, quoted, suggest
 from ..items.labels import valid_key, valid_value
 
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
@@ -66,7 +66,7 @@ def question_of(params: Mapping[str, Any], members: Sequence[str]) -> Question:
     target = _side(problems, "target", params.get("target"), members, service=True)
     protocol = str(params.get("protocol") or "TCP").upper()
     if protocol not in PROTOCOLS:
-        problems.add("protocol", f"{shown(protocol)} is not known; {suggest(protocol, PROTOCOLS, 'use one of')}")
+        problems.add("protocol", f"{quoted(protocol)} is not known; {suggest(protocol, PROTOCOLS, 'use one of')}")
     port, name = _port(problems, params.get("port"), named=target is not None and bool(target.service))
     if problems.found or source is None or target is None:
         raise InvalidInput("; ".join(problems.found) + ".", remedy="See docs/explain.md for how to name both ends.")
@@ -83,12 +83,12 @@ def _side(problems: Problems, path: str, value: Any, members: Sequence[str], *, 
     cluster, namespace = given.get("cluster", ""), given.get("namespace")
     if cluster not in members and (cluster or "service" not in ways):
         problems.add(
-            f"{path}.cluster", f"{shown(str(cluster))} is no member of the mesh; {suggest(str(cluster), members, 'its members are')}"
+            f"{path}.cluster", f"{quoted(str(cluster))} is no member of the mesh; {suggest(str(cluster), members, 'its members are')}"
         )
     for key in ("namespace", *(way for way in ways if way in ("pod", "service"))):
         text = given.get(key)
         if not isinstance(text, str) or not SUBDOMAIN.fullmatch(text):
-            problems.add(f"{path}.{key}", f"{shown(str(text))} is not a DNS-1123 name" if text is not None else "is missing")
+            problems.add(f"{path}.{key}", f"{quoted(str(text))} is not a DNS-1123 name" if text is not None else "is missing")
     labels = _labels(problems, path, given)
     if len(problems.found) > before:
         return None
@@ -106,13 +106,13 @@ def _labels(problems: Problems, path: str, given: Mapping[str, Any]) -> dict[str
     if "name" in given:
         value = given["name"]
         if not isinstance(value, str) or not valid_value(value):
-            problems.add(f"{path}.name", f"{shown(str(value))} is not the value of a label")
+            problems.add(f"{path}.name", f"{quoted(str(value))} is not the value of a label")
             return {}
         return {"app": str(value)}
     found = problems.typed(f"{path}.labels", given.get("labels"), Mapping, "a mapping of labels") or {}
     for key, value in found.items():
         if not isinstance(key, str) or not valid_key(key) or not isinstance(value, str) or not valid_value(value):
-            problems.add(f"{path}.labels", f"{shown(f'{key}={value}')} is not a label")
+            problems.add(f"{path}.labels", f"{quoted(f'{key}={value}')} is not a label")
     return {str(key): str(value) for key, value in found.items()}
 
 
@@ -123,5 +123,5 @@ def _port(problems: Problems, value: Any, *, named: bool) -> tuple[int, str]:
     if named and text and not text.isdecimal() and valid_value(text):  # a name has a letter in it (IANA service names)
         return 0, text
     words = "1 to 65535, or the name of a port of the Service" if named else f"1 to {LAST_PORT}"
-    problems.add("port", f"must be {words}, not {shown(str(value))}" if value is not None else "is missing")
+    problems.add("port", f"must be {words}, not {quoted(str(value))}" if value is not None else "is missing")
     return 0, ""

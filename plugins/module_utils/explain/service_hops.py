@@ -14,7 +14,7 @@ from ..mesh.facts import ClusterFacts
 from ..mesh.traffic_facts import EndpointFacts, Key, ObjectFacts, TrafficFacts
 from ..services.annotations import affinity_of, is_global, is_shared
 from ..services.endpoints import MIRRORED
-from ..services.viability_findings import names_fit
+from ..services.viability_findings import port_names_match
 from .hop import Answer, Hop
 from .inputs import ExplainInputs
 from .question import Question
@@ -162,7 +162,11 @@ def _not_exported(service: ObjectFacts | None, port: Mapping[str, Any], facts: C
         return "the Service is not shared there"
     names = [entry.get("name") or "" for entry in service.spec.get("ports") or () if isinstance(entry, Mapping)]
     name = port.get("name") or ""
-    return "" if any(names_fit(facts, name, theirs) for theirs in names) else f"the Service has no port named {name or '(no name)'} there"
+    return (
+        ""
+        if any(port_names_match(facts, name, theirs) for theirs in names)
+        else f"the Service has no port named {name or '(no name)'} there"
+    )
 
 
 def _backends(cluster: str, traffic: TrafficFacts, key: Key, port: Mapping[str, Any], facts: ClusterFacts) -> Backends:
@@ -174,7 +178,7 @@ def _backends(cluster: str, traffic: TrafficFacts, key: Key, port: Mapping[str, 
         matching = [
             there
             for name, protocol, there in entry.ports
-            if names_fit(facts, port.get("name") or "", name) and protocol == (port.get("protocol") or "TCP")
+            if port_names_match(facts, port.get("name") or "", name) and protocol == (port.get("protocol") or "TCP")
         ]
         if matching:
             numbers.update(matching)

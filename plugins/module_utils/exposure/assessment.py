@@ -17,7 +17,7 @@ from ..items.scene import Scene
 from ..mesh.cilium_config import replaces_kube_proxy
 from ..mesh.traffic_facts import ObjectFacts
 from ..services.annotations import is_global, is_shared
-from ..services.endpoints import counts
+from ..services.endpoints import endpoint_counts
 from .addresses import AddressStatus, address_status
 from .competing_services import CompetingServices
 from .enforcement import Enforcement, enforcement
@@ -77,8 +77,8 @@ def assess(item: ExposedService, siblings: CompetingServices, host: str, scene: 
     trouble = system_service_issue(target, facts)
     if trouble is None and item.exposure == "Gateway":
         trouble = why_no_gateway(item, target, facts, traffic)
-    means = trouble or enforcement(item, target, facts, traffic, siblings.doors(item, host, scene))
-    ready = counts(traffic, target.service.key).ready
+    means = trouble or enforcement(item, target, facts, traffic, siblings.competitors(item, host, scene))
+    ready = endpoint_counts(traffic, target.service.key).ready
     if isinstance(means, ExposureIssue):
         return Assessment(host=host, state=State.UNFIT, trouble=means, target=target, there=there, named=named, ready=ready)
     standing = address_status(item, there, facts, traffic, means.versions)
@@ -94,7 +94,7 @@ def assess(item: ExposedService, siblings: CompetingServices, host: str, scene: 
     )
 
 
-def remote_endpoints(looks: Mapping[str, Assessment], wanted: frozenset[str], scene: Scene) -> dict[str, int]:
+def remote_endpoints(assessments: Mapping[str, Assessment], wanted: frozenset[str], scene: Scene) -> dict[str, int]:
     """Return the ready endpoints of other clusters that answer for each cluster, by inventory name.
 
     Both sides have to be global, the other one shared; with kube-proxy, clients from outside reach the cluster's own endpoints alone.
@@ -102,12 +102,12 @@ def remote_endpoints(looks: Mapping[str, Assessment], wanted: frozenset[str], sc
     shares: dict[str, int] = {}
     takes: list[str] = []
     for host in wanted:
-        look = looks[host]
-        if look.target is None or look.enforcement is None or look.enforcement.by_policy:
+        assessment = assessments[host]
+        if assessment.target is None or assessment.enforcement is None or assessment.enforcement.by_policy:
             continue
-        given = look.target.service.annotations
+        given = assessment.target.service.annotations
         if is_shared(given):
-            shares[host] = look.ready
+            shares[host] = assessment.ready
         if is_global(given) and replaces_kube_proxy(scene.facts[host]):
             takes.append(host)
     return {host: sum(ready for other, ready in shares.items() if other != host) for host in takes}

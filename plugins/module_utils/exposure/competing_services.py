@@ -43,8 +43,8 @@ class CompetingService:
         return pods and any(_same_port(port, target) for port in self.ports)
 
 
-Doors = Mapping[tuple[str, str], Sequence[CompetingService]]
-"""(inventory name, namespace) -> the doors there."""
+Competitors = Mapping[tuple[str, str], Sequence[CompetingService]]
+"""(inventory name, namespace) -> the competing Services there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class CompetingServices:
 
     items: tuple[ExposedService, ...] = ()
     refused: frozenset[str] = frozenset()
-    _known: list[tuple[Scene, Doors]] = field(default_factory=list, compare=False, repr=False)  # of the last scene
+    _known: list[tuple[Scene, Competitors]] = field(default_factory=list, compare=False, repr=False)  # of the last scene
 
     @classmethod
     def of(cls, desired: Desired) -> CompetingServices:
@@ -64,14 +64,14 @@ class CompetingServices:
         refused = frozenset(entry.ref.name for entry in desired.refused if entry.ref.kind is ItemKind.EXPOSURE)
         return cls(items=desired.each(ExposedService), refused=refused)
 
-    def doors(self, item: ExposedService, host: str, scene: Scene) -> Iterator[CompetingService]:
+    def competitors(self, item: ExposedService, host: str, scene: Scene) -> Iterator[CompetingService]:
         """Return the other Services of the item's namespace in ``host`` that publish pods; found once per scene."""
         if not self._known or self._known[0][0] is not scene:
-            self._known[:] = [(scene, _doors(self, scene))]
+            self._known[:] = [(scene, _competitors(self, scene))]
         return (door for door in self._known[0][1].get((host, item.namespace), ()) if door.item != item.name)
 
 
-def _doors(siblings: CompetingServices, scene: Scene) -> Doors:
+def _competitors(siblings: CompetingServices, scene: Scene) -> Competitors:
     found: dict[tuple[str, str], list[CompetingService]] = {}
     for host in scene.hosts:
         for service in scene.traffic[host].services.values():

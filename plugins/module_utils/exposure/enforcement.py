@@ -60,11 +60,11 @@ class Enforcement:
 
 
 def enforcement(
-    item: ExposedService, target: ExposureTarget, facts: ClusterFacts, traffic: TrafficFacts, doors: Iterable[CompetingService]
+    item: ExposedService, target: ExposureTarget, facts: ClusterFacts, traffic: TrafficFacts, competitors: Iterable[CompetingService]
 ) -> Enforcement | ExposureIssue:
     """Return how this cluster enforces ``item.source_ranges``; an issue where it cannot.
 
-    :param doors: other Services that publish pods of the namespace; read only where they count.
+    :param competitors: other Services that publish pods of the namespace; read only where they count.
     """
     served = _served_versions(facts)
     versions = versions_of(item.source_ranges) & served
@@ -76,7 +76,7 @@ def enforcement(
     if found.opens_to_everyone:
         return found
     if item.exposure == "NodePort":
-        why = why_no_policy(target, facts, traffic, doors)
+        why = why_no_policy(target, facts, traffic, competitors)
         return _node_port(why) if why else Enforcement(versions=versions, ranges=found.ranges, by_policy=True)
     return Enforcement(versions=versions, ranges=found.ranges, remarks=_load_balancer(item, facts))
 

@@ -25,7 +25,7 @@ def exposure_findings(decision: PlacementDecision, scene: Scene, *, blocking: bo
         yield _nobody(decision).about(ref)
         return
     trouble = None if blocking else Severity.REMEDIABLE
-    for remark, hosts in _grouped((look.trouble, host) for host, look in decision.looks.items()):
+    for remark, hosts in _grouped((assessment.trouble, host) for host, assessment in decision.assessments.items()):
         yield remark.about(ref, *hosts, severity=trouble)
     if blocking:
         return
@@ -42,7 +42,7 @@ def exposure_findings(decision: PlacementDecision, scene: Scene, *, blocking: bo
 
 
 def _nobody(decision: PlacementDecision) -> ExposureIssue:
-    there = [host for host, look in decision.looks.items() if look.there is not None]
+    there = [host for host, assessment in decision.assessments.items() if assessment.there is not None]
     return ExposureIssue(
         code="CM-EXPO-07",
         reason="NoSourceRanges",
@@ -54,11 +54,11 @@ def _nobody(decision: PlacementDecision) -> ExposureIssue:
 
 def _uncovered(decision: PlacementDecision) -> Iterator[tuple[ExposureIssue | None, str]]:
     for host in decision.order:
-        look = decision.looks[host]
-        if host not in decision.wanted or look.enforcement is None:
+        assessment = decision.assessments[host]
+        if host not in decision.wanted or assessment.enforcement is None:
             continue
-        yield from ((remark, host) for remark in look.enforcement.remarks)
-        if look.standing.beyond and not look.enforcement.opens_to_everyone and not look.enforcement.by_policy:
+        yield from ((remark, host) for remark in assessment.enforcement.remarks)
+        if assessment.standing.beyond and not assessment.enforcement.opens_to_everyone and not assessment.enforcement.by_policy:
             yield _rests_on_balancer(), host
 
 
@@ -74,25 +74,25 @@ def _rests_on_balancer() -> ExposureIssue:
 
 def _pending(decision: PlacementDecision) -> Iterator[tuple[ExposureIssue | None, str]]:
     for host in decision.order:
-        look = decision.looks[host]
-        if host in decision.wanted and look.there is not None and _is_late(look):
-            yield _no_address(look), host
+        assessment = decision.assessments[host]
+        if host in decision.wanted and assessment.there is not None and _is_late(assessment):
+            yield _no_address(assessment), host
 
 
-def _is_late(look: Assessment) -> bool:
-    return look.state is State.LATE or bool(look.standing.rejected)
+def _is_late(assessment: Assessment) -> bool:
+    return assessment.state is State.LATE or bool(assessment.standing.rejected)
 
 
-def _no_address(look: Assessment) -> ExposureIssue:
-    kind = look.there.kind if look.there is not None else ""
-    refused = look.standing.rejected
+def _no_address(assessment: Assessment) -> ExposureIssue:
+    kind = assessment.there.kind if assessment.there is not None else ""
+    refused = assessment.standing.rejected
     return ExposureIssue(
         code="CM-EXPO-09",
         reason="AddressPending",
         summary=f"The {kind} is refused by its controller"
         if refused
         else f"The {kind} has had no address for more than {_MINUTES} minutes",
-        evidence=f"{refused}: {look.standing.message}" if refused else "its status names none",
+        evidence=f"{refused}: {assessment.standing.message}" if refused else "its status names none",
         fix="Correct what the controller names."
         if refused
         else "See whether the cluster has a controller for load balancers (of the cloud, or Cilium's own IPAM), and its quota: "
@@ -101,9 +101,9 @@ def _no_address(look: Assessment) -> ExposureIssue:
 
 
 def _has_no_endpoints(decision: PlacementDecision, host: str) -> bool:
-    look = decision.looks[host]
+    assessment = decision.assessments[host]
     needed = host in decision.wanted or not decision.item.primary
-    return needed and look.enforcement is not None and not look.ready + look.remote
+    return needed and assessment.enforcement is not None and not assessment.ready + assessment.remote
 
 
 def _empty(decision: PlacementDecision, hosts: list[str]) -> ExposureIssue:
@@ -123,7 +123,7 @@ def _beside_primary(decision: PlacementDecision, scene: Scene) -> ExposureIssue 
     if not primary or primary in decision.serving:
         return None
     serving = listed(decision.serving) or "no cluster"
-    state = decision.looks[primary].state
+    state = decision.assessments[primary].state
     if state is State.SILENT:
         failure = scene.failures.get(primary)
         return ExposureIssue(

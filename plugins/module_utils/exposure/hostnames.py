@@ -3,7 +3,7 @@
 """Ownership of hostnames: the oldest claim wins. A name on an object in a cluster beats one that an item only requests.
 
 Among objects the time counts at which the API server created them, whichever binding they belong to. Among items without objects it
-is ``createdAt``, and then the order in the file. An item that loses is not told the owner: that may be another tenant.
+is ``createdAt``, and then the order in the file. The result does not name the owner to the item that loses: it may be another tenant.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class HostnameRequests:
     @classmethod
     def of(cls, desired: Desired, scene: Scene) -> HostnameRequests:
         """Collect the requests of items, and the hostnames that objects of the scene hold already."""
-        wishes = {str(ref_of(item)): item for item in desired.each(ExposedService) if _wants(item)}
+        requesting = {str(ref_of(item)): item for item in desired.each(ExposedService) if _wants(item)}
         refused = {str(entry.ref) for entry in desired.refused}
         found: dict[str, list[HostnameRequest]] = {}
         held: set[tuple[str, str]] = set()
         for name, who, there in _holders(scene):
-            gives_up = who in wishes and wishes[who].hostname != name
-            if who and (gives_up or (who not in wishes and who not in refused)):
-                continue  # an item of ours that lets go of the name in this very plan, or is removed by it
+            gives_up = who in requesting and requesting[who].hostname != name
+            if who and (gives_up or (who not in requesting and who not in refused)):
+                continue  # an item of this binding that this plan removes, or that gets another hostname
             held.add((who, name))
             found.setdefault(name, []).append(HostnameRequest(_HOLDS, there.created or _NO_TIME, 0, who or f"uid {there.uid}"))
-        for order, (who, item) in enumerate(wishes.items()):
+        for order, (who, item) in enumerate(requesting.items()):
             if (who, item.hostname) not in held:
                 found.setdefault(item.hostname, []).append(HostnameRequest(_ASKS, item.created or _NO_TIME, order, who))
         return cls(oldest={name: min(claims) for name, claims in found.items()})

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..base.conditions import timestamp
-from ..base.input_problems import Problems, is_list, shown, suggest
+from ..base.input_problems import Problems, is_list, quoted, suggest
 from ..base.structure import Reader
 from ..items.models import ExposedPort, ExposedService
 from ..mesh.schemas import SPECS
@@ -95,7 +95,7 @@ def _clusters(problems: Problems, given: Mapping[str, Any] | None, members: tupl
     primary = _members(problems, "clusters.primary", [given["primary"]], members)
     others = _members(problems, "clusters.standby", given["standby"], members)
     if primary and primary[0] in others:
-        problems.add("clusters.standby", f"{shown(primary[0])} is the primary")
+        problems.add("clusters.standby", f"{quoted(primary[0])} is the primary")
     return others, primary[0] if primary else ""
 
 
@@ -105,9 +105,9 @@ def _members(problems: Problems, path: str, names: Sequence[str], members: tuple
         where = path if path == "clusters.primary" else f"{path}[{place}]"
         if name not in members:
             hint = suggest(name, members, "the clusters of the binding are")
-            problems.add(where, f"{shown(name)} is not a cluster of the binding; {hint}")
+            problems.add(where, f"{quoted(name)} is not a cluster of the binding; {hint}")
         elif name in found:
-            problems.add(where, f"{shown(name)} is there twice")
+            problems.add(where, f"{quoted(name)} is there twice")
         else:
             found.append(name)
     return tuple(found)
@@ -117,9 +117,9 @@ def _hostname(problems: Problems, given: str, exposure: str) -> str:
     """Parse a hostname into lower case, without the dot at the end."""
     text = given.lower().removesuffix(".")
     if text.rpartition(".")[2].isdecimal():
-        problems.add("hostname", f"{shown(given)} is an address, not a name")
+        problems.add("hostname", f"{quoted(given)} is an address, not a name")
     elif text.startswith("*.") and exposure != "Gateway":
-        problems.add("hostname", f"{shown(given)}: a wildcard is possible with class Gateway alone, which tells names apart")
+        problems.add("hostname", f"{quoted(given)}: a wildcard is possible with class Gateway alone, which tells names apart")
     return text
 
 
@@ -143,13 +143,13 @@ def _created(problems: Problems, value: Any) -> str:
     try:
         time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
-        problems.add("createdAt", f"{shown(str(value))} is not a time like 2026-04-21T10:00:00Z (RFC 3339)")
+        problems.add("createdAt", f"{quoted(str(value))} is not a time like 2026-04-21T10:00:00Z (RFC 3339)")
         return ""
     if time.tzinfo is None:
-        problems.add("createdAt", f"{shown(str(value))} has no time zone; write 2026-04-21T10:00:00Z")
+        problems.add("createdAt", f"{quoted(str(value))} has no time zone; write 2026-04-21T10:00:00Z")
         return ""
     try:
         return timestamp(time)
     except OverflowError:  # UTC is before the first year, or after the last
-        problems.add("createdAt", f"{shown(str(value))} is no time at which anything was made")
+        problems.add("createdAt", f"{quoted(str(value))} is no time at which anything was made")
         return ""

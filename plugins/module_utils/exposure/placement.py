@@ -28,7 +28,7 @@ class PlacementDecision:
     """
 
     item: ExposedService
-    looks: Mapping[str, Assessment]
+    assessments: Mapping[str, Assessment]
     wanted: frozenset[str]
     serving: frozenset[str]
     left_alone: frozenset[str]
@@ -47,63 +47,63 @@ class PlacementDecision:
 
 def decide_placement(item: ExposedService, siblings: CompetingServices, scene: Scene) -> PlacementDecision:
     """Return where ``item`` is exposed, as the clusters are now."""
-    looks = {host: assess(item, siblings, host, scene) for host in order_of(item)}
+    assessments = {host: assess(item, siblings, host, scene) for host in order_of(item)}
     if not item.source_ranges:
-        return PlacementDecision(item=item, looks=looks, wanted=frozenset(), serving=frozenset(), left_alone=frozenset())
+        return PlacementDecision(item=item, assessments=assessments, wanted=frozenset(), serving=frozenset(), left_alone=frozenset())
     if item.primary:
-        return _one_of(item, looks, scene)
-    wanted = frozenset(host for host, look in looks.items() if look.enforcement is not None)
-    remote = remote_endpoints(looks, wanted, scene)
-    told = {host: _with_remote(look, remote.get(host, 0)) for host, look in looks.items()}
-    left = frozenset(host for host, look in looks.items() if look.state is State.UNFIT)
-    return PlacementDecision(item=item, looks=told, wanted=wanted, serving=wanted, left_alone=left)
+        return _one_of(item, assessments, scene)
+    wanted = frozenset(host for host, assessment in assessments.items() if assessment.enforcement is not None)
+    remote = remote_endpoints(assessments, wanted, scene)
+    completed = {host: _with_remote(assessment, remote.get(host, 0)) for host, assessment in assessments.items()}
+    left = frozenset(host for host, assessment in assessments.items() if assessment.state is State.UNFIT)
+    return PlacementDecision(item=item, assessments=completed, wanted=wanted, serving=wanted, left_alone=left)
 
 
-def _with_remote(look: Assessment, remote: int) -> Assessment:
+def _with_remote(assessment: Assessment, remote: int) -> Assessment:
     """Return the assessment with endpoints of other clusters. A cluster with an address and remote endpoints answers."""
-    state = State.WELL if look.state is State.EMPTY and remote and look.standing.addresses else look.state
-    return replace(look, remote=remote, state=state)
+    state = State.WELL if assessment.state is State.EMPTY and remote and assessment.standing.addresses else assessment.state
+    return replace(assessment, remote=remote, state=state)
 
 
-def _one_of(item: ExposedService, looks: Mapping[str, Assessment], scene: Scene) -> PlacementDecision:
+def _one_of(item: ExposedService, assessments: Mapping[str, Assessment], scene: Scene) -> PlacementDecision:
     order = order_of(item)
-    leader = _leader(order, looks, scene)
-    wanted = {item.primary} if looks[item.primary].enforcement is not None else set()  # its address stays, for the way back
+    leader = _leader(order, assessments, scene)
+    wanted = {item.primary} if assessments[item.primary].enforcement is not None else set()  # its address stays, for the way back
     serving = leader
-    left = {item.primary} if looks[item.primary].state is State.UNFIT else set()
+    left = {item.primary} if assessments[item.primary].state is State.UNFIT else set()
     if leader:
         wanted.add(leader)
-        if looks[leader].state is not State.WELL and item.exposure != "NodePort":  # a node port is there with its Service
-            serving = _until_then(order, looks, leader) or leader
+        if assessments[leader].state is not State.WELL and item.exposure != "NodePort":  # a node port is there with its Service
+            serving = _until_then(order, assessments, leader) or leader
             wanted.add(serving)
     else:  # no cluster can serve, so removing the present objects gains nothing
-        held = [host for host in order if looks[host].there is not None]
-        wanted |= {host for host in held if looks[host].enforcement is not None}
-        left |= {host for host in held if looks[host].enforcement is None}
-        named = [host for host in held if looks[host].named and host in wanted]
+        held = [host for host in order if assessments[host].there is not None]
+        wanted |= {host for host in held if assessments[host].enforcement is not None}
+        left |= {host for host in held if assessments[host].enforcement is None}
+        named = [host for host in held if assessments[host].named and host in wanted]
         serving = named[0] if named else item.primary if item.primary in wanted else ""
     return PlacementDecision(
         item=item,
-        looks=looks,
+        assessments=assessments,
         wanted=frozenset(wanted),
         serving=frozenset({serving} if serving else ()),
         left_alone=frozenset(left),
     )
 
 
-def _leader(order: Sequence[str], looks: Mapping[str, Assessment], scene: Scene) -> str:
+def _leader(order: Sequence[str], assessments: Mapping[str, Assessment], scene: Scene) -> str:
     """Return the first cluster that can serve or is about to.
 
     A cluster that the mesh has lost counts only when all are lost: then the mesh is broken, not the cluster.
     """
-    able = [host for host in order if looks[host].state in (State.WELL, State.STARTING)]
+    able = [host for host in order if assessments[host].state in (State.WELL, State.STARTING)]
     held = [host for host in able if not _lost(host, scene)]
     return next(iter(held or able), "")
 
 
-def _until_then(order: Iterable[str], looks: Mapping[str, Assessment], leader: str) -> str:
+def _until_then(order: Iterable[str], assessments: Mapping[str, Assessment], leader: str) -> str:
     """Return the cluster that serves until ``leader`` has an address; "" when none can."""
-    return next((host for host in order if host != leader and looks[host].state is State.WELL), "")
+    return next((host for host in order if host != leader and assessments[host].state is State.WELL), "")
 
 
 def _lost(host: str, scene: Scene) -> bool:

@@ -56,15 +56,15 @@ def _plan(item: ExposedService, siblings: CompetingServices, scene: Scene, claim
         return _refused(ref, taken, (taken.about(ref),))
     decision = decide_placement(item, siblings, scene)
     nowhere = _possible_nowhere(decision)
-    told = tuple(exposure_findings(decision, scene, blocking=nowhere is not None))
+    found = tuple(exposure_findings(decision, scene, blocking=nowhere is not None))
     if nowhere is not None:
-        return _refused(ref, nowhere, told)
+        return _refused(ref, nowhere, found)
     steps, foreign = _steps(decision, scene, inventory)
     if foreign:
         return ItemPlan(
-            ref=ref, verdict=ItemVerdict.REFUSED, reason="ForeignObject", message=foreign[0].summary, findings=(*foreign, *told)
+            ref=ref, verdict=ItemVerdict.REFUSED, reason="ForeignObject", message=foreign[0].summary, findings=(*foreign, *found)
         )
-    return ItemPlan(ref=ref, steps=tuple(steps), findings=told, detail=siblings)
+    return ItemPlan(ref=ref, steps=tuple(steps), findings=found, detail=siblings)
 
 
 def _steps(decision: PlacementDecision, scene: Scene, inventory: Inventory) -> tuple[list[Step], list[Finding]]:
@@ -76,20 +76,20 @@ def _steps(decision: PlacementDecision, scene: Scene, inventory: Inventory) -> t
     for entry in wanted:
         there = scene.traffic[entry.cluster].by_path.get(entry.path)
         if there is not None and there not in observed[entry.cluster]:
-            observed[entry.cluster].append(there)  # somebody else's
+            observed[entry.cluster].append(there)  # of another owner
     return object_changes(scene.binding, ref, wanted, observed, wave=WAVES[ItemKind.EXPOSURE], prune_wave=WITHDRAWAL_WAVE)
 
 
 def _wanted(decision: PlacementDecision, host: str, scene: Scene) -> list[DesiredObject]:
-    look = decision.looks[host]
-    if look.target is None or look.enforcement is None:
+    assessment = decision.assessments[host]
+    if assessment.target is None or assessment.enforcement is None:
         return []
     place = Place(
         binding=scene.binding,
         item=decision.item,
         host=host,
-        target=look.target,
-        enforcement=look.enforcement,
+        target=assessment.target,
+        enforcement=assessment.enforcement,
         serving=host in decision.serving,
     )
     return objects_of(place)
@@ -107,14 +107,14 @@ def _inventory(scene: Scene) -> Inventory:
 
 def _possible_nowhere(decision: PlacementDecision) -> ExposureIssue | None:
     """Return the first issue, if no cluster of the item that answers can expose it. Silence alone is no issue."""
-    if not decision.item.source_ranges or any(look.enforcement is not None for look in decision.looks.values()):
+    if not decision.item.source_ranges or any(assessment.enforcement is not None for assessment in decision.assessments.values()):
         return None
     return next(_troubles(decision), None)
 
 
 def _troubles(decision: PlacementDecision) -> Iterator[ExposureIssue]:
     for host in decision.order:
-        trouble = decision.looks[host].trouble
+        trouble = decision.assessments[host].trouble
         if trouble is not None:
             yield trouble
 

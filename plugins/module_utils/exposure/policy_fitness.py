@@ -19,12 +19,14 @@ from .competing_services import CompetingService
 from .target import ExposureTarget
 
 
-def why_no_policy(target: ExposureTarget, facts: ClusterFacts, traffic: TrafficFacts, doors: Iterable[CompetingService]) -> tuple[str, ...]:
+def why_no_policy(
+    target: ExposureTarget, facts: ClusterFacts, traffic: TrafficFacts, competitors: Iterable[CompetingService]
+) -> tuple[str, ...]:
     """Return the reasons as clauses; () if a policy can enforce the ranges.
 
-    ``doors``: other Services that publish pods of the namespace (competing_services.py).
+    ``competitors``: other Services that publish pods of the namespace (competing_services.py).
     """
-    return (*_settings(facts), *_labels(target, facts), *_host_network(target, facts, traffic), *_shared_doors(target, doors))
+    return (*_settings(facts), *_labels(target, facts), *_host_network(target, facts, traffic), *_shared_doors(target, competitors))
 
 
 def _settings(facts: ClusterFacts) -> Iterable[str]:
@@ -61,8 +63,8 @@ def _host_network(target: ExposureTarget, facts: ClusterFacts, traffic: TrafficF
         yield f"{listed(sorted(found))} is in the network of its node, where policies for pods do not apply"
 
 
-def _shared_doors(target: ExposureTarget, doors: Iterable[CompetingService]) -> Iterable[str]:
+def _shared_doors(target: ExposureTarget, competitors: Iterable[CompetingService]) -> Iterable[str]:
     """Yield other Services that the policy would close: a deny holds for the pods' port, whichever Service leads to it."""
-    shared = sorted({door.name for door in doors if door.may_lead_to(target)})
+    shared = sorted({door.name for door in competitors if door.may_lead_to(target)})
     if shared:
         yield f"it would also close {listed(shared)}, which leads to the same pods and port from outside"

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, collapse_addresses, ip_network
 from typing import Any, Final, TypeAlias
 
-from ..base.input_problems import Problems, items_of, shown
+from ..base.input_problems import Problems, list_items, quoted
 
 LIMIT: Final = 256
 """Ranges of one item. Load balancers and maps of ranges are bounded too (Cilium: bpf-lb-map-max), and tenants write these lists."""
@@ -22,7 +22,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 def parse_ranges(problems: Problems, path: str, value: Any) -> tuple[str, ...]:
     """Parse canonical CIDRs, IPv4 first, none of them part of another; () if there is none, or a problem was added."""
-    entries = items_of(problems, path, value, "CIDRs")
+    entries = list_items(problems, path, value, "CIDRs")
     if len(entries) > LIMIT:
         problems.add(path, f"has {len(entries)} ranges; at most {LIMIT}")
         return ()
@@ -35,22 +35,22 @@ def parse_ranges(problems: Problems, path: str, value: Any) -> tuple[str, ...]:
 
 def _network(problems: Problems, where: str, entry: Any) -> Network | None:
     if not isinstance(entry, str) or "/" not in entry or "%" in entry:
-        problems.add(where, f"{shown(str(entry))} is not a CIDR; one address is written with its length, like 192.0.2.7/32")
+        problems.add(where, f"{quoted(str(entry))} is not a CIDR; one address is written with its length, like 192.0.2.7/32")
         return None
     try:
         network = ip_network(str(entry), strict=False)
         ip_network(str(entry))
     except (AddressValueError, NetmaskValueError):
-        problems.add(where, f"{shown(entry)} is not a CIDR")
+        problems.add(where, f"{quoted(entry)} is not a CIDR")
         return None
     except ValueError:
         _explain(problems, where, entry)
         return None
     if not entry.partition("/")[2].isdecimal():  # 10.0.0.0/255.0.0.0 is none to Kubernetes
-        problems.add(where, f"{shown(entry)} has a mask and no length; write {network}")
+        problems.add(where, f"{quoted(entry)} has a mask and no length; write {network}")
         return None
     if isinstance(network, IPv6Network) and network.prefixlen >= _MAPPED.prefixlen and network.subnet_of(_MAPPED):
-        problems.add(where, f"{shown(entry)} is an IPv4 range in IPv6 form; write it as IPv4")
+        problems.add(where, f"{quoted(entry)} is an IPv4 range in IPv6 form; write it as IPv4")
         return None
     return network
 
@@ -59,11 +59,11 @@ def _explain(problems: Problems, where: str, entry: str) -> None:
     try:
         network = ip_network(entry, strict=False)
     except ValueError:
-        problems.add(where, f"{shown(entry)} is not a CIDR")
+        problems.add(where, f"{quoted(entry)} is not a CIDR")
         return
     problems.add(
         where,
-        f"{shown(entry)} has bits set behind its length; the range is {network}, one address would be {entry.partition('/')[0]}"
+        f"{quoted(entry)} has bits set behind its length; the range is {network}, one address would be {entry.partition('/')[0]}"
         f"/{network.max_prefixlen}",
     )
 

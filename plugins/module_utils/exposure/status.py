@@ -57,7 +57,7 @@ class _View:
     def __init__(self, decision: PlacementDecision, failed: Mapping[str, str]) -> None:
         self._decision = decision
         self._failed = failed
-        self._looks = decision.looks
+        self._looks = decision.assessments
 
     @property
     def _closed(self) -> bool:
@@ -79,8 +79,8 @@ class _View:
 
     def _programmed(self, host: str) -> bool:
         """Return whether the cluster has the object, and the object an address."""
-        look = self._looks[host]
-        return look.there is not None and bool(look.standing.addresses) and host not in self._failed
+        assessment = self._looks[host]
+        return assessment.there is not None and bool(assessment.standing.addresses) and host not in self._failed
 
     @property
     def _awaited(self) -> list[str]:
@@ -102,7 +102,7 @@ class _View:
             return "Degraded"
         if self._awaited:
             return "Exposing"
-        if all(look.state is State.SILENT for look in self._looks.values()):
+        if all(assessment.state is State.SILENT for assessment in self._looks.values()):
             return "Degraded" if not self._failed else "Error"
         return "Error" if self._failed or not self._decision.wanted else "Degraded"
 
@@ -114,41 +114,41 @@ class _View:
 
     def row(self, host: str) -> dict[str, Any]:
         """Return the row of one cluster."""
-        look = self._looks[host]
+        assessment = self._looks[host]
         row: dict[str, Any] = {
             "clusterName": host,
             "role": self._decision.role(host),
             "serving": self._serves(host),
-            "addresses": list(look.standing.addresses) if look.there is not None else [],
+            "addresses": list(assessment.standing.addresses) if assessment.there is not None else [],
         }
-        if look.standing.port:
-            row["port"] = look.standing.port
-        if look.target is not None:
-            row["protocol"] = look.target.protocol
-            row["endpoints"] = look.ready
-        if look.remote:
-            row["remoteEndpoints"] = look.remote
-        if look.enforcement is not None and host in self._decision.wanted:
-            row["sourceRangesBy"] = _enforced_by(look)
+        if assessment.standing.port:
+            row["port"] = assessment.standing.port
+        if assessment.target is not None:
+            row["protocol"] = assessment.target.protocol
+            row["endpoints"] = assessment.ready
+        if assessment.remote:
+            row["remoteEndpoints"] = assessment.remote
+        if assessment.enforcement is not None and host in self._decision.wanted:
+            row["sourceRangesBy"] = _enforced_by(assessment)
         return {**row, "conditions": [self._row_programmed(host), self._row_ready(host)]}
 
     def _row_programmed(self, host: str) -> dict[str, Any]:
-        look = self._looks[host]
+        assessment = self._looks[host]
         if host in self._failed:
             return condition("Programmed", False, "WriteFailed", self._failed[host])
-        if look.state is State.SILENT:
+        if assessment.state is State.SILENT:
             return condition("Programmed", None, State.SILENT.value, _MESSAGES[State.SILENT])
         if self._closed:
             return condition("Programmed", False, "NoSourceRanges", "No client has access.")
-        if look.trouble is not None:
-            return condition("Programmed", False, look.trouble.reason, f"{look.trouble.summary}.")
+        if assessment.trouble is not None:
+            return condition("Programmed", False, assessment.trouble.reason, f"{assessment.trouble.summary}.")
         if host not in self._decision.wanted:
             return condition("Programmed", False, "Standby", "It takes over when the clusters before it cannot serve.")
-        if look.standing.rejected:
-            return condition("Programmed", False, look.standing.rejected, look.standing.message)
+        if assessment.standing.rejected:
+            return condition("Programmed", False, assessment.standing.rejected, assessment.standing.message)
         if not self._programmed(host):
-            reason = "AddressPending" if look.there is not None else "NotWritten"
-            state = look.state if look.state in (State.STARTING, State.LATE) else State.STARTING
+            reason = "AddressPending" if assessment.there is not None else "NotWritten"
+            state = assessment.state if assessment.state in (State.STARTING, State.LATE) else State.STARTING
             return condition("Programmed", False, reason, _MESSAGES[state])
         return condition("Programmed", True, "AddressAssigned")
 
@@ -199,12 +199,12 @@ class _View:
         return condition("Degraded", True, reason, said)
 
 
-def _enforced_by(look: Assessment) -> str:
+def _enforced_by(assessment: Assessment) -> str:
     """Return what enforces the source ranges, as far as it is known: ``Nobody`` only where every address may come in."""
-    means = look.enforcement
+    means = assessment.enforcement
     if means is None or means.opens_to_everyone:
         return "Nobody"
     if means.by_policy:
         return "NetworkPolicy"
     unchecked = any(remark.reason == UNCHECKED for remark in means.remarks)
-    return "LoadBalancer" if unchecked or look.standing.beyond else "Cluster"
+    return "LoadBalancer" if unchecked or assessment.standing.beyond else "Cluster"

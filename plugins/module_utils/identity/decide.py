@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 from ..base.errors import InvalidInput
-from ..leases.quarantine import QUARANTINE, rests_until
+from ..leases.quarantine import QUARANTINE, quarantine_end
 from ..leases.registry import Lease, LeaseState, Registry, lease_of
 from ..mesh.cilium_config import setting
 from ..mesh.etcd_config import valid_cluster_name
@@ -59,6 +59,17 @@ class IdentityDecision:
     recipe: tuple[str, ...] = ()  # of a refusal: what the user can do, step by step
 
 
+@dataclass(frozen=True)
+class _Conflict:
+    """Reason why a name or an id is not free for a cluster. A quarantine binds only clusters that do not run the id yet."""
+
+    reason: str
+    is_quarantine: bool = False
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 @dataclass
 class _TakenIdentities:
     """Names and ids that are not free, with their holders: other members that run them, leases, quarantine.
@@ -73,26 +84,28 @@ class _TakenIdentities:
     names: dict[str, str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()  # members that do not answer and have no lease: any id may be theirs
 
-    def holder_of_id(self, cluster: ClusterFacts, id: int) -> str:
-        """Return the reason why the id is not free for the cluster; "" if it is."""
+    def id_conflict(self, cluster: ClusterFacts, id: int) -> _Conflict | None:
+        """Return why the id is not free for the cluster; None if it is."""
         leases = [lease for lease in self.registry.holders(id) if lease.host != cluster.host]
-        resting = [lease for lease in self.registry.released(id) if rests_until(lease, self.quarantine) > self.now]
-        resting = [lease for lease in resting if not lease.uid or lease.uid != cluster.uid]
+        released = [lease for lease in self.registry.released(id) if quarantine_end(lease, self.quarantine) > self.now]
+        released = [lease for lease in released if not lease.uid or lease.uid != cluster.uid]
         holder = self.ids.get(id, cluster.host)
         if holder != cluster.host:
-            return f"{holder} runs it"
+            return _Conflict(f"{holder} runs it")
         if leases:
-            return f"it is leased to {leases[0].host} ({leases[0].state.value})"
-        return f"{resting[0].host} gave it up at {resting[0].since}, and it rests" if resting else ""
+            return _Conflict(f"it is leased to {leases[0].host} ({leases[0].state.value})")
+        if released:
+            return _Conflict(f"{released[0].host} released it at {released[0].since}, and it is in quarantine", is_quarantine=True)
+        return None
 
-    def holder_of_name(self, cluster: ClusterFacts, name: str) -> str:
-        """Return the reason why the name is not free for the cluster; "" if it is."""
+    def name_conflict(self, cluster: ClusterFacts, name: str) -> _Conflict | None:
+        """Return why the name is not free for the cluster; None if it is."""
         leases = [lease for lease in self.registry.leases if lease.holds and lease.name == name and lease.host != cluster.host]
         leases = [lease for lease in leases if not lease.uid or lease.uid != cluster.uid]
         holder = self.names.get(name, cluster.host)
         if holder != cluster.host:
-            return f"{holder} has it"
-        return f"it is leased to {leases[0].host}" if leases else ""
+            return _Conflict(f"{holder} has it")
+        return _Conflict(f"it is leased to {leases[0].host}") if leases else None
 
 
 def legal_ids(cluster: ClusterFacts) -> Iterator[int]:
@@ -135,25 +148,25 @@ def decide(
     facts: Mapping[str, ClusterFacts],
     registry: Registry,
     *,
-    wishes: Mapping[str, IdentityRequest],
+    requests: Mapping[str, IdentityRequest],
     now: datetime,
     quarantine: timedelta = QUARANTINE,
 ) -> tuple[IdentityDecision, ...]:
     """Return a decision for every member that answered, in the order of the mesh. Members that run an id come before those that need one.
 
-    :param wishes: requests of the user by inventory name.
+    :param requests: name and id that the user requests, by inventory name.
     :param now: aware, UTC; decides which ids are in quarantine.
     :raises InvalidInput: when a request is not valid.
     """
     members = [facts[host] for host in mesh.clusters if host in facts]
-    _check_requests(mesh, facts, wishes)
+    _check_requests(mesh, facts, requests)
     on_record = {lease.host for lease in registry.leases if lease.holds}
     unknown = tuple(host for host in mesh.clusters if host not in facts and host not in on_record)
     taken = _TakenIdentities(registry=registry, now=now, quarantine=quarantine, unknown=unknown)
     found: dict[str, IdentityDecision] = {}
     for cluster in sorted(members, key=lambda c: registry.active(c.host) is None):  # a lease goes before a claim without one
         if has_usable_identity(cluster):
-            found[cluster.host] = _decide_running(cluster, taken, wishes.get(cluster.host, IdentityRequest()))
+            found[cluster.host] = _decide_running(cluster, taken, requests.get(cluster.host, IdentityRequest()))
         if cluster.id and found.get(cluster.host, _NONE).verdict is not IdentityVerdict.REFUSE:
             taken.ids.setdefault(cluster.id, cluster.host)
             taken.names.setdefault(cluster.name, cluster.host)
@@ -163,7 +176,7 @@ def decide(
             taken.names.setdefault(cluster.name, cluster.host)
     for cluster in members:
         if cluster.host not in found:
-            made = found[cluster.host] = _decide_waiting(cluster, taken, wishes.get(cluster.host, IdentityRequest()))
+            made = found[cluster.host] = _decide_waiting(cluster, taken, requests.get(cluster.host, IdentityRequest()))
             if made.verdict is IdentityVerdict.ASSIGN and made.id is not None:
                 taken.ids[made.id], taken.names[made.name] = cluster.host, cluster.host
     return tuple(found[cluster.host] for cluster in members)
@@ -172,25 +185,26 @@ def decide(
 _NONE: Final = IdentityDecision(host="", verdict=IdentityVerdict.ADOPT, name="", id=None)
 
 
-def _check_requests(mesh: Mesh, facts: Mapping[str, ClusterFacts], wishes: Mapping[str, IdentityRequest]) -> None:
-    for host, wish in wishes.items():
+def _check_requests(mesh: Mesh, facts: Mapping[str, ClusterFacts], requests: Mapping[str, IdentityRequest]) -> None:
+    for host, request in requests.items():
         if host not in mesh.clusters:
             raise InvalidInput(f"names has {host!r}, no member of the mesh.", remedy=f"Its members are {', '.join(mesh.clusters)}.")
-        if wish.name and (not valid_cluster_name(wish.name) or wish.name == DEFAULT_NAME):
+        if request.name and (not valid_cluster_name(request.name) or request.name == DEFAULT_NAME):
             raise InvalidInput(
-                f"names gives {host} the name {wish.name!r}.", remedy="Use 1 to 32 lower-case letters, digits and '-', and not 'default'."
+                f"names gives {host} the name {request.name!r}.",
+                remedy="Use 1 to 32 lower-case letters, digits and '-', and not 'default'.",
             )
-        if wish.id is not None and host in facts and wish.id not in set(legal_ids(facts[host])):
+        if request.id is not None and host in facts and request.id not in set(legal_ids(facts[host])):
             raise InvalidInput(
-                f"names gives {host} the id {wish.id}, which Cilium refuses there.", remedy="Leave it open, or take a lower one."
+                f"names gives {host} the id {request.id}, which Cilium refuses there.", remedy="Leave it open, or take a lower one."
             )
 
 
-def _decide_running(cluster: ClusterFacts, taken: _TakenIdentities, wish: IdentityRequest) -> IdentityDecision:
+def _decide_running(cluster: ClusterFacts, taken: _TakenIdentities, request: IdentityRequest) -> IdentityDecision:
     registry, running = taken.registry, lease_of(cluster)
     lease, claim = registry.active(cluster.host), registry.claim(cluster.host)
     keep = IdentityDecision(host=cluster.host, verdict=IdentityVerdict.ADOPT, name=cluster.name, id=cluster.id)
-    wanted = replace(keep, name=wish.name or cluster.name, id=wish.id or cluster.id)
+    wanted = replace(keep, name=request.name or cluster.name, id=request.id or cluster.id)
     if (wanted.name, wanted.id) != (cluster.name, cluster.id):
         return _refusal(cluster, wanted, f"it runs as {_named(cluster)}, and other values are requested")
     if lease is not None and lease.key != running.key:
@@ -199,10 +213,10 @@ def _decide_running(cluster: ClusterFacts, taken: _TakenIdentities, wish: Identi
         return replace(keep, verdict=IdentityVerdict.LEASED)
     if claim is not None and any(one.key == running.key for one in _reservations(registry, cluster.host)):
         return replace(keep, verdict=IdentityVerdict.RESUME, reasons=("an assignment was begun and not finished",))
-    for holder in (taken.holder_of_id(cluster, running.id), taken.holder_of_name(cluster, running.name)):
-        if holder and "rests" not in holder:
-            free = _allocate(cluster, taken, IdentityRequest(name=wish.name), new_name=True)
-            return _refusal(cluster, replace(keep, name=free.name, id=free.id), f"it runs as {_named(cluster)}, and {holder}")
+    for conflict in (taken.id_conflict(cluster, running.id), taken.name_conflict(cluster, running.name)):
+        if conflict and not conflict.is_quarantine:
+            free = _allocate(cluster, taken, IdentityRequest(name=request.name), new_name=True)
+            return _refusal(cluster, replace(keep, name=free.name, id=free.id), f"it runs as {_named(cluster)}, and {conflict}")
     return keep
 
 
@@ -210,8 +224,8 @@ def _reservations(registry: Registry, host: str) -> list[Lease]:
     return [lease for lease in registry.leases if lease.host == host and lease.state is LeaseState.RESERVED]
 
 
-def _decide_waiting(cluster: ClusterFacts, taken: _TakenIdentities, wish: IdentityRequest) -> IdentityDecision:
-    wanted = _allocate(cluster, taken, wish)
+def _decide_waiting(cluster: ClusterFacts, taken: _TakenIdentities, request: IdentityRequest) -> IdentityDecision:
+    wanted = _allocate(cluster, taken, request)
     if cluster.config is None:
         return replace(wanted, verdict=IdentityVerdict.REFUSE, reasons=("there is no ConfigMap cilium-config",))
     traces = traces_of_a_mesh(cluster, taken.registry)
@@ -220,27 +234,27 @@ def _decide_waiting(cluster: ClusterFacts, taken: _TakenIdentities, wish: Identi
     return wanted
 
 
-def _allocate(cluster: ClusterFacts, taken: _TakenIdentities, wish: IdentityRequest, *, new_name: bool = False) -> IdentityDecision:
+def _allocate(cluster: ClusterFacts, taken: _TakenIdentities, request: IdentityRequest, *, new_name: bool = False) -> IdentityDecision:
     """Return the name and the id that the cluster is to get.
 
     These are the requested ones, else those claimed earlier, else the lowest legal and free id.
     """
     reasons: list[str] = []
     claim = taken.registry.claim(cluster.host)
-    kept = claim if claim and not taken.holder_of_id(cluster, claim.id) and not taken.holder_of_name(cluster, claim.name) else None
-    name = wish.name or (kept.name if kept else "") or _name(cluster, taken, reasons, new_name)
-    holder = taken.holder_of_name(cluster, name)
+    kept = claim if claim and not taken.id_conflict(cluster, claim.id) and not taken.name_conflict(cluster, claim.name) else None
+    name = request.name or (kept.name if kept else "") or _name(cluster, taken, reasons, new_name)
+    conflict = taken.name_conflict(cluster, name)
     made = IdentityDecision(host=cluster.host, verdict=IdentityVerdict.ASSIGN, name=name, id=None)
-    if holder:
-        return replace(made, reasons=(*reasons, f"the name {name} is not free: {holder}"))
+    if conflict:
+        return replace(made, reasons=(*reasons, f"the name {name} is not free: {conflict}"))
     if taken.unknown:
         return replace(made, reasons=(*reasons, f"no id is known to be free: {', '.join(taken.unknown)} not answering, and not on record"))
-    if wish.id is not None:
-        holder = taken.holder_of_id(cluster, wish.id)
-        return replace(made, reasons=(*reasons, f"id {wish.id} is not free: {holder}")) if holder else replace(made, id=wish.id)
+    if request.id is not None:
+        conflict = taken.id_conflict(cluster, request.id)
+        return replace(made, reasons=(*reasons, f"id {request.id} is not free: {conflict}")) if conflict else replace(made, id=request.id)
     if kept is not None and kept.name == name and kept.id in set(legal_ids(cluster)):
         return replace(made, id=kept.id, reasons=(*reasons, "claimed before"))
-    id = next((id for id in legal_ids(cluster) if not taken.holder_of_id(cluster, id)), None)
+    id = next((id for id in legal_ids(cluster) if not taken.id_conflict(cluster, id)), None)
     return replace(made, id=id, reasons=tuple(reasons) if id else (*reasons, "every id that is legal for it is in use or in quarantine"))
 
 
@@ -250,12 +264,12 @@ def _name(cluster: ClusterFacts, taken: _TakenIdentities, reasons: list[str], ne
         valid_cluster_name(cluster.name)
         and cluster.name != DEFAULT_NAME
         and not new_name
-        and not taken.holder_of_name(cluster, cluster.name)
+        and not taken.name_conflict(cluster, cluster.name)
     ):
         return cluster.name
     base = derived_name(cluster.host)
     for name in _variants(base):
-        if not taken.holder_of_name(cluster, name):
+        if not taken.name_conflict(cluster, name):
             if name != cluster.host:
                 reasons.append(f"the inventory name is not valid or not free as a cluster name, so it becomes {name}")
             return name

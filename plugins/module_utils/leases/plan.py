@@ -39,12 +39,12 @@ CONNECT_WAVE: Final = 0  # before everything: a name and an id are recorded befo
 DISCONNECT_WAVE: Final = 4  # after everything: a lease ends after its links
 
 
-def after_connect(mesh: Mesh, facts: Mapping[str, ClusterFacts], left: Collection[str] | None = None) -> Registry:
+def registry_after_connect(mesh: Mesh, facts: Mapping[str, ClusterFacts], former: Collection[str] | None = None) -> Registry:
     """Return the registry once the members are connected: names and ids in use are active leases, those of former members are released.
 
     Members that did not answer keep the leases that they have; facts of clusters outside the mesh are ignored.
 
-    :param left: former members that answered; the other former members get a tombstone. None: all former members left in order.
+    :param former: former members that answered; the other former members get a tombstone. None: all former members left in order.
     """
     members = {host: facts[host] for host in mesh.clusters if host in facts}
     registry = mesh_registry(mesh, members)
@@ -52,7 +52,7 @@ def after_connect(mesh: Mesh, facts: Mapping[str, ClusterFacts], left: Collectio
     # A former member with the uid of a member is the same cluster under another inventory name: its old lease ends in order, no tombstone.
     there = {cluster.uid for cluster in members.values() if cluster.uid}
     moved = {lease.host for lease in registry.leases if lease.host in gone and lease.state is LeaseState.ACTIVE and lease.uid in there}
-    silent = gone - moved - set(gone if left is None else left)
+    silent = gone - moved - set(gone if former is None else former)
     ended = with_tombstones(with_released(registry, gone - silent), silent)
     return with_active_leases(without_tombstones(ended, returning_members(mesh, members)), members.values())
 
@@ -91,7 +91,7 @@ def _adopt(registry: Registry, cluster: ClusterFacts) -> list[Lease]:
     return [*others, replace(running, serial=known.next_serial)] if running != known else others
 
 
-def after_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: Collection[str]) -> Registry:
+def registry_after_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: Collection[str]) -> Registry:
     """Return the registry without ``leaving``: a cluster that answered has left in order, one that did not leaves a tombstone."""
     registry = mesh_registry(mesh, facts)
     return with_tombstones(

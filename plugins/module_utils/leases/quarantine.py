@@ -19,7 +19,7 @@ def lease_text(lease: Lease) -> str:
     return f"name {show(lease.name)}, id {lease.id}"
 
 
-def rests_until(lease: Lease, quarantine: timedelta = QUARANTINE) -> datetime:
+def quarantine_end(lease: Lease, quarantine: timedelta = QUARANTINE) -> datetime:
     """Return the end of the quarantine, when a released id may be assigned again. A time that is not valid counts as none."""
     try:
         return datetime.strptime(lease.since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC) + quarantine

@@ -17,7 +17,7 @@ from functools import partial
 from ..base.gc_pause import collector_paused
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..leases.plan import CONNECT_WAVE, after_connect, leased_names, registry_step
+from ..leases.plan import CONNECT_WAVE, leased_names, registry_after_connect, registry_step
 from ..leases.plan_tombstones import take_back_reason
 from ..leases.tombstones import returning_members
 from ..mesh.endpoints import EndpointProblem, MeshEndpoint
@@ -60,7 +60,7 @@ def plan_connect(
     now: datetime,
     *,
     choices: Choices | None = None,
-    left: Mapping[str, ClusterFacts] | None = None,
+    former: Mapping[str, ClusterFacts] | None = None,
 ) -> Plan:
     """Plan the writes with which every member reaches every peer that it is linked to, and no other cluster by way of this binding.
 
@@ -69,13 +69,13 @@ def plan_connect(
 
     :param now: aware, UTC; decides which certificates are valid and due.
     :param choices: made of the same mesh, facts, options and time, where the caller has them already.
-    :param left: former members that answered: what was written in them is withdrawn.
+    :param former: former members that answered: what was written in them is withdrawn.
     :raises InvalidInput: when an option has no such value.
     """
     made = _decide(mesh, facts, choices or _choices(mesh, facts, options, now))
     # The leases are read too: another writer may have removed the annotations, and a member that does not answer must lose nothing by that.
     remembered = leased_names(mesh, made.members) | remembered_by_members(mesh, made.members)
-    leases, why = after_connect(mesh, facts, left), take_back_reason(returning_members(mesh, facts))
+    leases, why = registry_after_connect(mesh, facts, former), take_back_reason(returning_members(mesh, facts))
     steps = [step for cluster in made.members.values() if (step := registry_step(mesh, cluster, leases, wave=CONNECT_WAVE, why=why))]
     steps.extend(elb_steps(mesh.binding, made.members.values()))
     problems = list(made.problems)
@@ -84,7 +84,7 @@ def plan_connect(
         for found in (_users(mesh, cluster, made, kept), _links(mesh, cluster, made.outgoing[host], kept, options, now)):
             steps.extend(item for item in found if isinstance(item, Step))
             problems.extend(item for item in found if isinstance(item, Finding))
-    going = _departing(mesh, facts, left or {})
+    going = _departing(mesh, facts, former or {})
     for cluster in going.values():
         steps.extend(_withdraw_all(mesh, cluster))
         problems.extend(users_problems(cluster, frozenset(), mesh.binding))
@@ -97,10 +97,10 @@ def plan_connect(
     )
 
 
-def _departing(mesh: Mesh, facts: Mapping[str, ClusterFacts], left: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:
+def _departing(mesh: Mesh, facts: Mapping[str, ClusterFacts], former: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:
     """Return the former members, without any that is a member under another inventory name: what is written there is in use."""
     members = {facts[host].uid for host in mesh.clusters if host in facts}
-    return {host: cluster for host, cluster in left.items() if host not in mesh.clusters and cluster.uid not in members}
+    return {host: cluster for host, cluster in former.items() if host not in mesh.clusters and cluster.uid not in members}
 
 
 def _withdraw_all(mesh: Mesh, cluster: ClusterFacts) -> list[Step]:

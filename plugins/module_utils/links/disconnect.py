@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from ..findings.finding import Finding
-from ..leases.plan import DISCONNECT_WAVE, after_disconnect, leased_names, registry_step
+from ..leases.plan import DISCONNECT_WAVE, leased_names, registry_after_disconnect, registry_step
 from ..mesh.etcd_config import valid_cluster_name
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
@@ -37,7 +37,7 @@ def plan_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: froz
     names = _names(mesh, facts)
     steps: list[Step] = []
     problems: list[Finding] = []
-    leases = after_disconnect(mesh, facts, leaving or ())
+    leases = registry_after_disconnect(mesh, facts, leaving or ())
     for host, cluster in facts.items():
         peers = {h: n for h, n in remembered_peers(mesh.binding, cluster).items() if valid_cluster_name(n)}
         # Two clusters may have one name if they have no common peer, so a name is withdrawn only where its cluster was a peer.

@@ -56,8 +56,8 @@ def keys_for_peer(
         keys[certificate] = _from_tls_secret(peer, peer.remote_cert, "tls.crt")
         keys[key] = _from_tls_secret(peer, peer.remote_cert, "tls.key")
     elif _still_good(link, secret, manager, options, now):
-        keys[certificate] = as_it_is(link.local, secret, certificate)
-        keys[key] = as_it_is(link.local, secret, key)
+        keys[certificate] = current_value(link.local, secret, certificate)
+        keys[key] = current_value(link.local, secret, key)
     else:
         keys[certificate] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "certificate"), None)
         keys[key] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "key"), None)
@@ -84,7 +84,7 @@ def agents_keys(local: ClusterFacts, names: Iterable[str]) -> dict[str, DesiredK
     return keys
 
 
-def is_taken(observed: SecretKeyFacts | None, wanted: DesiredKeys | None, manager: str) -> bool:
+def would_conflict(observed: SecretKeyFacts | None, wanted: DesiredKeys | None, manager: str) -> bool:
     """Return whether another writer owns the key with another value than the plan would write, which server-side apply refuses.
 
     A key that holds the right value may have several owners: each releases it alone.
@@ -92,7 +92,7 @@ def is_taken(observed: SecretKeyFacts | None, wanted: DesiredKeys | None, manage
     return observed is not None and wanted is not None and observed.digest != wanted.digest and set(observed.managers) != {manager}
 
 
-def as_it_is(local: ClusterFacts, secret: PeerSecretFacts, key: str) -> DesiredKeys:
+def current_value(local: ClusterFacts, secret: PeerSecretFacts, key: str) -> DesiredKeys:
     """Return the value that the key holds now."""
     return DesiredKeys(FromSecret(local.host, secret.name, key), secret.keys[key].digest)
 

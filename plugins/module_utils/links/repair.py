@@ -15,7 +15,7 @@ from ..mesh.managed_fields import data_key, owners, remove_owners
 from ..plan.steps import ApiWrite, Step
 from .adopted_values import peer_objects
 from .drift import was_ours
-from .peer_keys import DesiredKeys, is_taken
+from .peer_keys import DesiredKeys, would_conflict
 
 
 def repair_step(
@@ -46,7 +46,7 @@ def repair_step(
 
 def changed_keys(secret: PeerSecretFacts, data: Mapping[str, DesiredKeys], peers: Mapping[str, str], manager: str) -> frozenset[str]:
     """Return the binding's keys that another writer owns with another value now."""
-    taken = {key for key in data if is_taken(secret.keys.get(key), data[key], manager)}
+    taken = {key for key in data if would_conflict(secret.keys.get(key), data[key], manager)}
     hosts = {name: host for host, name in peers.items()}
     return frozenset(key for key in taken if was_ours(secret, key, hosts.get(_peer(key, hosts), ""), manager))
 

@@ -19,7 +19,7 @@ from ..mesh.versions import aliases_in_config
 from ..plan.steps import ApplySecret, DeleteObject, PlanOptions, Step
 from .adopted_values import annotations_to_keep
 from .drift import changed_finding, was_ours
-from .peer_keys import DesiredKeys, Link, agents_keys, as_it_is, is_taken, keys_for_peer, reader_version
+from .peer_keys import DesiredKeys, Link, agents_keys, current_value, keys_for_peer, reader_version, would_conflict
 
 UNDO_CONNECTION = "playbook edge_portal.cilium_mesh.disconnect removes exactly these keys"
 UNDO_WITHDRAWAL = "playbook edge_portal.cilium_mesh.connect writes the keys again"
@@ -81,7 +81,7 @@ def foreign_keys(local: ClusterFacts, desired: DesiredSecret, manager: str) -> I
     Server-side apply would refuse that. Keys that this binding wrote and that were changed since get another finding: it may repair those
     (links/repair.py).
     """
-    not_ours = {key for key, facts in desired.facts.keys.items() if is_taken(facts, desired.data.get(key), manager)}
+    not_ours = {key for key, facts in desired.facts.keys.items() if would_conflict(facts, desired.data.get(key), manager)}
     for host, name in desired.peers.items() if not_ours else ():
         held = [key for key in keys_of(name) if key in not_ours]
         changed = [key for key in held if was_ours(desired.facts, key, host, manager)]
@@ -127,7 +127,7 @@ def secret_step(
         and action.annotations.items() <= secret.annotations.items()
     ):
         return None
-    change = changes(desired, binding.manager)
+    change = peer_changes(desired, binding.manager)
     return Step(
         wave=wave,
         cluster=local.host,
@@ -140,7 +140,7 @@ def secret_step(
     )
 
 
-def changes(desired: DesiredSecret, manager: str) -> PeerChanges:
+def peer_changes(desired: DesiredSecret, manager: str) -> PeerChanges:
     """Return the peers that a write of ``desired`` adds or rewrites, and those that it withdraws."""
     secret = desired.facts
     own = own_keys(secret, manager)
@@ -167,7 +167,7 @@ def _withdrawal(
 ) -> Step | None:
     secret = desired.facts
     own = own_keys(secret, binding.manager)
-    where, reason = f"Secret {local.namespace}/{secret.name}", why(changes(desired, binding.manager))
+    where, reason = f"Secret {local.namespace}/{secret.name}", why(peer_changes(desired, binding.manager))
     step = partial(Step, wave=wave, cluster=local.host, object=where, why=reason, disruption=disruption, undo=UNDO_WITHDRAWAL)
     if own == set(secret.keys) and made_by_bindings(secret.managers, secret.labels):
         gone = DeleteObject(
@@ -183,6 +183,6 @@ def _keep(local: ClusterFacts, secret: DesiredSecret, kept: Mapping[str, str], m
     own = own_keys(secret.facts, manager)
     for host, name in kept.items():
         keys = [key for key in keys_of(name) if key in own]
-        secret.data.update({key: as_it_is(local, secret.facts, key) for key in keys})
+        secret.data.update({key: current_value(local, secret.facts, key) for key in keys})
         if keys:
             secret.peers[host] = name

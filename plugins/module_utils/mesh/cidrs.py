@@ -42,7 +42,7 @@ BY_CLOUD = ("eni", "azure", "alibabacloud")
 """IPAM modes in which pods get addresses of the cloud's network, which CiliumNode lists."""
 
 
-def ipam(facts: ClusterFacts) -> str:
+def ipam_mode(facts: ClusterFacts) -> str:
     """Return the IPAM mode of Cilium. The default of the chart and of the agent is cluster-pool."""
     return setting(facts, "ipam", "cluster-pool")
 
@@ -52,7 +52,7 @@ def allocated_ranges(facts: ClusterFacts) -> tuple[AddressRange, ...]:
     claims: list[AddressRange] = []
     for node in facts.nodes:
         texts = dict.fromkeys(node.allocated_cidrs, "CiliumNode")
-        if ipam(facts) not in (*BY_CILIUM, *BY_CLOUD):
+        if ipam_mode(facts) not in (*BY_CILIUM, *BY_CLOUD):
             texts |= {text: "Node" for text in node.pod_cidrs if text not in texts}
         claims.extend(_ranges(facts.host, texts.items(), f" {node.name}", allocated=True))
     return tuple(claims)
@@ -64,10 +64,10 @@ def pool_ranges(facts: ClusterFacts) -> tuple[AddressRange, ...]:
     IPAM modes without pools (kubernetes, eni, ...) have none. A value holds one or more ranges, separated by spaces. The chart's default is
     10.0.0.0/8 and fd00::/104 on every installation.
     """
-    if ipam(facts) == "multi-pool":
+    if ipam_mode(facts) == "multi-pool":
         rows = [(cidr, f"CiliumPodIPPool {pool.name}") for pool in facts.pod_pools for cidr in pool.cidrs]
         return tuple(_ranges(facts.host, rows, "", allocated=False))
-    if ipam(facts) not in POOLED:
+    if ipam_mode(facts) not in POOLED:
         return ()
     texts: dict[str, str] = {}
     for family in ("ipv4", "ipv6"):

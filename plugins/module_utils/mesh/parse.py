@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..base.input_problems import SUBDOMAIN, Problems, generation_of, is_list, shown, suggest
+from ..base.input_problems import SUBDOMAIN, Problems, generation_of, is_list, quoted, suggest
 from ..base.structure import Reader
 from .item_kinds import ItemKind
 from .model import Binding, Mesh
@@ -53,7 +53,7 @@ def parse(raw: Any, inventory: Sequence[str]) -> Mesh:
     problems.raise_any()
     name = given.get("name", DEFAULT_NAME)
     if not SUBDOMAIN.fullmatch(name):
-        problems.add("binding.name", f"{shown(name)} is not a DNS-1123 name (lower-case letters, digits, '-' and '.')")
+        problems.add("binding.name", f"{quoted(name)} is not a DNS-1123 name (lower-case letters, digits, '-' and '.')")
     refs = _cluster_refs(problems, _names(written), hosts)
     topology = _topology(problems, given.get("topology", {}), refs)
     problems.raise_any()
@@ -87,13 +87,13 @@ def _cluster_refs(problems: Problems, given: list[tuple[str, str]] | None, inven
     first: dict[str, str] = {}
     for where, name in names:
         if name in first:
-            problems.add(where, f"{shown(name)} is named twice; the first is {first[name]}")
+            problems.add(where, f"{quoted(name)} is named twice; the first is {first[name]}")
             continue
         first[name] = where
         if name not in inventory:
-            problems.add(where, f"{shown(name)} is not in the inventory; {suggest(name, inventory, 'it has')}")
+            problems.add(where, f"{quoted(name)} is not in the inventory; {suggest(name, inventory, 'it has')}")
         elif not SUBDOMAIN.fullmatch(name):
-            problems.add(where, f"{shown(name)} is not a DNS-1123 name, as every KubernetesCluster's is; rename the inventory host")
+            problems.add(where, f"{quoted(name)} is not a DNS-1123 name, as every KubernetesCluster's is; rename the inventory host")
     if len(first) < 2:
         where = _REFS if given is not None else "the inventory"
         problems.add(where, f"a mesh needs at least two clusters, and there {'is one' if first else 'are none'}")
@@ -117,7 +117,7 @@ def _hubs(problems: Problems, path: str, given: Sequence[str], members: tuple[st
     for place, hub in enumerate(given):
         where = f"{path}[{place}]"
         if hub in found:
-            problems.add(where, f"{shown(hub)} is named twice; the first is {found[hub]}")
+            problems.add(where, f"{quoted(hub)} is named twice; the first is {found[hub]}")
         elif _is_member(problems, where, hub, members):
             found[hub] = where
     return tuple(found)
@@ -132,9 +132,9 @@ def _pairs(problems: Problems, path: str, given: Sequence[Sequence[str]], member
         if not all(known):
             continue
         if one == other:
-            problems.add(where, f"{shown(one)} cannot be linked with itself")
+            problems.add(where, f"{quoted(one)} cannot be linked with itself")
         elif frozenset((one, other)) in found:
-            problems.add(where, f"{shown(one)} and {shown(other)} are a pair already; the first is {found[frozenset((one, other))]}")
+            problems.add(where, f"{quoted(one)} and {quoted(other)} are a pair already; the first is {found[frozenset((one, other))]}")
         else:
             found[frozenset((one, other))] = where
             pairs.append((one, other))
@@ -143,7 +143,7 @@ def _pairs(problems: Problems, path: str, given: Sequence[Sequence[str]], member
 
 def _is_member(problems: Problems, path: str, name: str, members: tuple[str, ...]) -> bool:
     if name not in members:
-        problems.add(path, f"{shown(name)} is no member of the mesh; {suggest(name, members, 'its members are')}")
+        problems.add(path, f"{quoted(name)} is no member of the mesh; {suggest(name, members, 'its members are')}")
     return name in members
 
 

@@ -181,7 +181,7 @@ def first_minor(rule: str) -> Minor:
     return since
 
 
-def known(version: CiliumVersion) -> bool:
+def is_known_minor(version: CiliumVersion) -> bool:
     """Return whether the minor is one that the matrix was written for."""
     return version.release in KNOWN
 

@@ -138,9 +138,9 @@ def chains_to(leaf: x509.Certificate, intermediates: Sequence[x509.Certificate],
     path = [leaf]
     while len(path) <= CHAIN_LIMIT:
         last = path[-1]
-        if any(last == root or issued(root, last) for root in roots):
+        if any(last == root or is_signed_by(root, last) for root in roots):
             return True
-        step = next((c for c in intermediates if c not in path and _is_ca(c) and issued(c, last)), None)
+        step = next((c for c in intermediates if c not in path and _is_ca(c) and is_signed_by(c, last)), None)
         if step is None:
             return False
         path.append(step)
@@ -262,7 +262,7 @@ def _is_ca(certificate: x509.Certificate) -> bool:
     return bool(basic and basic.ca)
 
 
-def issued(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
+def is_signed_by(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     """Return whether the certificate's signature is the issuer's."""
     try:
         certificate.verify_directly_issued_by(issuer)

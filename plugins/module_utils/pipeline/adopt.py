@@ -19,7 +19,7 @@ from ..observe import Observation
 from ..plan.steps import Plan
 from .connect import NOTHING_WRITTEN, carry_out
 from .options import ConnectOptions
-from .outcome import Outcome, Recorder, failure_findings, refusal
+from .outcome import Outcome, Recorder, failure_findings, refusal_sentence
 from .run import Run, announce, measure, observing
 from .shown import FindingsMade, LinksMeasured, Sentence, Tone
 
@@ -62,7 +62,7 @@ def _carry_out(
 ) -> None:
     findings = ordered((*failure_findings(observation.failures.values(), Severity.BLOCKING), *plan.problems))
     run.ports.show(FindingsMade(findings))
-    error = refusal(findings, NOTHING_WRITTEN)
+    error = refusal_sentence(findings, NOTHING_WRITTEN)
     recorder.note(findings=findings, extra={"stages": {host: stage.value for host, stage in stages.items()}}, error=error)
     if error:
         return

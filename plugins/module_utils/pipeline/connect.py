@@ -25,14 +25,14 @@ from ..plan.compare import plan_changes
 from ..plan.steps import Plan
 from ..plan.stored import StoredPlan, options_data
 from ..report.plan import SHORT_HASH
-from ..report.sentences import behind, verdict
+from ..report.sentences import links_not_ready, verdict
 from ..status.links import build_status, earlier_binding
 from ..status.wait import wait_for_links
 from .judgement import context_of, judge_and_plan
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions
-from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal
-from .participants import asked, leaving_clusters, left_out_sentences, observe_former, require_two, ways_out
+from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
+from .participants import leaving_clusters, left_out_sentences, observe_former, participating_members, recovery_sentences, require_two
 from .progress import Progress
 from .run import Run, announce, observing, write
 from .shown import FindingsMade, LinksMeasured, Sentence
@@ -119,7 +119,7 @@ def carry_out(run: Run, options: ConnectOptions, plan: Plan, observation: Observ
     run.ports.show(FindingsMade(failed))
     stopped = "; with more failures than max_failures allows, no further wave was begun" if done.stopped else ""
     text = f"{len(done.applied)} of {count(len(plan.steps), 'step')} done; writing failed in {', '.join(sorted(done.failures))}{stopped}."
-    error = " ".join([text, *ways_out(observation, done.failures)])
+    error = " ".join([text, *recovery_sentences(observation, done.failures)])
     recorder.note(findings=(*failed, *recorder.outcome.findings), error=error)
     return {f.cluster: ObserveFailure(host=f.cluster, code=f.code, message=f"a write failed: {f.summary}") for f in failed}
 
@@ -133,7 +133,7 @@ def _plan_and_announce(
     """
     decision = decide(run, options, leaving, observation)
     run.ports.show(FindingsMade(decision.findings))
-    error = refusal(decision.findings, NOTHING_WRITTEN) if decision.plan is None else ""
+    error = refusal_sentence(decision.findings, NOTHING_WRITTEN) if decision.plan is None else ""
     recorder.note(findings=decision.findings, error=error)
     if decision.plan is not None:
         announce(run, decision.plan, observation, recorder)
@@ -190,7 +190,7 @@ def _wait(run: Run, options: ConnectOptions, observation: Observation, failed: M
     recorder.note(status=status)
     refuted = [link for link in awaited.links if link in proofs and proofs[link].verdict is ProofVerdict.REFUTED]
     if awaited.links and (refuted or not waited.ready):
-        late = f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s. {behind(status)}"
+        late = f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s. {links_not_ready(status)}"
         recorder.note(error=recorder.outcome.error or late)
 
 
@@ -200,7 +200,10 @@ def _measure_rest(run: Run, options: ConnectOptions, leaving: frozenset[str] | N
     rest = mesh.among(host for host in mesh.clusters if host not in (leaving or ()))
     if leaving is None or not rest.links:
         silent = [host for host in mesh.clusters if host in observation.failures]
-        _show(run, [disconnected(mesh.binding.name, asked(run.who, mesh), silent), *left_out_sentences(run.who, mesh)])
+        _show(
+            run,
+            [disconnected_sentence(mesh.binding.name, participating_members(run.who, mesh), silent), *left_out_sentences(run.who, mesh)],
+        )
         recorder.note(status=after_disconnect(silent))
         return
     _show(run, left_out_sentences(run.who, mesh))
@@ -212,7 +215,7 @@ def _measure_rest(run: Run, options: ConnectOptions, leaving: frozenset[str] | N
         recorder.note(status=status)
 
 
-def disconnected(name: str, clusters: Sequence[str], silent: Sequence[str]) -> Sentence:
+def disconnected_sentence(name: str, clusters: Sequence[str], silent: Sequence[str]) -> Sentence:
     """Return ``edge-mesh-eu: disconnected (1/2 clusters); not reached, and left as it was: cluster-ber-2``."""
     text = f"{cell(name)}: disconnected ({len(clusters) - len(silent)}/{len(clusters)} clusters)"
     return Sentence(f"{text}; not reached, and left as it was: {', '.join(silent)}", "attention") if silent else Sentence(text, "good")

@@ -17,7 +17,7 @@ from ..items.desired import Desired
 from ..mesh.parse import parse
 from ..observe import Observation
 from ..reconcile.parse import desired_of
-from ..reconcile.status import Course, item_rows, look_again
+from ..reconcile.status import Course, item_rows, requeue_seconds
 from ..status.links import earlier_binding
 from .connect import decide
 from .items import decide_items, observe_scenes
@@ -25,7 +25,7 @@ from .options import ConnectOptions, ItemsOptions
 from .outcome import REQUEUE_SECONDS
 from .participants import Participants
 from .ports import real_ports
-from .probes import probed, probes_due
+from .probes import intents_to_probe, probes_due
 from .run import Run, measure
 
 AT_ONCE: Final = 4
@@ -81,10 +81,10 @@ def _plan_and_measure(run: Run, desired: Desired, observation: Observation, prev
     scene, former = observe_scenes(run, items, desired, items_status, observation)
     decided = decide_items(items, desired, scene, former)
     rows = item_rows(desired, decided, scene, Course(), now=run.ports.now(), previous=previous)
-    intents = {intent.name: intent.generation for intent in probed(desired, decided)}
+    intents = {intent.name: intent.generation for intent in intents_to_probe(desired, decided)}
     # Only playbooks probe, so the rows of probed intents would lack their result here.
     rows["connectivityIntents"] = [row for row in rows["connectivityIntents"] if row["name"] not in intents]
-    requeue = min(REQUEUE_SECONDS.get(status["phase"], 60), look_again(desired, rows))
+    requeue = min(REQUEUE_SECONDS.get(status["phase"], 60), requeue_seconds(desired, rows))
     written = len(decision.plan.steps) if decision.plan else 0
     steps = written + len(decided.plan.steps) + probes_due(intents, previous, requeue, run.now)
     linked = decision.plan is not None and not written

@@ -47,7 +47,7 @@ from ..mesh.model import MANAGER_DOMAIN, Mesh
 from ..observe import Observation
 from .connect import NOTHING_WRITTEN
 from .options import IdentityOptions
-from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal
+from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
 from .run import Run, announce, observing
 from .shown import FindingsMade, IdentitiesDecided, Sentence
 
@@ -56,7 +56,7 @@ PAUSE: Final = 0.2  # seconds at most before a conflicting write is repeated; ra
 
 
 @dataclass
-class Assigned:
+class AssignmentProgress:
     """Progress of an assignment. ``stopped`` says in one sentence where it stopped; "" when it was completed."""
 
     decisions: tuple[IdentityDecision, ...]
@@ -89,7 +89,7 @@ def _decide_and_assign(
     findings = _findings(run, observation, decisions, assign)
     run.ports.show(FindingsMade(findings))
     run.ports.show(IdentitiesDecided(decisions))
-    error = refusal(findings, NOTHING_WRITTEN if assign else "see the findings.")
+    error = refusal_sentence(findings, NOTHING_WRITTEN if assign else "see the findings.")
     recorder.note(findings=findings, extra=_extra(decisions, registry), error=error)
     if error or not assign:
         return
@@ -123,11 +123,11 @@ class Assignment:
     def decide(self, known: Registry) -> tuple[IdentityDecision, ...]:
         """Decide on every member, with the leases that are known."""
         quarantine = timedelta(hours=self.options.quarantine_hours)
-        return decide(self.run.mesh, self.observation.facts, known, wishes=self.requests, now=self.run.now, quarantine=quarantine)
+        return decide(self.run.mesh, self.observation.facts, known, requests=self.requests, now=self.run.now, quarantine=quarantine)
 
-    def carry_out(self, registry: Registry, decisions: tuple[IdentityDecision, ...]) -> Assigned:
+    def carry_out(self, registry: Registry, decisions: tuple[IdentityDecision, ...]) -> AssignmentProgress:
         """Assign names and ids: claim, write, restart, prove. Returns how far it came; failures of clusters are findings."""
-        run, ports, done = self.run, self.run.ports, Assigned(decisions=decisions, registry=registry)
+        run, ports, done = self.run, self.run.ports, AssignmentProgress(decisions=decisions, registry=registry)
         if not self._claim(done):
             return done
         deadline = ports.clock() + (self.options.wait_timeout if self.options.wait else 0)
@@ -150,7 +150,7 @@ class Assignment:
     def _say(self, sentence: str) -> None:
         self.run.ports.show(Sentence(f"  {sentence}"))
 
-    def _claim(self, done: Assigned) -> bool:
+    def _claim(self, done: AssignmentProgress) -> bool:
         """Write the claimed leases to the lease registry; return False when a majority did not take them.
 
         If another controller was faster, other names and ids are claimed than were announced; ``done.decisions`` has them.
@@ -172,7 +172,7 @@ class Assignment:
                 self._say(f"{decision.host}: another controller took the values first; it gets name {decision.name} and id {decision.id}")
         return True
 
-    def _record(self, choose: Callable[[Registry], Registry], observation: Observation, done: Assigned) -> Recorded | NotRecorded:
+    def _record(self, choose: Callable[[Registry], Registry], observation: Observation, done: AssignmentProgress) -> Recorded | NotRecorded:
         facts = observation.facts
         silent = [host for host in self.run.mesh.clusters if host not in facts]
         running = [host for host, cluster in facts.items() if host in self.run.mesh.clusters and has_usable_identity(cluster)]
@@ -183,7 +183,7 @@ class Assignment:
         done.changed |= bool(store.written)
         return result
 
-    def _await_rollouts(self, done: Assigned, wave: int, deadline: float) -> bool:
+    def _await_rollouts(self, done: AssignmentProgress, wave: int, deadline: float) -> bool:
         wanted = [w for d in assignments(done.decisions) if (w := _workload(self.observation.facts[d.host], wave)) is not None]
         late = wait_for_rollouts(
             self.observation.clusters, wanted, deadline=deadline, clock=self.run.ports.clock, sleep=self.run.ports.sleep
@@ -195,14 +195,14 @@ class Assignment:
         done.stopped = f"{', '.join(map(str, sorted(late)))} not rolled out; run it again to go on from there"
         return False
 
-    def _prove(self, done: Assigned) -> None:
+    def _prove(self, done: AssignmentProgress) -> None:
         """Observe the clusters again, and make their claimed leases active if every one is proven."""
         targets = {d.host: d for d in assignments(done.decisions)}
         with self.run.observe(self.options.parallel) as fresh:
             answering = {host: d for host, d in targets.items() if host in fresh.facts}
             done.proofs = tuple(prove(fresh.clusters[host], fresh.facts[host], d) for host, d in answering.items())
             unproven = [_unproven(proof) for proof in done.proofs if not proof.proven]
-            silent_findings = [finding_of_silence(host) for host in targets if host not in answering]
+            silent_findings = [no_answer_finding(host) for host in targets if host not in answering]
             done.findings = (*unproven, *silent_findings)
             if done.findings:
                 done.stopped = f"not proven in {', '.join(sorted(f.cluster for f in done.findings))}"
@@ -243,7 +243,7 @@ def _unproven(proof: IdentityProof) -> Finding:
     )
 
 
-def finding_of_silence(host: str) -> Finding:
+def no_answer_finding(host: str) -> Finding:
     """Return the finding about a cluster that was written and does not answer afterwards."""
     return finding(
         "CM-LEASE-14",

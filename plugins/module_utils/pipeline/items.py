@@ -24,11 +24,11 @@ from ..observe import Observation
 from ..plan.stored import StoredPlan
 from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
 from ..reconcile.scene import as_if_connected, observe_again, observe_scene
-from ..reconcile.status import Course, Rows, item_rows, look_again
+from ..reconcile.status import Course, Rows, item_rows, requeue_seconds
 from .connect import NOTHING_WRITTEN, refuse_changed
 from .links import requests
 from .options import ItemsOptions
-from .outcome import Outcome, Recorder, finding_of, refusal
+from .outcome import Outcome, Recorder, finding_of, refusal_sentence
 from .participants import left_out_sentences, observe_former, silent_findings
 from .probes import probe_intents
 from .run import Run, announce, measure, write
@@ -51,7 +51,7 @@ def reconcile_items(run: Run, options: ItemsOptions, desired: Desired, *, approv
         absent = options.state == "absent"
         findings = silent_findings(scene, observation.former, leaving=absent, max_failures=options.max_failures)
         run.ports.show(FindingsMade(findings))
-        error = refusal(findings, NOTHING_WRITTEN)
+        error = refusal_sentence(findings, NOTHING_WRITTEN)
         recorder.note(findings=findings, error=error, requests=requests(observation))
         if error:
             return recorder.outcome
@@ -149,7 +149,7 @@ def _record_statuses(
         show(_removal_sentence(run.mesh, desired.kinds, scene.hosts, course.failed))
     for sentence in left_out_sentences(run.who, run.mesh):
         show(sentence)
-    extra = {"status": rows, "requeue_seconds": look_again(desired, rows)}
+    extra = {"status": rows, "requeue_seconds": requeue_seconds(desired, rows)}
     recorder.note(extra=extra, error=_error_of(decided, scene, course, rows))
 
 
@@ -160,17 +160,17 @@ def _error_of(decided: ItemsPlan, scene: Scene, course: Course, rows: Rows) -> s
     failed = sorted({host for errors in course.failed.values() for host in errors})
     blocking = [finding for finding in decided.findings if finding.blocks and finding.item not in refused]
     parts = [
-        some_items(refused, "refused"),
-        some_items(waiting, f"waiting for {scene.binding.name} to be connected (phase {scene.phase or 'not known'})"),
-        some_items(course.failed, f"not written in {', '.join(failed)}"),
-        refusal(blocking, "the objects concerned were left as they are").rstrip("."),
+        items_sentence(refused, "refused"),
+        items_sentence(waiting, f"waiting for {scene.binding.name} to be connected (phase {scene.phase or 'not known'})"),
+        items_sentence(course.failed, f"not written in {', '.join(failed)}"),
+        refusal_sentence(blocking, "the objects concerned were left as they are").rstrip("."),
     ]
     summary = "; ".join(part for part in parts if part)
     every = sum(len(entries) for entries in rows.values())
     return f"Of {count(every, 'item')}: {summary}." if summary and every else f"{summary}." if summary else ""
 
 
-def some_items(refs: Iterable[str], what: str) -> str:
+def items_sentence(refs: Iterable[str], what: str) -> str:
     """Return ``2 refused (globalServices/a, globalServices/b)``; "" when there is none."""
     names = [cell(ref) for ref in refs]
     if not names:

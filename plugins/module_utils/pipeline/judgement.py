@@ -41,7 +41,7 @@ def accepted_codes(codes: Iterable[str]) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def vouched_for(mesh: Mesh, hosts: Iterable[str]) -> frozenset[str]:
+def hosts_to_take_back(mesh: Mesh, hosts: Iterable[str]) -> frozenset[str]:
     """Validate the option ``take_back``.
 
     :raises InvalidInput: when it names a cluster that is no member.
@@ -70,11 +70,11 @@ def context_of(observation: Observation, mesh: Mesh, options: ConnectOptions, no
         node_addresses=options.node_addresses,
         resolved=resolve(observation.facts.values()),
         repair=options.repair,
-        take_back=vouched_for(mesh, options.take_back),
+        take_back=hosts_to_take_back(mesh, options.take_back),
         tolerated=tolerated_failures(mesh, observation.facts, observation.failures, options.max_failures),
         max_failures=options.max_failures,
-        left=observation.former.facts if observation.former else {},
-        left_failures=observation.former.failures if observation.former else {},
+        former=observation.former.facts if observation.former else {},
+        former_failures=observation.former.failures if observation.former else {},
     )
 
 
@@ -94,7 +94,7 @@ def judge_and_plan(context: CheckContext, chosen: ConnectOptions) -> tuple[tuple
         resolved=context.resolved,
         repair=context.repair,
     )
-    plan = plan_connect(context.mesh, context.facts, options, context.now, choices=context.choices, left=context.left)
+    plan = plan_connect(context.mesh, context.facts, options, context.now, choices=context.choices, former=context.former)
     known = {(f.code, f.cluster, f.peer) for f in findings}
     findings = ordered((*findings, *(p for p in plan.problems if (p.code, p.cluster, p.peer) not in known)))
     return findings, None if plan.blocked else plan

@@ -110,7 +110,7 @@ def after_disconnect(silent: Sequence[str]) -> dict[str, Any] | None:
     return {"phase": "Degraded", "meshStatus": [], "links": [], "conditions": [condition]}
 
 
-def refusal(findings: Iterable[Finding], consequence: str) -> str:
+def refusal_sentence(findings: Iterable[Finding], consequence: str) -> str:
     """Return ``2 blocking findings (CM-CIDR-01, CM-ID-05); nothing was written anywhere.``, or "" when no finding blocks."""
     blocking = [finding for finding in findings if finding.blocks]
     if not blocking:

@@ -45,7 +45,7 @@ class Participants(Protocol):
         """
 
 
-def asked(who: Participants, mesh: Mesh) -> tuple[str, ...]:
+def participating_members(who: Participants, mesh: Mesh) -> tuple[str, ...]:
     """Return the members that take part. The others are not contacted."""
     return tuple(name for name in mesh.clusters if name in who.hosts)
 
@@ -153,7 +153,7 @@ def _accesses(who: Participants, hosts: list[str]) -> tuple[list[ClusterAccess],
     return reached, broken
 
 
-def ways_out(observation: Observation, failed: Collection[str]) -> list[str]:
+def recovery_sentences(observation: Observation, failed: Collection[str]) -> list[str]:
     """Return sentences that say what to do after failed writes.
 
     The peers of a former member may hold no link to it any more, so that the next run would not find it: it has to be named again.

@@ -25,7 +25,7 @@ from .run import Run
 PROBES_AT_ONCE: Final = 4
 
 
-def probed(desired: Desired, decided: ItemsPlan) -> list[ConnectivityIntent]:
+def intents_to_probe(desired: Desired, decided: ItemsPlan) -> list[ConnectivityIntent]:
     """Return the intents whose probe is enabled and whose plan is accepted; only these are probed."""
     accepted = {plan.ref for plan in decided.of(ItemVerdict.ACCEPTED)}
     return [
@@ -49,7 +49,7 @@ def probe_intents(
     :param failed: items of which a write failed.
     :param written: items for which something was written in this run.
     """
-    wanted = [intent for intent in probed(desired, decided) if str(ItemRef(ItemKind.INTENT, intent.name)) not in failed]
+    wanted = [intent for intent in intents_to_probe(desired, decided) if str(ItemRef(ItemKind.INTENT, intent.name)) not in failed]
     if not wanted:
         return {}, []
     refs = {intent.name: ItemRef(ItemKind.INTENT, intent.name) for intent in wanted}
@@ -67,15 +67,15 @@ def probe_intents(
     return found, probe_findings(found)
 
 
-def probes_due(probed: Mapping[str, int], previous: Mapping[str, Any], again: int, now: datetime) -> int:
+def probes_due(generations: Mapping[str, int], previous: Mapping[str, Any], again: int, now: datetime) -> int:
     """Count the intents that were changed since their last probe, or not probed for ``again`` seconds.
 
-    :param probed: generation of each intent that is probed, by name.
+    :param generations: generation of each intent that is probed, by name.
     :param previous: ``mesh_result.status`` of an earlier run.
     :param again: seconds; no longer than the probe interval of any intent.
     """
     rows = {str(row.get("name")): row for row in previous.get("connectivityIntents") or ()}
-    return sum(_is_due(rows.get(name, {}), generation, again, now) for name, generation in probed.items())
+    return sum(_is_due(rows.get(name, {}), generation, again, now) for name, generation in generations.items())
 
 
 def _is_due(row: Mapping[str, Any], generation: int, again: int, now: datetime) -> bool:

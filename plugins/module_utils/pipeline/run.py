@@ -22,7 +22,7 @@ from ..status.links import build_status
 from .links import requests, unobserved_members
 from .options import Options
 from .outcome import Outcome, Recorder
-from .participants import Participants, asked, failures_left
+from .participants import Participants, failures_left, participating_members
 from .ports import Ports
 from .shown import PlanMade
 
@@ -40,7 +40,7 @@ class Run:
 
     def observe(self, parallel: int) -> Observation:
         """Observe every member that takes part. The caller closes the connections."""
-        members = self.who.access(asked(self.who, self.mesh))
+        members = self.who.access(participating_members(self.who, self.mesh))
         return self.ports.observe(members, parallel=parallel, registry=registry_name(self.mesh.binding))
 
 

@@ -18,7 +18,7 @@ from .connect import NOTHING_WRITTEN, carry_out
 from .judgement import context_of, judge_and_plan
 from .links import requests
 from .options import ConnectOptions
-from .outcome import Outcome, Recorder, failure_findings, refusal
+from .outcome import Outcome, Recorder, failure_findings, refusal_sentence
 from .run import Run, announce
 from .shown import FindingsMade, TrustMeasured
 
@@ -48,7 +48,7 @@ def renew(run: Run, options: ConnectOptions) -> Outcome:
         context = context_of(observation, run.mesh, without_own_codes(options), run.now)
         findings, whole = judge_and_plan(context, options)
         run.ports.show(FindingsMade(findings))
-        recorder.note(findings=findings, error=refusal(findings, NOTHING_WRITTEN) if whole is None else "")
+        recorder.note(findings=findings, error=refusal_sentence(findings, NOTHING_WRITTEN) if whole is None else "")
         if whole is None:
             return recorder.outcome
         plan = only_renewals(whole, observation.facts)

@@ -107,8 +107,8 @@ def _assess_isolation(index: WorkloadIndex, found: Impact, group: Group, mine: S
     earlier, later = _reach(index, before, isolated=False), _reach(index, after, isolated=True)
     gone = earlier.reaching.sure - later.reaching.sure
     lost = gone - later.reaching.perhaps
-    found.lost |= lost - index.ruled_egress
-    for number in lost & index.ruled_egress:
+    found.lost |= lost - index.with_egress_policy
+    for number in lost & index.with_egress_policy:
         _add_lost(index, found, number, group)
     found.unsure |= gone & later.reaching.perhaps
     found.limited |= (later.reaching.sure & earlier.free) - later.free
@@ -141,7 +141,7 @@ def _assess_refused_sources(index: WorkloadIndex, planned: Planned, found: Impac
     """
     denies = any(each.deny for rule, _sure in after for each in rule.sections[INGRESS].entries)
     sources = index.peers(entry.peers).sure
-    for number in sources if denies else sources & index.ruled_egress:
+    for number in sources if denies else sources & index.with_egress_policy:
         if not found.take_pair():
             return
         source = index.groups[number]
@@ -156,7 +156,7 @@ def _assess_refused_sources(index: WorkloadIndex, planned: Planned, found: Impac
 def _add_lost(index: WorkloadIndex, found: Impact, number: int, group: Group) -> bool:
     """Record that a source loses access; return False if its own egress never let it out to the group."""
     source = index.groups[number]
-    if number in index.ruled_egress and found.take_pair() and not index.may_send(source, group):
+    if number in index.with_egress_policy and found.take_pair() and not index.may_send(source, group):
         return False
     found.lost.add(number)
     return True
@@ -168,7 +168,7 @@ def _reach(index: WorkloadIndex, rules: Selecting, *, isolated: bool) -> _Reach:
     reaching, free, denied = Matched(), frozenset[int](), frozenset[int]()
     for rule, sure, section in sections:
         if rule.problem:
-            reaching |= Matched(frozenset(), index.everybody)
+            reaching |= Matched(frozenset(), index.all_numbers)
         for entry in section.entries:
             found = index.peers(entry.peers, () if entry.deny else requires)
             if entry.deny:
@@ -177,7 +177,7 @@ def _reach(index: WorkloadIndex, rules: Selecting, *, isolated: bool) -> _Reach:
                 reaching |= found if sure else Matched(frozenset(), found.sure | found.perhaps)
                 free |= found.sure if sure and entry.ports is None else frozenset()
     if not isolated:
-        reaching, free = Matched(index.everybody), index.everybody
+        reaching, free = Matched(index.all_numbers), index.all_numbers
     return _Reach(Matched(reaching.sure - denied, reaching.perhaps - denied), free - denied)
 
 

@@ -94,7 +94,7 @@ def _lost_access_findings(intent: ConnectivityIntent, index: WorkloadIndex, effe
     if not effect.lost:
         return []
     to = [*effect.isolated, *effect.perhaps_isolated] or list({group.number: group for group in effect.closed}.values())
-    evidence = [f"{count(index.workloads_in(index.everybody), 'workload')} of {listed(index.world.clusters)} were evaluated"]
+    evidence = [f"{count(index.workloads_in(index.all_numbers), 'workload')} of {listed(index.world.clusters)} were evaluated"]
     evidence += [f"no workload of {listed(index.unread)} is known"] if index.unread else []
     kept = effect.limited - effect.lost
     evidence += [f"{count(index.workloads_in(kept), 'workload')} keep the ports that policies name, and no others"] if kept else []

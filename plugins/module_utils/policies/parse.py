@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..base.input_problems import Problems, is_list, join, shown, suggest
+from ..base.input_problems import Problems, child_path, is_list, quoted, suggest
 from ..base.structure import Reader
 from ..items.models import ConnectivityIntent, LabelRequirement, PodSelection, Probe
 from ..mesh.schemas import SPECS
@@ -100,15 +100,17 @@ def _selector(
     """Parse labels and expressions of a side: from ``name``, or ``selector`` and ``expressions``; none when all pods are meant."""
     there = [key for key in ("name", "selector", "expressions") if key in given]
     if everything and there:
-        problems.add(join(path, "allPods"), f"stands beside {' and '.join(there)}; keep either")
+        problems.add(child_path(path, "allPods"), f"stands beside {' and '.join(there)}; keep either")
     elif "name" in there and len(there) > 1:
-        problems.add(join(path, "name"), f"stands beside {' and '.join(there[1:])}; name: x is short for the label app: x, so keep either")
+        problems.add(
+            child_path(path, "name"), f"stands beside {' and '.join(there[1:])}; name: x is short for the label app: x, so keep either"
+        )
     elif not there and not everything:
         problems.add(path, "selects every pod, because it has no name, selector or expressions; write allPods: true if that is intended")
     if "name" in there:
         return {"app": given["name"]}, ()
-    labels = parse_labels(problems, join(path, "selector"), given.get("selector", {}))
-    return labels, parse_expressions(problems, join(path, "expressions"), given.get("expressions", ()))
+    labels = parse_labels(problems, child_path(path, "selector"), given.get("selector", {}))
+    return labels, parse_expressions(problems, child_path(path, "expressions"), given.get("expressions", ()))
 
 
 def _clusters(problems: Problems, path: str, given: list[str] | None, members: tuple[str, ...]) -> tuple[str, ...]:
@@ -117,9 +119,9 @@ def _clusters(problems: Problems, path: str, given: list[str] | None, members: t
         return members
     for place, name in enumerate(given):
         if name not in members:
-            problems.add(f"{path}[{place}]", f"{shown(name)} is no member of the mesh; {suggest(name, members, 'its members are')}")
+            problems.add(f"{path}[{place}]", f"{quoted(name)} is no member of the mesh; {suggest(name, members, 'its members are')}")
         elif name in given[:place]:
-            problems.add(f"{path}[{place}]", f"{shown(name)} is named twice")
+            problems.add(f"{path}[{place}]", f"{quoted(name)} is named twice")
     return tuple(host for host in members if host in given)
 
 
@@ -128,7 +130,7 @@ def _probe(problems: Problems, given: Mapping[str, Any] | None, isolate: bool) -
         return Probe()
     image, method = given.get("image", ""), given["method"]
     if any(not c.isprintable() or c.isspace() for c in image):
-        problems.add("probe.image", f"{shown(image)} is not the reference of an image")
+        problems.add("probe.image", f"{quoted(image)} is not the reference of an image")
     if given["enabled"] and isolate and method == "job":
         problems.add("probe.method", "an intent of action Isolate has no source that a Job could try; use hubble or auto")
     return Probe(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..base.input_problems import Problems, join, kind_of, shown
+from ..base.input_problems import Problems, child_path, json_type_name, quoted
 from ..items.labels import valid_key
 from ..items.models import LabelRequirement
 
@@ -25,7 +25,7 @@ OF_CILIUM: Final = ("io.cilium.", "io.kubernetes.")
 def parse_labels(problems: Problems, path: str, given: Mapping[str, str]) -> dict[str, str]:
     """Parse a mapping of labels; keys that are not valid are added to ``problems``."""
     for key in given:
-        _check_key(problems, join(path, key), key)
+        _check_key(problems, child_path(path, key), key)
     return dict(given)
 
 
@@ -46,10 +46,10 @@ def _requirement(problems: Problems, path: str, given: Mapping[str, Any]) -> Lab
 
 def _check_key(problems: Problems, path: str, key: Any) -> None:
     if not isinstance(key, str):
-        problems.add(path, f"the key of a label must be a text, not {kind_of(key)}")
+        problems.add(path, f"the key of a label must be a text, not {json_type_name(key)}")
     elif ":" in key or key.startswith("$"):
-        problems.add(path, f"{shown(key)} names a source; write the key of the pod's label alone, as the pod has it")
+        problems.add(path, f"{quoted(key)} names a source; write the key of the pod's label alone, as the pod has it")
     elif key.startswith(OF_CILIUM):
-        problems.add(path, f"{shown(key)} is a label that Cilium sets itself; use namespace and clusters")
+        problems.add(path, f"{quoted(key)} is a label that Cilium sets itself; use namespace and clusters")
     elif not valid_key(key):
-        problems.add(path, f"{shown(key)} is not the key of a label")
+        problems.add(path, f"{quoted(key)} is not the key of a label")

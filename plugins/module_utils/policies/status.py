@@ -22,7 +22,7 @@ _WORST_FIRST: Final = ("ApplyFailed", "PolicyInvalid", "ClusterUnreachable", "Na
 
 
 def intent_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
-    """See ``items.table.KindRow``. Beside the CRD's fields: ``policies``, one row per policy that is in force."""
+    """See ``KindRow`` (reconcile/kinds.py). Beside the CRD's fields: ``policies``, one row per policy that is in force."""
     if not isinstance(item, ConnectivityIntent):
         raise TypeError(f"{plan.ref} is not a ConnectivityIntent")
     detail = plan.detail if isinstance(plan.detail, IntentDetail) else IntentDetail()

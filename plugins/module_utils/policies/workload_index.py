@@ -27,7 +27,7 @@ from .evaluate.world import ClusterView, PolicyWorld, pod_endpoint, policy_world
 
 HASH_LABEL: Final = "pod-template-hash"
 _UNSURE: Final = "\0"
-"""In place of a value that cannot be told; no label has it."""
+"""Stands for a value that is not known; no label has it."""
 
 Body = Mapping[str, Any]
 Selecting = Sequence[tuple[Rule, Ternary]]
@@ -118,7 +118,7 @@ class WorkloadIndex:
         return tuple(found)
 
     @cached_property
-    def everybody(self) -> frozenset[int]:
+    def all_numbers(self) -> frozenset[int]:
         """Numbers of all groups."""
         return frozenset(group.number for group in self.groups)
 
@@ -206,8 +206,8 @@ class WorkloadIndex:
     def peers(self, peers: Peers, requires: Sequence[Selector] = ()) -> Matched:
         """Return the groups that are peers of a rule."""
         if peers.anyone:
-            return Matched(self.everybody)
-        found = Matched(frozenset(), self.everybody if peers.doubts else frozenset())
+            return Matched(self.all_numbers)
+        found = Matched(frozenset(), self.all_numbers if peers.doubts else frozenset())
         for selector in peers.entities:
             found |= self.matched(selector)
         for selector in peers.selectors:
@@ -238,7 +238,7 @@ class WorkloadIndex:
         return self.world.clusters[host]
 
     @cached_property
-    def ruled_egress(self) -> frozenset[int]:
+    def with_egress_policy(self) -> frozenset[int]:
         """Groups that a policy on egress selects, or perhaps does."""
         found: set[int] = set()
         for host, view in self.world.clusters.items():
@@ -251,9 +251,9 @@ class WorkloadIndex:
     def may_send(self, source: Group, destination: Group) -> bool:
         """Return whether the source's egress may let it out to the destination; True also where that is unknown."""
         view = self.view(source.host)
-        if view.settings.enforced and view.settings.mode == "always" and source.number not in self.ruled_egress:
+        if view.settings.enforced and view.settings.mode == "always" and source.number not in self.with_egress_policy:
             return False
-        if source.number not in self.ruled_egress:
+        if source.number not in self.with_egress_policy:
             return True
         selecting = [(rule, sure) for rule, sure in self.selecting(source) if Direction.EGRESS in rule.sections]
         if not any(sure for _rule, sure in isolating(selecting, Direction.EGRESS)):

@@ -22,7 +22,7 @@ from .hubble import Agents, Flows, ask_agents, hubble_on, observe_command, read_
 from .limits import Limits
 from .pairs import Case
 from .pods import ProbedPod, pods_of, read_pods
-from .verdict import concerned, judge
+from .verdict import flows_of_intent, judge
 
 _AHEAD = timedelta(minutes=10)  # a node's clock may be ahead of ours; a flow from further in the future does not count
 
@@ -123,7 +123,7 @@ class IntentProbe:
         alone = len(own) == len(self.scene.traffic[host].policies)
         for case in about:
             source = self.cluster_name(case.source) if case.source else ""
-            chosen = concerned(
+            chosen = flows_of_intent(
                 found.flows,
                 self.intent,
                 source=source,

@@ -58,7 +58,7 @@ class Reachability:
         return condition("Reachable", _HOLDS[self.result], _REASONS[self.result], self.message)
 
 
-def earlier(previous: Mapping[str, Any]) -> Reachability | None:
+def parse_probe_status(previous: Mapping[str, Any]) -> Reachability | None:
     """Parse a ``probeStatus`` of an earlier run; None when it is not valid. Other writers can change it, so it is checked."""
     time = parse_time(text(previous, "lastProbeTime"))
     result = text(previous, "result")

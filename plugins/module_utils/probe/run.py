@@ -18,7 +18,7 @@ from .intent_probe import IntentProbe, ProbeContext
 from .job_probe import try_job
 from .job_runner import sweep_jobs
 from .limits import Limits
-from .outcome import LEFT_OUT, Reachability, earlier
+from .outcome import LEFT_OUT, Reachability, parse_probe_status
 from .pairs import cases_of, combine_cases, unknown_result
 
 
@@ -43,7 +43,7 @@ def run_probes(
     """
     limits = limits or Limits()
     wanted = [intent for intent in intents if intent.probe.enabled]
-    kept = {intent.name: earlier((previous or {}).get(intent.name, {})) for intent in wanted if intent.name not in changed}
+    kept = {intent.name: parse_probe_status((previous or {}).get(intent.name, {})) for intent in wanted if intent.name not in changed}
     due = [intent for intent in wanted if not _fresh(intent, kept.get(intent.name), now)]
     due.sort(key=lambda intent: (_asked(kept.get(intent.name)), intent.name))
     chosen, rest = due[: limits.intents], due[limits.intents :]

@@ -47,7 +47,7 @@ class Judgement:
     flows: tuple[Flow, ...] = ()  # those that bear it out
 
 
-def concerned(
+def flows_of_intent(
     flows: Iterable[Flow], intent: ConnectivityIntent, *, source: str, destination: str, since: datetime, until: datetime
 ) -> list[Flow]:
     """Return the flows that are about the intent. Agents filter too; this filter decides.
@@ -76,7 +76,7 @@ def any_port(rules: Sequence[PortRule], protocol: str, port: int) -> bool:
 def judge(intent: ConnectivityIntent, flows: Iterable[Flow], *, alone: bool = False) -> Judgement:
     """Return the judgement of the flows on the intent.
 
-    :param flows: from ``concerned``.
+    :param flows: from ``flows_of_intent``.
     :param alone: no other policy of the destination cluster could allow traffic (for Isolate).
     """
     groups: dict[tuple[str, str, str, int], list[tuple[FlowOutcome, Flow]]] = {}

@@ -32,15 +32,15 @@ def items_fingerprint(
     touched: dict[str, list[Step]] = {}
     for step in steps:
         touched.setdefault(step.cluster, []).append(step)
-    told: dict[str, list[list[str]]] = {}
+    relied: dict[str, list[list[str]]] = {}
     for finding in findings:
         if finding.severity in RELIED_SEVERITIES:
-            told.setdefault(finding.cluster, []).append([finding.code, finding.item, finding.peer, finding.severity.value])
+            relied.setdefault(finding.cluster, []).append([finding.code, finding.item, finding.peer, finding.severity.value])
     verdicts = sorted([str(plan.ref), plan.verdict.value] for plan in items if plan.verdict is not ItemVerdict.ACCEPTED)
     found = {}
     for host in scene.hosts:
         sections = {**_cluster(scene, host), **_objects(scene.traffic[host], touched.get(host, ()))}
-        sections |= {"findings": sorted(told.get(host, ())), "items": verdicts}
+        sections |= {"findings": sorted(relied.get(host, ())), "items": verdicts}
         found[host] = {name: digest_of(value) for name, value in sections.items() if value}
     return found
 

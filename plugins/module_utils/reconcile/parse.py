@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from ..base.input_problems import SUBDOMAIN, Problems, generation_of, items_of, kind_of, shown
+from ..base.input_problems import SUBDOMAIN, Problems, generation_of, json_type_name, list_items, quoted
 from ..items.bounds import exceeded_limit, truncate_problems
 from ..items.desired import Desired, Item, Refused
 from ..mesh.item_kinds import ItemKind, ItemRef
@@ -64,15 +64,15 @@ def desired_of(raw: Any, mesh: Mesh, *, kinds: Collection[ItemKind] = tuple(Item
 
 def _named(problems: Problems, kind: ItemKind, value: Any) -> list[tuple[str, Mapping[str, Any]]]:
     found: dict[str, Mapping[str, Any]] = {}
-    for where, entry in items_of(problems, kind.value, value, "items"):
+    for where, entry in list_items(problems, kind.value, value, "items"):
         if not isinstance(entry, Mapping):
-            problems.add(where, f"must be a mapping with a name, not {kind_of(entry)}")
+            problems.add(where, f"must be a mapping with a name, not {json_type_name(entry)}")
             continue
         name = entry.get("name")
         if not isinstance(name, str) or not SUBDOMAIN.fullmatch(name):
-            problems.add(f"{where}.name", f"{shown(str(name))} is not a DNS-1123 name" if name is not None else "is missing")
+            problems.add(f"{where}.name", f"{quoted(str(name))} is not a DNS-1123 name" if name is not None else "is missing")
         elif name in found:
-            problems.add(f"{where}.name", f"{shown(name)} is there twice; a name is unique within {kind.value}")
+            problems.add(f"{where}.name", f"{quoted(name)} is there twice; a name is unique within {kind.value}")
         else:
             found[str(name)] = {str(key): item for key, item in entry.items() if key != "name"}
     return list(found.items())
@@ -84,5 +84,5 @@ def _parsed(problems: Problems, kind: ItemKind, name: str, spec: Mapping[str, An
     if ref is not None:
         given = problems.mapping("meshRef", ref, ("name",), optional=False).get("name")
         if given != mesh.binding.name:
-            problems.add("meshRef.name", f"{shown(str(given))} is not the binding of this run, {shown(mesh.binding.name)}")
+            problems.add("meshRef.name", f"{quoted(str(given))} is not the binding of this run, {quoted(mesh.binding.name)}")
     return ROWS[kind].parse(problems, name, rest, mesh.clusters)

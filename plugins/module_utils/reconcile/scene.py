@@ -43,14 +43,14 @@ def observe_scene(
     members = {host: cluster for host, cluster in observation.clusters.items() if host in mesh.clusters}
     traffic, unread = read_all_traffic(members, kinds, parallel=parallel)
     facts = {host: observation.facts[host] for host in mesh.clusters if host in observation.facts}
-    links = links_of(binding_status)
+    links = link_rows(binding_status)
     return Scene(
         mesh=mesh,
         now=now,
         facts=facts,
         traffic=traffic,
         failures={**silent_members(observation, mesh), **unread},
-        names=names_of(mesh, facts),
+        names=cluster_names_of(mesh, facts),
         phase=phase_of(binding_status, mesh, traffic),
         dead=dead_members(links, observation.failures, facts),
         link_errors={(a, b): f"{row.get('stage')}: {row.get('error')}" for (a, b), row in links.items() if not row.get("ready")},
@@ -87,7 +87,7 @@ def silent_members(observation: Observation, mesh: Mesh) -> dict[str, ObserveFai
     return {**unasked, **{host: failure for host, failure in observation.failures.items() if host in mesh.clusters}}
 
 
-def names_of(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, str]:
+def cluster_names_of(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, str]:
     """Return inventory name -> cluster-name: as the member has it, else as the registry or its peers do. Unknown ones are absent."""
     registry = mesh_registry(mesh, facts)
     remembered = remembered_by_members(mesh, facts)
@@ -101,7 +101,7 @@ def names_of(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, str]:
     return found
 
 
-def links_of(binding_status: Mapping[str, Any] | None) -> dict[tuple[str, str], Mapping[str, Any]]:
+def link_rows(binding_status: Mapping[str, Any] | None) -> dict[tuple[str, str], Mapping[str, Any]]:
     """Return (cluster, peer) -> its row of ``links``. The status may come from outside: rows of another shape are left out."""
     rows: Any = (binding_status or {}).get("links")
     listed: Sequence[Any] = rows if isinstance(rows, Sequence) and not isinstance(rows, (str, bytes)) else ()
@@ -116,7 +116,7 @@ def as_if_connected(binding_status: Mapping[str, Any], answered: Collection[str]
     """
     links = [
         {**row, "ready": True, "error": ""} if row.get("cluster") in answered and row.get("peer") in answered else row
-        for row in links_of(binding_status).values()
+        for row in link_rows(binding_status).values()
     ]
     return {**binding_status, "phase": "Connected", "links": links}
 

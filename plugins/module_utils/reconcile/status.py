@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from ..base.conditions import condition, timestamp, with_times
+from ..base.conditions import condition, timestamp, with_transition_times
 from ..items.desired import Desired, Item, Refused
 from ..items.models import ConnectivityIntent, GlobalService
 from ..items.planned import ItemPlan, ItemVerdict
@@ -108,7 +108,7 @@ def _row(ref: ItemRef, generation: int, status: Row, before: Mapping[str, Any], 
     seen = {"observedGeneration": generation} if generation else {}
     earlier = before.get("conditions")
     listed: Sequence[Any] = earlier if isinstance(earlier, list) else ()
-    conditions = with_times(status["conditions"], now, [entry for entry in listed if isinstance(entry, Mapping)])
+    conditions = with_transition_times(status["conditions"], now, [entry for entry in listed if isinstance(entry, Mapping)])
     return {"name": ref.name, "phase": status["phase"], **seen, "lastSyncTime": timestamp(now), **rest, "conditions": conditions}
 
 
@@ -121,7 +121,7 @@ def earlier_row(previous: Mapping[str, Any] | None, ref: ItemRef) -> Mapping[str
     return {}
 
 
-def look_again(desired: Desired, rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> int:
+def requeue_seconds(desired: Desired, rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> int:
     """Return the seconds after which the next run makes sense.
 
     It is soon where a write is in progress, and as often as failover and probes need.

@@ -61,8 +61,8 @@ def _findings(runs: Sequence[_Run], more: Sequence[_Entry]) -> list[_Entry]:
     """
     if not any("findings" in run for run in runs):
         return [_no_run()]
-    told = {json.dumps(entry, sort_keys=True): entry for entry in [*(f for run in runs for f in run.get("findings") or ()), *more]}
-    return sorted(told.values(), key=lambda entry: (entry["severity"] != Severity.BLOCKING, bool(entry.get("item"))))
+    found = {json.dumps(entry, sort_keys=True): entry for entry in [*(f for run in runs for f in run.get("findings") or ()), *more]}
+    return sorted(found.values(), key=lambda entry: (entry["severity"] != Severity.BLOCKING, bool(entry.get("item"))))
 
 
 def _no_run() -> dict[str, Any]:

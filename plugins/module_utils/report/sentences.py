@@ -23,7 +23,7 @@ def verdict(name: str, status: Mapping[str, Any]) -> str:
     return f"{cell(name)}: {status.get('phase')} ({connected}/{len(clusters)} clusters, {ready}/{len(links)} links ready)"
 
 
-def behind(status: Mapping[str, Any]) -> str:
+def links_not_ready(status: Mapping[str, Any]) -> str:
     """Return one sentence on the links that are not ready, for the message of a failure: link, stage, last error."""
     late = [link for link in status.get("links", ()) if not link["ready"]]
     texts = [_named(link) + (f" ({one_line(link['error'], ERROR_LIMIT)})" if link["error"] else "") for link in late[:LINKS_NAMED]]

@@ -16,7 +16,7 @@ from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.traffic_facts import Key
 from .index import Index
-from .record import RECORD_PREFIX, holders
+from .record import RECORD_PREFIX, records_by_binding
 
 Place = tuple[str, Key]  # (inventory name, (namespace, name))
 
@@ -40,7 +40,7 @@ def assign_services(desired: Desired, scene: Scene, index: Index) -> Assignment:
 
     If another item owns any selected Service, the whole item is refused: it is never carried out in part.
     """
-    wanted = {service.name: selected(service, scene, index) for service in desired.each(GlobalService)}
+    wanted = {service.name: selected_services(service, scene, index) for service in desired.each(GlobalService)}
     claimants: dict[Place, list[str]] = {}
     for name, keys in wanted.items():
         for key, hosts in keys.items():
@@ -58,7 +58,7 @@ def assign_services(desired: Desired, scene: Scene, index: Index) -> Assignment:
     return Assignment(won=wanted, lost=lost)
 
 
-def selected(service: GlobalService, scene: Scene, index: Index) -> dict[Key, tuple[str, ...]]:
+def selected_services(service: GlobalService, scene: Scene, index: Index) -> dict[Key, tuple[str, ...]]:
     """Return the Services that the selector matches, with the targets where it does.
 
     A selector by name has its key in the result even where no target has the Service.
@@ -93,11 +93,11 @@ def _winner(place: Place, names: Sequence[str], holder: str, desired: Desired, s
     """Return the name of the item that owns the place, or ``binding OWNER``."""
     host, key = place
     service = index.named(host, key)
-    others = [owner for owner in holders(service.annotations) if owner != scene.binding.owner] if service else []
+    others = [owner for owner in records_by_binding(service.annotations) if owner != scene.binding.owner] if service else []
     if others:
         return f"{RECORD_PREFIX}{others[0]}"
     refused = {entry.ref.name for entry in desired.refused if entry.ref.kind is ItemKind.GLOBAL_SERVICE}
-    if holder in names or holder in refused:  # the wishes of a refused item are unknown, so its objects stay
+    if holder in names or holder in refused:  # what a refused item asks for is unknown, so its objects stay
         return holder
     return names[0]
 

@@ -18,7 +18,7 @@ from .assignment import Assignment, Place, assign_services
 from .failover import decide
 from .index import Index, index_of
 from .mesh_view import MeshView
-from .record import Change, patched, reconcile
+from .record import Change, patched, reconcile_annotations
 from .stubs import stub_body
 
 
@@ -35,15 +35,15 @@ class Decisions:
 
     scene: Scene
     index: Index
-    claims: Assignment
+    assignment: Assignment
     wanted: Mapping[Place, Mapping[str, str]]  # annotations, of Services that items with backend Annotations speak for
     changes: Mapping[Place, Change]  # what has to be written on them
     stubs: Mapping[Place, Stub]
-    world: MeshView  # as it will be
+    view: MeshView  # as it will be
 
     def ours(self, item: GlobalService) -> bool:
         """Return whether the item is carried out, as far as its Services are concerned."""
-        return not self.claims.lost.get(item.name)
+        return not self.assignment.lost.get(item.name)
 
 
 def ref_of(item: GlobalService) -> ItemRef:
@@ -54,36 +54,36 @@ def ref_of(item: GlobalService) -> ItemRef:
 def decisions_of(desired: Desired, scene: Scene) -> Decisions:
     """Return the decisions of a scene. Pure; the same for every caller."""
     index = index_of(scene)
-    claims = assign_services(desired, scene, index)
+    assignment = assign_services(desired, scene, index)
     changes: dict[Place, Change] = {}
     asked: dict[Place, Mapping[str, str]] = {}
     annotations: dict[Place, Mapping[str, str]] = {}
     for item in desired.each(GlobalService):
-        if item.backend != "Annotations" or claims.lost.get(item.name):
+        if item.backend != "Annotations" or assignment.lost.get(item.name):
             continue
-        for key, hosts in claims.won[item.name].items():
+        for key, hosts in assignment.won[item.name].items():
             choices = decide(item, key, scene)
             for host in hosts:
                 service = index.named(host, key)
                 if service is None or service.spec.get("type") == "ExternalName":
                     continue
                 wanted = wanted_annotations(item, choices.get(host))
-                change = reconcile(service.annotations, wanted, binding=scene.binding, item=str(ref_of(item)))
+                change = reconcile_annotations(service.annotations, wanted, binding=scene.binding, item=str(ref_of(item)))
                 changes[(host, key)], asked[(host, key)] = change, wanted
                 annotations[(host, key)] = patched(service.annotations, change.patch)
     before = MeshView(scene=scene, annotations=annotations)
-    stubs = _stubs(desired, before, index, claims)
+    stubs = _stubs(desired, before, index, assignment)
     made = {place: _as_facts(stub) for place, stub in stubs.items() if stub.body is not None}
     after = {place: found.annotations for place, found in made.items()}
-    gone = _gone(desired, index, claims) - stubs.keys()
-    world = replace(before, stubs=made, annotations={**annotations, **after}, gone=gone)
-    return Decisions(scene=scene, index=index, claims=claims, wanted=asked, changes=changes, stubs=stubs, world=world)
+    gone = _gone(desired, index, assignment) - stubs.keys()
+    view = replace(before, stubs=made, annotations={**annotations, **after}, gone=gone)
+    return Decisions(scene=scene, index=index, assignment=assignment, wanted=asked, changes=changes, stubs=stubs, view=view)
 
 
-def _gone(desired: Desired, index: Index, claims: Assignment) -> frozenset[Place]:
+def _gone(desired: Desired, index: Index, assignment: Assignment) -> frozenset[Place]:
     """Return the stubs that their item may delete: it is carried out, or does not exist any more."""
     kept = desired.kept(ItemKind.GLOBAL_SERVICE)
-    carried = {item.name for item in desired.each(GlobalService) if not claims.lost.get(item.name)}
+    carried = {item.name for item in desired.each(GlobalService) if not assignment.lost.get(item.name)}
     found = set()
     for name, entries in index.stubs.items():
         ref = ItemRef.parse(name)
@@ -92,25 +92,25 @@ def _gone(desired: Desired, index: Index, claims: Assignment) -> frozenset[Place
     return frozenset(found)
 
 
-def _stubs(desired: Desired, world: MeshView, index: Index, claims: Assignment) -> dict[Place, Stub]:
+def _stubs(desired: Desired, view: MeshView, index: Index, assignment: Assignment) -> dict[Place, Stub]:
     """Return the stub of each place, from the item that made it if it still wants it, else from the first that wants it."""
     items = {str(ref_of(item)): item for item in desired.each(GlobalService)}
     wanted: dict[Place, list[Stub]] = {}
     for item in desired.each(GlobalService):
-        if item.create_missing and not claims.lost.get(item.name):
-            for place, stub in _stubs_of(item, world, index, claims.won[item.name]).items():
+        if item.create_missing and not assignment.lost.get(item.name):
+            for place, stub in _stubs_of(item, view, index, assignment.won[item.name]).items():
                 wanted.setdefault(place, []).append(stub)
     makers = {(made.host, made.object.key): items[name].name for name, entries in index.stubs.items() if name in items for made in entries}
     return {place: next((stub for stub in stubs if stub.item == makers.get(place)), stubs[0]) for place, stubs in wanted.items()}
 
 
-def _stubs_of(item: GlobalService, world: MeshView, index: Index, won: Mapping[Key, tuple[str, ...]]) -> dict[Place, Stub]:
-    scene = world.scene
+def _stubs_of(item: GlobalService, view: MeshView, index: Index, won: Mapping[Key, tuple[str, ...]]) -> dict[Place, Stub]:
+    scene = view.scene
     own = {(made.host, made.object.key) for made in index.stubs.get(str(ref_of(item)), ())}
     quiet = [host for host in item.targets if host in scene.silent]
     found: dict[Place, Stub] = {}
     for key, hosts in won.items():
-        exporting = [host for host in hosts if world.exports(host, key)]
+        exporting = [host for host in hosts if view.exports(host, key)]
         original = next((index.named(host, key) for host in exporting), None)
         for host in scene.hosts:
             if index.named(host, key) is not None:

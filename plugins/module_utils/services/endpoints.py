@@ -12,14 +12,14 @@ MIRRORED: Final = "endpointslice-mesh-controller.cilium.io"
 """Manager of slices that Cilium writes for the endpoints of other clusters (pkg/k8s/utils, EndpointSliceMeshControllerName)."""
 
 
-class Counts(NamedTuple):
+class EndpointCounts(NamedTuple):
     """Numbers of endpoints of a Service. A pod with addresses of both families counts once."""
 
     ready: int
     total: int
 
 
-def counts(traffic: TrafficFacts, key: Key) -> Counts:
+def endpoint_counts(traffic: TrafficFacts, key: Key) -> EndpointCounts:
     """Return the numbers of the cluster's own endpoints, without those that Cilium mirrors from other clusters."""
     states: dict[str, bool] = {}
     for entry in traffic.slices_by_service.get(key, ()):
@@ -28,4 +28,4 @@ def counts(traffic: TrafficFacts, key: Key) -> Counts:
         for endpoint in entry.endpoints:
             name = f"pod {endpoint.pod}" if endpoint.pod else endpoint.address
             states[name] = states.get(name, False) or endpoint.ready
-    return Counts(ready=sum(states.values()), total=len(states))
+    return EndpointCounts(ready=sum(states.values()), total=len(states))

@@ -19,7 +19,7 @@ from ..items.owned import owning_item
 from ..items.scene import Scene
 from ..mesh.traffic_facts import Key
 from .annotations import FAILED_OVER_ANNOTATION, Choice, is_global
-from .endpoints import counts
+from .endpoints import endpoint_counts
 
 
 def decide(service: GlobalService, key: Key, scene: Scene) -> dict[str, Choice]:
@@ -32,17 +32,17 @@ def decide(service: GlobalService, key: Key, scene: Scene) -> dict[str, Choice]:
     if contract is None:
         return {}
     ready = ready_of(service, key, scene)
-    over = {host: _failed_over(contract, number, marked(scene, host, key)) for host, number in ready.items()}
+    over = {host: _failed_over(contract, number, has_failed_over(scene, host, key)) for host, number in ready.items()}
     offers = frozenset(host for host in ready if not over[host] and _offers(service, key, scene, host))
     return {host: _choice(service, key, scene, host, over[host], offers, _counted(contract, ready[host], over[host])) for host in ready}
 
 
 def ready_of(service: GlobalService, key: Key, scene: Scene) -> dict[str, int]:
     """Return the ready endpoints of each target itself, by inventory name; of targets whose traffic is known."""
-    return {host: counts(scene.traffic[host], key).ready for host in scene.hosts if host in service.targets}
+    return {host: endpoint_counts(scene.traffic[host], key).ready for host in scene.hosts if host in service.targets}
 
 
-def marked(scene: Scene, host: str, key: Key) -> bool:
+def has_failed_over(scene: Scene, host: str, key: Key) -> bool:
     """Return whether the cluster had failed over at the last write."""
     there = scene.traffic[host].services.get(key)
     return there is not None and there.annotations.get(FAILED_OVER_ANNOTATION) == "true"

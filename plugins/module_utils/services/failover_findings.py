@@ -18,9 +18,9 @@ from ..items.models import Failover, GlobalService
 from ..items.scene import Scene
 from ..mesh.traffic_facts import Key
 from .cache_ttl import KEY, NOTICED_AFTER, CacheTtl, cache_ttl
-from .endpoints import Counts, counts
+from .endpoints import EndpointCounts, endpoint_counts
 from .failover import decide, lost_peers, may_have_exported, ready_of
-from .findings import service_finding, shown
+from .findings import key_text, service_finding
 
 SHORTEST_TTL: Final = 60
 """Seconds. A shorter ``clustermesh-cache-ttl`` would drop the backends of healthy peers whenever clustermesh-apiserver is rolled out."""
@@ -132,7 +132,8 @@ def _lost_peer_findings(service: GlobalService, key: Key, scene: Scene) -> Itera
             service,
             "CM-GS-32",
             [peer],
-            summary=f"Service {shown(key)}: {peer} {state}, and with it {_backends(key, scene, peer)}; {_affected_clients(holders, bare)}",
+            summary=f"Service {key_text(key)}: {peer} {state}, and with it {_backends(key, scene, peer)}; "
+            + _affected_clients(holders, bare),
             evidence=f"{_reasons(scene, peer, holders)}{_ttl_words(scene, holders)}",
             fix=lines(
                 "Find out what fails between them (playbook status), and repair it.",
@@ -142,15 +143,15 @@ def _lost_peer_findings(service: GlobalService, key: Key, scene: Scene) -> Itera
 
 
 def _reasons(scene: Scene, peer: str, holders: Sequence[str]) -> str:
-    told = [f"{host} -> {peer}: {scene.link_errors[(host, peer)]}. " for host in holders if (host, peer) in scene.link_errors]
-    return "".join(told)
+    errors = [f"{host} -> {peer}: {scene.link_errors[(host, peer)]}. " for host in holders if (host, peer) in scene.link_errors]
+    return "".join(errors)
 
 
 def _backends(key: Key, scene: Scene, peer: str) -> str:
     known = scene.traffic.get(peer)
     if known is None:
         return "an unknown number of backends"
-    return count(counts(known, key).ready, "backend")
+    return count(endpoint_counts(known, key).ready, "backend")
 
 
 def _affected_clients(holders: Sequence[str], bare: Sequence[str]) -> str:
@@ -175,7 +176,7 @@ def _ttl_words(scene: Scene, holders: Sequence[str]) -> str:
 def _threshold_findings(service: GlobalService, contract: Failover, key: Key, scene: Scene) -> Iterable[Finding]:
     """Yield the findings about the numbers of the contract, for targets that have more than a stub of the Service."""
     choices = {host: choice for host, choice in decide(service, key, scene).items() if may_have_exported(service, key, scene, host)}
-    there = {host: counts(scene.traffic[host], key) for host in choices}
+    there = {host: endpoint_counts(scene.traffic[host], key) for host in choices}
     back = contract.min_local_ready + contract.hysteresis
     over = [host for host, choice in choices.items() if choice.failed_over]
     if over:
@@ -183,7 +184,7 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
             service,
             "CM-GS-36",
             over,
-            summary=f"Service {shown(key)}: {listed(over)} {'has' if len(over) == 1 else 'have'} failed over",
+            summary=f"Service {key_text(key)}: {listed(over)} {'has' if len(over) == 1 else 'have'} failed over",
             evidence="; ".join(f"{host}: {choices[host].reason}" for host in over),
             fix=f"Nothing has to be done if that is intended. A cluster is back with {back} ready endpoints of its own, at the next run.",
         )
@@ -195,21 +196,21 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
             service,
             "CM-GS-35",
             tuple(there),
-            summary=f"Service {shown(key)}: no cluster has {contract.min_local_ready} ready endpoints; all clusters use the "
+            summary=f"Service {key_text(key)}: no cluster has {contract.min_local_ready} ready endpoints; all clusters use the "
             "backends of all",
             evidence="; ".join(f"{host}: {number.ready} of {number.total} endpoints ready" for host, number in there.items()),
             fix="Check the pods behind the Service, in any of these clusters.",
         )
 
 
-def _stuck(service: GlobalService, contract: Failover, key: Key, stuck: Mapping[str, Counts]) -> Finding:
+def _stuck(service: GlobalService, contract: Failover, key: Key, stuck: Mapping[str, EndpointCounts]) -> Finding:
     back = contract.min_local_ready + contract.hysteresis
     fewest = min(number.total for number in stuck.values())
     return service_finding(
         service,
         "CM-GS-34",
         tuple(stuck),
-        summary=f"Service {shown(key)}: {listed(stuck)} cannot come back from failover with its present number of pods",
+        summary=f"Service {key_text(key)}: {listed(stuck)} cannot come back from failover with its present number of pods",
         evidence="; ".join(f"{host}: {number.ready} of {number.total} endpoints ready, back at {back}" for host, number in stuck.items()),
         fix=f"Run at least {back} pods there, or set hysteresis to {fewest - contract.min_local_ready} at most.",
     )

@@ -44,7 +44,7 @@ def service_finding(
     )
 
 
-def shown(key: Key) -> str:
+def key_text(key: Key) -> str:
     """Return the key as ``namespace/name``."""
     return f"{key[0]}/{key[1]}"
 
@@ -55,7 +55,7 @@ def system_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
     They concern every target, also those without the Service.
     """
     found: dict[tuple[Key, str], list[str]] = {}
-    for key in decided.claims.won[item.name]:
+    for key in decided.assignment.won[item.name]:
         for host in decided.scene.hosts:
             service = decided.index.named(host, key)
             selector = (service.spec.get("selector") or {}) if service else {}
@@ -67,7 +67,7 @@ def system_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
             item,
             "CM-GS-22",
             hosts,
-            summary=f"{listed(hosts)}: Service {shown(key)} is {why}; it is not made global",
+            summary=f"{listed(hosts)}: Service {key_text(key)} is {why}; it is not made global",
             evidence=f"GlobalService {item.name} selects it by {'name' if item.selector.name else 'its labels'}.",
             fix="Select another Service; where labels select it, name one more label that it does not have.",
         )
@@ -88,7 +88,7 @@ def changed_findings(item: GlobalService, host: str, service: ObjectFacts, chang
                 item,
                 "CM-GS-04",
                 [host],
-                summary=f"Service {shown(service.key)}: another writer changed {listed(entry.key for entry in again)} after this "
+                summary=f"Service {key_text(service.key)}: another writer changed {listed(entry.key for entry in again)} after this "
                 "mesh had set it",
                 evidence=f"{_values(again)}. This run sets it again, and keeps the value that it found as the earlier value.",
                 fix="If that value is intended, put it into the GlobalService. If a GitOps tool sets it each time, configure the "
@@ -111,7 +111,7 @@ def left_findings(ref: ItemRef, host: str, service: ObjectFacts, change: Change)
             ref,
             "CM-GS-04",
             [host],
-            summary=f"Service {shown(service.key)}: {listed(entry.key for entry in change.foreign)} was changed by another writer "
+            summary=f"Service {key_text(service.key)}: {listed(entry.key for entry in change.foreign)} was changed by another writer "
             "and stays as it is",
             evidence=f"{_values(change.foreign)}. Everything else is as it was before the item.",
             fix="Remove the annotation if it is not needed.",
@@ -138,13 +138,15 @@ def stub_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
                 item,
                 "CM-GS-20",
                 [host],
-                summary=f"Service {shown(service.key)} was made here as a stub, and another writer gave it a selector; this mesh no "
+                summary=f"Service {key_text(service.key)} was made here as a stub, and another writer gave it a selector; this mesh no "
                 "longer owns it",
                 evidence="This mesh neither changes nor deletes it any more. It still has shared false: its own backends are not exported.",
                 fix=lines(f"Take this mesh's marks off: {marks}", "Remove service.cilium.io/shared, or set it to the intended value."),
             )
         )
-    idle = sorted({f"{host}: {shown(key)}" for (host, key), stub in decided.stubs.items() if stub.item == item.name and stub.body is None})
+    idle = sorted(
+        {f"{host}: {key_text(key)}" for (host, key), stub in decided.stubs.items() if stub.item == item.name and stub.body is None}
+    )
     if idle:
         found.append(
             service_finding(
@@ -174,7 +176,7 @@ def _unreadable(ref: ItemRef | None, host: str, key: Key, remark: str, mark: str
         about,
         "CM-GS-05",
         [host],
-        summary=f"Service {shown(key)}: the record of the values that the Service had before this mesh cannot be read",
+        summary=f"Service {key_text(key)}: the record of the values that the Service had before this mesh cannot be read",
         evidence=f"Another writer changed the annotation. {remark}",
         fix=f"Set the annotations of the Service to the intended values, then: {_remove(key, mark)}" if mark else "Nothing has to be done.",
     )

@@ -66,7 +66,7 @@ def export_obstacle(facts: ClusterFacts, traffic: TrafficFacts) -> ExportObstacl
     return None
 
 
-def collection(traffic: TrafficFacts, namespace: str) -> str:
+def exports_path(traffic: TrafficFacts, namespace: str) -> str:
     """Return the API path of ServiceExports in the namespace."""
     return f"/apis/{traffic.serves(MCS_GROUP)}/namespaces/{namespace}/serviceexports"
 

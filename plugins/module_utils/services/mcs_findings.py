@@ -11,9 +11,9 @@ from ..findings.wording import lines
 from ..items.models import GlobalService
 from ..mesh.traffic_facts import Key
 from .decisions import Decisions
-from .findings import service_finding, shown
+from .findings import key_text, service_finding
 from .mcs import conditions_of, export_obstacle, is_exported
-from .viability_findings import kinds_of_service, local_namespaces, no_endpoints, targets
+from .viability_findings import namespace_findings, no_endpoint_finding, service_type_findings, target_findings
 
 
 def mcs_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
@@ -21,14 +21,14 @@ def mcs_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
 
     Cilium itself creates what consumers need, and reports exports that do not fit together.
     """
-    world = decided.world
-    found = [*targets(item, decided), *_unavailable(item, decided)]
-    for key, hosts in decided.claims.won[item.name].items():
-        local = [host for host in hosts if not world.namespace_global(host, key[0])]
-        found += [*kinds_of_service(item, key, decided), *local_namespaces(item, key, local, world)]
+    view = decided.view
+    found = [*target_findings(item, decided), *_unavailable(item, decided)]
+    for key, hosts in decided.assignment.won[item.name].items():
+        local = [host for host in hosts if not view.namespace_global(host, key[0])]
+        found += [*service_type_findings(item, key, decided), *namespace_findings(item, key, local, view)]
         found += _conflicts(item, key, hosts, decided)
-        if hosts and not world.ready(hosts, key):
-            found.append(no_endpoints(item, key, hosts, world))
+        if hosts and not view.ready(hosts, key):
+            found.append(no_endpoint_finding(item, key, hosts, view))
     return found
 
 
@@ -60,7 +60,8 @@ def _conflicts(item: GlobalService, key: Key, hosts: Iterable[str], decided: Dec
                 item,
                 "CM-GS-19",
                 [host],
-                summary=f"{host}: Cilium says of ServiceExport {shown(key)}: {', '.join(f'{c.kind} {c.status} ({c.reason})' for c in bad)}",
+                summary=f"{host}: Cilium reports for ServiceExport {key_text(key)}: "
+                + ", ".join(f"{c.kind} {c.status} ({c.reason})" for c in bad),
                 evidence="; ".join(c.message for c in bad if c.message),
                 fix="Make the Services equal in all clusters that export them: ports, type, session affinity. The oldest export wins.",
             )

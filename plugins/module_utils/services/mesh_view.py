@@ -15,7 +15,7 @@ from ..mesh.traffic_facts import Key, ObjectFacts
 from ..mesh.versions import cilium_version, holds
 from .annotations import is_global, is_shared
 from .assignment import Place
-from .endpoints import Counts, counts
+from .endpoints import EndpointCounts, endpoint_counts
 
 NAMESPACE_GLOBAL: Final = "clustermesh.cilium.io/global"
 DEFAULT_GLOBAL: Final = "clustermesh-default-global-namespace"
@@ -76,9 +76,9 @@ class MeshView:
         """Return the members that answer and are linked with a cluster that exports."""
         return tuple(host for host in self.scene.hosts if self.exporters_seen_by(host, key))
 
-    def endpoints(self, host: str, key: Key) -> Counts:
+    def endpoints(self, host: str, key: Key) -> EndpointCounts:
         """Return the numbers of the cluster's own endpoints."""
-        return counts(self.scene.traffic[host], key)
+        return endpoint_counts(self.scene.traffic[host], key)
 
     def ready(self, hosts: tuple[str, ...], key: Key) -> int:
         """Return the number of ready endpoints in the clusters together."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..base.input_problems import Problems, clip, shown, suggest
+from ..base.input_problems import Problems, clip, quoted, suggest
 from ..base.structure import Reader
 from ..items.labels import valid_key
 from ..items.models import AFFINITIES, Failover, GlobalService, ServiceSelector
@@ -67,7 +67,7 @@ def _selector(problems: Problems, given: Mapping[str, Any]) -> ServiceSelector:
         problems.add("selector", "has neither name nor labelSelector, and would match every Service of the namespace; give one of them")
     for key in labels or {}:
         if not isinstance(key, str) or not valid_key(key):
-            problems.add("selector.labelSelector", f"{shown(str(key))} is not the key of a label")
+            problems.add("selector.labelSelector", f"{quoted(str(key))} is not the key of a label")
     return ServiceSelector(namespace=given["namespace"], name=given.get("name", ""), labels=labels or {})
 
 
@@ -77,10 +77,10 @@ def _targets(problems: Problems, value: Any, members: tuple[str, ...]) -> tuple[
         return members
     for place, item in enumerate(value):
         if item in value[:place]:
-            problems.add(f"targetClusters[{place}]", f"{shown(item)} is named twice")
+            problems.add(f"targetClusters[{place}]", f"{quoted(item)} is named twice")
         elif item not in members:
             hint = suggest(item, members, "its members are")
-            problems.add(f"targetClusters[{place}]", f"{shown(item)} is not a member of the mesh; {hint}")
+            problems.add(f"targetClusters[{place}]", f"{quoted(item)} is not a member of the mesh; {hint}")
     return tuple(host for host in members if host in value)
 
 
@@ -98,7 +98,7 @@ def _annotations(problems: Problems, given: Mapping[str, str]) -> dict[str, str]
         elif key not in ALLOWED:
             problems.add(path, f"is not allowed; allowed are {', '.join(ALLOWED)}")
         elif item not in ALLOWED[key]:
-            problems.add(path, f"must be one of {', '.join(ALLOWED[key])}, not {shown(text)}")
+            problems.add(path, f"must be one of {', '.join(ALLOWED[key])}, not {quoted(text)}")
         elif found.get(key, item) != item:
             problems.add(path, f"contradicts its other key in globalAnnotations: {found[key]} and {item}")
         else:
@@ -130,7 +130,7 @@ def _seconds(problems: Problems, path: str, value: int | str) -> int:
     hours, minutes, rest = (int(match[unit] or 0) for unit in "hms") if match else (0, 0, 0)
     seconds = hours * 3600 + minutes * 60 + rest
     if not 1 <= seconds <= LONGEST_DETECTION:
-        problems.add(path, f'must be seconds, or a text like "90s" or "1m30s", from 1 s to {LONGEST_DETECTION} s, not {shown(value)}')
+        problems.add(path, f'must be seconds, or a text like "90s" or "1m30s", from 1 s to {LONGEST_DETECTION} s, not {quoted(value)}')
     return seconds
 
 

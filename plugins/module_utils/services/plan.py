@@ -22,9 +22,9 @@ from .decisions import Decisions, decisions_of, ref_of
 from .failover_findings import failover_findings
 from .findings import changed_findings, left_findings, stub_findings, system_findings, unreadable_findings
 from .index import RecordedService
-from .mcs import collection, export_body, export_obstacle
+from .mcs import export_body, export_obstacle, exports_path
 from .mcs_findings import mcs_findings
-from .record import Values, reconcile
+from .record import Values, reconcile_annotations
 from .status import ServiceDetail
 from .viability_findings import viability_findings
 
@@ -74,7 +74,7 @@ def _no_more(ref: ItemRef) -> str:
 
 def _exporting(desired: Desired, decided: Decisions) -> frozenset[Place]:
     items = [item for item in desired.each(GlobalService) if item.backend == "MCS" and decided.ours(item)]
-    return frozenset((host, key) for item in items for key, hosts in decided.claims.won[item.name].items() for host in hosts)
+    return frozenset((host, key) for item in items for key, hosts in decided.assignment.won[item.name].items() for host in hosts)
 
 
 def _of_others(entries: Mapping[str, tuple[_Entry, ...]], kept: frozenset[str]) -> Iterable[tuple[ItemRef, tuple[_Entry, ...]]]:
@@ -87,7 +87,7 @@ def _of_others(entries: Mapping[str, tuple[_Entry, ...]], kept: frozenset[str]) 
 
 def _plan(item: GlobalService, decided: Decisions) -> ItemPlan:
     ref = ref_of(item)
-    lost = decided.claims.lost.get(item.name, ())
+    lost = decided.assignment.lost.get(item.name, ())
     if lost:
         return ItemPlan(ref=ref, findings=lost)
     of_the_system = system_findings(item, decided)
@@ -104,7 +104,7 @@ def _plan(item: GlobalService, decided: Decisions) -> ItemPlan:
 
 
 def _detail(item: GlobalService, decided: Decisions) -> ServiceDetail:
-    won = decided.claims.won[item.name]
+    won = decided.assignment.won[item.name]
     places = [(host, key) for key, hosts in won.items() for host in hosts if (host, key) in decided.changes]
     return ServiceDetail(services=won, wanted={place: decided.wanted[place] for place in places})
 
@@ -112,7 +112,7 @@ def _detail(item: GlobalService, decided: Decisions) -> ServiceDetail:
 def _annotations(item: GlobalService, decided: Decisions) -> tuple[list[Step], list[Finding]]:
     steps: list[Step] = []
     findings: list[Finding] = []
-    for key, hosts in decided.claims.won[item.name].items():
+    for key, hosts in decided.assignment.won[item.name].items():
         for host in hosts:
             service, change = decided.index.named(host, key), decided.changes.get((host, key))
             if service is None or change is None:
@@ -125,14 +125,14 @@ def _annotations(item: GlobalService, decided: Decisions) -> tuple[list[Step], l
 
 def _purpose(decided: Decisions, place: Place) -> str:
     """Return text such as ``global, shared, affinity Local``: the values that will be in force."""
-    annotations = decided.world.annotations_of(*place)
+    annotations = decided.view.annotations_of(*place)
     return f"global, {'shared' if is_shared(annotations) else 'not shared'}, affinity {affinity_of(annotations)}"
 
 
 def _releases(item: GlobalService, decided: Decisions) -> tuple[list[Step], list[Finding]]:
     """Return the steps that restore Services which the item marked and no longer owns."""
     name = str(ref_of(item))
-    spoken = decided.claims.won[item.name] if item.backend == "Annotations" else {}
+    spoken = decided.assignment.won[item.name] if item.backend == "Annotations" else {}
     mine = {(host, key) for key, hosts in spoken.items() for host in hosts}
     held = tuple(entry for entry in decided.index.held.get(name, ()) if (entry.host, entry.service.key) not in mine)
     return _released(ref_of(item), held, decided, decided.changes, "the item no longer asks for it")
@@ -147,7 +147,7 @@ def _released(
     for host, service, _record in held:
         if (host, service.key) in claimed:
             continue
-        change = reconcile(service.annotations, {}, binding=decided.scene.binding, item=str(ref))
+        change = reconcile_annotations(service.annotations, {}, binding=decided.scene.binding, item=str(ref))
         steps.append(_patch(ref, host, service, change.patch, wave=PRUNE_WAVE, why=f"{why}: earlier values are restored", undone=True))
         findings += left_findings(ref, host, service, change)
     return steps, findings
@@ -200,14 +200,14 @@ def _wanted_exports(item: GlobalService, decided: Decisions) -> Iterable[Desired
     if item.backend != "MCS":
         return
     blocked = _cannot_export(item, decided)
-    for key, hosts in decided.claims.won[item.name].items():
+    for key, hosts in decided.assignment.won[item.name].items():
         for host in hosts:
             traffic = scene.traffic[host]
             there = traffic.exports.get(key)
             if (host, key) in blocked or (there is not None and owning_item(scene.binding, there) is None):
-                continue  # what somebody exports already is exported
+                continue  # the Service is exported already, by another writer
             body = export_body(item, key, traffic)
-            yield owned_object(scene.binding, ref_of(item), host, collection(traffic, key[0]), body, why="exported by MCS-API")
+            yield owned_object(scene.binding, ref_of(item), host, exports_path(traffic, key[0]), body, why="exported by MCS-API")
 
 
 def _cannot_export(item: GlobalService, decided: Decisions) -> frozenset[Place]:
@@ -215,7 +215,7 @@ def _cannot_export(item: GlobalService, decided: Decisions) -> frozenset[Place]:
     if item.backend != "MCS":
         return frozenset()
     found = set()
-    for key, hosts in decided.claims.won[item.name].items():
+    for key, hosts in decided.assignment.won[item.name].items():
         for host in hosts:
             service = decided.index.named(host, key)
             external = service is not None and service.spec.get("type") == "ExternalName"

@@ -82,7 +82,7 @@ def read_record(text: str) -> Record | None:
     return Record(item=data["item"], earlier=earlier, written=written)
 
 
-def reconcile(annotations: Mapping[str, str], wanted: Mapping[str, str], *, binding: Binding, item: str) -> Change:
+def reconcile_annotations(annotations: Mapping[str, str], wanted: Mapping[str, str], *, binding: Binding, item: str) -> Change:
     """Return the change that makes a Service with ``annotations`` hold ``wanted`` (keys of ``MANAGED``).
 
     With an empty ``wanted`` it restores the former values. A value that is already as wanted is its owner's and is neither written nor
@@ -114,7 +114,7 @@ def patched(annotations: Mapping[str, str], patch: Values) -> dict[str, str]:
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def holders(annotations: Mapping[str, str]) -> dict[str, str]:
+def records_by_binding(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return the text of the record of every binding that marked the Service, by owner hash."""
     return {name.removeprefix(RECORD_PREFIX): text for name, text in annotations.items() if name.startswith(RECORD_PREFIX)}
 

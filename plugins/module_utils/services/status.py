@@ -49,25 +49,25 @@ def service_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str
     """Return the status of a GlobalService. See ``KindRow`` (reconcile/kinds.py)."""
     if not isinstance(item, GlobalService) or not isinstance(plan.detail, ServiceDetail):
         raise TypeError(f"{plan.ref} is no GlobalService that was planned")
-    detail, world = plan.detail, MeshView(scene=scene)
-    standing = _standing(item, detail, world, failed)
+    detail, view = plan.detail, MeshView(scene=scene)
+    standing = _standing(item, detail, view, failed)
     found: dict[str, Any] = {
         "phase": _phase(standing),
         "exportedClusters": list(standing.exported),
-        "endpointSummary": [_summary(item, host, detail, world) for host in scene.hosts if host in item.targets],
+        "endpointSummary": [_summary(item, host, detail, view) for host in scene.hosts if host in item.targets],
     }
-    rows = [_service(item, key, world) for key in detail.services]
+    rows = [_service(item, key, view) for key in detail.services]
     if item.selector.labels:
         found["services"] = rows
     elif rows:
         found["consumers"] = rows[0]["consumers"]
     if item.backend == "MCS":
-        found["exports"] = [_export(host, key, world) for key, hosts in detail.services.items() for host in hosts]
+        found["exports"] = [_export(host, key, view) for key, hosts in detail.services.items() for host in hosts]
     return {**found, "conditions": _conditions(item, standing)}
 
 
-def _standing(item: GlobalService, detail: ServiceDetail, world: MeshView, failed: Mapping[str, str]) -> _Standing:
-    scene = world.scene
+def _standing(item: GlobalService, detail: ServiceDetail, view: MeshView, failed: Mapping[str, str]) -> _Standing:
+    scene = view.scene
     states: dict[str, list[str]] = {}
     for host in item.targets:
         if host in scene.silent:
@@ -76,30 +76,30 @@ def _standing(item: GlobalService, detail: ServiceDetail, world: MeshView, faile
             states[host] = [printable(failed[host])]
         else:
             states[host] = [
-                said for key, hosts in detail.services.items() if (said := _state(item, host, key, hosts, detail, world)) is not None
+                said for key, hosts in detail.services.items() if (said := _state(item, host, key, hosts, detail, view)) is not None
             ]
     good = tuple(host for host, said in states.items() if said and not any(said))
     pending = tuple(host for host, said in states.items() if PENDING in said)
     consuming = tuple(host for host, said in states.items() if said and set(said) == {CONSUMES})
     wrong = {host: "; ".join(dict.fromkeys(filter(None, said))) for host, said in states.items() if any(said) and host not in consuming}
-    conflicts = _conflicts(detail, world) if item.backend == "MCS" else ()
-    ready = sum(world.endpoints(host, key).ready for key, hosts in detail.services.items() for host in hosts if host in good)
+    conflicts = _conflicts(detail, view) if item.backend == "MCS" else ()
+    ready = sum(view.endpoints(host, key).ready for key, hosts in detail.services.items() for host in hosts if host in good)
     return _Standing(exported=good, wrong=wrong, pending=pending, consuming=consuming, ready=ready, conflicts=conflicts)
 
 
-def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detail: ServiceDetail, world: MeshView) -> str | None:
+def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detail: ServiceDetail, view: MeshView) -> str | None:
     """Return why one Service is not exported there; "" when it is; None when no Service is expected there."""
-    service = world.scene.traffic[host].services.get(key)
-    if service is not None and host not in hosts and stub_item(world.scene.binding, service):
+    service = view.scene.traffic[host].services.get(key)
+    if service is not None and host not in hosts and stub_item(view.scene.binding, service):
         return None
     if service is None or host not in hosts:
         return None if item.selector.labels else f"there is no Service {key[0]}/{key[1]}"
     if service.spec.get("type") == "ExternalName":
         return "is an ExternalName"
-    if not world.namespace_global(host, key[0]):
+    if not view.namespace_global(host, key[0]):
         return f"namespace {key[0]} is not global"
     if item.backend == "MCS":
-        return _export_state(host, key, world)
+        return _export_state(host, key, view)
     wanted = detail.wanted.get((host, key), {})
     if any(service.annotations.get(name, "").lower() != value for name, value in wanted.items()):
         return PENDING
@@ -108,9 +108,9 @@ def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detai
     return ""
 
 
-def _export_state(host: str, key: Key, world: MeshView) -> str:
-    traffic = world.scene.traffic[host]
-    found = export_obstacle(world.scene.facts[host], traffic)
+def _export_state(host: str, key: Key, view: MeshView) -> str:
+    traffic = view.scene.traffic[host]
+    found = export_obstacle(view.scene.facts[host], traffic)
     if found:
         return found.what
     export = traffic.exports.get(key)
@@ -122,11 +122,11 @@ def _export_state(host: str, key: Key, world: MeshView) -> str:
     return "" if state else "; ".join(f"{c.reason}: {c.message}" for c in conditions_of(export).values() if c.status == "False")
 
 
-def _conflicts(detail: ServiceDetail, world: MeshView) -> tuple[str, ...]:
+def _conflicts(detail: ServiceDetail, view: MeshView) -> tuple[str, ...]:
     found = []
     for key, hosts in detail.services.items():
         for host in hosts:
-            export = world.scene.traffic[host].exports.get(key)
+            export = view.scene.traffic[host].exports.get(key)
             said = conditions_of(export).get("Conflict") if export else None
             if said and said.status == "True":
                 found.append(f"{host}: {said.reason}: {said.message}")
@@ -180,11 +180,11 @@ def _exported_reason(standing: _Standing) -> tuple[str, str]:
     return "NoClusterExported", message or "the selector matches no Service of any target"
 
 
-def _summary(item: GlobalService, host: str, detail: ServiceDetail, world: MeshView) -> dict[str, Any]:
+def _summary(item: GlobalService, host: str, detail: ServiceDetail, view: MeshView) -> dict[str, Any]:
     """Return the row of one target. ``endpoints`` and ``ready`` are fields of the CRD; the others are additional."""
-    facts, services = world.scene.facts[host], world.scene.traffic[host].services
+    facts, services = view.scene.facts[host], view.scene.traffic[host].services
     keys = [key for key, hosts in detail.services.items() if host in hosts]
-    counted = [world.endpoints(host, key) for key in keys]
+    counted = [view.endpoints(host, key) for key in keys]
     ready = sum(count.ready for count in counted)
     annotations = [services[key].annotations for key in keys if key in services]
     found: dict[str, Any] = {
@@ -210,43 +210,43 @@ def _addresses(status: Mapping[str, Any]) -> list[str]:
     return [printable(str(entry.get("hostname") or entry.get("ip"))) for entry in entries or () if isinstance(entry, Mapping)]
 
 
-def _service(item: GlobalService, key: Key, world: MeshView) -> dict[str, Any]:
+def _service(item: GlobalService, key: Key, view: MeshView) -> dict[str, Any]:
     mcs = item.backend == "MCS"
-    exporters = tuple(host for host in world.scene.hosts if _by_mcs(host, key, world)) if mcs else world.exporters(key)
-    consumers = [] if mcs else [_consumer(host, key, world) for host in world.consumers(key)]
+    exporters = tuple(host for host in view.scene.hosts if _by_mcs(host, key, view)) if mcs else view.exporters(key)
+    consumers = [] if mcs else [_consumer(host, key, view) for host in view.consumers(key)]
     return {
         "namespace": key[0],
         "name": key[1],
         "exportedClusters": list(exporters),
-        "readyEndpoints": world.ready(exporters, key),
+        "readyEndpoints": view.ready(exporters, key),
         "consumers": consumers,
     }
 
 
-def _by_mcs(host: str, key: Key, world: MeshView) -> bool:
-    export = world.scene.traffic[host].exports.get(key)
+def _by_mcs(host: str, key: Key, view: MeshView) -> bool:
+    export = view.scene.traffic[host].exports.get(key)
     return export is not None and bool(is_exported(export))
 
 
-def _consumer(host: str, key: Key, world: MeshView) -> dict[str, Any]:
+def _consumer(host: str, key: Key, view: MeshView) -> dict[str, Any]:
     """Return the row of a cluster that is linked with one that exports.
 
     ``usable`` says whether it uses backends of other clusters, as far as the API shows.
     """
-    service = world.service(host, key)
-    usable = world.uses(host, key)
+    service = view.service(host, key)
+    usable = view.uses(host, key)
     found: dict[str, Any] = {
         "clusterName": host,
         "usable": usable,
-        "localReadyEndpoints": world.endpoints(host, key).ready,
-        "remoteReadyEndpoints": world.ready(world.exporters_seen_by(host, key), key) if usable else 0,
-        "stub": service is not None and bool(stub_item(world.scene.binding, service)) and not service.spec.get("selector"),
+        "localReadyEndpoints": view.endpoints(host, key).ready,
+        "remoteReadyEndpoints": view.ready(view.exporters_seen_by(host, key), key) if usable else 0,
+        "stub": service is not None and bool(stub_item(view.scene.binding, service)) and not service.spec.get("selector"),
     }
     return {**found, "affinity": affinity_of(service.annotations)} if service is not None and usable else found
 
 
-def _export(host: str, key: Key, world: MeshView) -> dict[str, Any]:
-    traffic = world.scene.traffic[host]
+def _export(host: str, key: Key, view: MeshView) -> dict[str, Any]:
+    traffic = view.scene.traffic[host]
     export, imported = traffic.exports.get(key), importing_clusters(traffic, key)
     conditions = [entry.to_dict() for entry in conditions_of(export).values()] if export else []
     found = {"clusterName": host, "namespace": key[0], "name": key[1], "conditions": conditions}

@@ -19,28 +19,28 @@ from ..mesh.traffic_facts import Key, ObjectFacts
 from ..mesh.versions import cilium_version, holds
 from .annotations import AFFINITY, GLOBAL, SHARED, affinity_of, syncs_slices
 from .decisions import Decisions
-from .findings import service_finding, shown
+from .findings import key_text, service_finding
 from .mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, MeshView, syncs_endpoints
 from .stubs import is_headless
 
 
 def viability_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
     """Return the findings about one GlobalService with backend Annotations."""
-    world = decided.world
-    found = list(targets(item, decided))
-    for key in decided.claims.won[item.name]:
+    view = decided.view
+    found = list(target_findings(item, decided))
+    for key in decided.assignment.won[item.name]:
         found += [
-            *kinds_of_service(item, key, decided),
-            *_consumer_findings(item, key, world),
-            *_namespace_findings(item, key, world),
-            *_port_findings(item, key, world),
-            *_headless_findings(item, key, world),
-            *_backend_findings(item, key, world),
+            *service_type_findings(item, key, decided),
+            *_consumer_findings(item, key, view),
+            *_namespace_findings(item, key, view),
+            *_port_findings(item, key, view),
+            *_headless_findings(item, key, view),
+            *_backend_findings(item, key, view),
         ]
     return [*found, *_kube_proxy_findings(item, decided)]
 
 
-def targets(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
+def target_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
     """Yield findings about targets without the Service, or without its namespace."""
     scene, selector = decided.scene, item.selector
     hosts = [host for host in scene.hosts if host in item.targets]
@@ -53,7 +53,7 @@ def targets(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
             summary=f"{listed(bare)}: there is no namespace {selector.namespace}, so that GlobalService {item.name} does nothing there",
             fix=f"Create the namespace: kubectl create namespace {selector.namespace}. Or take the cluster out of targetClusters.",
         )
-    won = decided.claims.won[item.name]
+    won = decided.assignment.won[item.name]
     if selector.labels and not won and len(bare) < len(hosts):
         labels = ",".join(f"{key}={value}" for key, value in sorted(selector.labels.items()))
         yield service_finding(
@@ -65,18 +65,18 @@ def targets(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
         )
     if selector.name:
         key = (selector.namespace, selector.name)
-        lacking = [host for host in hosts if host not in bare and decided.world.service(host, key) is None]
+        lacking = [host for host in hosts if host not in bare and decided.view.service(host, key) is None]
         if lacking:
             yield _missing(item, key, lacking, decided)
 
 
 def _missing(item: GlobalService, key: Key, hosts: list[str], decided: Decisions) -> Finding:
-    stub = item.backend == "Annotations" and not item.create_missing and bool(decided.claims.won[item.name][key])
+    stub = item.backend == "Annotations" and not item.create_missing and bool(decided.assignment.won[item.name][key])
     return service_finding(
         item,
         "CM-GS-01",
         hosts,
-        summary=f"{listed(hosts)}: there is no Service {shown(key)}: nothing is exported there, and clients there cannot use it",
+        summary=f"{listed(hosts)}: there is no Service {key_text(key)}: nothing is exported there, and clients there cannot use it",
         evidence="A global Service has the same namespace and name in every cluster.",
         fix=lines(
             "Deploy the Service there, or take the cluster out of targetClusters.",
@@ -85,51 +85,53 @@ def _missing(item: GlobalService, key: Key, hosts: list[str], decided: Decisions
     )
 
 
-def kinds_of_service(item: GlobalService, key: Key, decided: Decisions) -> Iterator[Finding]:
+def service_type_findings(item: GlobalService, key: Key, decided: Decisions) -> Iterator[Finding]:
     """Yield findings about Services that are an ExternalName or have no selector."""
-    services = {host: service for host in decided.claims.won[item.name][key] if (service := decided.index.named(host, key)) is not None}
+    services = {host: service for host in decided.assignment.won[item.name][key] if (service := decided.index.named(host, key)) is not None}
     external = [host for host, service in services.items() if service.spec.get("type") == "ExternalName"]
     if external:
         yield service_finding(
             item,
             "CM-GS-13",
             external,
-            summary=f"{listed(external)}: Service {shown(key)} is an ExternalName, a DNS alias without backends; nothing is written for it",
+            summary=f"{listed(external)}: Service {key_text(key)} is an ExternalName, a DNS alias without backends; the run writes "
+            "nothing for it",
             fix="Make it a ClusterIP Service, or let the GlobalService select another.",
         )
     bare = [host for host, service in services.items() if host not in external and not service.spec.get("selector")]
     if bare:
-        number = sum(decided.world.endpoints(host, key).total for host in bare)
+        number = sum(decided.view.endpoints(host, key).total for host in bare)
         yield service_finding(
             item,
             "CM-GS-14",
             bare,
-            summary=f"{listed(bare)}: Service {shown(key)} has no selector; its backends are the EndpointSlices that another writer "
+            summary=f"{listed(bare)}: Service {key_text(key)} has no selector; its backends are the EndpointSlices that another writer "
             "maintains",
             evidence=f"{count(number, 'endpoint')} just now.",
             fix="Nothing has to be done if that is intended.",
         )
 
 
-def _consumer_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
+def _consumer_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator[Finding]:
     """Yield findings about linked clusters where the Service is missing or not global.
 
     Backends are used only if it is global on both sides (issue 23298).
     """
     without, local = [], []
-    for host in world.consumers(key):
-        if world.service(host, key) is None:
-            if not (item.selector.name and host in item.targets) and key[0] in world.scene.traffic[host].namespaces:
+    for host in view.consumers(key):
+        if view.service(host, key) is None:
+            if not (item.selector.name and host in item.targets) and key[0] in view.scene.traffic[host].namespaces:
                 without.append(host)
-        elif not world.uses(host, key):
+        elif not view.uses(host, key):
             local.append(host)
     if without:
         yield service_finding(
             item,
             "CM-GS-06",
             without,
-            summary=f"{listed(without)}: there is no Service {shown(key)}, so that clients there cannot use the backends of other clusters",
-            evidence=f"Exported by {listed(world.exporters(key))}.",
+            summary=f"{listed(without)}: there is no Service {key_text(key)}, so that clients there cannot use the backends of other "
+            "clusters",
+            evidence=f"Exported by {listed(view.exporters(key))}.",
             fix="Nothing has to be done if no client there needs it. Otherwise set createMissingServices: true, or deploy it and "
             "add the cluster to targetClusters.",
         )
@@ -139,31 +141,31 @@ def _consumer_findings(item: GlobalService, key: Key, world: MeshView) -> Iterat
             "CM-GS-07",
             local,
             severity=Severity.REMEDIABLE if any(host in item.targets for host in local) else Severity.ADVISORY,
-            summary=f"{listed(local)}: Service {shown(key)} is not global there, so that its clients see local backends only",
-            evidence=f"{GLOBAL} is not true there; exported by {listed(world.exporters(key))}.",
+            summary=f"{listed(local)}: Service {key_text(key)} is not global there, so that its clients see local backends only",
+            evidence=f"{GLOBAL} is not true there; exported by {listed(view.exporters(key))}.",
             fix="Add the cluster to targetClusters (and the labels of the selector to the Service), or leave it as it is if that is "
             "intended.",
         )
-    lacking = [host for host in world.consumers(key) if key[0] not in world.scene.traffic[host].namespaces and host not in item.targets]
+    lacking = [host for host in view.consumers(key) if key[0] not in view.scene.traffic[host].namespaces and host not in item.targets]
     if lacking and item.create_missing:
         yield service_finding(
             item,
             "CM-GS-08",
             lacking,
-            summary=f"{listed(lacking)}: there is no namespace {key[0]}, so that no Service {shown(key)} is made for clients there",
+            summary=f"{listed(lacking)}: there is no namespace {key[0]}, so that no Service {key_text(key)} is made for clients there",
             fix=f"Create the namespace: kubectl create namespace {key[0]}.",
         )
 
 
-def _namespace_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
-    hosts = [host for host in world.scene.hosts if world.uses(host, key) and not world.namespace_global(host, key[0])]
-    yield from local_namespaces(item, key, hosts, world)
+def _namespace_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator[Finding]:
+    hosts = [host for host in view.scene.hosts if view.uses(host, key) and not view.namespace_global(host, key[0])]
+    yield from namespace_findings(item, key, hosts, view)
 
 
-def local_namespaces(item: GlobalService, key: Key, hosts: list[str], world: MeshView) -> Iterator[Finding]:
+def namespace_findings(item: GlobalService, key: Key, hosts: list[str], view: MeshView) -> Iterator[Finding]:
     """Yield a finding about namespaces that are not global."""
     if hosts:
-        facts = world.scene.facts[hosts[0]]
+        facts = view.scene.facts[hosts[0]]
         yield service_finding(
             item,
             "CM-GS-09",
@@ -175,35 +177,33 @@ def local_namespaces(item: GlobalService, key: Key, hosts: list[str], world: Mes
         )
 
 
-def _port_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
+def _port_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator[Finding]:
     """Yield findings about ports without a counterpart. Backends are found by the name of the port, whatever its number."""
-    for host in world.scene.hosts:
-        service = world.service(host, key)
-        if service is None or not world.uses(host, key) or is_headless(service):
+    for host in view.scene.hosts:
+        service = view.service(host, key)
+        if service is None or not view.uses(host, key) or is_headless(service):
             continue
-        apart = {
-            peer: lonely for peer in world.exporters_seen_by(host, key) if (lonely := _unmatched_ports(host, service, peer, key, world))
-        }
+        apart = {peer: lonely for peer in view.exporters_seen_by(host, key) if (lonely := _unmatched_ports(host, service, peer, key, view))}
         if apart:
             texts = [f"{peer}: none for {', '.join(lonely)}" for peer, lonely in apart.items()]
             yield service_finding(
                 item,
                 "CM-GS-10",
                 [host, *apart],
-                summary=f"{host}: ports of Service {shown(key)} have no port of that name and protocol in {listed(apart)}",
+                summary=f"{host}: ports of Service {key_text(key)} have no port of that name and protocol in {listed(apart)}",
                 evidence="; ".join(texts),
                 fix="Give the ports the same names and protocols in all clusters; their numbers may differ.",
             )
 
 
-def _unmatched_ports(host: str, service: ObjectFacts, peer: str, key: Key, world: MeshView) -> list[str]:
+def _unmatched_ports(host: str, service: ObjectFacts, peer: str, key: Key, view: MeshView) -> list[str]:
     """Return the ports of ``service`` to which no port of the peer's Service corresponds."""
-    other = world.service(peer, key)
-    facts = world.scene.facts[host]
+    other = view.service(peer, key)
+    facts = view.scene.facts[host]
     offered = {_port(port) for port in (other.spec.get("ports") or () if other else ())}
     found = []
     for name, protocol in sorted({_port(port) for port in service.spec.get("ports") or ()}):
-        if not any(proto == protocol and names_fit(facts, name, theirs) for theirs, proto in offered):
+        if not any(proto == protocol and port_names_match(facts, name, theirs) for theirs, proto in offered):
             found.append(f"{name or 'the unnamed port'}/{protocol}")
     return found
 
@@ -212,81 +212,81 @@ def _port(port: dict[str, object]) -> tuple[str, str]:
     return str(port.get("name") or ""), str(port.get("protocol") or "TCP")
 
 
-def _headless_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
+def _headless_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator[Finding]:
     """Yield a finding if EndpointSlices of other clusters are needed and not written.
 
     DNS of a headless Service, and controllers that read EndpointSlices, know only the endpoints in EndpointSlices.
     """
     hosts = []
-    for host in world.scene.hosts:
-        service = world.service(host, key)
-        if service is None or not world.uses(host, key) or not world.exporters_seen_by(host, key):
+    for host in view.scene.hosts:
+        service = view.service(host, key)
+        if service is None or not view.uses(host, key) or not view.exporters_seen_by(host, key):
             continue
         headless = is_headless(service)
-        asked = syncs_slices(world.annotations_of(host, key), headless=headless)
-        if (asked or headless) and not (asked and syncs_endpoints(world.scene.facts[host])):
+        asked = syncs_slices(view.annotations_of(host, key), headless=headless)
+        if (asked or headless) and not (asked and syncs_endpoints(view.scene.facts[host])):
             hosts.append(host)
     if hosts:
-        facts = world.scene.facts[hosts[0]]
+        facts = view.scene.facts[hosts[0]]
         yield service_finding(
             item,
             "CM-GS-11",
             hosts,
-            summary=f"{listed(hosts)}: Service {shown(key)} needs EndpointSlices of the backends of other clusters, and there are none",
+            summary=f"{listed(hosts)}: Service {key_text(key)} needs EndpointSlices of the backends of other clusters, and there are none",
             evidence=f"It is headless, or asks for them; {config_evidence(facts, 'clustermesh-enable-endpoint-sync')}",
             fix=lines(helm(facts, "clustermesh.enableEndpointSliceSynchronization=true"), restart(facts)),
         )
 
 
-def _backend_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[Finding]:
-    exporters = world.exporters(key)
-    users = [host for host in world.scene.hosts if world.uses(host, key)]
-    if users and not exporters and all(world.namespace_global(host, key[0]) for host in users):
+def _backend_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator[Finding]:
+    exporters = view.exporters(key)
+    users = [host for host in view.scene.hosts if view.uses(host, key)]
+    if users and not exporters and all(view.namespace_global(host, key[0]) for host in users):
         yield service_finding(
             item,
             "CM-GS-15",
             users,
-            summary=f"Service {shown(key)} is global in {listed(users)} and no cluster exports it: {SHARED} is false everywhere",
+            summary=f"Service {key_text(key)} is global in {listed(users)} and no cluster exports it: {SHARED} is false everywhere",
             fix="Set shared: true in the GlobalService of a cluster that has backends, or remove the annotation there.",
         )
-    if exporters and not world.ready(exporters, key):
-        yield no_endpoints(item, key, exporters, world)
+    if exporters and not view.ready(exporters, key):
+        yield no_endpoint_finding(item, key, exporters, view)
     remote = [
         host
         for host in users
-        if affinity_of(world.annotations_of(host, key)) == "Remote" and not world.ready(world.exporters_seen_by(host, key), key)
+        if affinity_of(view.annotations_of(host, key)) == "Remote" and not view.ready(view.exporters_seen_by(host, key), key)
     ]
     if remote:
         yield service_finding(
             item,
             "CM-GS-16",
             remote,
-            summary=f"{listed(remote)}: Service {shown(key)} prefers remote backends, and no linked cluster has one that is ready",
+            summary=f"{listed(remote)}: Service {key_text(key)} prefers remote backends, and no linked cluster has one that is ready",
             evidence=f"{AFFINITY} is remote; local backends are used meanwhile.",
             fix="Start backends in another cluster, or use affinity: Local.",
         )
 
 
-def no_endpoints(item: GlobalService, key: Key, hosts: Iterable[str], world: MeshView) -> Finding:
+def no_endpoint_finding(item: GlobalService, key: Key, hosts: Iterable[str], view: MeshView) -> Finding:
     """Return the finding that no exporting cluster has a ready endpoint."""
-    numbers = [f"{host}: {world.endpoints(host, key).ready} of {world.endpoints(host, key).total} ready" for host in hosts]
+    numbers = [f"{host}: {view.endpoints(host, key).ready} of {view.endpoints(host, key).total} ready" for host in hosts]
     return service_finding(
         item,
         "CM-GS-17",
         list(hosts),
-        summary=f"Service {shown(key)} has no ready endpoint in any cluster that exports it",
+        summary=f"Service {key_text(key)} has no ready endpoint in any cluster that exports it",
         evidence="; ".join(numbers),
         fix=f"Check its pods: kubectl get pods,endpointslices --namespace {key[0]}",
     )
 
 
 def _kube_proxy_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
-    world, scene = decided.world, decided.scene
+    view, scene = decided.view, decided.scene
     hosts = [
         host
         for host in scene.hosts
         if not replaces_kube_proxy(scene.facts[host])
-        and any(world.uses(host, key) and world.exporters_seen_by(host, key) for key in decided.claims.won[item.name])
+        and any(view.uses(host, key) and view.exporters_seen_by(host, key) for key in decided.assignment.won[item.name])
     ]
     if hosts:
         facts = scene.facts[hosts[0]]
@@ -300,7 +300,7 @@ def _kube_proxy_findings(item: GlobalService, decided: Decisions) -> Iterator[Fi
         )
 
 
-def names_fit(facts: ClusterFacts, name: str, theirs: str) -> bool:
+def port_names_match(facts: ClusterFacts, name: str, theirs: str) -> bool:
     """Return whether port ``name`` of a Service in the cluster of ``facts`` uses backends of a peer's port ``theirs``.
 
     "" is a port without a name.

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from itertools import combinations
 from typing import Any, Final
 
-from ..base.conditions import condition, with_times
+from ..base.conditions import condition, with_transition_times
 from ..base.json_fields import parse_time
 from ..base.tables import count
 from ..findings.finding import Finding
@@ -77,7 +77,7 @@ def fabric_status(name: str, rows: Sequence[BindingRow], *, now: datetime, previ
         },
         "lastProof": _proofs(link for row in rows for link in row.links),
         "bindings": [_binding(row) for row in rows],
-        "conditions": with_times(_conditions(phase, rows), now, rows_of(previous, "conditions")),
+        "conditions": with_transition_times(_conditions(phase, rows), now, rows_of(previous, "conditions")),
     }
 
 

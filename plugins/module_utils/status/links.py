@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from ..base.conditions import condition, timestamp, with_times
+from ..base.conditions import condition, timestamp, with_transition_times
 from ..etcd.heartbeat import ControllerProof, ProofVerdict
 from ..findings.finding import Finding
 from ..mesh.facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
@@ -240,7 +240,9 @@ def build_status(
         "lastSyncTime": timestamp(now),
         "meshStatus": [_cluster_row(host, facts.get(host), readers.get(host), links) for host in mesh.clusters],
         "links": [{**link.to_dict(), **proof_columns(link.proof, now=now, previous=rows.get((link.cluster, link.peer)))} for link in links],
-        "conditions": with_times(_conditions(phase, mesh, links, failures, findings, stale), now, rows_of(previous, "conditions")),
+        "conditions": with_transition_times(
+            _conditions(phase, mesh, links, failures, findings, stale), now, rows_of(previous, "conditions")
+        ),
     }
     observed = mesh.binding.generation if generation is None else generation
     return {**status, "observedGeneration": observed} if observed else status

@@ -71,7 +71,7 @@ from .determinism import Clock, deterministic, replaced
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
 START = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
 Json = dict[str, Any]
-_DESCRIBE, _ISSUED = lru_cache(4096)(certificates.describe), lru_cache(65536)(certificates.issued)
+_DESCRIBE, _ISSUED = lru_cache(4096)(certificates.describe), lru_cache(65536)(certificates.is_signed_by)
 
 
 def load_everything() -> None:
@@ -167,7 +167,7 @@ class Lab:
             (Display, lambda: display),
             # Pure, and asked the same a hundred times.
             (certificates.describe, _DESCRIBE),
-            (certificates.issued, _ISSUED),
+            (certificates.is_signed_by, _ISSUED),
         ]
 
     def _open(self, access: Any, **_: Any) -> Any:

@@ -19,7 +19,7 @@ SENTENCE: Final = "\u2026"
 SENTENCES: Final = frozenset(
     {
         *("summary", "evidence", "fix", "message", "msg", "title", "why", "undo", "disruption", "text", "what", "recipe", "reasons"),
-        *("remedy", "description", "output", "problems_text", "doubts", "error"),
+        *("remedy", "description", "output", "problems_text", "doubts", "error", "how"),
         # A plan's hash, and the digest of each step, are made over the step's sentences too (README).
         *("hash", "digest"),
     }

@@ -92,7 +92,7 @@ def claimed(**parts: Any) -> CheckContext:
         counts={NODES: len(nodes), IDENTITIES: len(identities), ADDRESSES: len(addresses), **parts.pop("counts", {})},
         **parts,
     )
-    return replace(context_of(C1, C2), claims={"c2": claims})
+    return replace(context_of(C1, C2), peer_records={"c2": claims})
 
 
 def address(text: str, host_ip: str = "172.16.2.1", identity: int = (2 << 16) + 1) -> dict[str, bytes]:
@@ -188,7 +188,7 @@ DEAD_PEERS: Table = {
         [
             lambda: claimed(counts={NODES: KEYS + 1}),
             lambda: claimed(problem="c2.mesh.cilium.io:2379 cannot be reached from the controller: the connection is refused."),
-            lambda: replace(context_of(C1, C2), claims={"c2": PeerRecords(host="c2", problem="there is no link to it")}),
+            lambda: replace(context_of(C1, C2), peer_records={"c2": PeerRecords(host="c2", problem="there is no link to it")}),
         ],
         [lambda: claimed(), lambda: context_of(C1, C2)],
     ),

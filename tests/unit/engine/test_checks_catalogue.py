@@ -708,11 +708,11 @@ CATALOGUE |= {
     "CM-TOPO-03": (
         [
             lambda: context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")),
-            lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), left_failures={"c2": failure("c2")}),
+            lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), former_failures={"c2": failure("c2")}),
         ],
         [
             lambda: pair(remembering("c2")),
-            lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), left={"c2": C2}),
+            lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), former={"c2": C2}),
         ],
     ),
 }

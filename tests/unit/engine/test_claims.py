@@ -76,7 +76,7 @@ def test_whatever_a_peer_writes_is_judged_and_shown_in_printable_lines(config: b
         addresses=tuple(parse_address(*pair) for pair in pairs),
         counts={NODES: len(pairs), IDENTITIES: len(pairs), ADDRESSES: len(pairs)},
     )
-    context = replace(context_of(cluster_facts("c1"), cluster_facts("c2")), claims={"c2": claims})
+    context = replace(context_of(cluster_facts("c1"), cluster_facts("c2")), peer_records={"c2": claims})
     for finding in run_checks(context, "verify"):
         assert finding.code.startswith("CM-CLAIM-")
         text = finding.summary + finding.evidence

@@ -57,10 +57,10 @@ def fresh(host: str, **overrides: Any) -> ClusterFacts:
 
 
 def decided(
-    *clusters: ClusterFacts, registry: Registry = EMPTY, quarantine: int = 24, **wishes: IdentityRequest
+    *clusters: ClusterFacts, registry: Registry = EMPTY, quarantine: int = 24, **requests: IdentityRequest
 ) -> dict[str, IdentityDecision]:
     facts = {cluster.host: cluster for cluster in clusters}
-    found = decide(mesh_of(*facts), facts, registry, wishes=wishes, now=NOW, quarantine=timedelta(hours=quarantine))
+    found = decide(mesh_of(*facts), facts, registry, requests=requests, now=NOW, quarantine=timedelta(hours=quarantine))
     return {decision.host: decision for decision in found}
 
 
@@ -109,7 +109,7 @@ def test_a_valid_name_that_the_user_chose_is_kept() -> None:
         (replace(released(2, hours=999), state=LeaseState.ACTIVE, since=""), 24, 3),
     ],
 )
-def test_an_id_that_rests_or_is_held_is_not_handed_out(lease: Lease, quarantine: int, id: int) -> None:
+def test_an_id_that_is_held_or_in_quarantine_is_not_handed_out(lease: Lease, quarantine: int, id: int) -> None:
     assert decided(C1, fresh("c7"), registry=leased(lease), quarantine=quarantine)["c7"].id == id
 
 
@@ -147,7 +147,7 @@ def test_without_a_legal_id_nothing_is_assigned_and_it_is_said() -> None:
         replace(fresh("c7"), config={"cluster-name": "C7", "cluster-id": "4"}),
     ],
 )
-def test_whoever_may_have_been_meshed_is_refused_with_the_recipe(cluster: ClusterFacts) -> None:
+def test_a_cluster_that_may_have_been_meshed_is_refused_with_the_recipe(cluster: ClusterFacts) -> None:
     made = decided(C1, cluster)["c7"]
     if cluster == fresh("c7", kvstoremesh=True):
         assert made.verdict is IdentityVerdict.ASSIGN, "an installation without peers was never meshed"
@@ -165,7 +165,7 @@ def test_a_cluster_with_an_active_lease_is_never_assigned_anew() -> None:
     assert decided(C1, fresh("c7"), registry=registry)["c7"].verdict is IdentityVerdict.REFUSE
 
 
-def test_a_wish_for_a_running_cluster_is_refused_and_for_a_new_one_granted() -> None:
+def test_a_request_for_a_running_cluster_is_refused_and_for_a_new_one_granted() -> None:
     assert decided(C1, C2, c2=IdentityRequest(id=9))["c2"].verdict is IdentityVerdict.REFUSE
     assert decided(C1, C2, c2=IdentityRequest(name="c2", id=2))["c2"].verdict is IdentityVerdict.ADOPT
     made = decided(C1, fresh("c7"), c7=IdentityRequest(name="alpha", id=40))["c7"]
@@ -175,14 +175,14 @@ def test_a_wish_for_a_running_cluster_is_refused_and_for_a_new_one_granted() -> 
 
 
 @pytest.mark.parametrize(
-    "wish", [IdentityRequest(name="default"), IdentityRequest(name="No.Name"), IdentityRequest(id=256), IdentityRequest(id=0)]
+    "requested", [IdentityRequest(name="default"), IdentityRequest(name="No.Name"), IdentityRequest(id=256), IdentityRequest(id=0)]
 )
-def test_a_wish_that_cilium_refuses_is_refused_at_once(wish: IdentityRequest) -> None:
+def test_a_request_that_cilium_refuses_is_refused_at_once(requested: IdentityRequest) -> None:
     with pytest.raises(InvalidInput):
-        decided(C1, fresh("c7"), c7=wish)
+        decided(C1, fresh("c7"), c7=requested)
 
 
-def test_a_wish_for_a_stranger_is_a_mistake() -> None:
+def test_a_request_for_a_stranger_is_a_mistake() -> None:
     with pytest.raises(InvalidInput, match="no member"):
         decided(C1, C2, c8=IdentityRequest(id=3))
 
@@ -191,6 +191,16 @@ def test_of_two_that_run_the_same_id_the_one_with_a_lease_keeps_it() -> None:
     twin = cluster_facts("c0", config={"cluster-id": "1"})
     found = decided(twin, C1, registry=with_active_leases(EMPTY, [C1]))
     assert (found["c1"].verdict, found["c0"].verdict) == (IdentityVerdict.LEASED, IdentityVerdict.REFUSE)
+
+
+@pytest.mark.parametrize("holder", ["c5", "forests"])  # "rests" in a name once passed for a quarantine
+def test_a_running_cluster_whose_id_is_leased_to_another_is_refused_whatever_the_other_is_called(holder: str) -> None:
+    found = decided(C1, registry=leased(Lease(host=holder, name=holder, id=1, uid="u5")))
+    assert found["c1"].verdict is IdentityVerdict.REFUSE and f"leased to {holder}" in found["c1"].reasons[0]
+
+
+def test_a_running_cluster_keeps_an_id_that_is_in_quarantine() -> None:
+    assert decided(C2, registry=leased(released(2, hours=1)))["c2"].verdict is IdentityVerdict.ADOPT
 
 
 @given(st.text(max_size=60))
@@ -215,7 +225,7 @@ def test_no_two_clusters_are_ever_given_the_same(ids: list[int], resting: set[in
 def planned(*clusters: ClusterFacts, registry: Registry = EMPTY) -> Iterable[tuple[int, str, str, str]]:
     facts = {cluster.host: cluster for cluster in clusters}
     mesh = mesh_of(*facts)
-    plan = plan_assign(mesh, facts, decide(mesh, facts, registry, wishes={}, now=NOW), registry)
+    plan = plan_assign(mesh, facts, decide(mesh, facts, registry, requests={}, now=NOW), registry)
     return [(s.wave, s.cluster, s.verb, s.object.rpartition("/")[2]) for s in plan.steps]
 
 
@@ -237,7 +247,7 @@ def test_claims_then_configuration_then_restarts_in_their_order() -> None:
 def test_configuration_is_written_over_exactly_what_was_read_and_certificates_come_from_the_own_ca() -> None:
     cluster = fresh("c7", auth_mode="cluster")
     facts = {"c1": C1, "c7": cluster}
-    plan = plan_assign(mesh_of(*facts), facts, decide(mesh_of(*facts), facts, EMPTY, wishes={}, now=NOW), EMPTY)
+    plan = plan_assign(mesh_of(*facts), facts, decide(mesh_of(*facts), facts, EMPTY, requests={}, now=NOW), EMPTY)
     (config,) = [s.action for s in plan.steps if s.object.endswith("cilium-config")]
     assert isinstance(config, ApiWrite) and config.method == "merge"
     assert config.body == {"metadata": {"resourceVersion": "41"}, "data": {"cluster-name": "c7", "cluster-id": "2"}}
@@ -251,7 +261,7 @@ def test_configuration_is_written_over_exactly_what_was_read_and_certificates_co
 
 def test_a_run_that_stopped_goes_on_with_what_is_left() -> None:
     facts = {"c1": C1, "c7": fresh("c7")}
-    claimed = registry_after(decide(mesh_of(*facts), facts, EMPTY, wishes={}, now=NOW), facts, EMPTY)
+    claimed = registry_after(decide(mesh_of(*facts), facts, EMPTY, requests={}, now=NOW), facts, EMPTY)
     done = {RESTARTED_FOR: "c7.2"}
     half = cluster_facts("c7", config={"cluster-id": "2"}, operator=replace(OPERATOR, pod_annotations=done))
     assert [row[1:] for row in planned(C1, half, registry=claimed) if row[0] > 0] == [
@@ -339,7 +349,7 @@ def test_the_id_that_a_refused_cluster_runs_is_not_handed_out() -> None:
 def test_nothing_is_assigned_while_a_member_is_silent_of_which_nothing_is_on_record() -> None:
     def with_c2_silent(registry: Registry) -> IdentityDecision:
         facts = {"c1": C1, "c7": fresh("c7")}
-        return decide(mesh_of("c1", "c2", "c7"), facts, registry, wishes={"c7": IdentityRequest(id=9)}, now=NOW)[1]
+        return decide(mesh_of("c1", "c2", "c7"), facts, registry, requests={"c7": IdentityRequest(id=9)}, now=NOW)[1]
 
     unknown = with_c2_silent(with_active_leases(EMPTY, [C1]))
     assert unknown.id is None and "c2 not answering, and not on record" in unknown.reasons[-1]

@@ -85,7 +85,7 @@ def assigning(*new: str, attempts: int = 20) -> Recording:
     mesh = mesh_of(*facts)
 
     def choose(known: Registry) -> Registry:
-        decisions = decide(mesh, facts, known, wishes={}, now=NOW)
+        decisions = decide(mesh, facts, known, requests={}, now=NOW)
         return with_active_leases(known, MEMBERS).with_leases(reserved_leases(decisions, facts, known))
 
     return recording(MESH, choose, ESTABLISHED, tuple(facts), now=NOW, attempts=attempts)

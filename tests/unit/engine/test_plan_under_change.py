@@ -61,7 +61,7 @@ class World:
         facts = self.clusters.facts(self.mesh)
         members = {host: facts[host] for host in self.mesh.clusters if host not in self.silent}
         self.left = {host: facts[host] for host in former_members(self.mesh, members) if host not in self.silent}
-        plan = plan_connect(self.mesh, members, PlanOptions(), NOW, left=self.left)
+        plan = plan_connect(self.mesh, members, PlanOptions(), NOW, former=self.left)
         assert {step.cluster for step in plan.steps} <= {*members, *self.left}
         return plan
 

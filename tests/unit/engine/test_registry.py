@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import after_disconnect, with_active_leases
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import registry_after_disconnect, with_active_leases
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     CIDRS_KEPT,
     LIMIT,
@@ -258,9 +258,9 @@ def test_who_leaves_rests_in_quarantine_and_who_is_silent_gets_a_tombstone() -> 
     clusters = _members()
     clusters.run(_plan(clusters))
     facts = clusters.facts()
-    assert after_disconnect(MESH, facts, ["c3"]).released(3)
+    assert registry_after_disconnect(MESH, facts, ["c3"]).released(3)
     silent = {host: cluster for host, cluster in facts.items() if host != "c3"}
-    assert after_disconnect(MESH, silent, ["c3"]).tombstone("c3") is not None
+    assert registry_after_disconnect(MESH, silent, ["c3"]).tombstone("c3") is not None
     clusters.run(plan_disconnect(MESH, facts, frozenset({"c3"}), NOW))
     assert not clusters.facts()["c3"].registry.present
     (rest,) = mesh_registry(MESH, clusters.facts()).released(3)

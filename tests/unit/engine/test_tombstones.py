@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import after_connect, after_disconnect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import registry_after_connect, registry_after_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan_tombstones import lockout_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     Lease,
@@ -61,19 +61,19 @@ def test_who_is_taken_out_without_an_answer_leaves_a_tombstone_with_those_that_s
             if x.host == "c3"
         ]
         assert (lease.state, lease.name, lease.id, lease.ca, lease.pod_cidrs) == (LeaseState.DEAD, "c3", 3, ALL[2].ca, ALL[2].pod_cidrs)
-    assert states(after_disconnect(MESH, {**seen, "c3": C3}, {"c3"}))["c3", 3] == "released", "who answers leaves in order"
+    assert states(registry_after_disconnect(MESH, {**seen, "c3": C3}, {"c3"}))["c3", 3] == "released", "who answers leaves in order"
 
 
 def test_who_is_no_member_any_more_and_does_not_answer_leaves_one_too() -> None:
     mesh, seen = mesh_of("c1", "c2"), facts(keeping(C1, *ALL), keeping(C2, *ALL))
-    assert states(after_connect(mesh, seen, left={}))["c3", 3] == "dead"
-    assert states(after_connect(mesh, seen, left={"c3": C3}))["c3", 3] == "released"
+    assert states(registry_after_connect(mesh, seen, former={}))["c3", 3] == "dead"
+    assert states(registry_after_connect(mesh, seen, former={"c3": C3}))["c3", 3] == "released"
 
 
 def test_the_one_that_died_is_taken_back_and_the_plan_says_so() -> None:
     seen = back(C3, dead(C3))
-    plan = plan_connect(MESH, seen, PlanOptions(), NOW, left={})
-    assert states(after_connect(MESH, seen, {}))["c3", 3] == "active"
+    plan = plan_connect(MESH, seen, PlanOptions(), NOW, former={})
+    assert states(registry_after_connect(MESH, seen, {}))["c3", 3] == "active"
     assert {step.cluster for step in registry_writes(plan)} == {"c1", "c2", "c3"}
     assert all(
         "c3 is taken back: is the cluster that was disconnected; its tombstone is removed" in step.why for step in registry_writes(plan)
@@ -84,13 +84,18 @@ def test_the_one_that_died_is_taken_back_and_the_plan_says_so() -> None:
 def test_one_that_is_vouched_for_gets_a_lease_of_its_own_and_the_dead_one_ends() -> None:
     was = dead(C3, id=9, name="was-c3", ca="ab" * 32)
     seen = back(C3, was)
-    assert states(after_connect(MESH, seen, {})) == {("c1", 1): "active", ("c2", 2): "active", ("c3", 3): "active", ("c3", 9): "released"}
-    assert "as take_back says, although its name" in registry_writes(plan_connect(MESH, seen, PlanOptions(), NOW, left={}))[0].why
+    assert states(registry_after_connect(MESH, seen, {})) == {
+        ("c1", 1): "active",
+        ("c2", 2): "active",
+        ("c3", 3): "active",
+        ("c3", 9): "released",
+    }
+    assert "as take_back says, although its name" in registry_writes(plan_connect(MESH, seen, PlanOptions(), NOW, former={}))[0].why
 
 
 def test_the_dead_who_stay_away_keep_their_tombstone() -> None:
     seen = facts(keeping(C1, *ALL[:2], dead(C3)), keeping(C2, *ALL[:2], dead(C3)))
-    assert states(after_connect(MESH, seen, {}))["c3", 3] == "dead"
+    assert states(registry_after_connect(MESH, seen, {}))["c3", 3] == "dead"
     assert [lease.host for lease in tombstones(MESH, seen)] == ["c3"]
 
 
@@ -129,5 +134,5 @@ def test_taking_out_the_dead_says_who_would_still_let_it_in(mode: str, ca: str, 
 
 def test_who_only_has_another_inventory_name_leaves_no_tombstone() -> None:
     mesh, moved = mesh_of("c1", "c2", "site-c"), replace(C3, host="site-c")
-    after = after_connect(mesh, facts(keeping(C1, *ALL), keeping(C2, *ALL), keeping(moved, *ALL)), left={})
+    after = registry_after_connect(mesh, facts(keeping(C1, *ALL), keeping(C2, *ALL), keeping(moved, *ALL)), former={})
     assert states(after) == {("c1", 1): "active", ("c2", 2): "active", ("c3", 3): "released", ("site-c", 3): "active"}

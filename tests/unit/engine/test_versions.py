@@ -22,7 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
     cilium_version,
     first_minor,
     holds,
-    known,
+    is_known_minor,
     policy_local_by_default,
 )
 from tests.collection_path import CHECKOUT
@@ -124,7 +124,7 @@ def test_each_minor_gets_what_its_chart_writes(minor: int) -> None:
         holds("local_certificate_used", version),
         policy_local_by_default(version),
     ) == MATRIX[minor]
-    assert known(version)
+    assert is_known_minor(version)
 
 
 def test_a_prerelease_counts_as_its_minor() -> None:
@@ -175,6 +175,6 @@ def test_what_is_supported_is_known() -> None:
 
 
 def test_versions_outside_of_the_matrix_are_not_known() -> None:
-    assert not known(v(KNOWN.first.minor - 1))
-    assert not known(v(KNOWN.last.minor + 1))
-    assert not known(CiliumVersion(major=2, minor=0))
+    assert not is_known_minor(v(KNOWN.first.minor - 1))
+    assert not is_known_minor(v(KNOWN.last.minor + 1))
+    assert not is_known_minor(CiliumVersion(major=2, minor=0))

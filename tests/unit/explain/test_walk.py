@@ -257,7 +257,7 @@ def test_a_question_that_cannot_be_meant_is_refused_by_its_path(changes: dict[st
 
 @pytest.mark.parametrize(("version", "fits"), [("1.16.19", False), ("1.18.11", True)])
 def test_a_port_without_a_name_goes_with_any_other_since_1_18(version: str, fits: bool) -> None:
-    """As the findings about the Service say (services/ports.py): the two must not contradict each other."""
+    """As the findings about the Service say (services/viability_findings.py): the two must not contradict each other."""
     nameless = service(annotations=GLOBAL, ports=({"port": 80, "protocol": "TCP", "targetPort": 8080},))
     found = explain(consumer(services=(nameless,)), version=version)
     backend = next(hop for hop in found.hops if hop.name == "backend")

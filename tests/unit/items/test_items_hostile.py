@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_times
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import ITEM_ANNOTATION, owning_item
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
@@ -116,4 +116,4 @@ def test_of_thousands_of_problems_a_few_are_told() -> None:
 def test_conditions_of_an_earlier_run_may_have_any_shape(kind: Any) -> None:
     before = [{"type": kind, "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}, {"type": "Ready", "lastTransitionTime": 5}]
     now = datetime(2026, 8, 1, tzinfo=UTC)
-    assert with_times([condition("Ready", True, "Applied")], now, before)[0]["lastTransitionTime"] == "2026-08-01T00:00:00Z"
+    assert with_transition_times([condition("Ready", True, "Applied")], now, before)[0]["lastTransitionTime"] == "2026-08-01T00:00:00Z"

@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import Reachability
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, look_again
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, requeue_seconds
 from tests.testing.facts_builders import NOW
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import scene, traffic
@@ -150,7 +150,7 @@ def service(**fields: Any) -> GlobalService:
     ],
 )
 def test_when_to_look_again(wanted: Desired, phases: tuple[str, ...], seconds: int) -> None:
-    assert look_again(wanted, {"connectivityIntents": [{"phase": phase} for phase in phases]}) == seconds
+    assert requeue_seconds(wanted, {"connectivityIntents": [{"phase": phase} for phase in phases]}) == seconds
 
 
 def test_a_silent_cluster_is_seen_by_the_kind() -> None:

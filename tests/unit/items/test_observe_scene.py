@@ -22,9 +22,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traff
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import scene as module
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.scene import (
+    cluster_names_of,
     dead_members,
-    links_of,
-    names_of,
+    link_rows,
     observe_again,
     observe_scene,
 )
@@ -44,7 +44,7 @@ def facts(*hosts: str) -> dict[str, Any]:
 
 
 def dead(*rows: dict[str, Any]) -> frozenset[str]:
-    return dead_members(links_of({"links": list(rows)}), {"c3": failure("c3")}, facts("c1", "c2"))
+    return dead_members(link_rows({"links": list(rows)}), {"c3": failure("c3")}, facts("c1", "c2"))
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ json_like = st.recursive(
 
 @given(st.none() | st.dictionaries(st.sampled_from(["links", "phase", "x"]), json_like))
 def test_a_status_from_outside_may_have_any_shape(status: Any) -> None:
-    assert all(isinstance(entry, Mapping) for entry in links_of(status).values())
+    assert all(isinstance(entry, Mapping) for entry in link_rows(status).values())
 
 
 def registry_of(*leases: Lease) -> RegistryFacts:
@@ -82,9 +82,9 @@ def registry_of(*leases: Lease) -> RegistryFacts:
 
 def test_a_silent_members_name_is_what_the_registry_or_its_peers_hold_and_an_unknown_one_has_none() -> None:
     known = facts("c1")
-    assert names_of(MESH, known) == {"c1": "c1"}
+    assert cluster_names_of(MESH, known) == {"c1": "c1"}
     leases = registry_of(Lease(host="c2", name="cilium-two", id=2))
-    assert names_of(MESH, {"c1": replace(known["c1"], registry=leases)}) == {"c1": "c1", "c2": "cilium-two"}
+    assert cluster_names_of(MESH, {"c1": replace(known["c1"], registry=leases)}) == {"c1": "c1", "c2": "cilium-two"}
 
 
 class Played:

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import asked
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import participating_members
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, mesh_of
 from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
@@ -270,7 +270,7 @@ def test_the_last_cluster_of_a_mesh_can_be_cleaned_alone() -> None:
     found = asked_for(mesh(binding("ffm", deletionTimestamp=GOING)), usable("ffm"), recorded("ffm"))
     play = Play(hosts=(found.variables["cilium_mesh_hosts"],), inventory=tuple(found.hosts), limit="", hostvars=found.hosts)
     read = mesh_of(play, found.cilium_mesh, limited=True)
-    assert (asked(play, read), len(read.clusters), dict(found.unavailable)) == (("ffm",), 2, {})
+    assert (participating_members(play, read), len(read.clusters), dict(found.unavailable)) == (("ffm",), 2, {})
 
 
 @pytest.mark.parametrize("name", ["{{ 1 }}", "!unsafe x", "name", "__ansible_unsafe"])

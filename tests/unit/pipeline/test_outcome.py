@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.o
     after_disconnect,
     failure_findings,
     finding_of,
-    refusal,
+    refusal_sentence,
 )
 from tests.testing.facts_builders import failure
 
@@ -62,13 +62,13 @@ def test_when_to_look_again_follows_the_phase(outcome: Outcome, seconds: int) ->
 
 def test_a_refusal_names_the_codes_once_and_what_it_means() -> None:
     findings = (BLOCKING, BLOCKING, Finding(code="CM-VER-02", severity=Severity.ADVISORY, summary="Versions differ"))
-    assert refusal(findings, "nothing was written anywhere.") == "2 blocking findings (CM-CIDR-01); nothing was written anywhere."
-    assert refusal(findings[2:], "nothing was written anywhere.") == ""
+    assert refusal_sentence(findings, "nothing was written anywhere.") == "2 blocking findings (CM-CIDR-01); nothing was written anywhere."
+    assert refusal_sentence(findings[2:], "nothing was written anywhere.") == ""
 
 
 def test_an_accepted_finding_refuses_nothing() -> None:
     accepted = Finding(code="CM-CIDR-01", severity=Severity.BLOCKING, summary="Pod networks overlap", accepted=True)
-    assert refusal([accepted], "x") == ""
+    assert refusal_sentence([accepted], "x") == ""
 
 
 def test_errors_of_the_engine_become_findings_with_their_remedy() -> None:

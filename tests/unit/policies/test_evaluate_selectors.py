@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Identity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.selectors import (
     NotUnderstood,
-    local_cluster,
+    local_cluster_requirement,
     parse_selector,
     peer_of_cnp,
     subject_of_cnp,
@@ -96,7 +96,7 @@ def test_subjects(namespace: str, value: dict[str, object], expected: set[object
     ],
 )
 def test_peers(namespace: str, cluster: str, value: dict[str, object], expected: set[object]) -> None:
-    local = local_cluster(cluster, bool(cluster))
+    local = local_cluster_requirement(cluster, bool(cluster))
 
     assert shown(peer_of_cnp(value, namespace, local)) == expected
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import Reachability, earlier, probe_findings
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import Reachability, parse_probe_status, probe_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pairs import Case, combine_cases, link_ready
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pods import label_selector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.verdict import Judgement
@@ -44,7 +44,7 @@ def test_the_condition(result: str, status: str, reason: str) -> None:
 
 @pytest.mark.parametrize("result", ["proven", "refuted", "unknown"])
 def test_what_is_stored_is_read_back(result: str) -> None:
-    before = earlier(answer(result).to_dict())
+    before = parse_probe_status(answer(result).to_dict())
     assert before is not None and before.kept and before.to_dict() == answer(result).to_dict()
 
 

@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
     PortRule,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import Flow, parse_flows
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.verdict import any_port, concerned, judge
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.verdict import any_port, flows_of_intent, judge
 from tests.testing.flow_builders import BACKEND, FRONTEND, flow, side
 
 BEGIN = datetime(2026, 8, 20, 9, 58, tzinfo=UTC)
@@ -42,7 +42,9 @@ def flows(*lines: str) -> tuple[Flow, ...]:
 
 def result(wanted: ConnectivityIntent, *lines: str, alone: bool = False) -> str:
     source = "" if wanted.source is None else "c1"
-    return judge(wanted, concerned(flows(*lines), wanted, source=source, destination="c2", since=BEGIN, until=END), alone=alone).result
+    return judge(
+        wanted, flows_of_intent(flows(*lines), wanted, source=source, destination="c2", since=BEGIN, until=END), alone=alone
+    ).result
 
 
 DELIVERED, DENIED, DENY_RULE = flow(), flow("DROPPED", kind="drop"), flow("DROPPED", kind="drop", drop_reason_desc="POLICY_DENY")

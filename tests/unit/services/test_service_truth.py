@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import SliceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.endpoints import counts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.endpoints import endpoint_counts
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, scene, service, slice_facts, traffic
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, KEY, SHARED, SYNC, cluster, codes, findings_of, one, run, spec, two
@@ -170,14 +170,14 @@ def test_no_ready_endpoint_anywhere_is_named_with_the_numbers() -> None:
 
 def test_slices_that_cilium_mirrors_are_not_the_clusters_own() -> None:
     mirrored = slice_facts(ready=3, managed_by="endpointslice-mesh-controller.cilium.io", source_cluster="c2")
-    assert counts(traffic("c1", slices=(mirrored,)), KEY) == (0, 0)
+    assert endpoint_counts(traffic("c1", slices=(mirrored,)), KEY) == (0, 0)
     world = scene(traffic("c1", services=[service()], slices=(mirrored,)), cluster("c2", ready=0))
     assert "CM-GS-17" in codes(world, spec())
 
 
 def test_a_pod_of_both_address_families_counts_once() -> None:
     other: SliceFacts = slice_facts(ready=2, unready=1)
-    assert counts(traffic("c1", slices=(slice_facts(ready=2, unready=1), other)), KEY) == (2, 3)
+    assert endpoint_counts(traffic("c1", slices=(slice_facts(ready=2, unready=1), other)), KEY) == (2, 3)
 
 
 def test_clusters_that_are_not_linked_do_not_count() -> None:

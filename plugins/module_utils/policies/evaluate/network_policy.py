@@ -12,8 +12,8 @@ from ...mesh.versions import holds
 from .endpoints import CLUSTER, NAMESPACE, NAMESPACE_LABELS
 from .peers import ANYONE, Cidr, Peers, network
 from .ports import LAST, PortMatch, parse_ports
-from .rules import Direction, Entry, Rule, Section, doubtful
-from .selectors import NotUnderstood, Requirement, Selector, equals, local_cluster, parse_selector
+from .rules import Direction, Entry, Rule, Section, rule_not_understood
+from .selectors import NotUnderstood, Requirement, Selector, equals, local_cluster_requirement, parse_selector
 from .settings import Settings
 
 
@@ -25,11 +25,11 @@ def rules_of_network_policy(policy: ObjectFacts, cluster: str, settings: Setting
     try:
         return [_rule(policy, cluster, settings)]
     except NotUnderstood as error:
-        return [doubtful(policy, _widest_subject(policy), _directions(policy), str(error))]
+        return [rule_not_understood(policy, _widest_subject(policy), _directions(policy), str(error))]
 
 
 def _rule(policy: ObjectFacts, cluster: str, settings: Settings) -> Rule:
-    spec, local = policy.spec, local_cluster(cluster, settings.local_by_default)
+    spec, local = policy.spec, local_cluster_requirement(cluster, settings.local_by_default)
     sections = {}
     for direction in _directions(policy):
         rules = spec.get(direction.value) or []

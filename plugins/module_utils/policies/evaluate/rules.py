@@ -16,7 +16,7 @@ from ...mesh.traffic_facts import ObjectFacts
 from ...mesh.versions import holds
 from .peers import ANYONE, Peers, parse_peers
 from .ports import PortMatch, parse_ports
-from .selectors import NotUnderstood, Requirement, Selector, local_cluster, peer_of_cnp, subject_of_cnp
+from .selectors import NotUnderstood, Requirement, Selector, local_cluster_requirement, peer_of_cnp, subject_of_cnp
 from .settings import Settings
 
 
@@ -84,10 +84,10 @@ def _doubtful(policy: ObjectFacts, spec: Mapping[str, Any], problem: str) -> Rul
         subject = subject_of_cnp(spec.get("endpointSelector"), policy.namespace)
     except NotUnderstood:
         subject = Selector()
-    return doubtful(policy, subject, (d for d in Direction if spec.get(d.value) or spec.get(f"{d.value}Deny")), problem)
+    return rule_not_understood(policy, subject, (d for d in Direction if spec.get(d.value) or spec.get(f"{d.value}Deny")), problem)
 
 
-def doubtful(policy: ObjectFacts, subject: Selector, directions: Iterable[Direction], problem: str) -> Rule:
+def rule_not_understood(policy: ObjectFacts, subject: Selector, directions: Iterable[Direction], problem: str) -> Rule:
     """Return a rule that is not understood, with ``problem`` as the reason."""
     sections = {direction: Section(entries=()) for direction in directions}
     return Rule(policy=policy.shown, namespace=policy.namespace, subject=subject, sections=sections, problem=problem)
@@ -99,7 +99,7 @@ def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: 
         return None
     if not isinstance(spec.get("endpointSelector"), Mapping):
         raise NotUnderstood("there is no endpointSelector")
-    local = local_cluster(cluster, settings.local_by_default)
+    local = local_cluster_requirement(cluster, settings.local_by_default)
     sections = {d: found for d in Direction if (found := _section(policy.namespace, spec, d, cluster, local, settings))}
     return Rule(
         policy=policy.shown,

@@ -124,7 +124,7 @@ def peer_of_cnp(value: Any, namespace: str, local: Iterable[Requirement], *, req
     return found
 
 
-def local_cluster(name: str, by_default: Ternary) -> tuple[Requirement, ...]:
+def local_cluster_requirement(name: str, by_default: Ternary) -> tuple[Requirement, ...]:
     """Return the requirement that ``policy-default-local-cluster`` adds; with None it may be added or not."""
     if by_default is False:
         return ()

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What mesh_ca takes for a wish, and what it asks to be said more plainly."""
+"""Which requests mesh_ca accepts, and which it refuses as not valid."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def request(**params: Any) -> Any:
         ({"state": "rolled", "wait_timeout": -1}, "wait_timeout"),
     ],
 )
-def test_a_wish_that_cannot_be_meant_is_refused(params: dict[str, Any], named: str) -> None:
+def test_a_request_that_is_not_valid_is_refused(params: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         request(**params)
     assert named in str(refused.value)

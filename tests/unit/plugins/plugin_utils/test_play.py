@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import asked, left_out
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import left_out, participating_members
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import (
     Play,
     accesses,
@@ -65,7 +65,7 @@ def test_a_limit_may_leave_out_members_where_they_are_not_needed_and_these_are_n
     cut = play("c1", "c3", inventory=("c1", "c2", "c3"), limit="!c2")
     mesh = mesh_of(cut, BOTH, limited=True)
     assert mesh.clusters == ("c1", "c2")
-    assert (asked(cut, mesh), left_out(cut, mesh)) == (("c1",), ("c2",))
+    assert (participating_members(cut, mesh), left_out(cut, mesh)) == (("c1",), ("c2",))
 
 
 def test_a_limit_that_leaves_out_every_member_is_refused() -> None:

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.connect import disconnected
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.connect import disconnected_sentence
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.sentences import behind, verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.sentences import links_not_ready, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.report import (
     Line,
@@ -92,7 +92,7 @@ def test_a_connected_mesh_ends_in_its_verdict() -> None:
     lines = status_lines("edge-mesh-eu", status)
     assert lines[-1] == Line("edge-mesh-eu: Connected (2/2 clusters, 2/2 links ready)", "green")
     assert verdict("edge-mesh-eu", status) == lines[-1].text
-    assert behind(status) == ""
+    assert links_not_ready(status) == ""
 
 
 def test_a_link_that_is_not_ready_shows_its_stage_and_the_last_error() -> None:
@@ -102,7 +102,7 @@ def test_a_link_that_is_not_ready_shows_its_stage_and_the_last_error() -> None:
     lines = texts(status_lines("edge-mesh-eu", status))
     assert any("c1 -> c2" in line and "dialling" in line for line in lines)
     assert "      error: dial tcp 192.0.2.2:2379: connection refused" in lines
-    assert "c1 -> c2: dialling (dial tcp 192.0.2.2:2379: connection refused)" in behind(status)
+    assert "c1 -> c2: dialling (dial tcp 192.0.2.2:2379: connection refused)" in links_not_ready(status)
 
 
 def test_of_many_links_only_those_behind_are_shown_and_the_clusters_count_the_rest() -> None:
@@ -130,5 +130,8 @@ def test_of_many_steps_those_alike_share_a_line() -> None:
 
 
 def test_a_disconnect_names_the_clusters_it_could_not_reach() -> None:
-    assert disconnected("edge", ("c1", "c2"), ()).text == "edge: disconnected (2/2 clusters)"
-    assert disconnected("edge", ("c1", "c2"), ("c2",)).text == "edge: disconnected (1/2 clusters); not reached, and left as it was: c2"
+    assert disconnected_sentence("edge", ("c1", "c2"), ()).text == "edge: disconnected (2/2 clusters)"
+    assert (
+        disconnected_sentence("edge", ("c1", "c2"), ("c2",)).text
+        == "edge: disconnected (1/2 clusters); not reached, and left as it was: c2"
+    )
