@@ -5,9 +5,9 @@
 No omission means everything: an empty list, or a forgotten selector, is refused, because it would open or cut off more than its
 author intended. Every pod, and every namespace, is selected explicitly.
 
-Tenants write labels and expressions, so they must not reach beyond the labels of pods. Cilium keeps namespace, cluster, service account and the labels
-of namespaces as labels of the same identity, and reads a source before a colon of the key (pkg/labels, parseSource). A key of that
-kind would extend an intent to another namespace or cluster than it names.
+Tenants write labels and expressions, so these must not reach beyond the labels of pods. Cilium keeps namespace, cluster, service account
+and the labels of namespaces as labels of the same identity, and reads a source before a colon of the key (pkg/labels, parseSource). A
+key of that kind would extend an intent to another namespace or cluster than it names.
 """
 
 from __future__ import annotations

@@ -22,8 +22,7 @@ from .decisions import Decisions, decisions_of, ref_of
 from .failover_findings import failover_findings
 from .findings import changed_findings, left_findings, stub_findings, system_findings, unreadable_findings
 from .index import RecordedService
-from .mcs import collection, export_body, export_obstacle
-from .mcs_findings import mcs_findings
+from .mcs import collection, export_body, export_obstacle, mcs_findings
 from .record import Values, reconcile
 from .status import ServiceDetail
 from .viability_findings import viability_findings
