@@ -9,7 +9,6 @@ last the lease registry.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
 
 from ..findings.finding import Finding
 from ..leases.plan import DISCONNECT_WAVE, after_disconnect, leased_names, registry_step
@@ -30,14 +29,13 @@ ENDS = "services and policies lose these peers; kvstoremesh drops them after 3 m
 WAVE_SECRETS = 1  # host aliases and users: 2 and 3
 
 
-def plan_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: frozenset[str] | None, now: datetime) -> Plan:
+def plan_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: frozenset[str] | None) -> Plan:
     """Plan the withdrawal of links.
 
     Every cluster in ``facts`` is covered, also one that the mesh no longer names; other clusters may be missing.
 
     :param leaving: inventory names of clusters whose links end, the others keep theirs among themselves; None: all links end. Those of
         them that are in ``facts`` answered and leave in order; the others are disconnected without their answer.
-    :param now: not used; as in ``plan_connect``, so that both have one signature.
     """
     names = _names(mesh, facts)
     steps: list[Step] = []

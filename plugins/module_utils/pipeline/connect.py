@@ -101,7 +101,7 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
         lockouts = lockout_findings(run.mesh, observation.facts, leaving or ())
         findings = ordered((*run_checks(context, "disconnect"), *lockouts))
         blocked = any(finding.blocks for finding in findings)
-        plan = None if blocked else plan_disconnect(run.mesh, observation.whole.facts, leaving, run.now)
+        plan = None if blocked else plan_disconnect(run.mesh, observation.whole.facts, leaving)
         if plan is not None and plan.blocked:  # by a former member, which the checks do not cover
             findings, plan = ordered((*findings, *plan.problems)), None
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(options).items()}
