@@ -23,7 +23,7 @@ from typing import Final
 
 from ..base.tables import count
 from ..findings.finding import Finding
-from ..findings.wording import config_evidence, helm, lines, listed, restart, show, where
+from ..findings.wording import config_evidence, helm, item_finding, lines, listed, restart, show, where
 from ..items.labels import matches
 from ..items.models import Failover, GlobalService
 from ..items.scene import Scene
@@ -32,7 +32,7 @@ from ..mesh.traffic_facts import Key
 from ..mesh.versions import cilium_version, holds
 from .endpoints import Counts, counts
 from .failover import decide, lost_peers, may_have_exported, ready_of
-from .findings import service_finding, shown
+from .findings import shown
 
 KEY: Final = "clustermesh-cache-ttl"
 NOTICED_AFTER: Final = 100
@@ -85,8 +85,8 @@ def _cache_ttl(service: GlobalService, contract: Failover, scene: Scene) -> Iter
     slow = [host for host, ttl in found.items() if ttl.supported and (not ttl.seconds or ttl.seconds > limit)]
     old = [host for host, ttl in found.items() if not ttl.supported]
     if slow:
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-30",
             slow,
             summary=f"{listed(slow)}: when a peer dies, Cilium keeps its backends {_kept_for(found[host] for host in slow)}; GlobalService "
@@ -95,8 +95,8 @@ def _cache_ttl(service: GlobalService, contract: Failover, scene: Scene) -> Iter
             fix=lines(*(_set_ttl(scene, host, limit) for host in slow)),
         )
     if old:
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-31",
             old,
             summary=f"{listed(old)}: before 1.19 Cilium keeps the backends of a dead peer for ever; there is no {KEY}",
@@ -122,8 +122,8 @@ def _kept_for(ttls: Iterable[CacheTtl]) -> str:
 
 def _detection(service: GlobalService, contract: Failover) -> Iterable[Finding]:
     if contract.detect_within < SHORTEST_DETECTION:
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-33",
             (),
             summary=f"GlobalService {service.name}: detectWithin is {contract.detect_within} s, which is shorter than this mesh can "
@@ -147,8 +147,8 @@ def _lost_peer_findings(service: GlobalService, key: Key, scene: Scene) -> Itera
             continue
         state = "is dead" if peer in scene.dead else f"cannot be reached by {listed(holders)}"
         bare = [host for host in holders if not ready[host]]
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-32",
             [peer],
             summary=f"Service {shown(key)}: {peer} {state}, and with it {_backends(key, scene, peer)}; {_affected_clients(holders, bare)}",
@@ -198,8 +198,8 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
     back = contract.min_local_ready + contract.hysteresis
     over = [host for host, choice in choices.items() if choice.failed_over]
     if over:
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-36",
             over,
             summary=f"Service {shown(key)}: {listed(over)} {'has' if len(over) == 1 else 'have'} failed over",
@@ -210,8 +210,8 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
     if stuck:
         yield _stuck(service, contract, key, stuck)
     if there and all(number.ready < contract.min_local_ready for number in there.values()):
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-35",
             tuple(there),
             summary=f"Service {shown(key)}: no cluster has {contract.min_local_ready} ready endpoints; all clusters use the "
@@ -224,8 +224,8 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
 def _stuck(service: GlobalService, contract: Failover, key: Key, stuck: Mapping[str, Counts]) -> Finding:
     back = contract.min_local_ready + contract.hysteresis
     fewest = min(number.total for number in stuck.values())
-    return service_finding(
-        service,
+    return item_finding(
+        service.ref,
         "CM-GS-34",
         tuple(stuck),
         summary=f"Service {shown(key)}: {listed(stuck)} cannot come back from failover with its present number of pods",

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from ..base.input_problems import clip
 from ..findings.finding import Finding
-from ..findings.wording import config_evidence, helm, lines, printable, restart
+from ..findings.wording import config_evidence, helm, item_finding, lines, printable, restart
 from ..items.models import GlobalService
 from ..mesh.cilium_config import enabled
 from ..mesh.facts import ClusterFacts
@@ -21,7 +21,7 @@ from ..mesh.traffic_facts import MCS_GROUP, Key, ObjectFacts, TrafficFacts
 from ..mesh.versions import cilium_version, first_minor, holds
 from .annotations import GLOBAL, SHARED, wanted_annotations
 from .decisions import Decisions
-from .findings import service_finding, shown
+from .findings import shown
 from .viability_findings import kinds_of_service, local_namespaces, no_endpoints, targets
 
 KINDS: Final = ("Valid", "Conflict", "Ready")
@@ -139,8 +139,8 @@ def _unavailable(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
     for host in scene.hosts:
         found = export_obstacle(scene.facts[host], scene.traffic[host]) if host in item.targets else None
         if found:
-            yield service_finding(
-                item,
+            yield item_finding(
+                item.ref,
                 "CM-GS-18",
                 [host],
                 summary=f"{host} cannot export by MCS-API: {found.what}",
@@ -158,8 +158,8 @@ def _conflicts(item: GlobalService, key: Key, hosts: Iterable[str], decided: Dec
         conflict = "Conflict" in conditions and conditions["Conflict"].status == "True"
         if conflict or is_exported(export) is False:
             bad = [c for c in conditions.values() if (c.kind == "Conflict") == (c.status == "True")]
-            yield service_finding(
-                item,
+            yield item_finding(
+                item.ref,
                 "CM-GS-19",
                 [host],
                 summary=f"{host}: Cilium says of ServiceExport {shown(key)}: {', '.join(f'{c.kind} {c.status} ({c.reason})' for c in bad)}",

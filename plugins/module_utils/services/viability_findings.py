@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
-from ..findings.wording import config_evidence, helm, lines, listed, restart
+from ..findings.wording import config_evidence, helm, item_finding, lines, listed, restart
 from ..items.models import GlobalService
 from ..mesh.cilium_config import replaces_kube_proxy
 from ..mesh.facts import ClusterFacts
@@ -19,7 +19,7 @@ from ..mesh.traffic_facts import Key, ObjectFacts
 from ..mesh.versions import cilium_version, holds
 from .annotations import AFFINITY, GLOBAL, SHARED, affinity_of, syncs_slices
 from .decisions import Decisions
-from .findings import service_finding, shown
+from .findings import shown
 from .mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, MeshView, syncs_endpoints
 from .stubs import is_headless
 
@@ -46,8 +46,8 @@ def targets(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
     hosts = [host for host in scene.hosts if host in item.targets]
     bare = [host for host in hosts if selector.namespace not in scene.traffic[host].namespaces]
     if bare:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-08",
             bare,
             summary=f"{listed(bare)}: there is no namespace {selector.namespace}, so that GlobalService {item.name} does nothing there",
@@ -56,8 +56,8 @@ def targets(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
     won = decided.claims.won[item.name]
     if selector.labels and not won and len(bare) < len(hosts):
         labels = ",".join(f"{key}={value}" for key, value in sorted(selector.labels.items()))
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-02",
             [host for host in hosts if host not in bare],
             summary=f"GlobalService {item.name}: no Service in namespace {selector.namespace} of any target has the labels {labels}",
@@ -72,8 +72,8 @@ def targets(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
 
 def _missing(item: GlobalService, key: Key, hosts: list[str], decided: Decisions) -> Finding:
     stub = item.backend == "Annotations" and not item.create_missing and bool(decided.claims.won[item.name][key])
-    return service_finding(
-        item,
+    return item_finding(
+        item.ref,
         "CM-GS-01",
         hosts,
         summary=f"{listed(hosts)}: there is no Service {shown(key)}: nothing is exported there, and clients there cannot use it",
@@ -90,8 +90,8 @@ def kinds_of_service(item: GlobalService, key: Key, decided: Decisions) -> Itera
     services = {host: service for host in decided.claims.won[item.name][key] if (service := decided.index.named(host, key)) is not None}
     external = [host for host, service in services.items() if service.spec.get("type") == "ExternalName"]
     if external:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-13",
             external,
             summary=f"{listed(external)}: Service {shown(key)} is an ExternalName, a DNS alias without backends; nothing is written for it",
@@ -100,8 +100,8 @@ def kinds_of_service(item: GlobalService, key: Key, decided: Decisions) -> Itera
     bare = [host for host, service in services.items() if host not in external and not service.spec.get("selector")]
     if bare:
         number = sum(decided.world.endpoints(host, key).total for host in bare)
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-14",
             bare,
             summary=f"{listed(bare)}: Service {shown(key)} has no selector; its backends are the EndpointSlices that another writer "
@@ -124,8 +124,8 @@ def _consumer_findings(item: GlobalService, key: Key, world: MeshView) -> Iterat
         elif not world.uses(host, key):
             local.append(host)
     if without:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-06",
             without,
             summary=f"{listed(without)}: there is no Service {shown(key)}, so that clients there cannot use the backends of other clusters",
@@ -134,8 +134,8 @@ def _consumer_findings(item: GlobalService, key: Key, world: MeshView) -> Iterat
             "add the cluster to targetClusters.",
         )
     if local:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-07",
             local,
             severity=Severity.REMEDIABLE if any(host in item.targets for host in local) else Severity.ADVISORY,
@@ -146,8 +146,8 @@ def _consumer_findings(item: GlobalService, key: Key, world: MeshView) -> Iterat
         )
     lacking = [host for host in world.consumers(key) if key[0] not in world.scene.traffic[host].namespaces and host not in item.targets]
     if lacking and item.create_missing:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-08",
             lacking,
             summary=f"{listed(lacking)}: there is no namespace {key[0]}, so that no Service {shown(key)} is made for clients there",
@@ -164,8 +164,8 @@ def local_namespaces(item: GlobalService, key: Key, hosts: list[str], world: Mes
     """Yield a finding about namespaces that are not global."""
     if hosts:
         facts = world.scene.facts[hosts[0]]
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-09",
             hosts,
             summary=f"{listed(hosts)}: namespace {key[0]} is not global: Cilium does not publish its Services, pods and identities "
@@ -186,8 +186,8 @@ def _port_findings(item: GlobalService, key: Key, world: MeshView) -> Iterator[F
         }
         if apart:
             texts = [f"{peer}: none for {', '.join(lonely)}" for peer, lonely in apart.items()]
-            yield service_finding(
-                item,
+            yield item_finding(
+                item.ref,
                 "CM-GS-10",
                 [host, *apart],
                 summary=f"{host}: ports of Service {shown(key)} have no port of that name and protocol in {listed(apart)}",
@@ -228,8 +228,8 @@ def _headless_findings(item: GlobalService, key: Key, world: MeshView) -> Iterat
             hosts.append(host)
     if hosts:
         facts = world.scene.facts[hosts[0]]
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-11",
             hosts,
             summary=f"{listed(hosts)}: Service {shown(key)} needs EndpointSlices of the backends of other clusters, and there are none",
@@ -242,8 +242,8 @@ def _backend_findings(item: GlobalService, key: Key, world: MeshView) -> Iterato
     exporters = world.exporters(key)
     users = [host for host in world.scene.hosts if world.uses(host, key)]
     if users and not exporters and all(world.namespace_global(host, key[0]) for host in users):
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-15",
             users,
             summary=f"Service {shown(key)} is global in {listed(users)} and no cluster exports it: {SHARED} is false everywhere",
@@ -257,8 +257,8 @@ def _backend_findings(item: GlobalService, key: Key, world: MeshView) -> Iterato
         if affinity_of(world.annotations_of(host, key)) == "Remote" and not world.ready(world.exporters_seen_by(host, key), key)
     ]
     if remote:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-16",
             remote,
             summary=f"{listed(remote)}: Service {shown(key)} prefers remote backends, and no linked cluster has one that is ready",
@@ -270,8 +270,8 @@ def _backend_findings(item: GlobalService, key: Key, world: MeshView) -> Iterato
 def no_endpoints(item: GlobalService, key: Key, hosts: Iterable[str], world: MeshView) -> Finding:
     """Return the finding that no exporting cluster has a ready endpoint."""
     numbers = [f"{host}: {world.endpoints(host, key).ready} of {world.endpoints(host, key).total} ready" for host in hosts]
-    return service_finding(
-        item,
+    return item_finding(
+        item.ref,
         "CM-GS-17",
         list(hosts),
         summary=f"Service {shown(key)} has no ready endpoint in any cluster that exports it",
@@ -290,8 +290,8 @@ def _kube_proxy_findings(item: GlobalService, decided: Decisions) -> Iterator[Fi
     ]
     if hosts:
         facts = scene.facts[hosts[0]]
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-12",
             hosts,
             summary=f"{listed(hosts)}: kube-proxy is not replaced: node ports, load balancers and host network reach local backends only",
