@@ -15,7 +15,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -51,13 +51,8 @@ def link_from_status(link: LinkFacts, status: Mapping[str, Any] | None) -> LinkF
     if status is None:
         return link
     config = mapping(status, "config")
-    return LinkFacts(
-        cluster=link.cluster,
-        peer=link.peer,
-        reader=link.reader,
-        pod=link.pod,
-        node=link.node,
-        source=link.source,
+    return replace(
+        link,
         known=True,
         ready=status.get("ready") is True,
         connected=status.get("connected") is True,

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import own_users
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users_yaml import edit_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import edit_users, own_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, PeerSecretFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import former_members
