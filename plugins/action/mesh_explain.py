@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from ..module_utils.explain.hop import Answer
-from ..module_utils.explain.inputs import ExplainInputs, pods_of
-from ..module_utils.explain.observe import read_identities
+from ..module_utils.explain.inputs import ExplainInputs, pods_of, read_identities
 from ..module_utils.explain.question import question_of
 from ..module_utils.explain.trace import trace_path
 from ..module_utils.findings.finding import Severity

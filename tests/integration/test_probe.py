@@ -45,7 +45,6 @@ pytestmark = pytest.mark.lab(TWO_118)
 NAMESPACE = "shop"
 IMAGE = "registry.example/busybox:1.36"
 QUICK = Limits(settle=0.0, poll=0.2, job_seconds=20, job_ttl=2)
-JOBS = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 START = "from tests.collection_path import link; link(); from tests.integration.test_probe import main"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 

@@ -66,7 +66,7 @@ def slice_facts(
 ) -> SliceFacts:
     """The EndpointSlice of Service ``name`` with that many endpoints."""
     endpoints = [
-        EndpointFacts(address=f"10.1.0.{n + 10}", ready=n < ready, serving=n < ready, terminating=False, node="node-1", pod=f"{name}-{n}")
+        EndpointFacts(address=f"10.1.0.{n + 10}", ready=n < ready, serving=n < ready, node="node-1", pod=f"{name}-{n}")
         for n in range(ready + unready)
     ]
     values: dict[str, Any] = {

@@ -21,14 +21,11 @@ from ..links.adopted_values import (
 from ..mesh.etcd_config import keys_of
 from ..mesh.facts import ClusterFacts
 from ..mesh.gitops import ARGO, FLUX, FLUX_HELM, HELM, Tool
-from ..mesh.model import Binding
 from ..mesh.versions import aliases_in_config, cilium_version
 from .helm_values import CLUSTERS, ENABLED, assignments, clusters_value, own_files, remote_secret
 
 
-def adopt_findings(
-    binding: Binding, cluster: ClusterFacts, names: Mapping[str, str], stage: AdoptionStage, *, handed_over: bool
-) -> Iterator[Finding]:
+def adopt_findings(cluster: ClusterFacts, names: Mapping[str, str], stage: AdoptionStage, *, handed_over: bool) -> Iterator[Finding]:
     """Yield all findings about adopting one cluster.
 
     :param names: inventory name -> cluster name of the peers that the mesh has.

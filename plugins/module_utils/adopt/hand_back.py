@@ -9,7 +9,6 @@ the marks of the tool are restored. It is sent under the tool's own field manage
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any, Final
 
 from ..findings.finding import Finding
@@ -43,11 +42,8 @@ REGISTRY_WAVE: Final = 2
 UNDO: Final = "playbook edge_portal.cilium_mesh.adopt takes it over again"
 
 
-def plan_hand_back(mesh: Mesh, facts: Mapping[str, ClusterFacts], now: datetime) -> Plan:
-    """Plan the writes after which this binding owns nothing of the members' links, and all links stay.
-
-    :param now: not used; as in the other planners.
-    """
+def plan_hand_back(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> Plan:
+    """Plan the writes after which this binding owns nothing of the members' links, and all links stay."""
     steps: list[Step] = []
     problems: list[Finding] = []
     hosts = [host for host in mesh.clusters if host in facts]
@@ -70,14 +66,14 @@ def plan_hand_back(mesh: Mesh, facts: Mapping[str, ClusterFacts], now: datetime)
 def _hand_back(binding: Binding, cluster: ClusterFacts) -> Iterator[Step]:
     memory = adoption_record(binding, cluster)
     for item in peer_objects(cluster):
-        if _owns_anything(binding, cluster, item):
+        if _owns_anything(binding, item):
             yield _object_step(binding, cluster, item, memory.objects.get(item.title) or _release_record(cluster))
     for workload in (cluster.apiserver, cluster.agent):
         if workload is not None and any(binding.manager in alias.managers for alias in workload.host_aliases):
             yield from _aliases_step(binding, cluster, workload)
 
 
-def _owns_anything(binding: Binding, cluster: ClusterFacts, item: PeerObject) -> bool:
+def _owns_anything(binding: Binding, item: PeerObject) -> bool:
     """Return whether the binding owns anything in the object."""
     if isinstance(item.facts, PeerSecretFacts):
         ours = {peers_annotation(binding), record_annotation(binding)} & set(item.facts.annotations)

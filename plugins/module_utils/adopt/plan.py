@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
@@ -63,10 +62,9 @@ def linked_names(mesh: Mesh, facts: Mapping[str, ClusterFacts], host: str) -> di
     return {peer: facts[peer].name for peer in mesh.peers(host) if peer in facts and facts[peer].name}
 
 
-def plan_adopt(mesh: Mesh, facts: Mapping[str, ClusterFacts], now: datetime, *, handed_over: bool = False) -> Adoption:
+def plan_adopt(mesh: Mesh, facts: Mapping[str, ClusterFacts], *, handed_over: bool = False) -> Adoption:
     """Plan the writes after which this binding owns the keys of the members' links.
 
-    :param now: not used; as in the other planners.
     :param handed_over: the user states that no tool renders the objects any more.
     """
     steps: list[Step] = []
@@ -77,7 +75,7 @@ def plan_adopt(mesh: Mesh, facts: Mapping[str, ClusterFacts], now: datetime, *, 
             continue
         cluster, names = facts[host], linked_names(mesh, facts, host)
         stage = stages[host] = adoption_stage(mesh.binding, cluster, names, handed_over=handed_over)
-        problems.extend(adopt_findings(mesh.binding, cluster, names, stage, handed_over=handed_over))
+        problems.extend(adopt_findings(cluster, names, stage, handed_over=handed_over))
         planner = _prepare if stage is AdoptionStage.HELD else _take_over
         steps.extend(planner(mesh.binding, cluster, names))
     plan = Plan(

@@ -17,14 +17,10 @@ from ..base.errors import InvalidInput
 from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import failure_finding
 from . import (
-    ca_bundle,
     certificates,
-    distribution,
     drift,
-    elb,
     encryption,
     endpoints,
-    hubble,
     identity,
     installation,
     kvstoremesh,
@@ -37,7 +33,6 @@ from . import (
     rights,
     service,
     settings,
-    tombstones,
     topology,
     trust,
     versions,
@@ -48,14 +43,10 @@ from .registry import registered, run
 
 __all__ = [
     "Purpose",
-    "ca_bundle",
     "certificates",
-    "distribution",
     "drift",
-    "elb",
     "encryption",
     "endpoints",
-    "hubble",
     "identity",
     "installation",
     "kvstoremesh",
@@ -69,7 +60,6 @@ __all__ = [
     "run_checks",
     "service",
     "settings",
-    "tombstones",
     "topology",
     "trust",
     "versions",

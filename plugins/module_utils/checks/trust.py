@@ -1,18 +1,24 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that each cluster can get a client certificate that its peer trusts, and that it lasts."""
+"""Checks that each cluster can get a client certificate that its peer trusts, and that it lasts; of CA bundles, and of Hubble Relay.
+
+Where tls.caBundle is on, a separate object takes the place of ca.crt in Cilium's Secrets.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from ..findings.finding import Finding
-from ..findings.wording import finding, kubectl, lines, listed, show, where
+from ..findings.wording import finding, grouped, helm, kubectl, lines, listed, show, where
 from ..mesh.ca_roll import MARK, roll_of
+from ..mesh.ca_sources import AGENTS, KVSTOREMESH, ca_source
 from ..mesh.facts import ClusterFacts
 from ..mesh.trust import Trust, anchor
-from .context import CheckContext
+from .context import CheckContext, members
 from .registry import check
+
+RELAY = "hubble-relay"
 
 
 def _has_readable_trust(facts: ClusterFacts) -> bool:
@@ -122,4 +128,81 @@ def ca_roll_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}, annotation {MARK}: {whose}",
         fix="Run playbook edge_portal.cilium_mesh.ca with ca_sync_state=rolled, or shared as it was begun: it goes on from "
         "its present stage.",
+    )
+
+
+def _relay_is_wanted(context: CheckContext, facts: ClusterFacts) -> bool:
+    """Return whether Hubble Relay runs in the cluster or the binding asks for Hubble."""
+    return RELAY in facts.parts or bool(context.mesh.binding.hubble_enabled)
+
+
+@check("CM-HUB-01")
+def relays_and_agents_share_a_ca(context: CheckContext) -> Iterator[Finding]:
+    """Report relays that see no flows of clusters with another CA.
+
+    Relay speaks mutual TLS with the agents of all clusters, with certificates of its own cluster's CA (Cilium documentation,
+    "Setting up Cluster Mesh", "Shared certificate authority").
+    """
+    clusters = [facts for facts in members(context) if anchor(facts.server_cert) is not None]
+    relays = [facts for facts in clusters if _relay_is_wanted(context, facts)]
+    groups = grouped(clusters, lambda f: ca.public_key if (ca := anchor(f.server_cert)) is not None else "")
+    if not relays or len(groups) < 2:
+        return
+    yield finding(
+        "CM-HUB-01",
+        cluster=relays[0].host,
+        others=tuple(facts.host for facts in relays[1:]),
+        summary=f"Hubble Relay of {listed(facts.host for facts in relays)} sees no flows of clusters with another CA",
+        evidence="CAs of the server certificates: "
+        + "; ".join(f"{key[:12]} in {listed(hosts)}" for key, hosts in groups.items())
+        + f"; {where(relays[0], 'Deployment', RELAY)} or meshConfig.hubble",
+        fix="View the flows of each cluster separately, or give all clusters one CA (docs/verify.md, Hubble). The mesh itself needs none.",
+    )
+
+
+@check("CM-CA-01")
+def ca_bundle_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report a CA bundle that is missing or cannot be parsed."""
+    bundle = facts.ca_bundle
+    if bundle is None or (bundle.present and not bundle.problem):
+        return
+    yield finding(
+        "CM-CA-01",
+        cluster=facts.host,
+        summary=f"The CA bundle of {facts.host} {'cannot be used' if bundle.present else 'is missing'}: its mesh etcd trusts no client, "
+        "and new pods do not start",
+        evidence=f"{where(facts, bundle.kind, bundle.name)}: {bundle.problem or 'not found'}; the volumes of Deployment "
+        f"clustermesh-apiserver or DaemonSet cilium take key {show(bundle.key)} of it for ca.crt",
+        fix=lines(
+            "Put the CA certificates of all clusters into it:",
+            helm(facts, "tls.caBundle.enabled=true", "tls.caBundle.content=PEM_OF_ALL_CAS"),
+            "Or go back to the ca.crt of the Secrets: tls.caBundle.enabled=false.",
+        ),
+    )
+
+
+@check("CM-CA-02")
+def agents_and_kvstoremesh_trust_the_same_ca(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report agents that use the CA bundle while kvstoremesh uses another CA.
+
+    Older charts, 1.16 among them, mount the bundle in agents and etcd, but not in kvstoremesh, which dials the peers (cilium issue
+    42726).
+    """
+    if facts.agent is None or facts.apiserver is None or not facts.runs_kvstoremesh:
+        return
+    agents = ca_source(facts.agent.volumes, *AGENTS[1:])
+    kvstoremesh = ca_source(facts.apiserver.volumes, *KVSTOREMESH[1:])
+    if agents is None or kvstoremesh is None or agents == kvstoremesh or not agents.is_bundle:
+        return
+    yield finding(
+        "CM-CA-02",
+        cluster=facts.host,
+        summary=f"The CA bundle of {facts.host} does not reach kvstoremesh, which dials the peers",
+        evidence=f"{AGENTS[2]} is {agents.kind} {agents.name} in DaemonSet cilium, and {kvstoremesh.kind} {kvstoremesh.name} in "
+        "Deployment clustermesh-apiserver (cilium issue 42726)",
+        fix=lines(
+            "Nothing is needed for links made here: they carry the CA of their peer. For others, upgrade Cilium to a chart that gives "
+            "kvstoremesh the bundle (1.19 and newer), then:",
+            kubectl(facts, "rollout", "restart", "deployment/clustermesh-apiserver"),
+        ),
     )

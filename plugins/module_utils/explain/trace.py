@@ -1,21 +1,22 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Trace of the whole path, hop by hop. Pure: all facts are passed in."""
+"""Trace of the whole path, hop by hop: its two ends, and the links and the network between their clusters. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from ..base.tables import count
+from ..mesh.cilium_config import routing_mode, tunnel
 from ..mesh.traffic_facts import PodMeta
 from ..policies.evaluate.world import policy_world
 from ..services.mesh_view import NAMESPACE_GLOBAL
 from ..services.mesh_view import MeshView as Services
-from .endpoints import identity_hop, pods_hop
 from .hop import Answer, Explanation, Hop
-from .inputs import ExplainInputs
-from .network import link_hop, network_hop
+from .inputs import PODS_LOOKED_AT, ExplainInputs, pods_of
 from .policy_hops import End, policy_hops
-from .question import Question
+from .question import Question, QuestionSide
 from .service_hops import Backends, backend_hop, node_port_hop, service_hop
 
 
@@ -87,3 +88,98 @@ def _namespace_hop(host: str, namespace: str, inputs: ExplainInputs) -> Hop:
     text = f"{namespace} of {host} is not global: other clusters know neither its backends nor the identities of its pods"
     fix = f"kubectl annotate --overwrite namespace {namespace} {NAMESPACE_GLOBAL}=true"
     return Hop(name="namespace", answer=Answer.BROKEN, cluster=host, summary=text, fix=fix)
+
+
+def pods_hop(name: str, side: QuestionSide, inputs: ExplainInputs) -> tuple[Hop, tuple[PodMeta, ...]]:
+    """Return the hop of one end (``name``: source or target), and its first pods for the hops that follow."""
+    traffic = inputs.traffic(side.cluster)
+    if traffic is None:
+        text = f"{side.cluster} does not answer: {inputs.why_silent(side.cluster)}"
+        return Hop(name=name, answer=Answer.UNKNOWN, cluster=side.cluster, summary=text), ()
+    if side.namespace not in traffic.namespaces:
+        text = f"there is no namespace {side.namespace} in {side.cluster}"
+        return Hop(name=name, answer=Answer.BROKEN, cluster=side.cluster, summary=text, fix="Correct the namespace or the cluster."), ()
+    unread = traffic.could_not_read("pods")
+    if unread is not None:
+        return Hop(name=name, answer=Answer.UNKNOWN, cluster=side.cluster, summary=unread.message, fix=unread.remedy), ()
+    pods = pods_of(traffic, side)
+    if not pods:
+        text = f"{side.cluster} has no {side}"
+        return Hop(name=name, answer=Answer.BROKEN, cluster=side.cluster, summary=text, fix="Start it, or correct the selector."), ()
+    shown = ", ".join(pod.name for pod in pods[:PODS_LOOKED_AT])
+    more = f" and {len(pods) - PODS_LOOKED_AT} more" if len(pods) > PODS_LOOKED_AT else ""
+    text = f"{count(len(pods), 'pod')} in {side.cluster}"
+    return Hop(name=name, answer=Answer.OK, cluster=side.cluster, summary=text, evidence=(shown + more,)), pods
+
+
+def identity_hop(cluster: str, pods: tuple[PodMeta, ...], inputs: ExplainInputs) -> Hop:
+    """Return the hop of the source's identity. Without one, every policy that names the source lets nothing through."""
+    if cluster in inputs.unread_identities:
+        return Hop(name="identity", answer=Answer.UNKNOWN, cluster=cluster, summary=inputs.unread_identities[cluster])
+    asked = [pod for pod in pods if (cluster, pod.namespace, pod.name) in inputs.identities]
+    rows = {pod.name: inputs.identities[cluster, pod.namespace, pod.name] for pod in asked}
+    if not rows:
+        return Hop(
+            name="identity", answer=Answer.UNKNOWN, cluster=cluster, summary="no pod of the source was found, so no identity is known"
+        )
+    missing = [name for name, identity in rows.items() if identity is None]
+    waiting = [name for name, identity in rows.items() if identity is not None and (identity.id == 0 or identity.state != "ready")]
+    lines = tuple(f"{name}: identity {row.id}, {row.state or 'no state'}" for name, row in rows.items() if row is not None)
+    if waiting:
+        text = f"{', '.join(waiting)} has no identity yet, or is not ready for Cilium"
+        fix = f"Check the agent on its node: kubectl --namespace {pods[0].namespace} describe ciliumendpoint {waiting[0]}"
+        return Hop(name="identity", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=lines, fix=fix)
+    if missing:
+        text = f"{', '.join(missing)} has no CiliumEndpoint: it runs on the host's network, or Cilium does not manage it"
+        return Hop(name="identity", answer=Answer.UNKNOWN, cluster=cluster, summary=text, evidence=lines)
+    return Hop(name="identity", answer=Answer.OK, cluster=cluster, summary="the source has an identity", evidence=lines)
+
+
+def link_hop(local: str, peer: str, purpose: str, inputs: ExplainInputs) -> Hop:
+    """Return the hop of the link over which ``local`` reads ``peer``. ``purpose`` says what it learns there."""
+    row = inputs.links.get((local, peer))
+    if row is None:
+        if not inputs.scene.mesh.linked(local, peer):
+            text = f"{local} has no link to {peer}: the topology of the mesh has none"
+            fix = "Add the pair to binding.topology, or choose another topology."
+            return Hop(name="link", answer=Answer.BROKEN, cluster=local, summary=text, fix=fix)
+        return Hop(name="link", answer=Answer.UNKNOWN, cluster=local, summary=f"the link {local} -> {peer} was not measured")
+    evidence = _evidence(row)
+    if row.get("ready"):
+        text = f"{local} -> {peer} is ready, so {purpose}"
+        return Hop(name="link", answer=Answer.OK, cluster=local, summary=text, evidence=evidence)
+    if row.get("stage") == "unknown":
+        return Hop(
+            name="link", answer=Answer.UNKNOWN, cluster=local, summary=f"{local} -> {peer}: no reader gave an answer", evidence=evidence
+        )
+    text = f"{local} -> {peer} is not ready (stage {row.get('stage')}), so it is not certain that {purpose}"
+    return Hop(
+        name="link",
+        answer=Answer.BROKEN,
+        cluster=local,
+        summary=text,
+        evidence=evidence,
+        fix="Run the playbook status; see docs/results.md.",
+    )
+
+
+def network_hop(source: str, target: str, inputs: ExplainInputs) -> Hop:
+    """Return the hop of the packets' path, which the API servers do not know."""
+    if source == target:
+        return Hop(name="network", answer=Answer.SKIPPED, cluster=source, summary="both ends are in one cluster")
+    lines = []
+    for host in (source, target):
+        facts = inputs.scene.facts.get(host)
+        if facts is None or facts.config is None:
+            continue
+        mode = routing_mode(facts)
+        need = f"{tunnel(facts)} between all nodes" if mode == "tunnel" else "routes to all pod CIDRs, every port of pods"
+        lines.append(f"{host}: routing-mode {mode}, which needs {need}")
+    text = "whether packets pass between the nodes of both clusters is not visible through the API"
+    fix = "Look for drops with hubble, or let a ConnectivityIntent probe the connection (docs/probe.md)."
+    return Hop(name="network", answer=Answer.UNKNOWN, cluster=source, summary=text, evidence=tuple(lines), fix=fix)
+
+
+def _evidence(row: Mapping[str, Any]) -> tuple[str, ...]:
+    lines = [f"stage {row.get('stage')}, agents ready {row.get('nodesReady')}/{row.get('nodesTotal')}, proof {row.get('proof') or 'none'}"]
+    return (*lines, str(row["error"])) if row.get("error") else tuple(lines)

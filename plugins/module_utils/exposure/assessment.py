@@ -23,7 +23,7 @@ from .competing_services import CompetingServices
 from .enforcement import Enforcement, enforcement
 from .gateway_fitness import why_no_gateway
 from .issues import ExposureIssue
-from .names import DNS_ANNOTATION, main_path, ref_of, route_path
+from .names import DNS_ANNOTATION, main_path, route_path
 from .target import ExposureTarget, find_target, system_service_issue
 
 PATIENCE: Final = timedelta(minutes=5)
@@ -69,7 +69,7 @@ def assess(item: ExposedService, siblings: CompetingServices, host: str, scene: 
         return Assessment(host=host, state=State.SILENT)
     facts, traffic = scene.facts[host], scene.traffic[host]
     found = traffic.by_path.get(main_path(scene.binding, item))
-    there = found if found is not None and owning_item(scene.binding, found) == ref_of(item) else None
+    there = found if found is not None and owning_item(scene.binding, found) == item.ref else None
     named = there is not None and (DNS_ANNOTATION in there.annotations or route_path(scene.binding, item) in traffic.by_path)
     target = find_target(item, traffic)
     if isinstance(target, ExposureIssue):

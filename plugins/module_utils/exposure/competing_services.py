@@ -17,7 +17,7 @@ from ..items.owned import owning_item
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind
 from ..mesh.traffic_facts import ObjectFacts
-from .names import order_of, ref_of
+from .names import order_of
 from .target import ExposureTarget, find_target, protocol_of, target_port_of
 
 
@@ -85,7 +85,7 @@ def _competitors(siblings: CompetingServices, scene: Scene) -> Competitors:
         for host in order_of(item):
             target = find_target(item, scene.traffic[host]) if host in here else None
             if isinstance(target, ExposureTarget):
-                door = CompetingService(name=str(ref_of(item)), item=item.name, selector=target.selector, ports=(target.port,))
+                door = CompetingService(name=str(item.ref), item=item.name, selector=target.selector, ports=(target.port,))
                 found.setdefault((host, item.namespace), []).append(door)
     return found
 

@@ -12,7 +12,6 @@ from ..findings.wording import listed
 from ..items.scene import Scene
 from .assessment import PATIENCE, Assessment, State
 from .issues import ExposureIssue
-from .names import ref_of
 from .placement import PlacementDecision
 
 _MINUTES: Final = int(PATIENCE.total_seconds() // 60)
@@ -20,7 +19,7 @@ _MINUTES: Final = int(PATIENCE.total_seconds() // 60)
 
 def exposure_findings(decision: PlacementDecision, scene: Scene, *, blocking: bool) -> Iterator[Finding]:
     """Yield the findings about one item. ``blocking``: the item is possible in no cluster."""
-    ref = ref_of(decision.item)
+    ref = decision.item.ref
     if not decision.item.source_ranges:
         yield _nobody(decision).about(ref)
         return

@@ -18,7 +18,7 @@ from ..items.owned import owning_item
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.traffic_facts import ObjectFacts
-from .names import CLAIM_ANNOTATION, DNS_ANNOTATION, ref_of
+from .names import CLAIM_ANNOTATION, DNS_ANNOTATION
 
 _HOLDS: Final = 0
 _ASKS: Final = 1
@@ -43,7 +43,7 @@ class HostnameRequests:
     @classmethod
     def of(cls, desired: Desired, scene: Scene) -> HostnameRequests:
         """Collect the requests of items, and the hostnames that objects of the scene hold already."""
-        requesting = {str(ref_of(item)): item for item in desired.each(ExposedService) if _wants(item)}
+        requesting = {str(item.ref): item for item in desired.each(ExposedService) if _wants(item)}
         refused = {str(entry.ref) for entry in desired.refused}
         found: dict[str, list[HostnameRequest]] = {}
         held: set[tuple[str, str]] = set()
@@ -60,7 +60,7 @@ class HostnameRequests:
 
     def has(self, item: ExposedService) -> bool:
         """Return whether ``item`` may use its hostname."""
-        return not _wants(item) or self.oldest[item.hostname].who == str(ref_of(item))
+        return not _wants(item) or self.oldest[item.hostname].who == str(item.ref)
 
 
 def _wants(item: ExposedService) -> bool:

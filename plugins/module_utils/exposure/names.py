@@ -8,7 +8,6 @@ from typing import Final
 
 from ..items.models import ExposedService
 from ..items.owned import NAME_LIMIT, object_name
-from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.model import MANAGER_DOMAIN, Binding
 from ..mesh.traffic_facts import GATEWAY_GROUP
 from .ranges import versions_of
@@ -20,11 +19,6 @@ CLAIM_ANNOTATION: Final = f"{MANAGER_DOMAIN}/hostname"
 """The hostname that an object claims, also where no DNS record is to come from it: a standby, or a primary that is down."""
 
 GATEWAY_CONTROLLER: Final = "io.cilium/gateway-controller"
-
-
-def ref_of(item: ExposedService) -> ItemRef:
-    """Return the reference of the item."""
-    return ItemRef(ItemKind.EXPOSURE, item.name)
 
 
 def order_of(item: ExposedService) -> tuple[str, ...]:
@@ -41,7 +35,7 @@ def name_of(binding: Binding, item: ExposedService) -> str:
     """
     six = versions_of(item.source_ranges) == {6} and item.exposure != "Gateway"
     more = (*(("IPv6",) if six else ()), *(("no node ports",) if not item.node_ports else ()))
-    name = object_name(binding, ref_of(item), *more)
+    name = object_name(binding, item.ref, *more)
     return name if name[0].isalpha() else f"e{name}" if len(name) < NAME_LIMIT else f"e{name[1:]}"
 
 

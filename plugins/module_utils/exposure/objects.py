@@ -20,16 +20,7 @@ from ..mesh.model import Binding
 from ..mesh.traffic_facts import GATEWAY_GROUP
 from ..services.annotations import AFFINITY, GLOBAL, SHARED, is_global, is_shared
 from .enforcement import Enforcement
-from .names import (
-    CLAIM_ANNOTATION,
-    DNS_ANNOTATION,
-    gateways_path,
-    name_of,
-    policies_path,
-    ref_of,
-    routes_path,
-    services_path,
-)
+from .names import CLAIM_ANNOTATION, DNS_ANNOTATION, gateways_path, name_of, policies_path, routes_path, services_path
 from .ranges import EVERYONE, of_versions
 from .target import ExposureTarget
 
@@ -56,7 +47,7 @@ class Place:
 
     def owned(self, collection: str, body: Mapping[str, Any], why: str) -> DesiredObject:
         """Return the body as an object of the item."""
-        return owned_object(self.binding, ref_of(self.item), self.host, collection, body, why=why)
+        return owned_object(self.binding, self.item.ref, self.host, collection, body, why=why)
 
 
 def objects_of(place: Place) -> list[DesiredObject]:

@@ -20,7 +20,6 @@ from .competing_services import CompetingServices
 from .findings import exposure_findings
 from .hostnames import HostnameRequests
 from .issues import ExposureIssue
-from .names import ref_of
 from .objects import Place, objects_of
 from .placement import PlacementDecision, decide_placement
 
@@ -50,7 +49,7 @@ def prune_exposures(desired: Desired, scene: Scene) -> tuple[list[Step], list[Fi
 
 
 def _plan(item: ExposedService, siblings: CompetingServices, scene: Scene, claims: HostnameRequests, inventory: Inventory) -> ItemPlan:
-    ref = ref_of(item)
+    ref = item.ref
     if not claims.has(item):
         taken = _taken(item)
         return _refused(ref, taken, (taken.about(ref),))
@@ -69,7 +68,7 @@ def _plan(item: ExposedService, siblings: CompetingServices, scene: Scene, claim
 
 def _steps(decision: PlacementDecision, scene: Scene, inventory: Inventory) -> tuple[list[Step], list[Finding]]:
     item = decision.item
-    ref = ref_of(item)
+    ref = item.ref
     wanted = [entry for host in decision.order if host in decision.wanted for entry in _wanted(decision, host, scene)]
     own = inventory.get(str(ref), {})
     observed = {host: list(own.get(host, ())) for host in scene.hosts if host not in decision.left_alone}

@@ -11,6 +11,7 @@ from typing import TypeVar
 from ..mesh.facts import ClusterFacts
 from ..mesh.gitops import HELM_NAME
 from ..mesh.installers import installer, set_values
+from ..mesh.item_kinds import ItemRef
 from ..mesh.versions import cilium_version
 from .catalogue import CATALOGUE
 from .finding import Finding, Severity
@@ -80,6 +81,29 @@ def group_finding(code: str, hosts: Sequence[str], *, summary: str, evidence: st
     peer = hosts[1] if len(hosts) == 2 else ""
     others = () if peer else tuple(hosts[1:])
     return finding(code, cluster=hosts[0], peer=peer, summary=summary, evidence=evidence, fix=fix, others=others)
+
+
+def item_finding(
+    ref: ItemRef | None,
+    code: str,
+    hosts: Sequence[str],
+    *,
+    summary: str,
+    evidence: str = "",
+    fix: str = "",
+    severity: Severity | None = None,
+) -> Finding:
+    """Return a finding about an item. ``hosts``: inventory names, the first of which is its cluster."""
+    return finding(
+        code,
+        severity=severity,
+        cluster=hosts[0] if hosts else "",
+        others=hosts[1:],
+        item=str(ref or ""),
+        summary=summary,
+        evidence=evidence,
+        fix=fix,
+    )
 
 
 def grouped(clusters: Iterable[ClusterFacts], value_of: Callable[[ClusterFacts], Key]) -> dict[Key, list[str]]:

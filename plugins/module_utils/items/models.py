@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..mesh.item_kinds import ItemKind, ItemRef
+
 AFFINITIES: Final = ("Local", "Remote", "None")
 
 
@@ -46,6 +48,11 @@ class GlobalService:
     create_missing: bool = False  # createMissingServices: a stub where a consuming cluster has no such Service
     failover: Failover | None = None
     generation: int = 0
+
+    @property
+    def ref(self) -> ItemRef:
+        """Return how findings, steps and annotations name the item."""
+        return ItemRef(ItemKind.GLOBAL_SERVICE, self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +113,11 @@ class ConnectivityIntent:
     probe: Probe = field(default_factory=Probe)
     generation: int = 0
 
+    @property
+    def ref(self) -> ItemRef:
+        """Return how findings, steps and annotations name the item."""
+        return ItemRef(ItemKind.INTENT, self.name)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExposedPort:
@@ -134,3 +146,8 @@ class ExposedService:
     tls_secret: str = ""  # tlsRef: name of a TLS Secret in ``namespace``, for class Gateway
     created: str = ""  # creation time of the item, RFC 3339, for "oldest hostname wins"; "" outside kcp
     generation: int = 0
+
+    @property
+    def ref(self) -> ItemRef:
+        """Return how findings, steps and annotations name the item."""
+        return ItemRef(ItemKind.EXPOSURE, self.name)

@@ -24,7 +24,7 @@ from ..base.optional_imports import optional, require
 from ..base.redact import one_line
 from .credentials import Credentials, load_credentials
 from .errors import Request, Server, from_answer, from_transport
-from .streams import ExecResult, run_exec, run_forward
+from .streams import ExecResult, decoded_json, run_exec, run_forward
 from .tls import Handshake, client_context, run_handshake
 
 if TYPE_CHECKING:
@@ -174,9 +174,9 @@ class Cluster:
             answer = self._pool.request("GET", where, headers=headers, preload_content=False, redirect=False, timeout=limit, retries=False)
             try:
                 if answer.status != 200:
-                    raise from_answer(self._server, request, answer.status, _decoded(answer.read(ANSWER_LIMIT)))
+                    raise from_answer(self._server, request, answer.status, decoded_json(answer.read(ANSWER_LIMIT)))
                 for line in filter(bytes.strip, answer):
-                    event = _decoded(line)
+                    event = decoded_json(line)
                     if not isinstance(event, dict) or "type" not in event:
                         raise self._cut(request)
                     yield event
@@ -296,7 +296,7 @@ class Cluster:
         status, data = self._request(method, target, body=body, media=media, accept=(404,) if accept_absent else (), wanted=wanted)
         if status == 404:
             return None
-        decoded = _decoded(data)
+        decoded = decoded_json(data)
         if not isinstance(decoded, dict):
             raise ServerRefused(f"The API server's answer to {Request.of(method, path)} is not an object.", cluster=self.host)
         return decoded
@@ -344,7 +344,7 @@ class Cluster:
             raise Unreachable(f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB.", cluster=self.host)
         if 200 <= answer.status < 300 or answer.status in accept:
             return answer.status, data
-        raise from_answer(self._server, request, answer.status, _decoded(data))
+        raise from_answer(self._server, request, answer.status, decoded_json(data))
 
 
 def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, connections: int = 8, server: str = "") -> Cluster:
@@ -418,11 +418,3 @@ def _socks(credentials: Credentials, settings: dict[str, Any]) -> urllib3.PoolMa
     except ImportError:
         raise Unreachable("The kubeconfig names a SOCKS proxy.", remedy="Install PySocks.", cluster=credentials.cluster) from None
     return SOCKSProxyManager(credentials.proxy or "", **settings)
-
-
-def _decoded(data: bytes) -> Any:
-    """Parse JSON; None if it is not valid."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
-        return None

@@ -141,7 +141,7 @@ def connected_stream(
         stream.connect(url, header=headers, subprotocols=list(protocols), suppress_origin=True, **_proxy(credentials))
         yield stream
     except websocket.WebSocketBadStatusException as error:
-        raise from_answer(server, request, error.status_code, _json(error.resp_body or b"")) from None
+        raise from_answer(server, request, error.status_code, decoded_json(error.resp_body or b"")) from None
     except (websocket.WebSocketException, OSError) as error:
         raise from_transport(server, error, connect=connect, read=timeout) from None
     finally:
@@ -196,7 +196,7 @@ def channel_frames(
 
 
 def _exit_code(server: Server, request: Request, status: bytes) -> int:
-    body = _json(status)
+    body = decoded_json(status)
     if isinstance(body, Mapping) and body.get("status") == "Success":
         return 0
     details = body.get("details") if isinstance(body, Mapping) else None
@@ -249,7 +249,8 @@ def _body(server: Server, request: Request, port: int, data: bytes) -> str:
     return body.decode("utf-8", "replace")
 
 
-def _json(data: bytes) -> Any:
+def decoded_json(data: bytes) -> Any:
+    """Parse JSON; None if it is not valid."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

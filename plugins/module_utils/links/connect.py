@@ -28,6 +28,7 @@ from ..mesh.model import Mesh
 from ..mesh.ownership import remembered_by_members
 from ..mesh.trust import Trust, user_for_name
 from ..plan.steps import LinkPlan, Plan, PlanOptions, Step
+from .disconnect import withdrawal
 from .fingerprint import facts_fingerprint
 from .host_aliases import alias_problems, alias_step, desired_aliases, only_removes
 from .load_balancer import elb_steps, endpoint_finding
@@ -35,7 +36,6 @@ from .peer_keys import Link
 from .repair import repair_step
 from .secrets import PeerChanges, desired_secrets, foreign_keys, secret_step
 from .users import desired_users, own_users, users_problems, users_step
-from .withdraw import withdrawal
 
 WAVE_USERS, WAVE_LINKS, WAVE_LEFTOVERS = 1, 2, 3
 WAVE_FAREWELL = 5  # in former members: Secrets with the links, host aliases and users in the two waves after them

@@ -8,8 +8,7 @@ last the lease registry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Collection, Mapping
 
 from ..findings.finding import Finding
 from ..leases.plan import DISCONNECT_WAVE, leased_names, registry_after_disconnect, registry_step
@@ -17,22 +16,26 @@ from ..mesh.etcd_config import valid_cluster_name
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..mesh.ownership import remembered_peers
+from ..mesh.trust import user_for_name
 from ..plan.steps import Plan, Step
 from .fingerprint import facts_fingerprint
-from .users import users_problems
-from .withdraw import withdrawal
+from .host_aliases import alias_step, desired_aliases
+from .load_balancer import elb_withdrawal
+from .secrets import PeerChanges, kept_secrets, secret_step
+from .users import own_users, users_problems, users_step
+
+ENDS = "services and policies lose these peers; kvstoremesh drops them after 3 minutes, and an earlier new connection waits for that"
 
 WAVE_SECRETS = 1  # host aliases and users: 2 and 3
 
 
-def plan_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: frozenset[str] | None, now: datetime) -> Plan:
+def plan_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: frozenset[str] | None) -> Plan:
     """Plan the withdrawal of links.
 
     Every cluster in ``facts`` is covered, also one that the mesh no longer names; other clusters may be missing.
 
     :param leaving: inventory names of clusters whose links end, the others keep theirs among themselves; None: all links end. Those of
         them that are in ``facts`` answered and leave in order; the others are disconnected without their answer.
-    :param now: not used; as in ``plan_connect``, so that both have one signature.
     """
     names = _names(mesh, facts)
     steps: list[Step] = []
@@ -66,3 +69,25 @@ def _names(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, str]:
         names.update(remembered_peers(mesh.binding, cluster))
     names.update({host: cluster.name for host, cluster in facts.items() if cluster.name})
     return names
+
+
+def withdrawal(mesh: Mesh, cluster: ClusterFacts, *, kept: Mapping[str, str], gone: Collection[str], wave: int) -> list[Step]:
+    """Return the steps that withdraw all of the binding in the cluster, except entries of the peers ``kept`` and its copy of the registry.
+
+    :param kept: inventory name -> cluster name of peers whose links stay.
+    :param gone: cluster names of peers that no longer log in here; without meaning if ``kept`` is empty.
+    :param wave: of the Secrets; aliases and users take the next two.
+    """
+    binding, found = mesh.binding, []
+    for secret in kept_secrets(cluster, kept, binding.manager):
+        found.append(secret_step(cluster, secret, binding, wave=wave, why=_reason, disruption=ENDS))
+    for aliases in desired_aliases(cluster, (), kept.values(), binding.manager):
+        found.append(alias_step(cluster, aliases, manager=binding.manager, wave=wave + 1, why="this cluster no longer dials these peers"))
+    stay = own_users(cluster, binding) - {user_for_name(name) for name in gone} if kept else frozenset()
+    found.append(users_step(cluster, stay, binding, wave=wave + 2, why="no peer logs in with these names any more"))
+    found.extend([] if kept else elb_withdrawal(binding, cluster))
+    return [step for step in found if step is not None]
+
+
+def _reason(change: PeerChanges) -> str:
+    return f"remove {', '.join(change.withdrawn) or 'the marks of this binding'}"

@@ -27,7 +27,7 @@ class Choices:
 
     :param facts: by inventory name; clusters outside the mesh are ignored.
     :param now: aware, UTC.
-    :param trust: as in ``choose_trust``, ``forced``.
+    :param trust: as in ``trust_between``, ``forced``.
     :param node_addresses: as in ``endpoint_of``.
     :param resolved: as in ``endpoint_of``.
     """

@@ -59,7 +59,6 @@ class EndpointFacts:
     address: str
     ready: bool
     serving: bool
-    terminating: bool
     node: str = ""
     pod: str = ""  # name of the target pod, "" when it is none
 

@@ -163,18 +163,10 @@ class TrustSide:
         return "" if _valid(ca.certificates[0], self.now) else f"cilium-ca of {host} is not valid now"
 
 
-def choose_trust(local: ClusterFacts, peer: ClusterFacts, *, now: datetime, forced: str = AUTO) -> Trust | TrustProblem:
+def trust_between(local: TrustSide, peer: TrustSide, forced: str = AUTO) -> Trust | TrustProblem:
     """Choose the trust mode of the link from ``local`` to ``peer``: the first that works of same CA, minted, copied.
 
     :param forced: ``auto``, or the one mode to consider.
-    :raises InvalidInput: when ``forced`` is no mode.
-    """
-    return trust_between(TrustSide(local, now), TrustSide(peer, now), forced)
-
-
-def trust_between(local: TrustSide, peer: TrustSide, forced: str = AUTO) -> Trust | TrustProblem:
-    """Choose the trust mode as ``choose_trust`` does, with sides that the caller keeps for many pairs of the same clusters.
-
     :raises InvalidInput: when ``forced`` is no mode.
     """
     if forced not in TRUST_CHOICES:

@@ -54,7 +54,6 @@ KNOWN: Final = MinorRange(Minor(1, 14), Minor(1, 21))
 _TAG = re.compile(
     r"v?(?P<major>[0-9]{1,4})\.(?P<minor>[0-9]{1,4})(?:\.(?P<patch>[0-9]{1,6}))?(?:[-_](?P<suffix>[A-Za-z0-9][A-Za-z0-9._-]*))?"
 )
-_PRERELEASE = re.compile(r"^(?:pre|rc|alpha|beta|snapshot|dev)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +69,6 @@ class CiliumVersion:
     def release(self) -> Minor:
         """Minor release without patch and suffix."""
         return Minor(self.major, self.minor)
-
-    @property
-    def prerelease(self) -> bool:
-        """Whether the suffix names a pre-release."""
-        return _PRERELEASE.match(self.suffix) is not None
 
     @classmethod
     def from_tag(cls, tag: str) -> CiliumVersion | None:

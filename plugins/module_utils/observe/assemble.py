@@ -14,11 +14,10 @@ from .bundle import bundle_facts, bundle_of
 from .certificates import ca_secret_facts, tls_secret_facts
 from .config import config_changed, config_data, kubernetes_version
 from .ipsec import ipsec_facts, secret_name
-from .nodes import node_facts
+from .nodes import node_facts, pod_pool_facts
 from .ownership import all_writers
 from .peers import peer_secret_facts
 from .pods import AGENT, APISERVER, pod_facts
-from .pools import pod_pool_facts
 from .reads import deployment_named
 from .registry import registry_facts
 from .service import service_facts

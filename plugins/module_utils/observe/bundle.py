@@ -12,7 +12,7 @@ from ..base.json_fields import mapping, secret_values
 from ..mesh.ca_sources import AGENTS, KVSTOREMESH, SHOWN, CaSource, ca_source
 from ..mesh.facts import TrustBundleFacts
 from ..mesh.x509 import CertificateProblem, describe, load_certificates
-from .volumes import volumes_of
+from .workloads import volumes_of
 
 
 def bundle_of(found: Mapping[str, Any]) -> CaSource | None:

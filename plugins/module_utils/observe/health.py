@@ -21,8 +21,7 @@ from typing import Final
 from ..base.errors import ClusterError, Forbidden, ServerRefused
 from ..kube.client import Cluster, ExecResult
 from ..mesh.facts import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
-from .link_status import agent_statuses, kvstoremesh_statuses, link_from_status
-from .metrics import PeerMetrics, parse_metrics
+from .link_status import PeerMetrics, agent_statuses, kvstoremesh_statuses, link_from_status, parse_metrics
 from .new_connections import try_connections
 from .pods import AGENT, APISERVER, pod_facts
 from .reads import pods_read

@@ -1,19 +1,32 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Parser of the JSON in which agents and kvstoremesh report their remote clusters (api/v1/models/remote_cluster.go).
+"""Parsers of what agents and kvstoremesh report about their remote clusters: JSON (api/v1/models/remote_cluster.go) and metrics.
 
 It repeats data that a peer published, so it is not trusted: wrong types count as absent, text becomes one short line.
+
+Of the Prometheus text of kvstoremesh four lines of one family are wanted, whose label values are cluster names; for that a pattern does,
+and prometheus_client stays out of the requirements. Names: pkg/clustermesh/common/metrics.go with subsystem "kvstoremesh". Until 1.18
+there is also a label ``source_cluster``.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from ..base.json_fields import items, mapping, number, text
 from ..base.redact import one_line
 from ..mesh.facts import LinkFacts
+
+_SAMPLE: Final = re.compile(
+    r"^cilium_kvstoremesh_remote_cluster_(readiness_status|failures|last_failure_ts)\{([^}\n]{0,1000})\}[ \t]+(\S{1,40})", re.MULTILINE
+)
+_TARGET: Final = re.compile(r'(?:^|,)target_cluster="([a-z0-9-]{1,63})"')
 
 KINDS = ("nodes", "endpoints", "identities", "services")
 NEVER = "0001-01-01"  # Go's zero time
@@ -38,13 +51,8 @@ def link_from_status(link: LinkFacts, status: Mapping[str, Any] | None) -> LinkF
     if status is None:
         return link
     config = mapping(status, "config")
-    return LinkFacts(
-        cluster=link.cluster,
-        peer=link.peer,
-        reader=link.reader,
-        pod=link.pod,
-        node=link.node,
-        source=link.source,
+    return replace(
+        link,
         known=True,
         ready=status.get("ready") is True,
         connected=status.get("connected") is True,
@@ -80,3 +88,44 @@ def _document(output: str) -> Any:
         return json.loads(output)
     except (ValueError, RecursionError):
         return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerMetrics:
+    """Gauges of one remote cluster. ``last_failure`` is ISO 8601, "" if there was none."""
+
+    ready: bool = False
+    failures: int = 0
+    last_failure: str = ""
+
+
+def parse_metrics(text: str) -> dict[str, PeerMetrics]:
+    """Parse the gauges by the remote cluster's Cilium name; {} if the text holds none of them."""
+    gauges: dict[str, dict[str, float]] = {}
+    for kind, labels, value in _SAMPLE.findall(text):
+        target = _TARGET.search(labels)
+        if target:
+            gauges.setdefault(target[1], {})[kind] = _number(value)
+    return {
+        name: PeerMetrics(
+            ready=found.get("readiness_status") == 1.0,
+            failures=int(found.get("failures", 0)),
+            last_failure=_time(found.get("last_failure_ts", 0)),
+        )
+        for name, found in gauges.items()
+    }
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if math.isfinite(value) and abs(value) < 1e15 else 0.0
+
+
+def _time(seconds: float) -> str:
+    """Format seconds as ISO 8601; "" for never, which Go's zero time gives as a large negative number."""
+    if not 0 < seconds < 253402300800:
+        return ""
+    return datetime.fromtimestamp(int(seconds), UTC).isoformat()

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of nodes, with the ranges that Cilium's IPAM gave to each (CiliumNode)."""
+"""Facts of nodes, with the ranges that Cilium's IPAM gave to each (CiliumNode), and of the pools that they come from (CiliumPodIPPool)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 from typing import Any
 
 from ..base.json_fields import items, mapping, text, texts
-from ..mesh.facts import NodeFacts
+from ..mesh.facts import NodeFacts, PodPoolFacts
 
 
 def node_facts(nodes: Iterable[Any], cilium_nodes: Iterable[Any]) -> tuple[NodeFacts, ...]:
@@ -60,3 +60,12 @@ def _join_addresses(addresses: Iterable[str]) -> Iterator[str]:
 
 def _addresses(cilium_node: Any, kind: str) -> tuple[str, ...]:
     return tuple(text(a, "ip") for a in items(cilium_node, "spec", "addresses") if text(a, "type") == kind and text(a, "ip"))
+
+
+def pod_pool_facts(values: Iterable[Any]) -> tuple[PodPoolFacts, ...]:
+    """Return the facts of pools, sorted by name."""
+    found = [
+        PodPoolFacts(name=text(v, "metadata", "name"), cidrs=(*texts(v, "spec", "ipv4", "cidrs"), *texts(v, "spec", "ipv6", "cidrs")))
+        for v in values
+    ]
+    return tuple(sorted(found, key=lambda pool: pool.name))

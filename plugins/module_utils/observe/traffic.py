@@ -227,7 +227,6 @@ def _endpoint(address: str, value: Mapping[str, Any]) -> EndpointFacts:
         address=str(address),
         ready=ready,
         serving=ready if conditions.get("serving") is None else conditions.get("serving") is True,
-        terminating=conditions.get("terminating") is True,
         node=text(value, "nodeName"),
         pod=text(value, "targetRef", "name") if text(value, "targetRef", "kind") == "Pod" else "",
     )

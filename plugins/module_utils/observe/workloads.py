@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of DaemonSet ``cilium`` and the Deployments of Cilium."""
+"""Facts of DaemonSet ``cilium`` and the Deployments of Cilium, with the Secrets and ConfigMaps that their volumes show."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.json_fields import annotations_of, items, labels_of, mapping, number, text, texts
-from ..mesh.facts import HostAlias, WorkloadFacts
+from ..mesh.facts import HostAlias, VolumeSource, WorkloadFacts
 from .ownership import owners_of_items
-from .volumes import owner_kinds, volumes_of
 
 
 def workload_facts(value: Any, kind: str) -> WorkloadFacts | None:
@@ -63,3 +62,31 @@ def _host_aliases(value: Any, pod: Mapping[str, Any]) -> tuple[HostAlias, ...]:
         HostAlias(ip=text(a, "ip"), hostnames=texts(a, "hostnames"), managers=owners.get(text(a, "ip"), ()))
         for a in items(pod, "hostAliases")
     )
+
+
+def volumes_of(workload: Any) -> dict[str, tuple[VolumeSource, ...]]:
+    """Return volume -> sources, for volumes of the kinds projected, secret and configMap."""
+    volumes = items(workload, "spec", "template", "spec", "volumes")
+    found = {text(v, "name"): tuple(s for entry in _entries(v) if (s := _source(entry)) is not None) for v in volumes}
+    return {name: sources for name, sources in found.items() if name and sources}
+
+
+def _entries(volume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return items(volume, "projected", "sources") or [volume]
+
+
+def _source(entry: Mapping[str, Any]) -> VolumeSource | None:
+    """Return the Secret or ConfigMap of an entry. A Secret volume names it ``secretName``; within a projected volume it is ``name``."""
+    for kind, field in (("Secret", "secret"), ("ConfigMap", "configMap")):
+        name = text(entry, field, "name") or text(entry, field, "secretName")
+        if name:
+            rows = items(entry, field, "items")
+            return VolumeSource(kind=kind, name=name, items={text(row, "path"): text(row, "key") for row in rows})
+    return None
+
+
+def owner_kinds(value: Any) -> tuple[str, ...]:
+    """Return the kinds of the owners of an object, sorted."""
+    references = mapping(value, "metadata").get("ownerReferences")
+    found = [text(r, "kind") for r in references] if isinstance(references, list) else []
+    return tuple(sorted({kind for kind in found if kind}))

@@ -37,7 +37,7 @@ def adopt(run: Run, options: ConnectOptions, *, handed_over: bool) -> Outcome:
     :raises Interrupted: when an error ended the run.
     """
     with observing(run, options) as (recorder, observation):
-        adoption = plan_adopt(run.mesh, observation.facts, run.now, handed_over=handed_over)
+        adoption = plan_adopt(run.mesh, observation.facts, handed_over=handed_over)
         _carry_out(run, options, adoption.plan, adoption.stages, observation, recorder)
     return recorder.outcome
 
@@ -48,7 +48,7 @@ def hand_back(run: Run, options: ConnectOptions) -> Outcome:
     :raises Interrupted: when an error ended the run.
     """
     with observing(run, options) as (recorder, observation):
-        _carry_out(run, options, plan_hand_back(run.mesh, observation.facts, run.now), {}, observation, recorder)
+        _carry_out(run, options, plan_hand_back(run.mesh, observation.facts), {}, observation, recorder)
     return recorder.outcome
 
 

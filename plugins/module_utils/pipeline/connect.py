@@ -8,7 +8,7 @@ Every write is decided before the first one is made. If any finding blocks, noth
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..base.tables import cell, count
@@ -26,16 +26,19 @@ from ..plan.steps import Plan
 from ..plan.stored import StoredPlan, options_data
 from ..report.plan import SHORT_HASH
 from ..report.sentences import links_not_ready, verdict
-from ..status.links import build_status, earlier_binding
+from ..status.links import LinkState, build_status, earlier_binding
 from ..status.wait import wait_for_links
 from .judgement import context_of, judge_and_plan
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
 from .participants import leaving_clusters, left_out_sentences, observe_former, participating_members, recovery_sentences, require_two
-from .progress import Progress
+from .ports import Ports
 from .run import Run, announce, observing, write
-from .shown import FindingsMade, LinksMeasured, Sentence
+from .shown import FindingsMade, LinksMeasured, Sentence, Tone
+
+EVERY: Final = 20.0  # seconds of silence
+FEW: Final = 12  # links; of more, only the number that is ready is shown
 
 NOTHING_WRITTEN: Final = "nothing was written anywhere."
 PLAN_CHANGED: Final = "CM-PLAN-01"
@@ -98,7 +101,7 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
         lockouts = lockout_findings(run.mesh, observation.facts, leaving or ())
         findings = ordered((*run_checks(context, "disconnect"), *lockouts))
         blocked = any(finding.blocks for finding in findings)
-        plan = None if blocked else plan_disconnect(run.mesh, observation.whole.facts, leaving, run.now)
+        plan = None if blocked else plan_disconnect(run.mesh, observation.whole.facts, leaving)
         if plan is not None and plan.blocked:  # by a former member, which the checks do not cover
             findings, plan = ordered((*findings, *plan.problems)), None
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(options).items()}
@@ -224,3 +227,42 @@ def disconnected_sentence(name: str, clusters: Sequence[str], silent: Sequence[s
 def _show(run: Run, sentences: Sequence[Sentence]) -> None:
     for sentence in sentences:
         run.ports.show(sentence)
+
+
+@dataclass
+class Progress:
+    """Progress of a wait for links, as it is shown. ``entered`` and ``sleep`` are arguments of ``wait_for_links``; times in seconds."""
+
+    ports: Ports
+    links: int
+    timeout: float
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+    _ready: set[tuple[str, str]] = field(default_factory=set)
+    _began: float = 0.0
+    _spoke: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began = self._spoke = self.ports.clock()
+
+    def entered(self, state: LinkState) -> None:
+        """Show that a link entered a stage, unless the link is ready from the start."""
+        link = (state.cluster, state.peer)
+        news = not state.ready or link in self._seen
+        self._seen.add(link)
+        if state.ready:
+            self._ready.add(link)
+        else:
+            self._ready.discard(link)
+        if news and self.links <= FEW:
+            error = f" ({state.error})" if state.error else ""
+            self._say(f"{state.cluster} -> {state.peer}: {state.stage.value}{error}", "good" if state.ready else "")
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep between two readings, and show the number of ready links if no line was shown for ``EVERY`` seconds."""
+        if self.ports.clock() - self._spoke >= EVERY:
+            self._say(f"waiting: {len(self._ready)} of {count(self.links, 'link')} ready")
+        self.ports.sleep(seconds)
+
+    def _say(self, text: str, tone: Tone = "") -> None:
+        self._spoke = self.ports.clock()
+        self.ports.show(Sentence(f"  {self._spoke - self._began:5.1f} s of {self.timeout:.0f} s  {text}", tone))

@@ -13,7 +13,6 @@ from ..items.desired import Desired
 from ..items.models import ConnectivityIntent
 from ..items.planned import ItemVerdict
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
 from ..observe import Observation
 from ..probe.outcome import Reachability, probe_findings
 from ..probe.run import run_probes
@@ -28,9 +27,7 @@ PROBES_AT_ONCE: Final = 4
 def intents_to_probe(desired: Desired, decided: ItemsPlan) -> list[ConnectivityIntent]:
     """Return the intents whose probe is enabled and whose plan is accepted; only these are probed."""
     accepted = {plan.ref for plan in decided.of(ItemVerdict.ACCEPTED)}
-    return [
-        intent for intent in desired.each(ConnectivityIntent) if intent.probe.enabled and ItemRef(ItemKind.INTENT, intent.name) in accepted
-    ]
+    return [intent for intent in desired.each(ConnectivityIntent) if intent.probe.enabled and intent.ref in accepted]
 
 
 def probe_intents(
@@ -49,10 +46,10 @@ def probe_intents(
     :param failed: items of which a write failed.
     :param written: items for which something was written in this run.
     """
-    wanted = [intent for intent in intents_to_probe(desired, decided) if str(ItemRef(ItemKind.INTENT, intent.name)) not in failed]
+    wanted = [intent for intent in intents_to_probe(desired, decided) if str(intent.ref) not in failed]
     if not wanted:
         return {}, []
-    refs = {intent.name: ItemRef(ItemKind.INTENT, intent.name) for intent in wanted}
+    refs = {intent.name: intent.ref for intent in wanted}
     earlier = {name: earlier_row(options.previous_status, ref).get("probeStatus") for name, ref in refs.items()}
     found = run_probes(
         wanted,

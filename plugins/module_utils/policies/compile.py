@@ -19,7 +19,6 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from ..items.models import ConnectivityIntent, PodSelection, PortRule
 from ..items.owned import object_name
 from ..mesh.etcd_config import valid_cluster_name
-from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.model import Binding
 from ..mesh.versions import Minor, first_minor, holds
 
@@ -107,7 +106,7 @@ def policy_for(intent: ConnectivityIntent, host: str, *, names: Mapping[str, str
     if nameless:
         raise CannotExpress(f"The cluster name of {name} is not known, or is none." for name in dict.fromkeys(nameless))
     namespaced = intent.mode == "Namespaced"
-    name = object_name(binding, ItemRef(ItemKind.INTENT, intent.name))
+    name = object_name(binding, intent.ref)
     where = {"namespace": intent.destination.namespace} if namespaced else {}
     spec: Body = {"endpointSelector": selector(intent.destination, (names[host],), namespace=not namespaced)}
     return {

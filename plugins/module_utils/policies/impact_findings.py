@@ -14,12 +14,11 @@ from typing import Final
 
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
-from ..findings.wording import listed
+from ..findings.wording import item_finding, listed
 from ..items.models import ConnectivityIntent
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
 from .impact import PAIRS, Impact, impact_of
-from .settings_findings import intent_finding
 from .workload_index import Body, Group, Planned, WorkloadIndex, index_workloads
 
 NAMED: Final = 5
@@ -66,8 +65,8 @@ def _newly_isolated_findings(intent: ConnectivityIntent, effect: Impact) -> list
         f"Besides this intent, {_policies_text(effect.allowing)} allow sources" if effect.allowing else "No other policy allows any source"
     )
     return [
-        intent_finding(
-            intent,
+        item_finding(
+            intent.ref,
             "CM-INT-30",
             (effect.host,),
             severity=Severity.ADVISORY if intent.action == "Isolate" else Severity.REMEDIABLE,
@@ -104,8 +103,8 @@ def _lost_access_findings(intent: ConnectivityIntent, index: WorkloadIndex, effe
     perhaps = "" if effect.isolated or effect.closed else "perhaps "
     workloads = count(index.workloads_in(effect.lost), "workload")
     return [
-        intent_finding(
-            intent,
+        item_finding(
+            intent.ref,
             "CM-INT-31",
             (effect.host,),
             severity=Severity.REMEDIABLE if intent.action == "Allow" else Severity.ADVISORY,
@@ -125,8 +124,8 @@ def _refused_source_findings(intent: ConnectivityIntent, index: WorkloadIndex, e
     sources = frozenset(number for numbers in effect.refused.values() for number in numbers)
     workloads = count(index.workloads_in(sources), "workload")
     return [
-        intent_finding(
-            intent,
+        item_finding(
+            intent.ref,
             "CM-INT-33",
             (effect.host,),
             summary=f"{effect.host}: {workloads} that the intent lets in are still kept out: {_sources_text(index, sources)}",
@@ -153,8 +152,8 @@ def _uncertainty_findings(intent: ConnectivityIntent, index: WorkloadIndex, effe
     if not reasons:
         return []
     return [
-        intent_finding(
-            intent,
+        item_finding(
+            intent.ref,
             "CM-INT-32",
             tuple(reasons),
             summary=f"{listed(reasons)}: which pods the intent isolates, and which lose access, is not certain",

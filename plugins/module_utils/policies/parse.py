@@ -4,20 +4,29 @@
 
 No omission means everything: an empty list, or a forgotten selector, is refused, because it would open or cut off more than its
 author intended. Every pod, and every namespace, is selected explicitly.
+
+Tenants write labels and expressions, so these must not reach beyond the labels of pods. Cilium keeps namespace, cluster, service account
+and the labels of namespaces as labels of the same identity, and reads a source before a colon of the key (pkg/labels, parseSource). A
+key of that kind would extend an intent to another namespace or cluster than it names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..base.input_problems import Problems, child_path, is_list, quoted, suggest
+from ..base.input_problems import Problems, child_path, is_list, json_type_name, quoted, suggest
 from ..base.structure import Reader
-from ..items.models import ConnectivityIntent, LabelRequirement, PodSelection, Probe
+from ..items.labels import valid_key
+from ..items.models import ConnectivityIntent, LabelRequirement, PodSelection, PortRule, Probe
 from ..mesh.schemas import SPECS
-from .parse_ports import parse_ports
-from .parse_selectors import parse_expressions, parse_labels
 
+WITH_VALUES: Final = ("In", "NotIn")
+
+OF_CILIUM: Final = ("io.cilium.", "io.kubernetes.")
+"""Prefixes of the keys that Cilium gives identities itself (pkg/k8s/apis/cilium.io/const.go)."""
+
+ICMP: Final = ("ICMP", "ICMPv6")
 _ALL_PODS: Final = "it would select every pod; write allPods: true if that is intended"
 _HINTS: Final = {
     **{f"{side}.selector": _ALL_PODS for side in ("source", "destination")},
@@ -140,3 +149,72 @@ def _probe(problems: Problems, given: Mapping[str, Any] | None, isolate: bool) -
         image=image,
         command=tuple(given.get("command", ())),
     )
+
+
+def parse_ports(problems: Problems, path: str, given: Sequence[Mapping[str, Any]]) -> tuple[PortRule, ...]:
+    """Return the entries in the order they are written; () if there are none, which means all ports."""
+    first: dict[PortRule, str] = {}
+    for place, item in enumerate(given):
+        where, before = f"{path}[{place}]", len(problems.found)
+        entry = (_icmp if item["protocol"] in ICMP else _transport)(problems, where, item)
+        if entry in first:
+            problems.add(where, f"is there already; the first is {first[entry]}")
+        elif len(problems.found) == before:
+            first[entry] = where
+    return tuple(first)
+
+
+def _icmp(problems: Problems, path: str, given: Mapping[str, Any]) -> PortRule:
+    protocol = given["protocol"]
+    for key in ("port", "endPort"):
+        if key in given:
+            problems.add(f"{path}.{key}", f"{protocol} has types, not ports; use type")
+    if "type" not in given:
+        echo = {"ICMP": 8, "ICMPv6": 128}[protocol]
+        problems.add(f"{path}.type", f"is missing; a policy names each type of {protocol}, such as {echo} for echo requests")
+    # Type 0 is refused by the schema: it would be read as every type (see compile.py), and replies to what was let in need no rule.
+    return PortRule(protocol=protocol, icmp_type=given.get("type", 0))
+
+
+def _transport(problems: Problems, path: str, given: Mapping[str, Any]) -> PortRule:
+    protocol, first, last = given["protocol"], given.get("port", 0), given.get("endPort", 0)
+    if "type" in given:
+        problems.add(f"{path}.type", f"belongs to ICMP and ICMPv6, and the protocol is {protocol}")
+    if last and not first:
+        problems.add(f"{path}.port", "is missing; endPort is the end of a range that begins there")
+    elif last and last < first:
+        problems.add(f"{path}.endPort", f"{last} is less than port {first}")
+    return PortRule(protocol=protocol, port=first, end_port=last if last != first else 0)
+
+
+def parse_labels(problems: Problems, path: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Parse a mapping of labels; keys that are not valid are added to ``problems``."""
+    for key in given:
+        _check_key(problems, child_path(path, key), key)
+    return dict(given)
+
+
+def parse_expressions(problems: Problems, path: str, given: Sequence[Mapping[str, Any]]) -> tuple[LabelRequirement, ...]:
+    """Parse the requirements of a label selector, all of which have to hold; errors are added to ``problems``."""
+    return tuple(_requirement(problems, f"{path}[{place}]", item) for place, item in enumerate(given))
+
+
+def _requirement(problems: Problems, path: str, given: Mapping[str, Any]) -> LabelRequirement:
+    key, operator, values = given["key"], given["operator"], given.get("values", [])
+    _check_key(problems, f"{path}.key", key)
+    if operator in WITH_VALUES and not values:
+        problems.add(f"{path}.values", f"has no value; {operator} needs some")
+    elif operator not in WITH_VALUES and values:
+        problems.add(f"{path}.values", f"{operator} takes no values; remove them")
+    return LabelRequirement(key=key, operator=operator, values=tuple(values))
+
+
+def _check_key(problems: Problems, path: str, key: Any) -> None:
+    if not isinstance(key, str):
+        problems.add(path, f"the key of a label must be a text, not {json_type_name(key)}")
+    elif ":" in key or key.startswith("$"):
+        problems.add(path, f"{quoted(key)} names a source; write the key of the pod's label alone, as the pod has it")
+    elif key.startswith(OF_CILIUM):
+        problems.add(path, f"{quoted(key)} is a label that Cilium sets itself; use namespace and clusters")
+    elif not valid_key(key):
+        problems.add(path, f"{quoted(key)} is not the key of a label")

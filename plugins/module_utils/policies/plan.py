@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..findings.finding import Finding
-from ..findings.wording import listed, show
+from ..findings.wording import item_finding, listed, show
 from ..items.desired import Desired
 from ..items.models import ConnectivityIntent
 from ..items.owned import DesiredObject, object_changes, owned_object, owning_item, prune_steps
@@ -22,7 +22,7 @@ from ..plan.steps import Step
 from .compile import API_VERSION, Body, CannotExpress, destinations, policy_for
 from .impact_findings import impact_findings, planned_intents
 from .scene_findings import absent_namespaces, namespace_findings, scene_findings, selection_text
-from .settings_findings import identity_findings, intent_finding, settings_findings, version_findings
+from .settings_findings import identity_findings, settings_findings, version_findings
 from .workload_index import Planned
 
 COLLECTIONS: Final = {
@@ -120,7 +120,7 @@ class _Draft:
 
 
 def _draft(intent: ConnectivityIntent, scene: Scene, place: _ObservedPolicies) -> _Draft:
-    ref = ItemRef(ItemKind.INTENT, intent.name)
+    ref = intent.ref
     hosts = tuple(host for host in destinations(intent, scene.mesh.clusters) if host in scene.hosts)
     unsaid = list(version_findings(intent, scene, hosts))
     bodies: dict[str, Body] = {}
@@ -153,7 +153,7 @@ def _draft(intent: ConnectivityIntent, scene: Scene, place: _ObservedPolicies) -
 
 def _plan(draft: _Draft, scene: Scene, together: Planned | None) -> ItemPlan:
     intent = draft.intent
-    ref = ItemRef(ItemKind.INTENT, intent.name)
+    ref = intent.ref
     if draft.unsaid:
         return _refused(ref, draft.unsaid)
     findings = [*draft.foreign, *settings_findings(intent, scene, draft.hosts, draft.written), *identity_findings(intent, scene)]
@@ -172,7 +172,7 @@ def _desired_policy(binding: Binding, intent: ConnectivityIntent, host: str, bod
     namespace = body["metadata"].get("namespace", "")
     resource = COLLECTIONS[body["kind"]]
     collection = f"/apis/{API_VERSION}/namespaces/{namespace}/{resource}" if namespace else f"/apis/{API_VERSION}/{resource}"
-    return owned_object(binding, ItemRef(ItemKind.INTENT, intent.name), host, collection, body, why=_purpose(intent))
+    return owned_object(binding, intent.ref, host, collection, body, why=_purpose(intent))
 
 
 def _purpose(intent: ConnectivityIntent) -> str:
@@ -192,8 +192,8 @@ def _refused(ref: ItemRef, findings: Sequence[Finding]) -> ItemPlan:
 
 
 def _unknown_name_finding(intent: ConnectivityIntent, error: CannotExpress) -> Finding:
-    return intent_finding(
-        intent,
+    return item_finding(
+        intent.ref,
         "CM-INT-03",
         (),
         summary=" ".join(error.problems),
@@ -212,8 +212,8 @@ def _invalid_policy_findings(draft: _Draft) -> Iterator[Finding]:
         if message is not None:
             bad[entry.cluster] = message
     if bad:
-        yield intent_finding(
-            draft.intent,
+        yield item_finding(
+            draft.intent.ref,
             "CM-INT-15",
             tuple(bad),
             summary=f"{listed(bad)}: Cilium refuses the policy, so it has no effect",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..findings.finding import Finding
-from ..findings.wording import config_evidence, listed, show
+from ..findings.wording import config_evidence, item_finding, listed, show
 from ..items.labels import selects
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import Scene
@@ -20,7 +20,6 @@ from ..items.system import APP_LABEL, control_plane_pods
 from ..mesh.traffic_facts import PodMeta, TrafficFacts
 from ..services.mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, is_global_namespace
 from .compile import clusters_of
-from .settings_findings import intent_finding
 
 
 def scene_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
@@ -42,8 +41,8 @@ def _mesh_cut_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Fin
         return
     hosts = _hosts_with_selected_apiserver(intent.destination, scene)
     if hosts:
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-18",
             hosts,
             summary=f"{listed(hosts)}: the destination selects clustermesh-apiserver, and the policy would cut the mesh there",
@@ -81,8 +80,8 @@ def namespace_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Fin
     """Yield a finding for destination clusters without the namespace of the policy."""
     absent = absent_namespaces(intent, scene)
     if absent:
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-08",
             tuple(absent),
             summary=f"{listed(absent)}: the policy is not written, because namespace {intent.destination.namespace} is not there",
@@ -102,8 +101,8 @@ def _unanswered_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[F
     destinations = [host for host in clusters_of(intent.destination, scene.mesh.clusters) if host in silent]
     sources = [host for host in (clusters_of(intent.source, scene.mesh.clusters) if intent.source else ()) if host in silent]
     if destinations:
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-06",
             destinations,
             summary=f"{listed(destinations)}: the policy is neither written nor read, because the cluster is not known",
@@ -111,8 +110,8 @@ def _unanswered_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[F
             fix="Run again when it answers, and without a --limit that leaves it out.",
         )
     if sources:
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-07",
             sources,
             summary=f"{listed(sources)}: this source did not answer; the policy names it by the lease registry",
@@ -133,8 +132,8 @@ def _link_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding
     down = [pair for pair in pairs if pair in scene.link_errors and pair not in apart]
     effect = "an Allow does not let its pods in" if intent.action == "Allow" else "a Deny does not keep its pods out"
     if apart:
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-16",
             tuple(dict.fromkeys(to for to, _of in apart)),
             summary=f"{listed(f'{to} is not linked to {of}' for to, of in apart)}: {effect}",
@@ -142,8 +141,8 @@ def _link_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding
             fix="Add the link to binding.topology, or name clusters that are linked in source.clusters and destination.clusters.",
         )
     if down:
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-17",
             tuple(dict.fromkeys(to for to, _of in down)),
             summary=f"{listed(f'the link of {to} to {of} is not ready' for to, of in down)}: {effect} that came up since it was",
@@ -169,8 +168,8 @@ def _export_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Findi
     ]
     if kept:
         effect = "an Allow does not let its pods in" if intent.action == "Allow" else "a Deny does not keep its pods out"
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-14",
             kept,
             summary=f"{listed(kept)}: namespace {source.namespace} is not global, so in other clusters {effect}",
@@ -196,8 +195,8 @@ def _unselected_side_findings(intent: ConnectivityIntent, scene: Scene) -> Itera
         if not any(
             selects(selection, pod.namespace, pod.labels) for host in hosts for pod in _candidate_pods(scene.traffic[host], selection)
         ):
-            yield intent_finding(
-                intent,
+            yield item_finding(
+                intent.ref,
                 code,
                 hosts,
                 summary=f"{listed(hosts)}: no pod is selected as {side} at present",

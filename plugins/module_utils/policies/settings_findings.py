@@ -11,41 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ..findings.finding import Finding, Severity
-from ..findings.wording import config_evidence, finding, helm, lines, listed, restart, show
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, helm, item_finding, lines, listed, restart, show
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import Scene
 from ..mesh.cilium_config import enabled, setting
 from ..mesh.facts import ClusterFacts
-from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.versions import Minor, cilium_version, holds
 from .compile import clusters_of, version_requirements
 from .evaluate.label_filters import LabelFilters, label_filters
 
 _BY_MODE: Final = {"Namespaced": "enable-cilium-network-policy", "Clusterwide": "enable-cilium-clusterwide-network-policy"}
-
-
-def intent_finding(
-    intent: ConnectivityIntent,
-    code: str,
-    hosts: Sequence[str],
-    *,
-    summary: str,
-    evidence: str = "",
-    fix: str = "",
-    severity: Severity | None = None,
-) -> Finding:
-    """Return a finding about ``intent``. ``hosts``: inventory names, the first of which is its cluster."""
-    return finding(
-        code,
-        severity=severity,
-        cluster=hosts[0] if hosts else "",
-        others=hosts[1:],
-        item=str(ItemRef(ItemKind.INTENT, intent.name)),
-        summary=summary,
-        evidence=evidence,
-        fix=fix,
-    )
 
 
 def version_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[str]) -> Iterator[Finding]:
@@ -56,8 +32,8 @@ def version_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[s
         old = [host for host, version in versions.items() if not holds(need.rule, version)]
         if old:
             shown = ", ".join(f"{host} runs {versions[host] or 'a version that its image does not show'}" for host in old)
-            yield intent_finding(
-                intent,
+            yield item_finding(
+                intent.ref,
                 "CM-INT-01",
                 old,
                 summary=f"{listed(old)}: Cilium {need.since} is needed for {need.what}",
@@ -91,8 +67,8 @@ def identity_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Find
         }
         if wrong:
             lost = sorted({key for keys in wrong.values() for key in keys})
-            yield intent_finding(
-                intent,
+            yield item_finding(
+                intent.ref,
                 "CM-INT-11",
                 tuple(wrong),
                 summary=f"{listed(wrong)}: {side} selects by {listed(lost)}, which Cilium does not take into identities there",
@@ -130,8 +106,8 @@ def _deny_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) ->
     isolating = [entry for entry in facts if holds("non_default_deny", cilium_version(entry)) and not enabled(entry, key, True)]
     if isolating:
         hosts = [entry.host for entry in isolating]
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-02",
             hosts,
             summary=f"{listed(hosts)}: a Deny would cut its destination off from every source there, not from this source alone",
@@ -148,8 +124,8 @@ def _no_effect_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts
     powerless = [entry for entry in facts if off(entry)]
     if powerless:
         hosts = [entry.host for entry in powerless]
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-04",
             hosts,
             summary=f"{listed(hosts)}: Cilium does not enforce policies of this kind there, so the intent would have no effect",
@@ -166,8 +142,8 @@ def _strict_mode_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFac
             "Deny": "what no policy allows is denied there already, so the Deny takes away only what another policy allows",
             "Isolate": "the destination is isolated there already, so the intent changes nothing",
         }[intent.action]
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-05",
             strict,
             summary=f"{listed(strict)}: {effect}",
@@ -180,8 +156,8 @@ def _protocol_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]
     deaf = [entry for entry in facts if not enabled(entry, "enable-icmp-rules", True)] if protocols & {"ICMP", "ICMPv6"} else []
     if deaf:
         hosts = [entry.host for entry in deaf]
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-12",
             hosts,
             summary=f"{listed(hosts)}: Cilium refuses policies with rules for ICMP there",
@@ -191,8 +167,8 @@ def _protocol_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]
     without = [entry for entry in facts if not enabled(entry, "enable-sctp", False)] if "SCTP" in protocols else []
     if without:
         hosts = [entry.host for entry in without]
-        yield intent_finding(
-            intent,
+        yield item_finding(
+            intent.ref,
             "CM-INT-13",
             hosts,
             summary=f"{listed(hosts)}: Cilium drops SCTP there, whatever policies say",

@@ -11,7 +11,6 @@ from ..items.models import ConnectivityIntent
 from ..items.owned import object_name
 from ..items.scene import Scene
 from ..items.system import is_system_namespace
-from ..mesh.item_kinds import ItemKind, ItemRef
 from .intent_probe import IntentProbe, add_note
 from .job import ConnectionResult, ContainerEnd, JobTarget, job_body, tcp_port
 from .job_runner import run_job
@@ -124,7 +123,7 @@ def _run(probing: IntentProbe, like: ProbedPod, tried: Sequence[tuple[Case, JobT
     wait = min(probing.settled(), limits.settle)
     if wait > 0:
         time.sleep(wait)
-    ref = ItemRef(ItemKind.INTENT, intent.name)
+    ref = intent.ref
     source = tried[0][0].source
     body = job_body(
         probing.scene.binding,

@@ -112,7 +112,7 @@ def _claimed(item: GlobalService, loss: _Loss) -> Finding:
     return finding(
         "CM-GS-03",
         cluster=host,
-        item=str(ItemRef(ItemKind.GLOBAL_SERVICE, item.name)),
+        item=str(item.ref),
         others=tuple(hosts[1:]),
         summary=f"Service {listed(keys)} belongs to {who} already; nothing is written for GlobalService {item.name}",
         evidence=f"In {listed(hosts)}. Two items that set the same annotations would overwrite each other's values.",

@@ -46,11 +46,6 @@ class Decisions:
         return not self.assignment.lost.get(item.name)
 
 
-def ref_of(item: GlobalService) -> ItemRef:
-    """Return the reference of the item."""
-    return ItemRef(ItemKind.GLOBAL_SERVICE, item.name)
-
-
 def decisions_of(desired: Desired, scene: Scene) -> Decisions:
     """Return the decisions of a scene. Pure; the same for every caller."""
     index = index_of(scene)
@@ -68,7 +63,7 @@ def decisions_of(desired: Desired, scene: Scene) -> Decisions:
                 if service is None or service.spec.get("type") == "ExternalName":
                     continue
                 wanted = wanted_annotations(item, choices.get(host))
-                change = reconcile_annotations(service.annotations, wanted, binding=scene.binding, item=str(ref_of(item)))
+                change = reconcile_annotations(service.annotations, wanted, binding=scene.binding, item=str(item.ref))
                 changes[(host, key)], asked[(host, key)] = change, wanted
                 annotations[(host, key)] = patched(service.annotations, change.patch)
     before = MeshView(scene=scene, annotations=annotations)
@@ -94,7 +89,7 @@ def _gone(desired: Desired, index: Index, assignment: Assignment) -> frozenset[P
 
 def _stubs(desired: Desired, view: MeshView, index: Index, assignment: Assignment) -> dict[Place, Stub]:
     """Return the stub of each place, from the item that made it if it still wants it, else from the first that wants it."""
-    items = {str(ref_of(item)): item for item in desired.each(GlobalService)}
+    items = {str(item.ref): item for item in desired.each(GlobalService)}
     wanted: dict[Place, list[Stub]] = {}
     for item in desired.each(GlobalService):
         if item.create_missing and not assignment.lost.get(item.name):
@@ -106,7 +101,7 @@ def _stubs(desired: Desired, view: MeshView, index: Index, assignment: Assignmen
 
 def _stubs_of(item: GlobalService, view: MeshView, index: Index, won: Mapping[Key, tuple[str, ...]]) -> dict[Place, Stub]:
     scene = view.scene
-    own = {(made.host, made.object.key) for made in index.stubs.get(str(ref_of(item)), ())}
+    own = {(made.host, made.object.key) for made in index.stubs.get(str(item.ref), ())}
     quiet = [host for host in item.targets if host in scene.silent]
     found: dict[Place, Stub] = {}
     for key, hosts in won.items():

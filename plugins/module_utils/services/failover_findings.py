@@ -3,24 +3,43 @@
 """Findings about a failover contract: limits of Cilium, backends that are lost now, and promises that cannot be kept. Pure.
 
 There is one finding per matter and GlobalService, whatever the number of clusters: there may be hundreds of services.
+
+In Cilium 1.19.5 (pkg/clustermesh/common/remote_cluster.go, cacheTTLChecker; RevokeCache in pkg/clustermesh, pkg/clustermesh/operator
+and pkg/clustermesh/kvstoremesh) a timer begins when an established connection is given up, and ends with the next connection that
+reads the peer's configuration. When it expires, the peer's services and service exports are dropped; nodes, identities and addresses
+stay. 0 means never. No timer runs for a peer that was not reached since the start.
+
+The process that holds the connection to the peer has the timer. With kvstoremesh that is kvstoremesh, which reads the time from its
+argument (chart 1.19, clustermesh-apiserver/deployment.yaml); the agents' own setting, from cilium-config, is about their connection
+to that kvstoremesh.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from ..base.tables import count
 from ..findings.finding import Finding
-from ..findings.wording import helm, lines, listed, restart
+from ..findings.wording import config_evidence, helm, item_finding, lines, listed, restart, show, where
 from ..items.labels import matches
 from ..items.models import Failover, GlobalService
 from ..items.scene import Scene
+from ..mesh.facts import ClusterFacts
 from ..mesh.traffic_facts import Key
-from .cache_ttl import KEY, NOTICED_AFTER, CacheTtl, cache_ttl
+from ..mesh.versions import cilium_version, holds
 from .endpoints import EndpointCounts, endpoint_counts
 from .failover import decide, lost_peers, may_have_exported, ready_of
-from .findings import key_text, service_finding
+from .findings import key_text
+
+KEY: Final = "clustermesh-cache-ttl"
+NOTICED_AFTER: Final = 100
+"""Seconds after which kvstoremesh gives up the connection to a peer that does not answer (measured with 1.20.2; refused: at most 25)."""
+
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|µs|μs|ms|s|m|h)")
 
 SHORTEST_TTL: Final = 60
 """Seconds. A shorter ``clustermesh-cache-ttl`` would drop the backends of healthy peers whenever clustermesh-apiserver is rolled out."""
@@ -66,8 +85,8 @@ def _cache_ttl(service: GlobalService, contract: Failover, scene: Scene) -> Iter
     slow = [host for host, ttl in found.items() if ttl.supported and (not ttl.seconds or ttl.seconds > limit)]
     old = [host for host, ttl in found.items() if not ttl.supported]
     if slow:
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-30",
             slow,
             summary=f"{listed(slow)}: when a peer dies, Cilium keeps its backends {_kept_for(found[host] for host in slow)}; GlobalService "
@@ -76,8 +95,8 @@ def _cache_ttl(service: GlobalService, contract: Failover, scene: Scene) -> Iter
             fix=lines(*(_set_ttl(scene, host, limit) for host in slow)),
         )
     if old:
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-31",
             old,
             summary=f"{listed(old)}: before 1.19 Cilium keeps the backends of a dead peer for ever; there is no {KEY}",
@@ -103,8 +122,8 @@ def _kept_for(ttls: Iterable[CacheTtl]) -> str:
 
 def _detection(service: GlobalService, contract: Failover) -> Iterable[Finding]:
     if contract.detect_within < SHORTEST_DETECTION:
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-33",
             (),
             summary=f"GlobalService {service.name}: detectWithin is {contract.detect_within} s, which is shorter than this mesh can "
@@ -128,8 +147,8 @@ def _lost_peer_findings(service: GlobalService, key: Key, scene: Scene) -> Itera
             continue
         state = "is dead" if peer in scene.dead else f"cannot be reached by {listed(holders)}"
         bare = [host for host in holders if not ready[host]]
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-32",
             [peer],
             summary=f"Service {key_text(key)}: {peer} {state}, and with it {_backends(key, scene, peer)}; "
@@ -180,8 +199,8 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
     back = contract.min_local_ready + contract.hysteresis
     over = [host for host, choice in choices.items() if choice.failed_over]
     if over:
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-36",
             over,
             summary=f"Service {key_text(key)}: {listed(over)} {'has' if len(over) == 1 else 'have'} failed over",
@@ -192,8 +211,8 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
     if stuck:
         yield _stuck(service, contract, key, stuck)
     if there and all(number.ready < contract.min_local_ready for number in there.values()):
-        yield service_finding(
-            service,
+        yield item_finding(
+            service.ref,
             "CM-GS-35",
             tuple(there),
             summary=f"Service {key_text(key)}: no cluster has {contract.min_local_ready} ready endpoints; all clusters use the "
@@ -206,11 +225,51 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
 def _stuck(service: GlobalService, contract: Failover, key: Key, stuck: Mapping[str, EndpointCounts]) -> Finding:
     back = contract.min_local_ready + contract.hysteresis
     fewest = min(number.total for number in stuck.values())
-    return service_finding(
-        service,
+    return item_finding(
+        service.ref,
         "CM-GS-34",
         tuple(stuck),
         summary=f"Service {key_text(key)}: {listed(stuck)} cannot come back from failover with its present number of pods",
         evidence="; ".join(f"{host}: {number.ready} of {number.total} endpoints ready, back at {back}" for host, number in stuck.items()),
         fix=f"Run at least {back} pods there, or set hysteresis to {fewest - contract.min_local_ready} at most.",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheTtl:
+    """Cache TTL of one cluster.
+
+    ``seconds``: 0 means never, None that the text is not a duration. ``supported``: the version has the setting. ``evidence``: where it
+    was read.
+    """
+
+    supported: bool
+    seconds: float | None
+    evidence: str
+
+
+def cache_ttl(facts: ClusterFacts) -> CacheTtl:
+    """Return the cache TTL in force for links to peers."""
+    supported = holds("cache_ttl", cilium_version(facts))
+    text, evidence = _given(facts)
+    return CacheTtl(supported=supported, seconds=go_duration(text) if text else 0.0, evidence=evidence)
+
+
+def go_duration(text: str) -> float | None:
+    """Return the seconds of a duration such as ``1m30s`` (90.0), as Go's time.ParseDuration reads it; None if it is not valid."""
+    text = text.removeprefix("+")
+    if text == "0":
+        return 0.0
+    parts = list(_PART.finditer(text))
+    if not parts or "".join(part[0] for part in parts) != text:
+        return None
+    return sum(float(part[1]) * _UNITS[part[2]] for part in parts)
+
+
+def _given(facts: ClusterFacts) -> tuple[str, str]:
+    if facts.runs_kvstoremesh and facts.apiserver is not None:
+        for argument in facts.apiserver.arguments.get("kvstoremesh", ()):
+            name, equals, value = argument.partition("=")
+            if name.lstrip("-") == KEY and equals:
+                return value, f"{where(facts, 'Deployment', 'clustermesh-apiserver')}, container kvstoremesh: --{KEY}={show(value)}"
+    return (facts.config or {}).get(KEY, ""), config_evidence(facts, KEY)

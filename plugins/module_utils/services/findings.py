@@ -4,44 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable
 
-from ..findings.finding import Finding, Severity
-from ..findings.wording import command, finding, lines, listed, show
+from ..findings.finding import Finding
+from ..findings.wording import command, item_finding, lines, listed, show
 from ..items.models import GlobalService
 from ..items.owned import ITEM_ANNOTATION
 from ..items.scene import Scene
 from ..items.system import protected_service
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.item_kinds import ItemRef
 from ..mesh.marks import MANAGED_BY_LABEL, OWNER_LABEL
 from ..mesh.traffic_facts import Key, ObjectFacts
-from .decisions import Decisions, ref_of
+from .decisions import Decisions
 from .index import OwnedObject
 from .record import Change, Foreign, record_key
-
-
-def service_finding(
-    item: GlobalService | ItemRef,
-    code: str,
-    hosts: Sequence[str],
-    *,
-    summary: str,
-    evidence: str = "",
-    fix: str = "",
-    severity: Severity | None = None,
-) -> Finding:
-    """Return one finding about one or several clusters; the first is its cluster."""
-    return finding(
-        code,
-        severity=severity,
-        cluster=hosts[0] if hosts else "",
-        others=hosts[1:],
-        item=str(item if isinstance(item, ItemRef) else ref_of(item)),
-        summary=summary,
-        evidence=evidence,
-        fix=fix,
-    )
 
 
 def key_text(key: Key) -> str:
@@ -63,8 +39,8 @@ def system_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
             if why and host in item.targets:
                 found.setdefault((key, why), []).append(host)
     return [
-        service_finding(
-            item,
+        item_finding(
+            item.ref,
             "CM-GS-22",
             hosts,
             summary=f"{listed(hosts)}: Service {key_text(key)} is {why}; it is not made global",
@@ -84,8 +60,8 @@ def changed_findings(item: GlobalService, host: str, service: ObjectFacts, chang
     again = [entry for entry in change.foreign if entry.key in change.patch]
     if again:
         found.append(
-            service_finding(
-                item,
+            item_finding(
+                item.ref,
                 "CM-GS-04",
                 [host],
                 summary=f"Service {key_text(service.key)}: another writer changed {listed(entry.key for entry in again)} after this "
@@ -97,7 +73,7 @@ def changed_findings(item: GlobalService, host: str, service: ObjectFacts, chang
         )
     if change.unreadable:
         found.append(
-            _unreadable(ref_of(item), host, service.key, "This run writes it again; the values that the Service had before are not known.")
+            _unreadable(item.ref, host, service.key, "This run writes it again; the values that the Service had before are not known.")
         )
     return found
 
@@ -107,7 +83,7 @@ def left_findings(ref: ItemRef, host: str, service: ObjectFacts, change: Change)
     if not change.foreign:
         return []
     return [
-        service_finding(
+        item_finding(
             ref,
             "CM-GS-04",
             [host],
@@ -129,13 +105,13 @@ def stub_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
     """Return findings about stubs that another writer took over, and stubs without an original."""
     found = []
     for host, service in decided.index.taken:
-        if service.annotations.get(ITEM_ANNOTATION) != str(ref_of(item)):
+        if service.annotations.get(ITEM_ANNOTATION) != str(item.ref):
             continue
         keys = (f"{OWNER_LABEL}-", f"{MANAGED_BY_LABEL}-")
         marks = command("kubectl", "label", "--namespace", service.namespace, "service", service.name, *keys)
         found.append(
-            service_finding(
-                item,
+            item_finding(
+                item.ref,
                 "CM-GS-20",
                 [host],
                 summary=f"Service {key_text(service.key)} was made here as a stub, and another writer gave it a selector; this mesh no "
@@ -149,8 +125,8 @@ def stub_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
     )
     if idle:
         found.append(
-            service_finding(
-                item,
+            item_finding(
+                item.ref,
                 "CM-GS-21",
                 sorted({place[0] for place, stub in decided.stubs.items() if stub.item == item.name and stub.body is None}),
                 summary=f"GlobalService {item.name}: no cluster that answers exports the Service from which its stubs were made; "
@@ -171,16 +147,14 @@ def _value(value: str | None) -> str:
 
 
 def _unreadable(ref: ItemRef | None, host: str, key: Key, remark: str, mark: str = "") -> Finding:
-    about = ref or ItemRef(ItemKind.GLOBAL_SERVICE, "")
-    found = service_finding(
-        about,
+    return item_finding(
+        ref,
         "CM-GS-05",
         [host],
         summary=f"Service {key_text(key)}: the record of the values that the Service had before this mesh cannot be read",
         evidence=f"Another writer changed the annotation. {remark}",
         fix=f"Set the annotations of the Service to the intended values, then: {_remove(key, mark)}" if mark else "Nothing has to be done.",
     )
-    return found if ref else replace(found, item="")
 
 
 def _remove(key: Key, mark: str) -> str:

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Backend MCS: a ServiceExport per cluster, and its status as Cilium reports it (pkg/clustermesh/mcsapi).
+"""Backend MCS: a ServiceExport per cluster, and its status as Cilium reports it (pkg/clustermesh/mcsapi); with the findings about both.
 
 Cilium creates a ServiceImport in every cluster that has the namespace, and a Service derived from it; no object has to exist there.
 Conflicts between exports are conditions of each ServiceExport; the oldest export wins.
@@ -8,17 +8,21 @@ Conflicts between exports are conditions of each ServiceExport; the oldest expor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ..base.input_problems import clip
-from ..findings.wording import config_evidence, helm, lines, printable, restart
+from ..findings.finding import Finding
+from ..findings.wording import config_evidence, helm, item_finding, lines, printable, restart
 from ..items.models import GlobalService
 from ..mesh.cilium_config import enabled
 from ..mesh.facts import ClusterFacts
 from ..mesh.traffic_facts import MCS_GROUP, Key, ObjectFacts, TrafficFacts
 from ..mesh.versions import cilium_version, first_minor, holds
 from .annotations import GLOBAL, SHARED, wanted_annotations
+from .decisions import Decisions
+from .findings import key_text
+from .viability_findings import namespace_findings, no_endpoint_finding, service_type_findings, target_findings
 
 KINDS: Final = ("Valid", "Conflict", "Ready")
 """Conditions of a ServiceExport; Ready is younger than the others."""
@@ -112,3 +116,54 @@ def importing_clusters(traffic: TrafficFacts, key: Key) -> tuple[str, ...] | Non
         return None
     clusters = found.status.get("clusters") or ()
     return tuple(clip(printable(str(entry.get("cluster", "")))) for entry in clusters if isinstance(entry, Mapping))
+
+
+def mcs_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
+    """Return the findings about one GlobalService with backend MCS.
+
+    Cilium itself creates what consumers need, and reports exports that do not fit together.
+    """
+    view = decided.view
+    found = [*target_findings(item, decided), *_unavailable(item, decided)]
+    for key, hosts in decided.assignment.won[item.name].items():
+        local = [host for host in hosts if not view.namespace_global(host, key[0])]
+        found += [*service_type_findings(item, key, decided), *namespace_findings(item, key, local, view)]
+        found += _conflicts(item, key, hosts, decided)
+        if hosts and not view.ready(hosts, key):
+            found.append(no_endpoint_finding(item, key, hosts, view))
+    return found
+
+
+def _unavailable(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
+    scene = decided.scene
+    for host in scene.hosts:
+        found = export_obstacle(scene.facts[host], scene.traffic[host]) if host in item.targets else None
+        if found:
+            yield item_finding(
+                item.ref,
+                "CM-GS-18",
+                [host],
+                summary=f"{host} cannot export by MCS-API: {found.what}",
+                evidence=found.evidence,
+                fix=lines(*found.fix.splitlines(), "Or use backend: Annotations."),
+            )
+
+
+def _conflicts(item: GlobalService, key: Key, hosts: Iterable[str], decided: Decisions) -> Iterator[Finding]:
+    for host in hosts:
+        export = decided.scene.traffic[host].exports.get(key)
+        if export is None:
+            continue
+        conditions = conditions_of(export)
+        conflict = "Conflict" in conditions and conditions["Conflict"].status == "True"
+        if conflict or is_exported(export) is False:
+            bad = [c for c in conditions.values() if (c.kind == "Conflict") == (c.status == "True")]
+            yield item_finding(
+                item.ref,
+                "CM-GS-19",
+                [host],
+                summary=f"{host}: Cilium reports for ServiceExport {key_text(key)}: "
+                + ", ".join(f"{c.kind} {c.status} ({c.reason})" for c in bad),
+                evidence="; ".join(c.message for c in bad if c.message),
+                fix="Make the Services equal in all clusters that export them: ports, type, session affinity. The oldest export wins.",
+            )

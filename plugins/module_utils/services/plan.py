@@ -18,12 +18,11 @@ from ..mesh.traffic_facts import ObjectFacts
 from ..plan.steps import ApiWrite, Step
 from .annotations import affinity_of, is_shared
 from .assignment import Place
-from .decisions import Decisions, decisions_of, ref_of
+from .decisions import Decisions, decisions_of
 from .failover_findings import failover_findings
 from .findings import changed_findings, left_findings, stub_findings, system_findings, unreadable_findings
 from .index import RecordedService
-from .mcs import export_body, export_obstacle, exports_path
-from .mcs_findings import mcs_findings
+from .mcs import export_body, export_obstacle, exports_path, mcs_findings
 from .record import Values, reconcile_annotations
 from .status import ServiceDetail
 from .viability_findings import viability_findings
@@ -86,7 +85,7 @@ def _of_others(entries: Mapping[str, tuple[_Entry, ...]], kept: frozenset[str]) 
 
 
 def _plan(item: GlobalService, decided: Decisions) -> ItemPlan:
-    ref = ref_of(item)
+    ref = item.ref
     lost = decided.assignment.lost.get(item.name, ())
     if lost:
         return ItemPlan(ref=ref, findings=lost)
@@ -118,7 +117,7 @@ def _annotations(item: GlobalService, decided: Decisions) -> tuple[list[Step], l
             if service is None or change is None:
                 continue
             if change.patch:
-                steps.append(_patch(ref_of(item), host, service, change.patch, wave=WAVE, why=_purpose(decided, (host, key)), undone=False))
+                steps.append(_patch(item.ref, host, service, change.patch, wave=WAVE, why=_purpose(decided, (host, key)), undone=False))
             findings += changed_findings(item, host, service, change)
     return steps, findings
 
@@ -131,11 +130,11 @@ def _purpose(decided: Decisions, place: Place) -> str:
 
 def _releases(item: GlobalService, decided: Decisions) -> tuple[list[Step], list[Finding]]:
     """Return the steps that restore Services which the item marked and no longer owns."""
-    name = str(ref_of(item))
+    name = str(item.ref)
     spoken = decided.assignment.won[item.name] if item.backend == "Annotations" else {}
     mine = {(host, key) for key, hosts in spoken.items() for host in hosts}
     held = tuple(entry for entry in decided.index.held.get(name, ()) if (entry.host, entry.service.key) not in mine)
-    return _released(ref_of(item), held, decided, decided.changes, "the item no longer asks for it")
+    return _released(item.ref, held, decided, decided.changes, "the item no longer asks for it")
 
 
 def _released(
@@ -170,7 +169,7 @@ def _patch(ref: ItemRef, host: str, service: ObjectFacts, patch: Values, *, wave
 
 def _objects(item: GlobalService, decided: Decisions) -> tuple[list[Step], list[Finding]]:
     """Return the steps for stubs and ServiceExports: created, changed, or deleted where they are no longer wanted."""
-    ref, scene = ref_of(item), decided.scene
+    ref, scene = item.ref, decided.scene
     stays = {place for place, stub in decided.stubs.items() if stub.body is None or stub.item != item.name}
     unsaid = _cannot_export(item, decided)
     observed: dict[str, dict[str, ObjectFacts]] = {host: {} for host in scene.hosts}
@@ -192,7 +191,7 @@ def _wanted_stubs(item: GlobalService, decided: Decisions) -> Iterable[DesiredOb
         if stub.item != item.name or stub.body is None:
             continue
         path = f"/api/v1/namespaces/{key[0]}/services"
-        yield owned_object(decided.scene.binding, ref_of(item), host, path, stub.body, why="clients here need a Service of this name")
+        yield owned_object(decided.scene.binding, item.ref, host, path, stub.body, why="clients here need a Service of this name")
 
 
 def _wanted_exports(item: GlobalService, decided: Decisions) -> Iterable[DesiredObject]:
@@ -207,7 +206,7 @@ def _wanted_exports(item: GlobalService, decided: Decisions) -> Iterable[Desired
             if (host, key) in blocked or (there is not None and owning_item(scene.binding, there) is None):
                 continue  # the Service is exported already, by another writer
             body = export_body(item, key, traffic)
-            yield owned_object(scene.binding, ref_of(item), host, exports_path(traffic, key[0]), body, why="exported by MCS-API")
+            yield owned_object(scene.binding, item.ref, host, exports_path(traffic, key[0]), body, why="exported by MCS-API")
 
 
 def _cannot_export(item: GlobalService, decided: Decisions) -> frozenset[Place]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
-from ..findings.wording import config_evidence, helm, lines, listed, restart
+from ..findings.wording import config_evidence, helm, item_finding, lines, listed, restart
 from ..items.models import GlobalService
 from ..mesh.cilium_config import replaces_kube_proxy
 from ..mesh.facts import ClusterFacts
@@ -19,7 +19,7 @@ from ..mesh.traffic_facts import Key, ObjectFacts
 from ..mesh.versions import cilium_version, holds
 from .annotations import AFFINITY, GLOBAL, SHARED, affinity_of, syncs_slices
 from .decisions import Decisions
-from .findings import key_text, service_finding
+from .findings import key_text
 from .mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, MeshView, syncs_endpoints
 from .stubs import is_headless
 
@@ -46,8 +46,8 @@ def target_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding
     hosts = [host for host in scene.hosts if host in item.targets]
     bare = [host for host in hosts if selector.namespace not in scene.traffic[host].namespaces]
     if bare:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-08",
             bare,
             summary=f"{listed(bare)}: there is no namespace {selector.namespace}, so that GlobalService {item.name} does nothing there",
@@ -56,8 +56,8 @@ def target_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding
     won = decided.assignment.won[item.name]
     if selector.labels and not won and len(bare) < len(hosts):
         labels = ",".join(f"{key}={value}" for key, value in sorted(selector.labels.items()))
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-02",
             [host for host in hosts if host not in bare],
             summary=f"GlobalService {item.name}: no Service in namespace {selector.namespace} of any target has the labels {labels}",
@@ -72,8 +72,8 @@ def target_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding
 
 def _missing(item: GlobalService, key: Key, hosts: list[str], decided: Decisions) -> Finding:
     stub = item.backend == "Annotations" and not item.create_missing and bool(decided.assignment.won[item.name][key])
-    return service_finding(
-        item,
+    return item_finding(
+        item.ref,
         "CM-GS-01",
         hosts,
         summary=f"{listed(hosts)}: there is no Service {key_text(key)}: nothing is exported there, and clients there cannot use it",
@@ -90,8 +90,8 @@ def service_type_findings(item: GlobalService, key: Key, decided: Decisions) -> 
     services = {host: service for host in decided.assignment.won[item.name][key] if (service := decided.index.named(host, key)) is not None}
     external = [host for host, service in services.items() if service.spec.get("type") == "ExternalName"]
     if external:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-13",
             external,
             summary=f"{listed(external)}: Service {key_text(key)} is an ExternalName, a DNS alias without backends; the run writes "
@@ -101,8 +101,8 @@ def service_type_findings(item: GlobalService, key: Key, decided: Decisions) -> 
     bare = [host for host, service in services.items() if host not in external and not service.spec.get("selector")]
     if bare:
         number = sum(decided.view.endpoints(host, key).total for host in bare)
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-14",
             bare,
             summary=f"{listed(bare)}: Service {key_text(key)} has no selector; its backends are the EndpointSlices that another writer "
@@ -125,8 +125,8 @@ def _consumer_findings(item: GlobalService, key: Key, view: MeshView) -> Iterato
         elif not view.uses(host, key):
             local.append(host)
     if without:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-06",
             without,
             summary=f"{listed(without)}: there is no Service {key_text(key)}, so that clients there cannot use the backends of other "
@@ -136,8 +136,8 @@ def _consumer_findings(item: GlobalService, key: Key, view: MeshView) -> Iterato
             "add the cluster to targetClusters.",
         )
     if local:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-07",
             local,
             severity=Severity.REMEDIABLE if any(host in item.targets for host in local) else Severity.ADVISORY,
@@ -148,8 +148,8 @@ def _consumer_findings(item: GlobalService, key: Key, view: MeshView) -> Iterato
         )
     lacking = [host for host in view.consumers(key) if key[0] not in view.scene.traffic[host].namespaces and host not in item.targets]
     if lacking and item.create_missing:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-08",
             lacking,
             summary=f"{listed(lacking)}: there is no namespace {key[0]}, so that no Service {key_text(key)} is made for clients there",
@@ -166,8 +166,8 @@ def namespace_findings(item: GlobalService, key: Key, hosts: list[str], view: Me
     """Yield a finding about namespaces that are not global."""
     if hosts:
         facts = view.scene.facts[hosts[0]]
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-09",
             hosts,
             summary=f"{listed(hosts)}: namespace {key[0]} is not global: Cilium does not publish its Services, pods and identities "
@@ -186,8 +186,8 @@ def _port_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator[Fi
         apart = {peer: lonely for peer in view.exporters_seen_by(host, key) if (lonely := _unmatched_ports(host, service, peer, key, view))}
         if apart:
             texts = [f"{peer}: none for {', '.join(lonely)}" for peer, lonely in apart.items()]
-            yield service_finding(
-                item,
+            yield item_finding(
+                item.ref,
                 "CM-GS-10",
                 [host, *apart],
                 summary=f"{host}: ports of Service {key_text(key)} have no port of that name and protocol in {listed(apart)}",
@@ -228,8 +228,8 @@ def _headless_findings(item: GlobalService, key: Key, view: MeshView) -> Iterato
             hosts.append(host)
     if hosts:
         facts = view.scene.facts[hosts[0]]
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-11",
             hosts,
             summary=f"{listed(hosts)}: Service {key_text(key)} needs EndpointSlices of the backends of other clusters, and there are none",
@@ -242,8 +242,8 @@ def _backend_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator
     exporters = view.exporters(key)
     users = [host for host in view.scene.hosts if view.uses(host, key)]
     if users and not exporters and all(view.namespace_global(host, key[0]) for host in users):
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-15",
             users,
             summary=f"Service {key_text(key)} is global in {listed(users)} and no cluster exports it: {SHARED} is false everywhere",
@@ -257,8 +257,8 @@ def _backend_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator
         if affinity_of(view.annotations_of(host, key)) == "Remote" and not view.ready(view.exporters_seen_by(host, key), key)
     ]
     if remote:
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-16",
             remote,
             summary=f"{listed(remote)}: Service {key_text(key)} prefers remote backends, and no linked cluster has one that is ready",
@@ -270,8 +270,8 @@ def _backend_findings(item: GlobalService, key: Key, view: MeshView) -> Iterator
 def no_endpoint_finding(item: GlobalService, key: Key, hosts: Iterable[str], view: MeshView) -> Finding:
     """Return the finding that no exporting cluster has a ready endpoint."""
     numbers = [f"{host}: {view.endpoints(host, key).ready} of {view.endpoints(host, key).total} ready" for host in hosts]
-    return service_finding(
-        item,
+    return item_finding(
+        item.ref,
         "CM-GS-17",
         list(hosts),
         summary=f"Service {key_text(key)} has no ready endpoint in any cluster that exports it",
@@ -290,8 +290,8 @@ def _kube_proxy_findings(item: GlobalService, decided: Decisions) -> Iterator[Fi
     ]
     if hosts:
         facts = scene.facts[hosts[0]]
-        yield service_finding(
-            item,
+        yield item_finding(
+            item.ref,
             "CM-GS-12",
             hosts,
             summary=f"{listed(hosts)}: kube-proxy is not replaced: node ports, load balancers and host network reach local backends only",

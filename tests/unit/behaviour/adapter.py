@@ -345,14 +345,14 @@ def _body_of(step: Step) -> Any:
 def adoption(ledger: Ledger, hosts: Iterable[str], *, handed_over: bool) -> Json:
     """Return the plan of an adoption and its stages, and carry it out."""
     mesh = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=tuple(hosts)))
-    adopted = plan_adopt(mesh, ledger.facts(), START, handed_over=handed_over)
+    adopted = plan_adopt(mesh, ledger.facts(), handed_over=handed_over)
     return _carried_out(ledger, adopted.plan, {host: stage.value for host, stage in adopted.stages.items()})
 
 
 def hand_back(ledger: Ledger, hosts: Iterable[str]) -> Json:
     """Return the plan that gives everything back, and carry it out."""
     mesh = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=tuple(hosts)))
-    return _carried_out(ledger, plan_hand_back(mesh, ledger.facts(), START), {})
+    return _carried_out(ledger, plan_hand_back(mesh, ledger.facts()), {})
 
 
 def _carried_out(ledger: Ledger, plan: Plan, stages: Json) -> Json:

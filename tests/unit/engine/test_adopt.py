@@ -50,26 +50,26 @@ def made_by(
 
 def adopt(ledger: Ledger, *, handed_over: bool = True) -> int:
     """Number of steps that were needed."""
-    plan = plan_adopt(MESH, ledger.facts(), NOW, handed_over=handed_over).plan
+    plan = plan_adopt(MESH, ledger.facts(), handed_over=handed_over).plan
     assert not plan.blocked
     ledger.run(plan)
     return len(plan.steps)
 
 
 def hand_back(ledger: Ledger) -> int:
-    plan = plan_hand_back(MESH, ledger.facts(), NOW)
+    plan = plan_hand_back(MESH, ledger.facts())
     ledger.run(plan)
     return len(plan.steps)
 
 
 def problems(ledger: Ledger, *, handed_over: bool = False) -> dict[str, Finding]:
-    return {f.code: f for f in plan_adopt(MESH, ledger.facts(), NOW, handed_over=handed_over).plan.problems}
+    return {f.code: f for f in plan_adopt(MESH, ledger.facts(), handed_over=handed_over).plan.problems}
 
 
 def test_what_helm_holds_is_prepared_and_the_value_to_set_is_named() -> None:
     ledger = made_by()
     before = ledger.contents()
-    adoption = plan_adopt(MESH, ledger.facts(), NOW)
+    adoption = plan_adopt(MESH, ledger.facts())
     assert set(adoption.stages.values()) == {AdoptionStage.HELD}
     finding = problems(ledger)["CM-OWN-06"]
     assert not finding.blocks and "--set clustermesh.config.enabled=false" in finding.fix
@@ -107,11 +107,11 @@ def test_it_goes_back_as_it_was_with_the_marks_and_without_a_trace_of_ours() -> 
 
 def test_a_run_that_breaks_off_anywhere_is_completed_by_the_next() -> None:
     whole = made_by()
-    steps = len(plan_adopt(MESH, whole.facts(), NOW, handed_over=True).plan.steps)
+    steps = len(plan_adopt(MESH, whole.facts(), handed_over=True).plan.steps)
     for cut in range(steps):
         ledger = made_by()
         before, marks = ledger.contents(), ledger.marks()
-        ledger.run(plan_adopt(MESH, ledger.facts(), NOW, handed_over=True).plan, steps=cut)
+        ledger.run(plan_adopt(MESH, ledger.facts(), handed_over=True).plan, steps=cut)
         adopt(ledger)
         assert adopt(ledger) == 0
         assert ledger.holders("c1", KVSTOREMESH, "c2") == {(OURS, "Apply")}, cut
@@ -122,7 +122,7 @@ def test_a_run_that_breaks_off_anywhere_is_completed_by_the_next() -> None:
 
 def test_a_change_between_planning_and_writing_stops_it() -> None:
     ledger = made_by()
-    plan = plan_adopt(MESH, ledger.facts(), NOW, handed_over=True).plan
+    plan = plan_adopt(MESH, ledger.facts(), handed_over=True).plan
     ledger.patch("c1", AGENTS, {"data": {"c2": "c29tZXRoaW5nIGVsc2U="}}, "kubectl-edit")
     with pytest.raises(WriteConflict):
         ledger.run(plan)
@@ -193,7 +193,7 @@ def test_an_annotation_of_somebody_else_is_not_overwritten() -> None:
 
 def test_hand_back_prints_the_peers_as_values() -> None:
     ledger = made_by()
-    findings = {f.cluster: f for f in plan_hand_back(MESH, ledger.facts(), NOW).problems}
+    findings = {f.cluster: f for f in plan_hand_back(MESH, ledger.facts()).problems}
     assert findings["c1"].code == "CM-OWN-11"
     assert '--set-json \'clustermesh.config.clusters={"c2":{"address":"c2.mesh.cilium.io","port":2379}}\'' in findings["c1"].fix
 
@@ -202,7 +202,7 @@ def test_the_diff_shows_who_owns_what_and_no_value() -> None:
     ledger = made_by()
     adopt(ledger, handed_over=False)
     facts = ledger.facts()
-    entries = diff_plan(plan_adopt(MESH, facts, NOW, handed_over=True).plan, facts)
+    entries = diff_plan(plan_adopt(MESH, facts, handed_over=True).plan, facts)
     ledger_step = next(entry for entry in entries if "managedFields" in entry["after"] and "secrets" in entry["after_header"])
     assert "cilium (Update)" in ledger_step["before"] and "data.c2" in ledger_step["before"]
     assert f"{OURS} (Apply)" in ledger_step["after"] and "data.c2" in ledger_step["after"]

@@ -251,7 +251,7 @@ def test_disconnecting_sends_objects_without_data_and_deletes_only_what_was_read
     world.facts = simulated.facts()
     simulated.run(world.plan())
     world.facts = simulated.facts()
-    world.apply(plan_disconnect(mesh_of(*world.facts), world.facts, None, NOW))
+    world.apply(plan_disconnect(mesh_of(*world.facts), world.facts, None))
     deleted = [(path, body) for host, verb, path, body in world.log if (host, verb) == ("c1", "delete")]
     registry = f"/api/v1/namespaces/kube-system/configmaps/{registry_name(mesh_of().binding)}"
     assert [path for path, _ in deleted] == [f"{SECRETS}/cilium-clustermesh", f"{SECRETS}/cilium-kvstoremesh", registry]
@@ -263,7 +263,7 @@ def test_disconnecting_sends_objects_without_data_and_deletes_only_what_was_read
 
 def test_an_empty_plan_calls_nobody() -> None:
     world = _world()
-    result = world.apply(plan_disconnect(mesh_of(*world.facts), world.facts, None, NOW))
+    result = world.apply(plan_disconnect(mesh_of(*world.facts), world.facts, None))
     assert not result.changed and world.log == []
 
 

@@ -18,21 +18,27 @@ import pytest
 from cryptography import x509
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.cron import next_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.guards import (
     roll_blockers,
     unanswered_findings,
     unproven_stage_findings,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import Issuing, ManagedCertificate, Method, issuing_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import (
+    Issuing,
+    ManagedCertificate,
+    Method,
+    issuing_of,
+    next_run,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.observe import (
     JobFacts,
     KeysFacts,
     Reader,
+    ReaderTrust,
     RollFacts,
     _query_reader,
+    parse_reader_trust,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.readers import ReaderTrust, parse_reader_trust
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.reissue import client_steps, server_steps
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.report import trust_report
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll_inputs import RollInputs, StageWait, reader_waits

@@ -61,7 +61,7 @@ def test_disconnecting_shows_what_goes() -> None:
     simulated = SimulatedClusters(facts, NOW)
     simulated.run(plan_connect(mesh, simulated.facts(), PlanOptions(), NOW))
     connected = simulated.facts()
-    entries = _by_header(diff_plan(plan_disconnect(mesh, connected, None, NOW), connected))
+    entries = _by_header(diff_plan(plan_disconnect(mesh, connected, None), connected))
     secret = entries["c1/kube-system/Secret/cilium-kvstoremesh"]
     before = yaml.safe_load(secret["before"])["data"]
     assert set(before) >= {"c2", "c2.etcd-client.key", "c3"} and "foreign" not in before

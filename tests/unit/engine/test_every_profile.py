@@ -72,9 +72,9 @@ def there_and_back(options: LabOptions, accepted: str = "") -> tuple[dict[str, C
     between = clusters.facts()
     again = connect(between, accepted)
     assert again.steps == ()
-    clusters.run(plan_disconnect(mesh_of(*start), clusters.facts(), None, NOW))
+    clusters.run(plan_disconnect(mesh_of(*start), clusters.facts(), None))
     assert everything(clusters) == before
-    assert plan_disconnect(mesh_of(*start), clusters.facts(), None, NOW).empty
+    assert plan_disconnect(mesh_of(*start), clusters.facts(), None).empty
     return start, plan, between
 
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.link_status import (
+    PeerMetrics,
     agent_statuses,
     kvstoremesh_statuses,
     link_from_status,
+    parse_metrics,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.metrics import PeerMetrics, parse_metrics
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.troubleshoot import Hint, parse_troubleshoot
 
 BLANK = LinkFacts(cluster="edge-1", peer="edge-2", reader="kvstoremesh", pod="mesh-1", source="exec")

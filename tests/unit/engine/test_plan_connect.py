@@ -286,12 +286,12 @@ def test_an_option_that_there_is_not_is_named(option: str, value: Any) -> None:
 
 def test_disconnecting_what_was_never_connected_is_the_empty_plan() -> None:
     facts = {"c1": cluster_facts("c1"), "c2": cluster_facts("c2", auth_mode="cluster")}
-    assert plan_disconnect(mesh_of("c1", "c2"), facts, None, NOW).empty
+    assert plan_disconnect(mesh_of("c1", "c2"), facts, None).empty
 
 
 def test_disconnecting_goes_the_other_way_round_and_says_what_ends() -> None:
     c1, c2 = (cluster_facts(f"c{n}", version="1.19.5") for n in (1, 2))
-    plan = plan_disconnect(mesh_of("c1", "c2"), _connected(c1, c2).facts(), None, NOW)
+    plan = plan_disconnect(mesh_of("c1", "c2"), _connected(c1, c2).facts(), None)
     assert [s.object.rpartition("/")[2] for s in plan.steps if s.cluster == "c1"] == [
         "cilium-clustermesh",
         "cilium-kvstoremesh",
@@ -306,5 +306,5 @@ def test_disconnecting_goes_the_other_way_round_and_says_what_ends() -> None:
 def test_users_that_cannot_be_taken_out_are_a_problem() -> None:
     facts = _connected(*(cluster_facts(f"c{n}", auth_mode="cluster") for n in (1, 2))).facts()
     broken = replace(facts["c1"], users=replace(facts["c1"].users, users={}, problem="users.yaml is not YAML", text="["))
-    plan = plan_disconnect(mesh_of("c1", "c2"), {**facts, "c1": broken}, None, NOW)
+    plan = plan_disconnect(mesh_of("c1", "c2"), {**facts, "c1": broken}, None)
     assert [(p.code, p.cluster) for p in plan.problems] == [("CM-USER-02", "c1")]

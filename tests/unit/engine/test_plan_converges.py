@@ -124,9 +124,9 @@ def test_disconnecting_gives_the_clusters_back_as_they_were(facts: dict[str, Clu
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
     clusters.run(plan_connect(mesh, start, PlanOptions(), NOW))
-    clusters.run(plan_disconnect(mesh, clusters.facts(), None, NOW))
+    clusters.run(plan_disconnect(mesh, clusters.facts(), None))
     assert _comparable(clusters.facts()) == _comparable(start)
-    assert plan_disconnect(mesh, clusters.facts(), None, NOW).empty
+    assert plan_disconnect(mesh, clusters.facts(), None).empty
 
 
 @examples(100)
@@ -148,7 +148,7 @@ def test_a_dead_cluster_leaves_and_the_others_keep_their_links(facts: dict[str, 
     staying = [host for host in facts if host != leaving]
     clusters.run(plan_connect(mesh_of(*facts), start, PlanOptions(), NOW))
     answering = {host: cluster for host, cluster in clusters.facts().items() if host != leaving}
-    clusters.run(plan_disconnect(mesh_of(*facts), answering, frozenset({leaving}), NOW))
+    clusters.run(plan_disconnect(mesh_of(*facts), answering, frozenset({leaving})))
     after = clusters.facts()
     for host in staying:
         for secret in (after[host].clustermesh, after[host].kvstoremesh):
@@ -180,8 +180,8 @@ def test_two_meshes_that_share_a_cluster_do_not_touch_each_other(facts: dict[str
     with_two = _comparable(clusters.facts())
     clusters.run(plan_connect(one, clusters.facts(), PlanOptions(), NOW))
     assert plan_connect(two, clusters.facts(), PlanOptions(), NOW).empty
-    clusters.run(plan_disconnect(one, clusters.facts(), None, NOW))
+    clusters.run(plan_disconnect(one, clusters.facts(), None))
     assert plan_connect(two, clusters.facts(), PlanOptions(), NOW).empty
     assert _comparable(clusters.facts())["c9"] == with_two["c9"]
-    clusters.run(plan_disconnect(two, clusters.facts(), None, NOW))
+    clusters.run(plan_disconnect(two, clusters.facts(), None))
     assert _comparable(clusters.facts()) == _comparable(start)

@@ -125,7 +125,7 @@ def test_it_is_written_once_and_withdrawn_when_the_mesh_ends() -> None:
     assert _service(clusters, "c1").annotation_managers[ELB_ID] == (OURS,)
     assert ELB_ID not in _service(clusters, "c2").annotations
     assert plan_connect(mesh, clusters.facts(), PlanOptions(), NOW).empty
-    clusters.run(plan_disconnect(mesh, clusters.facts(), None, NOW))
+    clusters.run(plan_disconnect(mesh, clusters.facts(), None))
     assert _service(clusters, "c1") == before
 
 
@@ -134,7 +134,7 @@ def test_it_stays_while_the_cluster_keeps_a_peer_and_goes_from_the_one_that_leav
     clusters = SimulatedClusters({h: cluster(h, ingress_ips=(f"192.0.2.{h[1]}",)) for h in hosts}, NOW)
     mesh = mesh_of(*hosts)
     _run(clusters, mesh)
-    clusters.run(plan_disconnect(mesh, clusters.facts(), frozenset({"c3"}), NOW))
+    clusters.run(plan_disconnect(mesh, clusters.facts(), frozenset({"c3"})))
     assert [ELB_ID in _service(clusters, host).annotations for host in hosts] == [True, True, False]
 
 

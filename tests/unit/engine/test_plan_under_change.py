@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import own_users
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users_yaml import edit_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import edit_users, own_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, PeerSecretFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import former_members
@@ -245,9 +244,9 @@ def test_whatever_happened_disconnect_leaves_nothing_of_ours_and_everything_of_o
     world = _started(facts, data)
     _settle(world)
     before = world.foreign()
-    world.clusters.run(plan_disconnect(world.mesh, {h: world.clusters.facts(world.mesh)[h] for h in world.mesh.clusters}, None, NOW))
+    world.clusters.run(plan_disconnect(world.mesh, {h: world.clusters.facts(world.mesh)[h] for h in world.mesh.clusters}, None))
     for host in sorted(world.stranded):  # disconnect --limit, once it answers again
-        world.clusters.run(plan_disconnect(mesh_of(*world.hosts), {host: world.clusters.facts(world.mesh)[host]}, None, NOW))
+        world.clusters.run(plan_disconnect(mesh_of(*world.hosts), {host: world.clusters.facts(world.mesh)[host]}, None))
     after = world.clusters.facts(world.mesh)
     assert world.foreign() == before
     for host, cluster in after.items():
@@ -264,7 +263,7 @@ def test_a_limit_ends_the_links_that_cross_it_on_the_inside_and_no_other(facts: 
     leaving = frozenset(members) - inside
     everything = world.clusters.facts(world.mesh)
     limited = {host: everything[host] for host in members if host in inside}
-    plan = plan_disconnect(world.mesh, limited, leaving if len(inside) > 1 else None, NOW)
+    plan = plan_disconnect(world.mesh, limited, leaving if len(inside) > 1 else None)
     world.clusters.run(plan)
     after = world.clusters.facts(world.mesh)
     for host in members:
@@ -293,7 +292,7 @@ def _users_after(plan: Plan, host: str, facts: ClusterFacts) -> set[str]:
 def test_who_stays_may_log_in_also_where_the_memory_of_peers_was_lost() -> None:
     clusters = _three()
     c1 = _forgetful(clusters, "c1")
-    plan = plan_disconnect(mesh_of("c1", "c2", "c3"), {**clusters.facts(), "c1": c1}, frozenset({"c3"}), NOW)
+    plan = plan_disconnect(mesh_of("c1", "c2", "c3"), {**clusters.facts(), "c1": c1}, frozenset({"c3"}))
     assert _users_after(plan, "c1", c1) == {"remote-c2"}
 
 

@@ -241,7 +241,7 @@ def test_what_is_not_ours_or_newer_than_we_are_is_left_alone(broken: dict[str, A
     changed = replace(c1, registry=replace(c1.registry, **broken))
     if "labels" in broken:
         assert _plan(clusters, c1=changed).empty
-        gone = plan_disconnect(MESH, {**clusters.facts(), "c1": changed}, None, NOW)
+        gone = plan_disconnect(MESH, {**clusters.facts(), "c1": changed}, None)
         assert {step.cluster for step in _registry_steps(gone)} == {"c2", "c3"}
     else:
         assert [step.cluster for step in _plan(clusters, c1=changed).steps] == []
@@ -261,18 +261,18 @@ def test_who_leaves_rests_in_quarantine_and_who_is_silent_gets_a_tombstone() -> 
     assert registry_after_disconnect(MESH, facts, ["c3"]).released(3)
     silent = {host: cluster for host, cluster in facts.items() if host != "c3"}
     assert registry_after_disconnect(MESH, silent, ["c3"]).tombstone("c3") is not None
-    clusters.run(plan_disconnect(MESH, facts, frozenset({"c3"}), NOW))
+    clusters.run(plan_disconnect(MESH, facts, frozenset({"c3"})))
     assert not clusters.facts()["c3"].registry.present
     (rest,) = mesh_registry(MESH, clusters.facts()).released(3)
     assert rest.since == NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert plan_disconnect(MESH, clusters.facts(), frozenset({"c3"}), NOW).empty
+    assert plan_disconnect(MESH, clusters.facts(), frozenset({"c3"})).empty
 
 
 def test_nothing_is_left_after_everybody_was_disconnected() -> None:
     clusters = _members()
     before = clusters.facts()
     clusters.run(_plan(clusters))
-    clusters.run(plan_disconnect(MESH, clusters.facts(), None, NOW))
+    clusters.run(plan_disconnect(MESH, clusters.facts(), None))
     assert {host: facts.registry for host, facts in clusters.facts().items()} == {host: f.registry for host, f in before.items()}
 
 
@@ -281,7 +281,7 @@ def test_content_of_others_keeps_the_object_and_loses_our_key() -> None:
     clusters.run(_plan(clusters))
     c1 = clusters.facts()["c1"]
     noted = replace(c1, registry=replace(c1.registry, managers=(*c1.registry.managers, "kubectl-annotate")))
-    plan = plan_disconnect(MESH, {**clusters.facts(), "c1": noted}, None, NOW)
+    plan = plan_disconnect(MESH, {**clusters.facts(), "c1": noted}, None)
     (step,) = [s for s in _registry_steps(plan) if s.cluster == "c1"]
     assert isinstance(step.action, ApiWrite) and (step.verb, step.action.body["data"]) == ("patch", {"leases.json": None})
 

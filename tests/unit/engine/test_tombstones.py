@@ -51,7 +51,7 @@ def registry_writes(plan: Plan) -> list[Any]:
 
 def test_who_is_taken_out_without_an_answer_leaves_a_tombstone_with_those_that_stay() -> None:
     seen = facts(keeping(C1, *ALL), keeping(C2, *ALL))
-    plan = plan_disconnect(MESH, seen, frozenset({"c3"}), NOW)
+    plan = plan_disconnect(MESH, seen, frozenset({"c3"}))
     written = registry_writes(plan)
     assert {step.cluster for step in written} == {"c1", "c2"}
     for step in written:

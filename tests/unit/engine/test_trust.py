@@ -12,13 +12,19 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust import Trust, TrustProblem, anchor, choose_trust
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust import (
+    Trust,
+    TrustProblem,
+    TrustSide,
+    anchor,
+    trust_between,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import TrustMode
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, tls_secret
 
 
 def _trust(local: ClusterFacts, peer: ClusterFacts, **options: Any) -> Trust:
-    found = choose_trust(local, peer, now=NOW, **options)
+    found = trust_between(TrustSide(local, NOW), TrustSide(peer, NOW), **options)
     assert isinstance(found, Trust), found
     return found
 
@@ -75,14 +81,14 @@ def test_an_expired_ca_is_not_used() -> None:
     peer = cluster_facts("c2")
     ended = replace(certificate("Cilium CA of c2"), not_after=NOW - timedelta(seconds=1))
     peer = replace(peer, ca=replace(peer.ca, certificates=(ended,)), server_cert=replace(peer.server_cert, ca=(ended,)))
-    found = choose_trust(cluster_facts("c1"), peer, now=NOW)
+    found = trust_between(TrustSide(cluster_facts("c1"), NOW), TrustSide(peer, NOW))
     assert isinstance(found, TrustProblem) and "expired" in found.evidence
 
 
 def test_a_problem_says_of_every_way_why_it_fails_and_names_both_clusters() -> None:
     peer = replace(cluster_facts("c2"), ca=CaSecretFacts())
     peer = replace(peer, remote_cert=replace(peer.remote_cert, key_matches=False))
-    found = choose_trust(cluster_facts("c1"), peer, now=NOW)
+    found = trust_between(TrustSide(cluster_facts("c1"), NOW), TrustSide(peer, NOW))
     assert isinstance(found, TrustProblem)
     assert all(f"{mode.value}: " in found.evidence for mode in TrustMode)
     assert "c1" in found.summary and "c2" in found.summary and "cilium-ca" in found.fix
@@ -92,17 +98,17 @@ def test_a_certificate_for_another_user_is_never_used() -> None:
     """A common name is an etcd user: admin-c2 would be the peer's root."""
     peer = _without_ca_key(cluster_facts("c2", auth_mode="cluster"))
     peer = replace(peer, remote_cert=tls_secret(peer.remote_cert.name, "admin-c2", signer="Cilium CA of c2"))
-    assert isinstance(choose_trust(cluster_facts("c1"), peer, now=NOW), TrustProblem)
+    assert isinstance(trust_between(TrustSide(cluster_facts("c1"), NOW), TrustSide(peer, NOW)), TrustProblem)
 
 
 def test_the_user_can_force_a_mode_and_only_that_one_is_tried() -> None:
     local, peer = cluster_facts("c1", ca="shared"), cluster_facts("c2", ca="shared")
     assert _trust(local, peer, forced="minted").mode is TrustMode.MINTED
     assert _trust(local, peer, forced="copied").mode is TrustMode.COPIED
-    refused = choose_trust(local, cluster_facts("c3"), now=NOW, forced="same_ca")
+    refused = trust_between(TrustSide(local, NOW), TrustSide(cluster_facts("c3"), NOW), "same_ca")
     assert isinstance(refused, TrustProblem) and "minted" not in refused.evidence
     with pytest.raises(InvalidInput, match="Use auto"):
-        choose_trust(local, peer, now=NOW, forced="any")
+        trust_between(TrustSide(local, NOW), TrustSide(peer, NOW), "any")
 
 
 def test_the_digest_changes_with_the_ca_and_with_the_user_and_with_nothing_else() -> None:

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users_yaml import edit_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import edit_users
 
 CHART = "users:\n- name: remote-peer\n  role: remote\n"
 HAND_WRITTEN = """\

@@ -73,15 +73,6 @@ def test_no_image_reference_makes_it_fail(image: str) -> None:
     assert version is None or version.major >= 0
 
 
-@pytest.mark.parametrize(
-    ("tag", "prerelease"), [("v1.20.0-pre.3", True), ("v1.19.0-rc.1", True), ("v1.16.5-cee.1", False), ("v1.16.5", False)]
-)
-def test_a_vendors_build_is_no_prerelease(tag: str, prerelease: bool) -> None:
-    version = CiliumVersion.from_tag(tag)
-    assert version is not None
-    assert version.prerelease is prerelease
-
-
 def test_the_agents_image_decides_then_the_apiservers_then_the_chart_label() -> None:
     by_digest = {"cilium-agent": "quay.io/cilium/cilium" + DIGEST}
     nameless = {"apiserver": "quay.io/cilium/clustermesh-apiserver" + DIGEST}

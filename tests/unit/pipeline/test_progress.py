@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.connect import Progress
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import real_ports
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.progress import Progress
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.shown import Sentence, Shown
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import LinkState
 

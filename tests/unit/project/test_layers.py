@@ -45,9 +45,6 @@ ALLOWED: Final[dict[str, str]] = {
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 
-BRIDGE: Final = ("plugin_utils", "action", "filter", "inventory", "modules", "doc_fragments")
-"""Folders of the collection above the engine. They may import all of it, and the engine imports none of them."""
-
 
 class Import(NamedTuple):
     """One imported name: where the statement stands, and the module that it names, as a path below the checkout without suffix."""

@@ -139,7 +139,7 @@ def test_few_backends_stay_offered_to_those_who_see_nobody_else() -> None:
 
 
 def test_endpoints_that_are_not_ready_and_those_of_other_clusters_do_not_count() -> None:
-    ending = EndpointFacts(address="10.1.0.99", ready=False, serving=True, terminating=True, pod="nginx-old")
+    ending = EndpointFacts(address="10.1.0.99", ready=False, serving=True, pod="nginx-old")
     own = replace(slice_facts(ready=1, unready=3), endpoints=(*slice_facts(ready=1, unready=3).endpoints, ending))
     mirrored = slice_facts(ready=9, managed_by="endpointslice-mesh-controller.cilium.io", source_cluster="c2")
     here = scene(traffic("c1", services=[service()], slices=(own, mirrored)), traffic("c2", services=[service()], slices=(slice_facts(),)))

@@ -13,8 +13,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService, ServiceSelector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.cache_ttl import cache_ttl, go_duration
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover_findings import failover_findings
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover_findings import (
+    cache_ttl,
+    failover_findings,
+    go_duration,
+)
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import NAMESPACE

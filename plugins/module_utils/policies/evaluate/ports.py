@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``toPorts`` and ``icmps`` (pkg/policy/api/l4.go, icmp.go; pkg/policy/l4.go, portrange.go)."""
+"""``toPorts`` and ``icmps`` with the names of ICMP types (pkg/policy/api/l4.go, icmp.go; pkg/policy/l4.go, portrange.go)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,57 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .endpoints import TRANSPORT
-from .icmp_types import ICMP_TYPES
 from .selectors import NotUnderstood
 from .ternary import Ternary
+
+ICMP_TYPES: Final[Mapping[str, Mapping[str, int]]] = {
+    "IPv4": {
+        "EchoReply": 0,
+        "DestinationUnreachable": 3,
+        "Redirect": 5,
+        "Echo": 8,
+        "EchoRequest": 8,
+        "RouterAdvertisement": 9,
+        "RouterSelection": 10,
+        "TimeExceeded": 11,
+        "ParameterProblem": 12,
+        "Timestamp": 13,
+        "TimestampReply": 14,
+        "Photuris": 40,
+        "ExtendedEchoRequest": 42,
+        "ExtendedEchoReply": 43,
+    },
+    "IPv6": {
+        "DestinationUnreachable": 1,
+        "PacketTooBig": 2,
+        "TimeExceeded": 3,
+        "ParameterProblem": 4,
+        "EchoRequest": 128,
+        "EchoReply": 129,
+        "MulticastListenerQuery": 130,
+        "MulticastListenerReport": 131,
+        "MulticastListenerDone": 132,
+        "RouterSolicitation": 133,
+        "RouterAdvertisement": 134,
+        "NeighborSolicitation": 135,
+        "NeighborAdvertisement": 136,
+        "RedirectMessage": 137,
+        "RouterRenumbering": 138,
+        "ICMPNodeInformationQuery": 139,
+        "ICMPNodeInformationResponse": 140,
+        "InverseNeighborDiscoverySolicitation": 141,
+        "InverseNeighborDiscoveryAdvertisement": 142,
+        "HomeAgentAddressDiscoveryRequest": 144,
+        "HomeAgentAddressDiscoveryReply": 145,
+        "MobilePrefixSolicitation": 146,
+        "MobilePrefixAdvertisement": 147,
+        "DuplicateAddressRequestCodeSuffix": 157,
+        "DuplicateAddressConfirmationCodeSuffix": 158,
+        "ExtendedEchoRequest": 160,
+        "ExtendedEchoReply": 161,
+    },
+}
+"""Family -> name -> type."""
 
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,4}")
 """A leading zero would make the number octal (strconv.ParseUint with base 0)."""
