@@ -26,7 +26,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, INTENT, SERVICE
+from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, FABRIC, INTENT, ROWS, SERVICE
 from tests.integration.operator_lab import OperatorLab, Workspace, run_folders
 from tests.integration.shop import INTENT as RULE
 from tests.integration.shop import NAMESPACE
@@ -41,6 +41,8 @@ Object = dict[str, Any]
 OURS: Final = "app.kubernetes.io/managed-by=cilium-mesh.edge-portal.eu"
 POLICIES: Final = f"/apis/cilium.io/v2/namespaces/{NAMESPACE}/ciliumnetworkpolicies"
 PAGE: Final = 500  # objects that the operator asks for at a time
+WATCHED: Final = tuple(row.plural for row in ROWS)
+CLUSTERS: Final = BY_KIND[CLUSTER].collection("*").removeprefix("/clusters/*")
 pytestmark = pytest.mark.xdist_group("operator")
 
 
@@ -243,16 +245,18 @@ def test_urls_vanish_return_and_move_to_another_shard(day: Day) -> None:
 
 def test_watches_are_cut_and_versions_and_pages_expire(day: Day) -> None:
     crowd, clusters = day.lab.workspace("crowd"), 'mesh_operator_objects{kind="KubernetesCluster"}'
-    known = day.operator.metrics()[clusters]
     with ThreadPoolExecutor(8) as pool:  # more than one page of them
         list(pool.map(lambda number: crowd.create(CLUSTER, f"k{number}"), range(PAGE + 10)))
-    faults = day.double.faults
+    faults, shown = day.double.faults, len(day.lab.world.virtual().list(CLUSTERS))
+    assert shown > PAGE
+    day.wait(lambda: all(faults.watches(plural=plural) for plural in WATCHED), "every kind is watched")
     page = faults.expire_page(plural="kubernetesclusters")
     watches = [faults.expire_watch(plural="kubernetesclusters"), faults.expire_watch(plural="connectivityintents", as_event=False)]
-    assert faults.cut_watches() >= 6
+    assert faults.cut_watches() >= len(WATCHED)
     day.wait(lambda: page.met and all(watch.met for watch in watches), "they have met what was prepared for them")
-    day.wait(lambda: day.operator.metrics().get(clusters) == known + PAGE + 10, "all pages are there")
-    assert faults.cut_watches(clean=True) >= 3
+    day.wait(lambda: day.operator.metrics().get(clusters) == shown, "all pages are there")
+    day.wait(lambda: all(faults.watches(plural=plural) for plural in WATCHED), "every kind is watched again")
+    assert faults.cut_watches(clean=True) >= len(WATCHED)
     port = day.ask()
     day.wait(lambda: day.is_answered(port), "it is carried out")
 
