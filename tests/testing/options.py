@@ -16,7 +16,7 @@ import functools
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -52,6 +52,7 @@ class Handed(NamedTuple):
 # --- modules ---------------------------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def modules() -> dict[str, dict[str, Option]]:
     """Return module name -> option name -> its documentation, with what the module takes from fragments."""
     fragments = import_module(f"ansible_collections.{COLLECTION}.plugins.doc_fragments._mesh").ModuleDocFragment
@@ -97,10 +98,12 @@ def _python(value: Any) -> str:
 # --- roles -----------------------------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def roles() -> list[str]:
     return sorted(path.name for path in (CHECKOUT / "roles").iterdir() if path.is_dir())
 
 
+@functools.cache
 def role_options(role: str) -> dict[str, Option]:
     """Return variable -> option of the role: those that its task hands to the module, in their order."""
     known = modules()
@@ -306,23 +309,24 @@ def _markdown(text: str) -> str:
     return re.sub(r"\b(?:C|V|O|RV|I|B)\(([^)]*)\)", r"`\1`", text).replace("|", "\\|")
 
 
+@functools.cache
 def _yaml(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-@functools.cache
-def generated() -> dict[Path, str]:
-    """Return every file that is made from the sources, with the text that it has to have."""
-    found = {ARGUMENTS: arguments_file(), PAGE: page()}
+def generators() -> dict[Path, Callable[[], str]]:
+    """Return every file that is made from the sources, with the function that makes its text."""
+    found: dict[Path, Callable[[], str]] = {ARGUMENTS: arguments_file, PAGE: page}
     for role in roles():
-        found[CHECKOUT / "roles" / role / "meta" / "argument_specs.yml"] = role_specs(role)
-        found[CHECKOUT / "roles" / role / "defaults" / "main.yml"] = role_defaults(role)
+        found[CHECKOUT / "roles" / role / "meta" / "argument_specs.yml"] = functools.partial(role_specs, role)
+        found[CHECKOUT / "roles" / role / "defaults" / "main.yml"] = functools.partial(role_defaults, role)
     return found
 
 
 if __name__ == "__main__":
     link()
-    stale = {path: text for path, text in generated().items() if not path.is_file() or path.read_text(encoding="utf-8") != text}
+    current = {path: make() for path, make in generators().items()}
+    stale = {path: text for path, text in current.items() if not path.is_file() or path.read_text(encoding="utf-8") != text}
     for path, text in stale.items():
         if "--write" in sys.argv:
             path.write_text(text, encoding="utf-8")
