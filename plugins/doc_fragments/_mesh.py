@@ -237,8 +237,17 @@ options:
     description:
       - Hash of the plan that was approved, whole or at least its first 12 digits. When the fresh plan has another one, nothing is written
         and the task fails with finding C(CM-PLAN-01).
+      - A plan with items that are refused or wait takes O(approve_refused), too.
     type: str
     default: ""
+  approve_refused:
+    description:
+      - Items that the approved plan may leave out because they are refused or wait, as C(connectivityIntents/NAME). It has an effect only
+        together with O(hash), which says nothing about what such items ask for. If an item is left out that is not named here, nothing is
+        written and the task fails with finding C(CM-PLAN-02).
+    type: list
+    elements: str
+    default: []
 """
 
     ITEMS_BREADTH = r"""

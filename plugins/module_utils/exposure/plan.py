@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from ..findings.finding import Finding
 from ..items.desired import Desired
 from ..items.models import ExposedService
 from ..items.owned import DesiredObject, object_changes, owning_item, prune_steps
-from ..items.planned import PRUNE_WAVES, WAVES, ItemPlan, ItemVerdict
+from ..items.planned import PRUNE_WAVES, WAVES, WITHDRAWAL_WAVE, ItemPlan, ItemVerdict
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.traffic_facts import ObjectFacts
@@ -23,9 +22,6 @@ from .issues import ExposureIssue
 from .names import ref_of
 from .objects import Place, objects_of
 from .placement import PlacementDecision, decide_placement
-
-WITHDRAWAL_WAVE: Final = max(WAVES.values()) + 1
-"""Wave in which an item's objects are removed from a cluster, after their replacements in other clusters are written."""
 
 Inventory = dict[str, dict[str, list[ObjectFacts]]]
 """Item as text -> inventory name -> the objects of that item there."""
@@ -64,7 +60,8 @@ def _plan(item: ExposedService, siblings: CompetingServices, scene: Scene, claim
         return ItemPlan(
             ref=ref, verdict=ItemVerdict.REFUSED, reason="ForeignObject", message=foreign[0].summary, findings=(*foreign, *told)
         )
-    return ItemPlan(ref=ref, steps=tuple(steps), findings=told, detail=siblings)
+    unplaced = not decision.wanted and any(look.enforcement is not None for look in decision.looks.values())
+    return ItemPlan(ref=ref, steps=tuple(steps), findings=told, unplaced=unplaced, detail=siblings)
 
 
 def _steps(decision: PlacementDecision, scene: Scene, inventory: Inventory) -> tuple[list[Step], list[Finding]]:
