@@ -180,15 +180,14 @@ def _error_of(decided: ItemsPlan, scene: Scene, course: Course, rows: Rows) -> s
     refused = [str(plan.ref) for plan in decided.of(ItemVerdict.REFUSED)]
     waiting = [str(plan.ref) for plan in decided.of(ItemVerdict.WAITING)]
     failed = sorted({host for errors in course.failed.values() for host in errors})
+    kept = dict.fromkeys(finding.item for finding in decided.findings if finding.code == KEPT)
     blocking = [finding for finding in decided.findings if finding.blocks and finding.item not in refused]
     parts = [
         some_items(refused, "refused"),
         some_items(waiting, f"waiting for {scene.binding.name} to be connected (phase {scene.phase or 'not known'})"),
         some_items(course.failed, f"not written in {', '.join(failed)}"),
         refusal(blocking, "the objects concerned were left as they are").rstrip("."),
-        some_items(
-            dict.fromkeys(entry.item for entry in decided.findings if entry.code == KEPT), "kept, because their replacement may be missing"
-        ),
+        some_items(kept, "with objects that are kept, because their replacement may be missing"),
     ]
     summary = "; ".join(part for part in parts if part)
     every = sum(len(entries) for entries in rows.values())

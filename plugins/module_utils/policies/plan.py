@@ -138,8 +138,8 @@ def _draft(intent: ConnectivityIntent, scene: Scene, place: _ObservedPolicies) -
     # A policy in a namespace that was reported as absent proves the contrary, and the item still asks for it.
     spared = {(entry.cluster, entry.path) for entry in every if entry.cluster in absent}
     seen = place.observed(ref, wanted)
-    observed = {host: tuple(o for o in entries if (host, o.path) not in spared) for host, entries in seen.items()}
-    observed, kept = _without_irreplaceable(intent, scene, wanted, absent, observed)
+    ours = {host: tuple(o for o in entries if (host, o.path) not in spared) for host, entries in seen.items()}
+    observed, kept = _without_irreplaceable(intent, scene, wanted, absent, ours)
     # What replaces another policy of the intent (another mode, say) is written before that one goes, so that no moment is without it.
     wave, prune_wave = WAVES[ItemKind.INTENT], PRUNE_WAVES[ItemKind.INTENT]
     steps, foreign = object_changes(scene.binding, ref, wanted, observed, wave=wave, prune_wave=prune_wave)

@@ -33,13 +33,11 @@ def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
     steps = plan["steps"]
     short = plan["hash"][:SHORT_HASH]
     left_out = _left_out(plan)
+    approved_by = f", hash {short}" if short and not left_out else ""
+    more = [Row(f"  {line}") for line in left_out]
     if not steps:
-        return [
-            Row("Plan: nothing to do" + (f", hash {short}" if short and not left_out else "")),
-            *(Row(f"  {line}") for line in left_out),
-        ]
-    lines = [Row(f"Plan: {count(len(steps), 'step')}" + ("" if left_out else f", hash {short}"))]
-    lines += [Row(f"  {line}") for line in left_out]
+        return [Row(f"Plan: nothing to do{approved_by}"), *more]
+    lines = [Row(f"Plan: {count(len(steps), 'step')}{approved_by}"), *more]
     lines += [Row(f"  {line}") for line in _links(plan.get("links", ()))]
     items = any(step.get("item") for step in steps)
     columns = [
