@@ -196,8 +196,8 @@ options:
   state:
     description:
       - V(present) carries out the items of O(mesh), and prunes the objects of items that are no longer in it. Where a list is
-        absent, nothing of its kind is touched; an empty list prunes all objects of its kind. While an item is refused or waits, nothing of its
-        kind is pruned, as that item may be a replacement (finding C(CM-ITEM-05)).
+        absent, nothing of its kind is touched; an empty list prunes all objects of its kind. While an item is refused or waits, nothing of
+        its kind is pruned, as that item may be a replacement (finding C(CM-ITEM-05)).
       - V(absent) prunes all objects that items of these kinds made, whatever O(mesh) lists. It needs no connected mesh, and clusters
         that do not answer are left as they are.
     type: str
