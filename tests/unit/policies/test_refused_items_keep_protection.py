@@ -129,7 +129,7 @@ def mistyped(spec: Spec, what: str) -> Spec:
     elif what == "action":
         wrong["action"] = "Alow"
     elif what == "selector":
-        wrong["destination"].pop("name")
+        wrong["destination"].pop("name", None)
     elif what == "cluster":
         wrong["destination"]["clusters"] = ["c3"]
     elif what == "field":
