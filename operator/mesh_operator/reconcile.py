@@ -9,13 +9,14 @@ it the operator's access, until they are gone).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Event
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Defect, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun, dry_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
 
@@ -76,6 +77,7 @@ class Reconciler:
         self._api_at, self._cancel, self._metrics, self._event = api_at, cancel, metrics, event
         self._settled, self._deadline, self._interval = settled, teardown_deadline, check_interval
         self._linked: dict[MeshKey, _GoodLinks] = {}
+        self._kept: dict[MeshKey, Mapping[str, str]] = {}  # item whose objects the last play kept -> why
         self.orphaned: frozenset[MeshKey] = frozenset()  # recorded meshes without a resource (orphans.py)
 
     def reconcile(self, key: MeshKey) -> Next:
@@ -115,14 +117,15 @@ class Reconciler:
             self._give_up(mesh, _deleting(mesh), request.unavailable)
             return Next(seconds=self._interval)
         self._put_finalizers(request, mesh)
-        if request.absent or record is None or (self._recent_good_links(request) and _items_changed(request)):
+        if request.absent or record is None or (self._recent_good_links(request) and _items_changed(request, self._kept.get(key, {}))):
             return self._run(request, mesh)  # there is something to do for sure
         hosts = tuple(request.hosts)
         who = Play(hosts=hosts, inventory=hosts, limit="", hostvars=request.hosts)
         dry = dry_run(request.cilium_mesh, who, request.variables["cilium_mesh_previous_status"])
         self._remember(request, dry.result["status"]["binding"] if dry and dry.linked else None)
-        if dry is None or dry.steps or request.leaving:
+        if dry is None or dry.steps or any(_ref(stored) not in dry.kept for stored in request.leaving):
             return self._run(request, mesh)
+        self._release([stored for stored in request.leaving if _abandoned(stored)])
         return self._report(mesh, dry)
 
     # Meshes for which no play runs
@@ -194,9 +197,10 @@ class Reconciler:
         """Remove finalizers of deleted resources whose objects are gone.
 
         While the binding exists, an item may go although an unreachable cluster still has its objects; the next play that reaches it prunes
-        them, as they are in no list.
+        them, as they are in no list. One whose objects are kept, because another item is refused, stays until they are gone.
         """
         unclean = _unclean(run.mesh_result)
+        self._note_kept(request, run)
         clean = run.mesh_result is not None and not (unclean & {"", *(_ref(stored) for stored in request.leaving)})
         if request.absent and clean and run.state is RunState.SUCCESSFUL and not request.unavailable:
             self._release(_deleting(mesh))
@@ -206,7 +210,19 @@ class Reconciler:
         elif run.mesh_result is not None:
             if run.state is RunState.SUCCESSFUL:  # former members are clean now, but for those that did not answer
                 self._records.narrow(request.key, {*_refs(mesh), *request.unavailable})
-            self._release([stored for stored in request.leaving if _ref(stored) not in unclean])
+            kept = self._kept.get(request.key, {})
+            self._release([s for s in request.leaving if _ref(s) not in unclean or (_ref(s) in kept and _abandoned(s))])
+
+    def _note_kept(self, request: MeshRequest, run: RunResult) -> None:
+        """Remember which deleted resources have objects that the play kept, and tell their owners when that is new."""
+        before = self._kept.pop(request.key, {})
+        found = (run.mesh_result or {}).get("findings") or ()
+        kept = {str(entry.get("item", "")): str(entry.get("summary", "")) for entry in found if entry.get("code") == KEPT}
+        if kept:
+            self._kept[request.key] = kept
+        for stored in request.leaving:
+            if _ref(stored) in kept and _ref(stored) not in before:
+                self._event(stored, "Warning", "ObjectsKept", kept[_ref(stored)])
 
     def _give_up(self, mesh: MeshObjects, going: Iterable[Stored], unavailable: Mapping[str, NotUsable]) -> None:
         """Remove finalizers of resources that cannot be cleaned.
@@ -277,9 +293,10 @@ class Reconciler:
             self._event(binding, "Warning", "RunnerFailed", f"the run ended as {run.state.value} in task {run.last_task or 'unknown'}")
 
 
-def _items_changed(request: MeshRequest) -> bool:
+def _items_changed(request: MeshRequest, kept: Container[str]) -> bool:
+    """Return whether a play has something to do for items. ``kept``: those whose objects the last play could not prune."""
     current = all(s.obj["metadata"]["generation"] == (s.obj.get("status") or {}).get("observedGeneration") for s in request.items)
-    return bool(request.leaving) or not current
+    return any(_ref(stored) not in kept for stored in request.leaving) or not current
 
 
 def _refs(mesh: MeshObjects) -> tuple[str, ...]:
@@ -298,9 +315,10 @@ def _deleting(mesh: MeshObjects) -> list[Stored]:
 
 
 def _unclean(result: Mapping[str, Any] | None) -> set[str]:
-    """Return the items ("" for the mesh) with a finding that blocks or that an API server caused."""
+    """Return the items ("" for the mesh) with a finding that blocks, that an API server caused, or that says that objects are kept."""
     found = (result or {}).get("findings") or ()
-    return {str(f.get("item", "")) for f in found if f.get("severity") == "blocking" or str(f.get("code", "")).startswith("CM-API")}
+    codes = ("CM-API", KEPT)
+    return {str(f.get("item", "")) for f in found if f.get("severity") == "blocking" or str(f.get("code", "")).startswith(codes)}
 
 
 def _ref(stored: Stored) -> str:

@@ -196,7 +196,8 @@ options:
   state:
     description:
       - V(present) carries out the items of O(mesh), and prunes the objects of items that are no longer in it. Where a list is
-        absent, nothing of its kind is touched; an empty list prunes all objects of its kind.
+        absent, nothing of its kind is touched; an empty list prunes all objects of its kind. While an item is refused or waits, nothing of
+        its kind is pruned, as that item may be a replacement (finding C(CM-ITEM-05)).
       - V(absent) prunes all objects that items of these kinds made, whatever O(mesh) lists. It needs no connected mesh, and clusters
         that do not answer are left as they are.
     type: str
@@ -237,8 +238,17 @@ options:
     description:
       - Hash of the plan that was approved, whole or at least its first 12 digits. When the fresh plan has another one, nothing is written
         and the task fails with finding C(CM-PLAN-01).
+      - A plan with items that are refused or wait takes O(approve_refused), too.
     type: str
     default: ""
+  approve_refused:
+    description:
+      - Items that the approved plan may leave out because they are refused or wait, as C(connectivityIntents/NAME). It has an effect only
+        together with O(hash), which says nothing about what such items ask for. If an item is left out that is not named here, nothing is
+        written and the task fails with finding C(CM-PLAN-02).
+    type: list
+    elements: str
+    default: []
 """
 
     ITEMS_BREADTH = r"""

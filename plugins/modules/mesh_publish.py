@@ -84,4 +84,9 @@ hash:
   description: The hash by which the plan can be approved; empty when there is none.
   returned: always
   type: str
+not_carried_out:
+  description: Items of the plan that are refused or wait. An approval by RV(hash) has to name them.
+  returned: always
+  type: list
+  elements: str
 """

@@ -83,6 +83,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "target": {"type": "dict", "required": True},
     },
     "mesh_exposure": {
+        "approve_refused": {"type": "list", "elements": "str", "default": []},
         "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
         "former": {"type": "list", "elements": "str", "default": []},
@@ -117,6 +118,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "mesh": {"type": "dict"},
     },
     "mesh_items": {
+        "approve_refused": {"type": "list", "elements": "str", "default": []},
         "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
         "former": {"type": "list", "elements": "str", "default": []},
@@ -149,6 +151,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "trust": {"type": "str", "choices": ["auto", "same_ca", "minted", "copied"], "default": "auto"},
     },
     "mesh_policy": {
+        "approve_refused": {"type": "list", "elements": "str", "default": []},
         "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
         "former": {"type": "list", "elements": "str", "default": []},
@@ -172,6 +175,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "more_findings": {"type": "list", "elements": "dict", "default": []},
     },
     "mesh_service": {
+        "approve_refused": {"type": "list", "elements": "str", "default": []},
         "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
         "former": {"type": "list", "elements": "str", "default": []},

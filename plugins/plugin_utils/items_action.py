@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ..module_utils.items.desired import Desired
 from ..module_utils.mesh.item_kinds import ItemKind
+from ..module_utils.pipeline.approval import check_names
 from ..module_utils.pipeline.items import NO_ROWS, reconcile_items
 from ..module_utils.pipeline.options import ItemsOptions
 from ..module_utils.pipeline.outcome import Outcome
@@ -31,6 +32,7 @@ class ItemsAction(MeshAction):
         """Reconcile the items of these kinds, or remove all of them, as ``state`` says."""
         options = ItemsOptions.of(call.params)
         check_breadth(options)
+        check_names(options.approve_refused)
         approved = stored_plan(call.params["hash"]) if call.params["hash"] else None
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
         if options.state == "absent":  # then there is no item of these kinds, whatever the file says

@@ -126,6 +126,7 @@ def test_what_1_15_cannot_say_is_refused_there_and_not_dropped_in_silence(server
 
 POLICIES: Final = f"{GROUP}/namespaces/production/ciliumnetworkpolicies"
 SHOP: Final = f"{GROUP}/namespaces/shop/ciliumnetworkpolicies"
+ORDERS: Final = f"{GROUP}/namespaces/orders/ciliumnetworkpolicies"
 FOREIGN: Final = {
     "apiVersion": "cilium.io/v2",
     "kind": "CiliumNetworkPolicy",
@@ -180,12 +181,12 @@ class TwoClusters:
             arguments=arguments,
         )
 
-    def policies(self) -> dict[tuple[str, str], Object]:
+    def policies(self, path: str = POLICIES) -> dict[tuple[str, str], Object]:
         """(cluster, name without its digest) -> the policy, of every cluster."""
-        return {(name, item["metadata"]["name"].rpartition("-")[0]): item for name in self.names for item in self.api(name).list(POLICIES)}
+        return {(name, item["metadata"]["name"].rpartition("-")[0]): item for name in self.names for item in self.api(name).list(path)}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def clusters(servers: None) -> Iterator[TwoClusters]:
     with OneServer() as first, OneServer() as second:
         yield TwoClusters(first, second)
@@ -240,7 +241,8 @@ def test_intents_from_first_to_last(clusters: TwoClusters) -> None:
     assert rows(third)["shop"]["appliedClusters"] == ["c1"] and "CM-INT-08" in third.finding_codes()
     assert len(clusters.api("c1").list(SHOP)) == 1
     now = clusters.policies()
-    assert set(now) == {("c1", "allow"), ("c2", "allow"), ("c2", "of-the")}, "the intent that left the file is still in force"
+    assert set(now) == {*made}, "while an intent is refused, the one that left the file stays in force"
+    assert "CM-ITEM-05" in third.finding_codes()
     assert [list(rule) for rule in now["c2", "allow"]["spec"]["ingress"]] == [["fromEndpoints", "toPorts"], ["fromEndpoints", "icmps"]]
 
     name = now["c1", "allow"]["metadata"]["name"]
@@ -249,8 +251,30 @@ def test_intents_from_first_to_last(clusters: TwoClusters) -> None:
     fourth = clusters.play(intent("allow", action="Isolate", source=None, ports=None))
     assert fourth.rc != 0 and "CM-ITEM-02" in fourth.finding_codes(), fourth.output
     assert clusters.policies() == {**now, ("c1", "allow"): theirs}, "what is refused in one cluster is written in none"
-    assert clusters.api("c1").list(SHOP) == []
+    assert len(clusters.api("c1").list(SHOP)) == 1
 
     last = clusters.play()
     assert last.rc == 0 and set(clusters.policies()) == {("c1", "allow"), ("c2", "of-the")}, last.output
+    assert clusters.api("c1").list(SHOP) == []
     assert clusters.policies()["c2", "of-the"] == made["c2", "of-the"] and clusters.policies()["c1", "allow"] == theirs
+
+
+def test_an_intent_that_is_renamed_and_mistyped_stays_in_force_until_it_is_corrected(clusters: TwoClusters) -> None:
+    for name in clusters.names:
+        clusters.api(name).create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "orders"}})
+    where = {"destination": {"namespace": "orders", "name": "backend"}}
+    assert clusters.play(intent("frontend-to-orders", **where)).rc == 0
+    made = clusters.policies(ORDERS)
+    assert set(made) == {(name, "frontend-to-orders") for name in clusters.names}
+
+    mistyped = clusters.play(intent("fe-to-orders", **where, ports=[{"protocol": "TCP", "port": 80800}]))
+    assert mistyped.rc != 0 and mistyped.changed == 0, mistyped.output
+    assert clusters.policies(ORDERS) == made, "the policies in force are untouched"
+    assert sorted(mistyped.finding_codes()) == ["CM-ITEM-01", "CM-ITEM-05"]
+    kept = next(finding for finding in mistyped.result["findings"] if finding["code"] == "CM-ITEM-05")
+    assert kept["item"] == "connectivityIntents/frontend-to-orders" and kept["summary"] in mistyped.output
+    assert all(f"{host}: CiliumNetworkPolicy orders/{policy['metadata']['name']}" in kept["evidence"] for (host, _), policy in made.items())
+    assert mistyped.result["plan"]["notCarriedOut"] == ["connectivityIntents/fe-to-orders"]
+
+    corrected = clusters.play(intent("fe-to-orders", **where))
+    assert corrected.rc == 0 and set(clusters.policies(ORDERS)) == {(name, "fe-to-orders") for name in clusters.names}, corrected.output

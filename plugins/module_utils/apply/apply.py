@@ -3,7 +3,8 @@
 """Execution of a plan as API calls: wave after wave, clusters side by side, the steps of one cluster in order.
 
 Items (``Step.item``) do not depend on each other: steps of one item in one cluster keep their order, those of several items are written
-side by side, and one that is refused stops its own item in that cluster and nothing else.
+side by side, and one that is refused stops its own item in that cluster and nothing else. Only deletions depend on more: one that names
+what it needs (``Step.needs``) is not tried when one of those writes was not made.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..base.errors import ClusterError, CredentialsInvalid, InvalidInput, Unreachable
+from ..base.errors import ClusterError, CredentialsInvalid, InvalidInput, KeptBack, Unreachable
 from ..base.sealed import Sealed
 from ..kube.client import Cluster
 from ..observe import Observation
@@ -59,6 +60,7 @@ class _Course:
     failed: dict[int, ClusterError] = field(default_factory=dict)  # by the id of a step
     broken: dict[LaneKey, ClusterError] = field(default_factory=dict)
     ended: dict[str, ClusterError] = field(default_factory=dict)  # by inventory name: nothing more is tried there
+    unwritten: tuple[Step, ...] = ()  # of the waves before this one: steps that were not applied
 
     def work(self, queue: deque[Lane]) -> None:
         """Run lanes of one cluster until none is left."""
@@ -74,6 +76,10 @@ class _Course:
         cluster = lane.key.cluster
         for step, values in lane.work:
             if cluster in self.ended or lane.key in self.broken:
+                return
+            missing = next((other for other in self.unwritten if step.needs_written(other)), None)
+            if missing is not None:
+                self.failed[id(step)] = self.broken[lane.key] = _kept_back(step, missing)
                 return
             try:
                 _write(self.plan.manager, self.clusters[cluster], step, values, self.now)
@@ -107,7 +113,8 @@ def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel:
     stopped = False
     at_once = max((len(workers_of(wave, parallel)) for wave in waves.values()), default=1)
     with ThreadPoolExecutor(max(1, min(parallel, at_once))) as pool:
-        for wave in waves.values():
+        for number, wave in waves.items():
+            course.unwritten = tuple(step for step in steps if step.wave < number and id(step) not in course.applied)
             stopped = max_failures is not None and len(course.ended) > max_failures
             if stopped:
                 break
@@ -130,6 +137,12 @@ def _result(steps: Iterable[Step], course: _Course, stopped: bool) -> ApplyResul
             error = course.failed.get(id(step)) or course.broken.get(key) or course.ended.get(step.cluster)
             items.setdefault(step.item, {}).setdefault(step.cluster, error or _not_tried(step.cluster))
     return ApplyResult(applied=tuple(applied), failures=dict(course.ended), skipped=tuple(skipped), stopped=stopped, items=items)
+
+
+def _kept_back(step: Step, missing: Step) -> KeptBack:
+    where = "" if missing.cluster == step.cluster else f" in {missing.cluster}"
+    why = f"{step.object} is kept, because {missing.object} of {missing.item} was not written{where} and may replace it."
+    return KeptBack(why, remedy="Resolve the failed write and run again: the run then deletes it.", cluster=step.cluster)
 
 
 def _not_tried(cluster: str) -> ClusterError:

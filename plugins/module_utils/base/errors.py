@@ -66,6 +66,12 @@ class Unreachable(ClusterError):
     code = "CM-API-01"
 
 
+class KeptBack(ClusterError):
+    """Deletion that was not tried, because a write failed that may replace what it deletes. Decision: run again after the repair."""
+
+    code = "CM-ITEM-05"
+
+
 class Forbidden(ClusterError):
     """Request that RBAC denies (403); the message names verb and resource. Decision: extend the role."""
 

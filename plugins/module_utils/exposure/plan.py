@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from ..findings.finding import Finding
 from ..items.desired import Desired
 from ..items.models import ExposedService
 from ..items.owned import DesiredObject, object_changes, owning_item, prune_steps
-from ..items.planned import PRUNE_WAVES, WAVES, ItemPlan, ItemVerdict
+from ..items.planned import PRUNE_WAVES, WAVES, WITHDRAWAL_WAVE, ItemPlan, ItemVerdict
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.traffic_facts import ObjectFacts
@@ -22,9 +21,6 @@ from .hostnames import HostnameRequests
 from .issues import ExposureIssue
 from .objects import Place, objects_of
 from .placement import PlacementDecision, decide_placement
-
-WITHDRAWAL_WAVE: Final = max(WAVES.values()) + 1
-"""Wave in which an item's objects are removed from a cluster, after their replacements in other clusters are written."""
 
 Inventory = dict[str, dict[str, list[ObjectFacts]]]
 """Item as text -> inventory name -> the objects of that item there."""
@@ -63,7 +59,8 @@ def _plan(item: ExposedService, siblings: CompetingServices, scene: Scene, claim
         return ItemPlan(
             ref=ref, verdict=ItemVerdict.REFUSED, reason="ForeignObject", message=foreign[0].summary, findings=(*foreign, *found)
         )
-    return ItemPlan(ref=ref, steps=tuple(steps), findings=found, detail=siblings)
+    unplaced = not decision.wanted and any(look.enforcement is not None for look in decision.assessments.values())
+    return ItemPlan(ref=ref, steps=tuple(steps), findings=found, unplaced=unplaced, detail=siblings)
 
 
 def _steps(decision: PlacementDecision, scene: Scene, inventory: Inventory) -> tuple[list[Step], list[Finding]]:

@@ -315,11 +315,13 @@ _ROWS: Final = (
     Row("CM-FAB-02", "The status of a binding is out of date", Severity.ADVISORY, Scope.FABRIC),
     # Plans
     Row("CM-PLAN-01", "The approved plan is out of date", Severity.BLOCKING, Scope.RUN),
+    Row("CM-PLAN-02", "The approval does not name the items that are not carried out", Severity.BLOCKING, Scope.RUN),
     # Items of every kind
     Row("CM-ITEM-01", "The spec of an item is not valid", Severity.BLOCKING, Scope.ITEM),
     Row("CM-ITEM-02", "A foreign object has the name that an item needs", Severity.BLOCKING, Scope.ITEM),
     Row("CM-ITEM-03", "An item waits for the mesh to be connected", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-ITEM-04", "Another writer added fields to a policy of an item", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-ITEM-05", "Objects are kept because their replacement may be missing", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-ITEM-20", "Objects of items remain after a disconnect", Severity.ADVISORY, Scope.RUN),
     # GlobalServices
     Row("CM-GS-01", "A target cluster has no such Service", Severity.REMEDIABLE, Scope.ITEM),

@@ -37,6 +37,7 @@ class Desired:
     )  # lists that there are, also empty ones; of other kinds nothing is known, and nothing is taken away
 
     order: tuple[ItemRef, ...] = ()  # all items, also refused ones, as the file has them
+    keeping: frozenset[ItemKind] = frozenset()  # kinds of which nothing is pruned (items/keeping.py)
 
     def of(self, kind: ItemKind) -> tuple[Item, ...]:
         """Return the items of the kind, in the order of the file."""

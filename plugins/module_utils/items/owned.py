@@ -133,7 +133,8 @@ def object_changes(
             findings.append(_drifted(ref, entry))
     for host, entries in places.items():
         gone = [o for path, o in entries.items() if owning_item(binding, o) == ref and path not in kept.get(host, ())]
-        steps += [delete_step(ref, host, o, wave=prune_wave, why="the item no longer asks for it") for o in gone]
+        why = "the item no longer asks for it"
+        steps += [delete_step(ref, host, o, wave=prune_wave, why=why, needs=str(ref)) for o in gone]
     return steps, findings
 
 
@@ -149,7 +150,8 @@ def prune_steps(
         for entry in entries:
             ref = owning_item(binding, entry)
             if ref is not None and ref.kind is kind and ref.name not in kept:
-                steps.append(delete_step(ref, host, entry, wave=wave, why=f"{kind.crd} {ref.name} no longer exists"))
+                why = f"{kind.crd} {ref.name} no longer exists"
+                steps.append(delete_step(ref, host, entry, wave=wave, why=why, needs=kind.value))
     return steps
 
 
@@ -178,8 +180,11 @@ def contains(there: Any, wanted: Any) -> bool:
     return bool(there == wanted)
 
 
-def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: str) -> Step:
-    """Return the deletion of exactly the observed object, with its uid and resource version as preconditions."""
+def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: str, needs: str) -> Step:
+    """Return the deletion of exactly the observed object, with its uid and resource version as preconditions.
+
+    :param needs: see ``Step.needs``.
+    """
     body = {"metadata": {"uid": found.uid, "resourceVersion": found.resource_version}}
     return Step(
         wave=wave,
@@ -189,6 +194,7 @@ def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: 
         why=why,
         undo=f"put {ref.kind.crd} {ref.name} back",
         item=str(ref),
+        needs=needs,
         action=ApiWrite(method="delete", path=found.path, body=body),
     )
 

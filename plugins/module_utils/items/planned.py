@@ -12,9 +12,13 @@ from ..findings.finding import Finding
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..plan.steps import Step
 
-PRUNE_WAVES: Final = {ItemKind.EXPOSURE: 10, ItemKind.INTENT: 11, ItemKind.GLOBAL_SERVICE: 12}
 WAVES: Final = {ItemKind.GLOBAL_SERVICE: 13, ItemKind.INTENT: 14, ItemKind.EXPOSURE: 15}
-"""Objects of items are pruned in reverse order of their creation, and before new ones are created: a name may be used again."""
+WITHDRAWAL_WAVE: Final = 16
+"""Wave in which an exposed service leaves a cluster, after its objects in other clusters are written."""
+
+PRUNE_WAVES: Final = {ItemKind.EXPOSURE: 17, ItemKind.INTENT: 18, ItemKind.GLOBAL_SERVICE: 19}
+"""Objects of items are pruned in reverse order of their creation, and after everything is written: what goes may be replaced by what is
+new, and no moment may be without both. Names of objects contain their item, so the two do not collide."""
 
 
 class ItemVerdict(StrEnum):
@@ -39,4 +43,5 @@ class ItemPlan:
     message: str = ""
     steps: tuple[Step, ...] = ()
     findings: tuple[Finding, ...] = ()
+    unplaced: bool = False  # accepted, but no cluster can take anything of it now
     detail: Any = field(default=None, compare=False)

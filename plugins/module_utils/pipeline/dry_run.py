@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ..base.errors import MeshError
 from ..items.desired import Desired
+from ..items.keeping import KEPT
 from ..mesh.parse import parse
 from ..observe import Observation
 from ..reconcile.parse import desired_of
@@ -38,6 +39,7 @@ class DryRun:
 
     steps: int  # writes and probes that a playbook would make
     linked: bool  # the links need none of the writes, and no finding blocks them
+    kept: frozenset[str] = frozenset()  # items whose objects no playbook would prune now, because their replacement may be missing
     result: Mapping[str, Any]  # in the shape of mesh_result, with the keys from which statuses are made
 
 
@@ -88,4 +90,6 @@ def _plan_and_measure(run: Run, desired: Desired, observation: Observation, prev
     written = len(decision.plan.steps) if decision.plan else 0
     steps = written + len(decided.plan.steps) + probes_due(intents, previous, requeue, run.now)
     linked = decision.plan is not None and not written
-    return DryRun(steps=steps, linked=linked, result={"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": requeue})
+    kept = frozenset(finding.item for finding in decided.findings if finding.code == KEPT)
+    result = {"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": requeue}
+    return DryRun(steps=steps, linked=linked, kept=kept, result=result)

@@ -11,9 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from ..base.errors import KeptBack
 from ..base.tables import cell, count
 from ..findings.finding import ordered
 from ..items.desired import Desired
+from ..items.keeping import KEPT
 from ..items.models import GlobalService
 from ..items.planned import ItemVerdict
 from ..items.scene import Scene
@@ -25,6 +27,7 @@ from ..plan.stored import StoredPlan
 from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
 from ..reconcile.scene import as_if_connected, observe_again, observe_scene
 from ..reconcile.status import Course, Rows, item_rows, requeue_seconds
+from .approval import unnamed_finding
 from .connect import NOTHING_WRITTEN, refuse_changed
 from .links import requests
 from .options import ItemsOptions
@@ -62,12 +65,26 @@ def reconcile_items(run: Run, options: ItemsOptions, desired: Desired, *, approv
         if approved is not None and not approved.is_the_same_as(decided.plan.hash):
             refuse_changed(run, approved, decided.plan.hash, recorder, fix="approve its hash")
             return recorder.outcome
+        if approved is not None and _refuse_unnamed(run, options, decided, recorder):
+            return recorder.outcome
         after, course = scene, Course()
         if not run.check_mode:
             after, course = _carry_out(run, options, desired, decided, scene, observation, recorder)
         _record_statuses(run, options, desired, decided, after, course, recorder)
         recorder.note(requests=requests(observation))
     return recorder.outcome
+
+
+def _refuse_unnamed(run: Run, options: ItemsOptions, decided: ItemsPlan, recorder: Recorder) -> bool:
+    """Record and show that the approval does not name an item that is refused or waits; return whether that is so."""
+    left_out = (plan for plan in decided.items if plan.verdict is not ItemVerdict.ACCEPTED)
+    unnamed = unnamed_finding(left_out, options.approve_refused)
+    if unnamed is None:
+        return False
+    run.ports.show(FindingsMade([unnamed]))
+    error = f"{unnamed.code}: {unnamed.summary}; {NOTHING_WRITTEN}"
+    recorder.note(changed=False, findings=(unnamed, *recorder.outcome.findings), error=error)
+    return True
 
 
 def observe_scenes(
@@ -129,7 +146,12 @@ def _carry_out(
         ]
         run.ports.show(FindingsMade(ended))
         recorder.note(findings=ordered((*recorder.outcome.findings, *ended, *single)))
-        failed = {item: {host: error.message for host, error in errors.items()} for item, errors in done.items.items()}
+        # A deletion that was kept back is no failure of its item in that cluster: a write that failed is, and is reported for its own item.
+        failed = {
+            item: messages
+            for item, errors in done.items.items()
+            if (messages := {host: error.message for host, error in errors.items() if not isinstance(error, KeptBack)})
+        }
         written = frozenset(step.item for step in done.applied)
         hosts = {step.cluster for step in done.applied}
         scene = observe_again(scene, observation, desired.kinds, hosts, parallel=options.parallel) if hosts else scene
@@ -158,12 +180,14 @@ def _error_of(decided: ItemsPlan, scene: Scene, course: Course, rows: Rows) -> s
     refused = [str(plan.ref) for plan in decided.of(ItemVerdict.REFUSED)]
     waiting = [str(plan.ref) for plan in decided.of(ItemVerdict.WAITING)]
     failed = sorted({host for errors in course.failed.values() for host in errors})
+    kept = dict.fromkeys(finding.item for finding in decided.findings if finding.code == KEPT)
     blocking = [finding for finding in decided.findings if finding.blocks and finding.item not in refused]
     parts = [
         items_sentence(refused, "refused"),
         items_sentence(waiting, f"waiting for {scene.binding.name} to be connected (phase {scene.phase or 'not known'})"),
         items_sentence(course.failed, f"not written in {', '.join(failed)}"),
         refusal_sentence(blocking, "the objects concerned were left as they are").rstrip("."),
+        items_sentence(kept, "with objects that are kept, because their replacement may be missing"),
     ]
     summary = "; ".join(part for part in parts if part)
     every = sum(len(entries) for entries in rows.values())

@@ -56,6 +56,7 @@ class ItemsOptions(Options):
     previous_status: Mapping[str, Any] | None = None  # mesh_result.status of an earlier run
     former: tuple[str, ...] = ()  # former members
     probe_image: str = ""
+    approve_refused: tuple[str, ...] = ()  # items that an approved plan may leave out
 
 
 @dataclass(frozen=True, kw_only=True)

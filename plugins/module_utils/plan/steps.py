@@ -147,6 +147,7 @@ class Step:
     disruption: str = ""  # "" or what stops for a moment
     undo: str = ""
     item: str = ""  # the item that it is for (mesh/item_kinds.py), "" for the mesh itself
+    needs: str = ""  # of a deletion: the writes without which it is not done (see ``needs_written``)
     action: Action
 
     @cached_property
@@ -155,7 +156,16 @@ class Step:
 
         Versions of objects are left out: they change with every write of any writer.
         """
-        return digest_of([*self._said().values(), _action_data(self.action)])
+        return digest_of([*self._said().values(), _action_data(self.action), *([self.needs] if self.needs else [])])
+
+    def needs_written(self, other: Step) -> bool:
+        """Return whether this deletion is done only after ``other`` was written: what goes may be replaced by it.
+
+        ``needs`` is a kind of items, for its writes in the same cluster, or one item, for its writes in every cluster.
+        """
+        if not self.needs or not other.item or other.needs:
+            return False
+        return other.item == self.needs or (other.cluster == self.cluster and other.item.partition("/")[0] == self.needs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step as plain data for results: its description and digest, without its action."""
@@ -210,6 +220,7 @@ class Plan:
 
     :param options: choices of the user as plain data: planning again, to apply this very plan, takes the same choices.
     :param relied_on: inventory name -> section -> fingerprint of the facts on which the decisions rely (links/fingerprint.py).
+    :param not_carried_out: items that are refused or wait. An approval has to name them, since the steps say nothing about them.
     """
 
     manager: str
@@ -218,6 +229,7 @@ class Plan:
     links: tuple[LinkPlan, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     relied_on: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    not_carried_out: tuple[str, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -242,12 +254,12 @@ class Plan:
 
         Equal for equal clusters; no secret.
         """
-        rest = {"manager": self.manager, "options": self.options, "reliedOn": self.relied_on}
+        rest = {"manager": self.manager, "options": self.options, "reliedOn": self.relied_on, **self._left_out()}
         return digest_of([*(step.digest for step in self.steps), rest])
 
     @collector_paused()
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data for results: hash, steps, problems, links, options and reliedOn."""
+        """Return the plan as plain data for results: hash, steps, problems, links, options, reliedOn, and notCarriedOut if there is any."""
         return {
             "hash": self.hash,
             "steps": [step.to_dict() for step in self.steps],
@@ -255,7 +267,11 @@ class Plan:
             "links": [link._asdict() for link in self.links],
             "options": dict(self.options),
             "reliedOn": {host: dict(sections) for host, sections in self.relied_on.items()},
+            **self._left_out(),
         }
+
+    def _left_out(self) -> dict[str, Any]:
+        return {"notCarriedOut": list(self.not_carried_out)} if self.not_carried_out else {}
 
 
 def digest_of(value: Any) -> str:

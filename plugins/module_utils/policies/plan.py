@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..findings.finding import Finding
 from ..findings.wording import item_finding, listed, show
 from ..items.desired import Desired
+from ..items.keeping import former_objects_finding
 from ..items.models import ConnectivityIntent
 from ..items.owned import DesiredObject, object_changes, owned_object, owning_item, prune_steps
 from ..items.planned import PRUNE_WAVES, WAVES, ItemPlan, ItemVerdict
@@ -100,7 +101,7 @@ class _ObservedPolicies:
 class _Draft:
     """One intent before it is evaluated together with the others.
 
-    ``unsaid`` holds findings for which nothing can be written at all.
+    ``unsaid`` holds findings for which nothing can be written at all, ``kept`` those about former policies that are kept.
     """
 
     intent: ConnectivityIntent
@@ -112,6 +113,7 @@ class _Draft:
     compiled: Mapping[str, tuple[Body, ...]] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     foreign: tuple[Finding, ...] = ()
+    kept: tuple[Finding, ...] = ()
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -136,9 +138,11 @@ def _draft(intent: ConnectivityIntent, scene: Scene, place: _ObservedPolicies) -
     # A policy in a namespace that was reported as absent proves the contrary, and the item still asks for it.
     spared = {(entry.cluster, entry.path) for entry in every if entry.cluster in absent}
     seen = place.observed(ref, wanted)
-    observed = {host: tuple(o for o in entries if (host, o.path) not in spared) for host, entries in seen.items()}
+    ours = {host: tuple(o for o in entries if (host, o.path) not in spared) for host, entries in seen.items()}
+    observed, kept = _without_irreplaceable(intent, scene, wanted, absent, ours)
     # What replaces another policy of the intent (another mode, say) is written before that one goes, so that no moment is without it.
-    steps, foreign = object_changes(scene.binding, ref, wanted, observed, wave=WAVES[ItemKind.INTENT], prune_wave=WAVES[ItemKind.INTENT])
+    wave, prune_wave = WAVES[ItemKind.INTENT], PRUNE_WAVES[ItemKind.INTENT]
+    steps, foreign = object_changes(scene.binding, ref, wanted, observed, wave=wave, prune_wave=prune_wave)
     return _Draft(
         intent=intent,
         hosts=hosts,
@@ -148,7 +152,31 @@ def _draft(intent: ConnectivityIntent, scene: Scene, place: _ObservedPolicies) -
         compiled={entry.cluster: (bodies[entry.cluster],) for entry in wanted},
         steps=tuple(steps),
         foreign=tuple(foreign),
+        kept=kept,
     )
+
+
+def _without_irreplaceable(
+    intent: ConnectivityIntent, scene: Scene, wanted: Iterable[DesiredObject], absent: Mapping[str, str], observed: Observed
+) -> tuple[Observed, tuple[Finding, ...]]:
+    """Return ``observed`` without former policies of the intent whose replacement cannot be written now, and the finding about those.
+
+    A former policy is replaced by one in the same cluster; or, in a cluster that is no destination any more, by those in all destinations.
+    """
+    ref = ItemRef(ItemKind.INTENT, intent.name)
+    paths: dict[str, set[str]] = {}
+    for entry in wanted:
+        paths.setdefault(entry.cluster, set()).add(entry.path)
+    silent = {host: "the cluster does not answer" for host in destinations(intent, scene.mesh.clusters) if host not in scene.hosts}
+    missing = {**silent, **absent}
+    kept: dict[str, list[str]] = {}
+    rest = dict(observed)
+    for host, entries in observed.items():
+        former = [o for o in entries if owning_item(scene.binding, o) == ref and o.path not in paths.get(host, ())]
+        if former and missing and host not in paths:
+            kept[host] = [entry.shown for entry in former]
+            rest[host] = tuple(entry for entry in entries if entry not in former)
+    return rest, ((former_objects_finding(ref, kept, missing),) if kept else ())
 
 
 def _plan(draft: _Draft, scene: Scene, together: Planned | None) -> ItemPlan:
@@ -156,12 +184,17 @@ def _plan(draft: _Draft, scene: Scene, together: Planned | None) -> ItemPlan:
     ref = intent.ref
     if draft.unsaid:
         return _refused(ref, draft.unsaid)
-    findings = [*draft.foreign, *settings_findings(intent, scene, draft.hosts, draft.written), *identity_findings(intent, scene)]
+    findings = [
+        *draft.foreign,
+        *draft.kept,
+        *settings_findings(intent, scene, draft.hosts, draft.written),
+        *identity_findings(intent, scene),
+    ]
     findings += [*scene_findings(intent, scene), *namespace_findings(intent, scene), *_invalid_policy_findings(draft)]
     if draft.written:
         findings += impact_findings(intent, {host: draft.compiled[host] for host in draft.written}, scene, together)
     detail = IntentDetail(wanted=draft.wanted, unwritten=draft.absent)
-    return ItemPlan(ref=ref, steps=draft.steps, findings=tuple(findings), detail=detail)
+    return ItemPlan(ref=ref, steps=draft.steps, findings=tuple(findings), unplaced=bool(draft.absent) and not draft.wanted, detail=detail)
 
 
 def _body(intent: ConnectivityIntent, host: str, scene: Scene) -> Body:

@@ -3,7 +3,8 @@
 """Plan of all items of a run: which are carried out, their writes, and the findings. Pure.
 
 Every write of every item is decided before the first one is made, on one scene. An item that is refused, or that waits, loses its
-steps and does not affect the others. docs/decisions/0019 has the reasons.
+steps and does not affect the others: docs/decisions/0019 has the reasons. While there is one, nothing of its kind is pruned: it may be what
+replaces a removed item (docs/decisions/0037).
 
 The fingerprints cover only objects that the plan touches, and findings about items: a Service or a pod that no item is about changes
 nothing. Of findings the codes count and not the texts, which contain numbers of pods and endpoints.
@@ -13,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..base.gc_pause import collector_paused
 from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import finding
 from ..items.desired import Desired, Refused
+from ..items.keeping import is_unsettled, kept_findings
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import CONNECTED_PHASES, Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
@@ -63,28 +65,78 @@ def plan_items(
     """
     table = rows or ROWS
     held = waits_for_mesh(scene) if waits is None else waits
-    plans: dict[ItemRef, ItemPlan] = {entry.ref: _refused(entry) for entry in desired.refused}
+    plans: dict[ItemRef, ItemPlan] = {entry.ref: _refused(entry) for entry in desired.refused}  # also of kinds that are not planned
     steps: list[Step] = []
     said: list[Finding] = []
     expected = scene
     for kind in (kind for kind in ItemKind if kind in desired.kinds):
-        for place, wanted in ((scene, desired), *(((former, Desired(mesh=former.mesh, kinds=desired.kinds)),) if former else ())):
-            gone, about = table[kind].prune(wanted, place)
+        if former:
+            gone, about = table[kind].prune(Desired(mesh=former.mesh, kinds=desired.kinds), former)
             steps += gone
             said += about
-        if desired.of(kind):
-            plans.update({plan.ref: _decided(plan, scene, held) for plan in table[kind].plan(desired, expected)})
+        decided = _decided_kind(kind, desired, (scene, expected), held, table)
+        plans.update({plan.ref: plan for plan in decided.plans})
+        steps += decided.prunes
+        said += decided.findings
         if kind is ItemKind.GLOBAL_SERVICE:
             expected = scene_after_steps(scene, [*steps, *(step for plan in plans.values() for step in plan.steps)])
     items = tuple(plans[ref] for ref in (desired.order or plans))
     steps += [_named(step, plan.ref) for plan in items for step in plan.steps]
+    steps = _without_taken_over(steps)
     steps.sort(key=lambda step: step.wave)
     findings = ordered((*said, *(finding for plan in items for finding in plan.findings)))
     relied_on = items_fingerprint(scene, items, steps, findings)
     if former:
         relied_on |= items_fingerprint(former, (), steps, ())
-    plan = Plan(manager=desired.mesh.binding.manager, steps=tuple(steps), options=dict(options or {}), relied_on=relied_on)
+    plan = Plan(
+        manager=desired.mesh.binding.manager,
+        steps=tuple(steps),
+        options=dict(options or {}),
+        relied_on=relied_on,
+        not_carried_out=tuple(sorted(str(plan.ref) for plan in items if plan.verdict is not ItemVerdict.ACCEPTED)),
+    )
     return ItemsPlan(items=items, findings=findings, plan=plan)
+
+
+class _KindPlan(NamedTuple):
+    """Decisions on the items of one kind: their plans, the prunes of removed items, and findings about those."""
+
+    plans: list[ItemPlan]
+    prunes: list[Step]
+    findings: list[Finding]
+
+
+def _decided_kind(
+    kind: ItemKind, desired: Desired, scenes: tuple[Scene, Scene], held: bool, table: Mapping[ItemKind, KindRow]
+) -> _KindPlan:
+    """Return the decisions on one kind. While one of its items is unsettled, nothing of the kind is pruned.
+
+    :param scenes: the scene, and the one that is expected after the writes of the kinds before this one.
+    """
+    scene, expected = scenes
+    plans = _plans_of(kind, desired, expected, held, table)
+    unsettled = [plan for plan in plans if is_unsettled(plan)]
+    gone, about = table[kind].prune(desired, scene)
+    if not unsettled or not gone:
+        return _KindPlan(plans, gone, about)
+    keeping = replace(desired, keeping=desired.keeping | {kind})
+    kept = {step.item for step in gone}
+    findings = [*(entry for entry in about if entry.item not in kept), *kept_findings(kind, gone, unsettled)]
+    return _KindPlan(_plans_of(kind, keeping, expected, held, table), [], findings)
+
+
+def _plans_of(kind: ItemKind, desired: Desired, scene: Scene, held: bool, table: Mapping[ItemKind, KindRow]) -> list[ItemPlan]:
+    refused = [_refused(entry) for entry in desired.refused if entry.ref.kind is kind]
+    planned = table[kind].plan(desired, scene) if desired.of(kind) else []
+    return [*refused, *(_decided(plan, scene, held) for plan in planned)]
+
+
+def _without_taken_over(steps: list[Step]) -> list[Step]:
+    """Return the steps without deletions of objects that another item of the run takes over."""
+    written = {(step.cluster, step.action.path) for step in steps if isinstance(step.action, ApiWrite) and not step.needs}
+    return [
+        step for step in steps if not (step.needs and isinstance(step.action, ApiWrite) and (step.cluster, step.action.path) in written)
+    ]
 
 
 def waits_for_mesh(scene: Scene) -> bool:

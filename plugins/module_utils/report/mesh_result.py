@@ -42,10 +42,17 @@ def mesh_result(links: _Run, items: _Run, *, items_first: bool = False, both: bo
             "steps": [step for plan in plans for step in plan.get("steps") or ()],
             "options": first.get("options") or {},
             "reliedOn": first.get("reliedOn") or {},
+            **_left_out(plans),
         },
         "status": {"binding": links.get("status"), **{kind.value: status.get(kind.value) or [] for kind in ItemKind}},
         "requeueSeconds": min(int(run.get("requeue_seconds", _REQUEUE_SECONDS)) for run in runs),
     }
+
+
+def _left_out(plans: Sequence[_Entry]) -> dict[str, list[str]]:
+    """Return the items that the plans do not carry out, as a part of the plan; {} without one."""
+    found = [item for plan in plans for item in plan.get("notCarriedOut") or ()]
+    return {"notCarriedOut": found} if found else {}
 
 
 def _hash(runs: Iterable[_Run]) -> str:

@@ -32,9 +32,12 @@ def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
     """Return the links that were decided, the steps in order, their disruptions and how each is undone."""
     steps = plan["steps"]
     short = plan["hash"][:SHORT_HASH]
+    left_out = _left_out(plan)
+    approved_by = f", hash {short}" if short and not left_out else ""
+    more = [Row(f"  {line}") for line in left_out]
     if not steps:
-        return [Row("Plan: nothing to do" + (f", hash {short}" if short else ""))]
-    lines = [Row(f"Plan: {count(len(steps), 'step')}, hash {short}")]
+        return [Row(f"Plan: nothing to do{approved_by}"), *more]
+    lines = [Row(f"Plan: {count(len(steps), 'step')}{approved_by}"), *more]
     lines += [Row(f"  {line}") for line in _links(plan.get("links", ()))]
     items = any(step.get("item") for step in steps)
     columns = [
@@ -61,13 +64,17 @@ def plan_markdown(plan: Mapping[str, Any], *, title: str = "Cluster mesh plan") 
     """Return a table of steps with their disruptions, for a pull request. No text of a cluster can become markup."""
     steps = plan["steps"]
     head = [f"## {_escaped(title)}", ""]
+    left_out = _left_out(plan, whole=True)
+    if left_out:
+        head += [*(f"{_escaped(line)}  " for line in left_out), ""]
+    approved_by = "" if left_out else f" Hash `{_code(plan['hash'])}`"
     if not steps:
-        return "\n".join([*head, f"Nothing to do. Hash `{_code(plan['hash'])}`", ""])
+        return "\n".join([*head, f"Nothing to do.{approved_by}", ""])
     disrupted = _hosts_by_text(steps, "disruption")
     parts = [
         *head,
         f"{count(len(steps), 'step')} in {count(len({step['wave'] for step in steps}), 'wave')}, "
-        f"{count(len({step['cluster'] for step in steps}), 'cluster')}. Hash `{_code(plan['hash'])}`",
+        f"{count(len({step['cluster'] for step in steps}), 'cluster')}.{approved_by}",
         "",
         *_markdown_steps(steps),
         "",
@@ -90,6 +97,22 @@ def _markdown_steps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     heads = ["does" if key == "verb" else key for key in keys]
     head = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _key in keys)} |"]
     return [*head, *(_table_row(*(step.get(key, "") for key in keys)) for step in steps)]
+
+
+def _left_out(plan: Mapping[str, Any], *, whole: bool = False) -> list[str]:
+    """Return how a plan with items that are refused or wait can be approved: never by its hash alone; [] for any other plan.
+
+    :param whole: the hash is not shortened.
+    """
+    items = plan.get("notCarriedOut") or ()
+    if not items:
+        return []
+    digits = plan["hash"] if whole else plan["hash"][:SHORT_HASH]
+    named = ", ".join(cell(item) for item in items)
+    return [
+        f"not carried out, because refused or waiting: {named}",
+        f"to approve the rest, name {'it' if len(items) == 1 else 'them'}: hash {digits} with approve_refused: [{named}]",
+    ]
 
 
 def _links(links: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -76,13 +76,14 @@ def decisions_of(desired: Desired, scene: Scene) -> Decisions:
 
 
 def _gone(desired: Desired, index: Index, assignment: Assignment) -> frozenset[Place]:
-    """Return the stubs that their item may delete: it is carried out, or does not exist any more."""
+    """Return the stubs that their item may delete: it is carried out, or does not exist any more and its objects are not kept."""
     kept = desired.kept(ItemKind.GLOBAL_SERVICE)
     carried = {item.name for item in desired.each(GlobalService) if not assignment.lost.get(item.name)}
     found = set()
     for name, entries in index.stubs.items():
         ref = ItemRef.parse(name)
-        if ref is not None and (ref.name in carried or ref.name not in kept):
+        pruned = ref is not None and ref.name not in kept and ItemKind.GLOBAL_SERVICE not in desired.keeping
+        if ref is not None and (ref.name in carried or pruned):
             found |= {(entry.host, entry.object.key) for entry in entries}
     return frozenset(found)
 

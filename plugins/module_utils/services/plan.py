@@ -53,7 +53,7 @@ def prune_services(desired: Desired, scene: Scene) -> tuple[list[Step], list[Fin
     steps: list[Step] = []
     findings: list[Finding] = []
     for ref, held in _of_others(decided.index.held, kept):
-        more, about = _released(ref, held, decided, annotated, _no_more(ref))
+        more, about = _released(ref, held, decided, annotated, _no_more(ref), needs=ref.kind.value)
         steps += more
         findings += about
     for places, made in (
@@ -62,7 +62,8 @@ def prune_services(desired: Desired, scene: Scene) -> tuple[list[Step], list[Fin
     ):
         for ref, entries in _of_others(made, kept):
             gone = [entry for entry in entries if not (connected and (entry.host, entry.object.key) in places)]
-            steps += [delete_step(ref, entry.host, entry.object, wave=PRUNE_WAVE, why=_no_more(ref)) for entry in gone]
+            why, needs = _no_more(ref), ref.kind.value
+            steps += [delete_step(ref, entry.host, entry.object, wave=PRUNE_WAVE, why=why, needs=needs) for entry in gone]
     unclaimed = [entry for entry in decided.index.unreadable if (entry.host, entry.object.key) not in annotated]
     return steps, [*findings, *unreadable_findings(unclaimed, scene)]
 
@@ -99,7 +100,9 @@ def _plan(item: GlobalService, decided: Decisions) -> ItemPlan:
     findings += mcs_findings(item, decided) if item.backend == "MCS" else viability_findings(item, decided)
     findings += stub_findings(item, decided)
     findings += failover_findings(item, decided.scene)
-    return ItemPlan(ref=ref, steps=(*steps, *annotated, *made), findings=tuple(findings), detail=_detail(item, decided))
+    answering = any(host in item.targets for host in decided.scene.hosts)
+    unplaced = answering and not any(decided.assignment.won[item.name].values())
+    return ItemPlan(ref=ref, steps=(*steps, *annotated, *made), findings=tuple(findings), unplaced=unplaced, detail=_detail(item, decided))
 
 
 def _detail(item: GlobalService, decided: Decisions) -> ServiceDetail:
@@ -117,7 +120,7 @@ def _annotations(item: GlobalService, decided: Decisions) -> tuple[list[Step], l
             if service is None or change is None:
                 continue
             if change.patch:
-                steps.append(_patch(item.ref, host, service, change.patch, wave=WAVE, why=_purpose(decided, (host, key)), undone=False))
+                steps.append(_patch(item.ref, host, service, change.patch, wave=WAVE, why=_purpose(decided, (host, key))))
             findings += changed_findings(item, host, service, change)
     return steps, findings
 
@@ -134,26 +137,30 @@ def _releases(item: GlobalService, decided: Decisions) -> tuple[list[Step], list
     spoken = decided.assignment.won[item.name] if item.backend == "Annotations" else {}
     mine = {(host, key) for key, hosts in spoken.items() for host in hosts}
     held = tuple(entry for entry in decided.index.held.get(name, ()) if (entry.host, entry.service.key) not in mine)
-    return _released(item.ref, held, decided, decided.changes, "the item no longer asks for it")
+    return _released(item.ref, held, decided, decided.changes, "the item no longer asks for it", needs=name)
 
 
 def _released(
-    ref: ItemRef, held: Iterable[RecordedService], decided: Decisions, claimed: Container[Place], why: str
+    ref: ItemRef, held: Iterable[RecordedService], decided: Decisions, claimed: Container[Place], why: str, *, needs: str
 ) -> tuple[list[Step], list[Finding]]:
-    """Return the steps that restore Services. ``claimed``: Services that another item marks in this run."""
+    """Return the steps that restore Services. ``claimed``: Services that another item marks in this run; ``needs``: see ``Step.needs``."""
     steps: list[Step] = []
     findings: list[Finding] = []
     for host, service, _record in held:
         if (host, service.key) in claimed:
             continue
         change = reconcile_annotations(service.annotations, {}, binding=decided.scene.binding, item=str(ref))
-        steps.append(_patch(ref, host, service, change.patch, wave=PRUNE_WAVE, why=f"{why}: earlier values are restored", undone=True))
+        restored = f"{why}: earlier values are restored"
+        steps.append(_patch(ref, host, service, change.patch, wave=PRUNE_WAVE, why=restored, needs=needs))
         findings += left_findings(ref, host, service, change)
     return steps, findings
 
 
-def _patch(ref: ItemRef, host: str, service: ObjectFacts, patch: Values, *, wave: int, why: str, undone: bool) -> Step:
-    """Return the step that patches a Service. The API server refuses it when the Service is not the one that was read."""
+def _patch(ref: ItemRef, host: str, service: ObjectFacts, patch: Values, *, wave: int, why: str, needs: str = "") -> Step:
+    """Return the step that patches a Service. The API server refuses it when the Service is not the one that was read.
+
+    :param needs: of a patch that restores earlier values: see ``Step.needs``.
+    """
     metadata = {"uid": service.uid, "resourceVersion": service.resource_version, "annotations": dict(patch)}
     return Step(
         wave=wave,
@@ -161,8 +168,9 @@ def _patch(ref: ItemRef, host: str, service: ObjectFacts, patch: Values, *, wave
         verb="patch",
         object=f"Service {service.namespace}/{service.name}",
         why=why,
-        undo=f"{'put' if undone else 'remove'} {ref.kind.crd} {ref.name}{' back' if undone else ''}",
+        undo=f"{'put' if needs else 'remove'} {ref.kind.crd} {ref.name}{' back' if needs else ''}",
         item=str(ref),
+        needs=needs,
         action=ApiWrite(method="merge", path=service.path, body={"metadata": metadata}),
     )
 

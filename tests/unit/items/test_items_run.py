@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired, Refused
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES, WAVES, ItemVerdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES, WAVES, WITHDRAWAL_WAVE, ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
@@ -75,24 +75,26 @@ def test_a_blocking_finding_of_planning_costs_the_item_its_steps() -> None:
         ("anything", ItemVerdict.WAITING),
     ],
 )
-def test_items_wait_for_the_binding_and_pruning_does_not(phase: str, verdict: ItemVerdict) -> None:
+def test_items_wait_for_the_binding_and_so_does_pruning_of_what_they_may_replace(phase: str, verdict: ItemVerdict) -> None:
     made = after(two_clusters(), plan_items(desired(intent("old")), two_clusters()))
     decided = plan_items(desired(intent("new")), replace(made, phase=phase))
     assert decided.items[0].verdict is verdict
-    assert {step.verb for step in decided.plan.steps if step.item.endswith("/old")} == {"delete"}
-    assert any(step.item.endswith("/new") for step in decided.plan.steps) == (verdict is ItemVerdict.ACCEPTED)
-    assert [f.code for f in decided.findings] == (["CM-ITEM-03"] if verdict is ItemVerdict.WAITING else [])
+    carried_out = verdict is ItemVerdict.ACCEPTED
+    assert {step.verb for step in decided.plan.steps if step.item.endswith("/old")} == ({"delete"} if carried_out else set())
+    assert any(step.item.endswith("/new") for step in decided.plan.steps) == carried_out
+    assert [f.code for f in decided.findings] == ([] if carried_out else ["CM-ITEM-03", "CM-ITEM-05"])
+    assert len(plan_items(desired(), replace(made, phase=phase)).plan.steps) == 2  # where no item waits, nothing waits
 
 
 def test_whoever_says_so_does_not_wait() -> None:
     assert plan_items(desired(intent("a")), two_clusters(phase="Pending"), waits=False).plan.steps
 
 
-def test_what_goes_goes_before_anything_is_made() -> None:
+def test_what_goes_goes_after_everything_is_written() -> None:
     made = after(two_clusters(), plan_items(desired(intent("old")), two_clusters()))
     decided = plan_items(desired(intent("new")), made)
-    assert [step.wave for step in decided.plan.steps] == [PRUNE_WAVES[KIND]] * 2 + [WAVES[KIND]] * 2
-    assert max(PRUNE_WAVES.values()) < min(WAVES.values())
+    assert [step.wave for step in decided.plan.steps] == [WAVES[KIND]] * 2 + [PRUNE_WAVES[KIND]] * 2
+    assert max(WAVES.values()) < WITHDRAWAL_WAVE < min(PRUNE_WAVES.values())
     assert sorted(WAVES, key=lambda kind: WAVES[kind]) == sorted(PRUNE_WAVES, key=lambda kind: -PRUNE_WAVES[kind])
 
 

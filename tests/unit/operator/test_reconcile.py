@@ -290,6 +290,39 @@ def test_an_item_whose_traces_could_not_be_taken_away_stays(world: World) -> Non
     assert world.kcp.find(SERVICE, "nginx") is None
 
 
+KEPT = {"code": "CM-ITEM-05", "severity": "remediable", "item": "globalServices/nginx", "summary": "GlobalService web is refused"}
+
+
+def test_a_renamed_item_keeps_its_finalizer_until_its_successor_is_no_longer_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.delete(SERVICE, "nginx")
+    world.kcp.put(SERVICE, "web", NGINX)
+    world.answer = lambda request: connected(request, findings=[KEPT])
+    world.reconcile()
+    assert [entry["name"] for entry in world.runs[-1].variables["cilium_mesh"]["globalServices"]] == ["web"], "the engine decides about it"
+    assert world.kcp.find(SERVICE, "nginx") is not None and world.events.count(("Warning", "ObjectsKept")) == 1
+    status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
+    still = DryRun(steps=0, linked=True, kept=frozenset({"globalServices/nginx"}), result={"status": status, "requeueSeconds": 60})
+    monkeypatch.setattr(module, "dry_run", lambda *_: still)
+    assert world.reconcile().seconds == 60.0
+    assert len(world.runs) == 2, "a play would keep it again"
+    world.kcp.put(SERVICE, "web", {**NGINX, "affinity": "Local"})
+    world.answer = connected
+    world.reconcile()
+    assert len(world.runs) == 3 and world.kcp.find(SERVICE, "nginx") is None
+
+
+def test_an_item_whose_objects_are_kept_may_be_abandoned(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.put(SERVICE, "nginx", NGINX, annotations={ABANDON: "true"})
+    world.kcp.delete(SERVICE, "nginx")
+    world.answer = lambda request: connected(request, findings=[KEPT])
+    world.reconcile()
+    assert world.kcp.find(SERVICE, "nginx") is None
+
+
 def test_a_deleted_binding_is_taken_apart_and_nothing_is_left_of_it(world: World) -> None:
     world.kcp.put(SERVICE, "nginx", NGINX)
     world.reconcile()

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One intent means the same flows on every version: compiled policies, judged by the evaluator, against what intents say in words.
 
-``means`` is that meaning, written down without looking at any policy. It must hold for generated intents and pods in three clusters, on
-Cilium 1.16 to 1.20, with ``policy-default-local-cluster`` as it is by default and both ways where the version has it.
+``intent_meaning.means`` is that meaning, written down without looking at any policy. It must hold for generated intents and pods in three
+clusters, on Cilium 1.16 to 1.20, with ``policy-default-local-cluster`` as it is by default and both ways where the version has it.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import CLUSTER_LABEL, NAMESPACE_LABEL, compile_intent
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from tests.testing.intent_meaning import means
 from tests.testing.policy_worlds import judged, policy_facts, world
 from tests.testing.properties import examples
 
@@ -48,42 +49,6 @@ WHERE: tuple[tuple[str, dict[str, str]], ...] = (
 )
 Body = dict[str, Any]
 Mutation = Callable[[Body], None]
-
-
-# What an intent means
-
-
-def means(intents: Sequence[ConnectivityIntent], source: PolicyEndpoint, destination: PolicyEndpoint, protocol: str, port: int) -> bool:
-    """Is the flow let through, when these intents are all there is?
-
-    A Deny keeps out what it lists, and nothing more. Pods that an Allow or an Isolate means are reached by whom an Allow lists, and by
-    nobody else. Every other pod is reached by everybody.
-    """
-    concerned = [intent for intent in intents if meant(intent.destination, destination)]
-    listed = [i for i in concerned if i.source and meant(i.source, source) and (not i.ports or any(on(p, protocol, port) for p in i.ports))]
-    if any(intent.action == "Deny" for intent in listed):
-        return False
-    isolated = any(intent.action in ("Allow", "Isolate") for intent in concerned)
-    return not isolated or any(intent.action == "Allow" for intent in listed)
-
-
-def meant(side: PodSelection, endpoint: PolicyEndpoint) -> bool:
-    where = endpoint.kind is Kind.POD and endpoint.cluster in (side.clusters or MEMBERS)
-    named = side.all_namespaces or endpoint.namespace == side.namespace
-    labels = all(endpoint.labels.get(key) == value for key, value in side.labels.items())
-    return where and named and labels and all(holds(entry, endpoint.labels.get(entry.key)) for entry in side.expressions)
-
-
-def holds(entry: LabelRequirement, value: str | None) -> bool:
-    answers = {"In": value in entry.values, "NotIn": value not in entry.values, "Exists": value is not None, "DoesNotExist": value is None}
-    return answers[entry.operator]
-
-
-def on(rule: PortRule, protocol: str, port: int) -> bool:
-    if rule.protocol in ("ICMP", "ICMPv6"):
-        return protocol == rule.protocol and port == rule.icmp_type
-    same = protocol == rule.protocol or (rule.protocol == "ANY" and protocol in ("TCP", "UDP", "SCTP"))
-    return same and (not rule.port or rule.port <= port <= (rule.end_port or rule.port))
 
 
 # Generated intents, pods and flows

@@ -104,7 +104,7 @@ def test_another_mode_is_written_before_the_old_policy_goes() -> None:
     steps = planned(intent(mode="Clusterwide"), done(intent(), world())).steps
     assert [(step.verb, step.object.split()[0], step.wave) for step in steps] == [
         ("create", "CiliumClusterwideNetworkPolicy", 14),
-        ("delete", "CiliumNetworkPolicy", 14),
+        ("delete", "CiliumNetworkPolicy", 18),
     ]
 
 
@@ -266,7 +266,7 @@ def test_a_policy_stays_where_its_namespace_is_not_shown() -> None:
     plan = planned(intent(), replace(there, traffic={**there.traffic, "c2": short}))
     assert plan.steps == () and "CM-INT-08" in codes(plan)
     moved = planned(intent(destination=replace(BACKEND, namespace="shop")), replace(there, traffic={**there.traffic, "c2": short}))
-    assert [step.verb for step in moved.steps] == ["delete"]  # the item no longer asks for it
+    assert moved.steps == () and "CM-ITEM-05" in codes(moved)  # what replaces it has no namespace yet: a typing error may be the reason
 
 
 def test_where_nothing_is_known_of_intents_none_is_taken_away() -> None:

@@ -232,6 +232,54 @@ def test_how_the_state_of_the_mesh_is_known(world: World, args: dict[str, Any], 
     assert (rows(result), len(world.measured)) == ({"a": phase}, measures)
 
 
+RENAMED = {"name": "renamed", "action": "Perhaps"}
+"""An item that was renamed and mistyped in one edit."""
+
+
+def test_a_renamed_and_mistyped_item_keeps_what_it_made_and_the_run_says_what_and_why(world: World) -> None:
+    world.run(mesh=mesh("good", "old"))
+    result = world.run(mesh=mesh("good", RENAMED))
+    assert (result["changed"], world.policies("c1"), world.policies("c2")) == (False, {"good", "old"}, {"good", "old"})
+    kept = next(f for f in result["findings"] if f["code"] == "CM-ITEM-05")
+    assert (kept["item"], kept["severity"]) == ("connectivityIntents/old", "remediable")
+    assert "1 with objects that are kept, because their replacement may be missing (connectivityIntents/old)" in result["msg"]
+    assert any("ConnectivityIntent renamed is refused, and may replace it" in line for line in world.output)
+    assert result["requeue_seconds"] == 60
+    assert world.run(mesh=mesh("good", "renamed"))["changed"] and world.policies("c1") == {"good", "renamed"}
+
+
+def test_a_plan_with_a_refused_item_is_approved_only_by_its_name(world: World) -> None:
+    world.run(mesh=mesh("old"))
+    file, name = mesh("good", RENAMED), "connectivityIntents/renamed"
+    plan = world.run(mesh=file, check=True)["plan"]
+    assert plan["notCarriedOut"] == [name]
+    assert not any(f"hash {plan['hash'][:12]}" in line and name not in line for line in world.output), "no hash stands alone"
+    for named in ([], ["connectivityIntents/other"]):
+        refused = world.run(mesh=file, hash=plan["hash"], approve_refused=named)
+        assert refused["failed"] and refused["msg"].startswith("CM-PLAN-02: ") and name in refused["msg"]
+        assert refused["findings"][0]["code"] == "CM-PLAN-02" and world.policies("c1") == {"old"}
+    world.run(mesh=file, hash=plan["hash"], approve_refused=[name])
+    assert world.policies("c1") == {"old", "good"}
+
+
+def test_a_plan_with_items_that_wait_is_approved_only_by_their_names(world: World) -> None:
+    world.ready = False
+    plan = world.run(mesh=mesh("a"), check=True)["plan"]
+    assert world.run(mesh=mesh("a"), hash=plan["hash"])["msg"].startswith("CM-PLAN-02: ")
+
+
+def test_a_deletion_that_needs_a_failed_write_is_told_for_its_own_item(world: World) -> None:
+    world.run(mesh=mesh("old"))
+    world.refusing = {("c1", "connectivityIntents/new"): ServerRefused("The API server answered 422 (Invalid).", cluster="c1")}
+    result = world.run(mesh=mesh("new"))
+    assert (world.policies("c1"), world.policies("c2")) == ({"old"}, {"new"})
+    about = {(f["code"], f["cluster"], f["item"]) for f in result["findings"]}
+    assert about == {("CM-API-05", "c1", "connectivityIntents/new"), ("CM-ITEM-05", "c1", "connectivityIntents/old")}
+    assert result["msg"] == "Of 1 item: 1 not written in c1 (connectivityIntents/new)."
+    world.refusing = {}
+    assert world.run(mesh=mesh("new"))["changed"] and world.policies("c1") == {"new"}
+
+
 def test_one_refused_object_stops_neither_the_item_elsewhere_nor_others_there(world: World) -> None:
     world.refusing = {("c1", "connectivityIntents/a"): ServerRefused("The API server answered 422 (Invalid).", cluster="c1")}
     result = world.run(mesh=mesh("a", "b"))
@@ -363,6 +411,7 @@ def test_only_the_approved_plan_is_carried_out(world: World) -> None:
     ("args", "says"),
     [
         ({"hash": "xyz"}, "hash is not 12 to 64"),
+        ({"approve_refused": ["nginx"]}, "approve_refused has 'nginx', which names no item"),
         ({"parallel": 0}, "parallel is 0"),
         ({"max_failures": -1}, "max_failures is -1"),
         ({"state": "gone"}, "state"),
