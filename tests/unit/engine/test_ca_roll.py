@@ -28,6 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.p
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.run import Run
 from tests.lab.profiles import CaPair, ProfileOptions, make_ca
 from tests.testing.facts_builders import mesh_of, not_ready, reader_facts
+from tests.testing.free_lock import FreeLock
 from tests.testing.roll_world import NAMESPACE, Killed, RollWorld
 
 OPTIONS = ConnectOptions(parallel=1, wait_timeout=60)
@@ -105,6 +106,7 @@ def ports_to(world: RollWorld, mesh: Mesh) -> Ports:
     return replace(
         real_ports(),
         observe=lambda *_, **__: world.observe(mesh),
+        lock=FreeLock,
         read_links=read_all,
         now=lambda: world.time,
         clock=lambda: (world.time - began).total_seconds(),
