@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll import Request
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import Terms
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage, keys_secret
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
@@ -87,7 +88,8 @@ def asked_for(mesh: Mesh, *clusters: str, source: str = "", until: RollStage = R
 
 
 def run_of(world: RollWorld, mesh: Mesh, *, check: bool = False) -> Run:
-    return Run(mesh=mesh, who=Everybody(mesh.clusters), ports=ports_to(world, mesh), now=world.time, check_mode=check)
+    lock = None if check else FreeLock(Terms(binding=mesh.binding, action="CA roll"))
+    return Run(mesh=mesh, who=Everybody(mesh.clusters), ports=ports_to(world, mesh), now=world.time, check_mode=check, lock=lock)
 
 
 @dataclass(frozen=True)
