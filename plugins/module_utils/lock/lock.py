@@ -87,6 +87,7 @@ class MeshLock:
         self._clusters: dict[str, Cluster] = {}
         self._states: dict[str, LockState] = {}
         self._deadline: float | None = None  # monotonic; set when the run first needs the lock
+        self._seen: dict[str, tuple[str, float]] = {}  # the version of each lock that was read last, and since when
         self._ended = Event()
         self._keeper: Thread | None = None
 
@@ -95,6 +96,8 @@ class MeshLock:
         self._clusters, self._states, kept = dict(clusters), dict(states), frozenset(stay)
         if self._deadline is None:
             self._deadline = self._clock() + self.terms.timeout
+        for host, state in states.items():
+            self._since(host, state)
         for host, lock in self._held.items():
             lock.cluster = clusters.get(host, lock.cluster)
             lock.stays = host in kept
@@ -223,11 +226,11 @@ class MeshLock:
 
         :raises LockHeld: when the time is up.
         """
-        unchanged_since, said = self._clock(), False
+        said = False
         deadline = self._clock() if self._deadline is None else self._deadline
         while state.held_by_other(self.holder):
             now = self._clock()
-            if now - unchanged_since > state.duration + MARGIN:
+            if now - self._since(host, state) > state.duration + MARGIN:
                 return state, True
             if now >= deadline:
                 raise self._refused(host, state)
@@ -238,9 +241,14 @@ class MeshLock:
             found = self._current(host)
             if found is None:
                 return LockState(), False  # the next attempt says why it does not answer
-            unchanged_since = unchanged_since if found.version == state.version else self._clock()
             state = found
         return state, False
+
+    def _since(self, host: str, state: LockState) -> float:
+        """Return the monotonic time since when this run knows the lock in this version."""
+        if host not in self._seen or self._seen[host][0] != state.version:
+            self._seen[host] = (state.version, self._clock())
+        return self._seen[host][1]
 
     def _refused(self, host: str, state: LockState) -> LockHeld:
         cluster, name = self._clusters[host], lock_name(self.terms.binding)
