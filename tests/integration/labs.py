@@ -184,7 +184,8 @@ def why_not(lab: MeshLab) -> str:
     """Tell what the lab's own kubelets know of pods that are not ready, and what went wrong in the lab itself."""
     status = lab.lab.status()
     lines = [
-        f"{cluster['name']}/{pod['name']}: restarts {pod['restarts']}, waits for {pod['waitsFor'] or 'nothing'}, runs {sorted(pod['processes'])}"
+        f"{cluster['name']}/{pod['name']}: restarts {pod['restarts']}, waits for {pod['waitsFor'] or 'nothing'}, "
+        f"runs {sorted(pod['processes'])}"
         for cluster in status["clusters"]
         for pod in cluster["pods"]
         if not pod["ready"]

@@ -193,6 +193,8 @@ class Assignment:
         protocol = recording(self.run.mesh.binding.owner, choose, [*running, *silent], members, now=self.run.ports.now())
         result = record(store, protocol, pause=lambda: self.run.ports.sleep(random.uniform(0, PAUSE)))
         done.changed |= bool(store.written)
+        for host in store.written:
+            self.run.lock.register(host, stays=True)
         return result
 
     def _await_rollouts(self, done: Assigned, wave: int, deadline: float) -> bool:
