@@ -182,8 +182,8 @@ def test_no_two_runs_write_to_a_member_and_the_mesh_is_free_in_the_end(data: st.
             continue
         event(f"{order} {what}")
         stage.go(chosen, "go" if order == "lost before" and what == "sleep" else order)
-    for run in stage.settle(count):
-        stage.go(run, "kill")
+    for late in stage.settle(count):
+        stage.go(late, "kill")
     for thread in threads:
         thread.join(60)
     for run in runs:

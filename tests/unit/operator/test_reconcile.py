@@ -410,7 +410,7 @@ def test_a_play_that_meets_another_run_is_tried_again_soon_and_is_no_error(world
     who = "Another run is at work on mesh edge: connect by max@laptop, process 4711, run 3fa9c1d2."
 
     def refused(request: RunRequest) -> RunResult:
-        status = {"binding": None, "globalServices": []}
+        status: dict[str, Any] = {"binding": None, "globalServices": []}
         finding = {"code": "CM-LOCK-01", "severity": "blocking", "cluster": "c1", "summary": who, "accepted": False}
         result = {"schema": 1, "changed": False, "findings": [finding], "status": status, "requeueSeconds": 60}
         return RunResult(state=RunState.FAILED, rc=2, mesh_result=result, last_task="Publish mesh_result", seconds=1.0)
