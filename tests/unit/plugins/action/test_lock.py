@@ -108,5 +108,6 @@ def test_the_options_of_the_lock_arrive_and_say_what_the_run_does(make_world: An
 @pytest.mark.parametrize(("option", "value"), [("lock_timeout", -1), ("lock_duration", 4), ("lock_duration", 3601)])
 def test_an_option_out_of_its_range_is_refused_before_the_first_request(make_world: Any, option: str, value: int) -> None:
     world: World = make_world()
-    refused = world.run("mesh_connect", mesh=BOTH, **{option: value})
+    arguments: dict[str, Any] = {option: value}
+    refused = world.run("mesh_connect", mesh=BOTH, **arguments)
     assert refused["failed"] and f"{option} is {value}" in refused["msg"] and not world.contacted
