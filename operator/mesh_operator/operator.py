@@ -82,6 +82,7 @@ class Operator:
             check_interval=settings.mesh_check_interval,
             metrics=metrics,
             event=Recorder(kcp.at).record,
+            holder=f"mesh-operator {settings.node_id}",
         )
         self._workers: list[Thread] = []
 

@@ -37,6 +37,10 @@ from .store import MeshObjects, Store, Stored
 ABANDON: Final = "networking.edge-portal.eu/abandon"
 """Annotation of an object that is being deleted: remove its finalizer although clusters may hold objects of it, which a record keeps."""
 
+ANOTHER_RUN: Final = "AnotherRun"
+RETRY_AFTER_ANOTHER_RUN: Final = 15.0  # seconds
+_LOCK: Final = "CM-LOCK-"  # family of the findings of runs that met another one (module_utils/lock)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Next:
@@ -72,7 +76,13 @@ class Reconciler:
         check_interval: float,
         metrics: Metrics,
         event: Callable[[Stored, str, str, str], None],
+        holder: str = "mesh-operator",
     ) -> None:
+        """Prepare the reconciler.
+
+        :param holder: who the operator's runs are, for users whose runs meet them at the lock of a mesh.
+        """
+        self._holder = holder
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
         self._api_at, self._cancel, self._metrics, self._event = api_at, cancel, metrics, event
         self._settled, self._deadline, self._interval = settled, teardown_deadline, check_interval
@@ -161,7 +171,8 @@ class Reconciler:
     def _run(self, request: MeshRequest, mesh: MeshObjects) -> Next:
         """Run the play. Links that needed nothing a short while ago are left out, which makes the play a second shorter."""
         key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
-        variables = {**request.variables, **({"cilium_mesh_binding_status": last_good.status} if last_good else {})}
+        variables = {"cilium_mesh_lock_holder": self._holder, **request.variables}
+        variables |= {"cilium_mesh_binding_status": last_good.status} if last_good else {}
         if not request.absent and binding is not None:
             self._records.remember(key, binding.uid, (host for host in request.hosts if host not in request.unavailable))
         run_request = RunRequest(playbook="mesh", hosts=request.hosts, variables=variables, name=request.owner)
@@ -179,6 +190,8 @@ class Reconciler:
         if run.state is RunState.CANCELED:
             return Next(seconds=0.0)
         now, result = datetime.now(UTC), run.mesh_result
+        if (other := _another_run(result)) is not None:
+            return self._come_back(request, mesh, other)
         if last_good and result is not None:  # the play did not observe the links
             result = {**result, "status": {**result["status"], "binding": last_good.status}}
         for stored in (*request.items, *((binding,) if binding else ())):
@@ -192,6 +205,19 @@ class Reconciler:
             self._remember(request, result["status"].get("binding"))
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
         return Next(seconds=max(0.0, min(float(result.get("requeueSeconds", 60)), later)))
+
+    def _come_back(self, request: MeshRequest, mesh: MeshObjects, why: str) -> Next:
+        """Try again soon after a play that met another run at the lock of the mesh. Statuses stay; objects without one are Pending."""
+        wait = Wait(phase="Pending", reason=ANOTHER_RUN, message=why)
+        for stored in _all(mesh):
+            if not stored.deleting and not (stored.obj.get("status") or {}).get("phase"):
+                self._write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+        if mesh.binding is not None:
+            self._event(mesh.binding, "Normal", ANOTHER_RUN, why)
+        if request.absent:
+            self._give_up(mesh, _deleting(mesh), request.unavailable)
+        self._linked.pop(request.key, None)
+        return Next(seconds=RETRY_AFTER_ANOTHER_RUN)
 
     def _clean_up(self, request: MeshRequest, mesh: MeshObjects, run: RunResult) -> None:
         """Remove finalizers of deleted resources whose objects are gone.
@@ -291,6 +317,12 @@ class Reconciler:
         self._metrics.errors.labels("RunnerFailed").inc()
         if binding is not None:
             self._event(binding, "Warning", "RunnerFailed", f"the run ended as {run.state.value} in task {run.last_task or 'unknown'}")
+
+
+def _another_run(result: Mapping[str, Any] | None) -> str | None:
+    """Return what the play said of another run that it met at the lock of the mesh; None if it met none."""
+    found = (result or {}).get("findings") or ()
+    return next((str(f.get("summary", "")) for f in found if str(f.get("code", "")).startswith(_LOCK)), None)
 
 
 def _items_changed(request: MeshRequest, kept: Container[str]) -> bool:

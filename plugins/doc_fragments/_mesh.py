@@ -106,6 +106,25 @@ options:
     default: 10
 """
 
+    LOCK = r"""
+options:
+  lock_timeout:
+    description:
+      - Seconds to wait while another run is at work on the mesh. When it has ended, everything is observed and planned anew.
+      - Without it the task does not wait. It fails with finding C(CM-LOCK-01), which says who is at work, since when and where.
+    type: int
+  lock_duration:
+    description:
+      - Seconds, V(5) to V(3600), after which other runs may go on when this one was killed. A run that lives renews its lock three times
+        in this time. Without it the seconds are 30.
+    type: int
+  lock_holder:
+    description:
+      - Who this run is, for the users of other runs while it holds the lock, for instance the number of an AWX job. Without it, the user
+        and the host of the controller.
+    type: str
+"""
+
     CERTIFICATES = r"""
 options:
   certificate_days:

@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes
   - edge_portal.cilium_mesh._attributes.action_group
   - edge_portal.cilium_mesh._mesh
+  - edge_portal.cilium_mesh._mesh.lock
   - edge_portal.cilium_mesh._mesh.judgement
   - edge_portal.cilium_mesh._mesh.report
   - edge_portal.cilium_mesh._mesh.certificates

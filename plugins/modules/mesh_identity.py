@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes
   - edge_portal.cilium_mesh._attributes.action_group
   - edge_portal.cilium_mesh._mesh
+  - edge_portal.cilium_mesh._mesh.lock
   - edge_portal.cilium_mesh._mesh.report
 options:
   identity_policy:

@@ -25,6 +25,8 @@ from typing import Any, Final
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import MANAGED_BY_LABEL
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.pristine import Pristine
@@ -39,6 +41,7 @@ OTHER_WEIGHTS: Final = {
 }
 """Seconds of groups that take no lab of the pool, by the name of the group or the file."""
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _MESH: Final = "k8s-app=clustermesh-apiserver"
 _numbers = itertools.count(1)
 
@@ -145,6 +148,7 @@ class Pool:
         began, lab, pristine = time.monotonic(), self._lab, self._pristine
         try:
             lab.lab.reset()
+            break_locks(lab)
             left = pristine.restore()
             if left:  # a write may have met a controller's (409), and pods need their templates and Secrets before they can be ready
                 wait_for(pristine.restore, lambda rest: not rest, what="every object is what it was", every=0.3)
@@ -160,6 +164,13 @@ class Pool:
             f"lab {self._shared.name}: as it was after {time.monotonic() - began:.1f} s; {self._borrower} left {len(left)} objects{listed}"
         )
         return True
+
+
+def break_locks(lab: MeshLab) -> None:
+    """Delete the locks of meshes, which a run that a test killed would hold for a while; kubelets hold Leases too, which stay."""
+    for name in lab.names:
+        for lease in lab.api(name).list(_LEASES, label_selector=f"{MANAGED_BY_LABEL}={MANAGER_DOMAIN}"):
+            lab.api(name).delete(f"{_LEASES}/{lease['metadata']['name']}")
 
 
 def replace_mesh_pods(lab: MeshLab) -> None:

@@ -96,7 +96,7 @@ def test_a_roll_of_a_shared_ca_is_killed_twice_loses_a_member_and_ends_without_a
     """certgen issues the certificates here, by a Job that the roll makes from its CronJob."""
     assert lab.play("connect").rc == 0
     before = ca_of(lab)
-    variables = {"cilium_mesh": lab.mesh(), "ca_sync_state": "rolled"}
+    variables = {"cilium_mesh": lab.mesh(), "ca_sync_state": "rolled", "cilium_mesh_lock_duration": 15, "cilium_mesh_lock_timeout": 120}
     with SteadyReader(lab, "c1", "c2") as reader:
         for stage in ("trust", "leaves"):
             killed = run_until_killed("ca", inventory=lab.inventory(), variables=variables, moment=partial(in_stage, lab, stage))
@@ -105,7 +105,7 @@ def test_a_roll_of_a_shared_ca_is_killed_twice_loses_a_member_and_ends_without_a
         assert held.rc != 0 and held.changed == 0, held.output
         assert held.result["roll"]["held"] and "CM-CA-08" in held.finding_codes()
         assert "held at stage leaves" in held.output and "Traceback" not in held.output
-        rolled = lab.play("ca", ca_sync_state="rolled")
+        rolled = lab.play("ca", ca_sync_state="rolled", cilium_mesh_lock_timeout=120)
         assert rolled.rc == 0, rolled.output
     assert reader.errors == []
     assert reader.reads > 50 and reader.agent_reads > 10

@@ -94,7 +94,9 @@ def test_new_clusters_get_free_ids_also_from_two_controllers_at_once_and_a_meshe
     assert lab.snapshot(volatile=True) == meshed
 
     def assign(cluster: str) -> Any:
-        return lab.play("identity", mesh=lab.mesh("c1", "c2", cluster), hosts=hosts, cluster_identity_policy="assign")
+        return lab.play(
+            "identity", mesh=lab.mesh("c1", "c2", cluster), hosts=hosts, cluster_identity_policy="assign", cilium_mesh_lock_timeout=600
+        )
 
     with ThreadPoolExecutor(2) as pool:
         runs = list(pool.map(assign, ("c3", "c4")))

@@ -23,7 +23,7 @@ BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("results", "several kinds in one run, and what comes out", ("reconcile", "explain", "report")),
     ("write", "carry out a plan, take over, roll a CA, probe", ("ca", "apply", "adopt", "identity", "probe")),
     ("decide", "facts in; findings, plans and statuses out", ("links", "checks", "status", "services", "policies", "exposure")),
-    ("read", "clusters in, facts out", ("observe",)),
+    ("read", "clusters in, facts out; one writer at a time", ("observe", "lock")),
     ("vocabulary", "what every decision is made of", ("findings", "plan", "leases", "items")),
     ("ground", "values, rules about them, and clients", ("base", "kube", "mesh", "etcd")),
 )

@@ -200,6 +200,9 @@ class FakeCluster:
     def close(self) -> None:
         pass
 
+    def server_time(self) -> None:
+        """Answers have no date here."""
+
     def get(self, path: str) -> Object | None:
         self._asked("get", path)
         found = self.objects.get(path)

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..base.errors import ClusterError, CredentialsInvalid, InvalidInput, KeptBack, Unreachable
+from ..base.errors import ClusterError, CredentialsInvalid, InvalidInput, KeptBack, LockLost, Unreachable
 from ..base.sealed import Sealed
 from ..kube.client import Cluster
 from ..observe import Observation
@@ -45,7 +45,7 @@ class ApplyResult:
         return bool(self.applied)
 
 
-ENDING: Final = (Unreachable, CredentialsInvalid)
+ENDING: Final = (Unreachable, CredentialsInvalid, LockLost)
 """Errors after which no further request is sent to a cluster, for any step."""
 
 
@@ -56,6 +56,7 @@ class _Course:
     plan: Plan
     clusters: Mapping[str, Cluster]
     now: datetime
+    allow: Callable[[str], None]
     applied: set[int] = field(default_factory=set)  # ids of steps
     failed: dict[int, ClusterError] = field(default_factory=dict)  # by the id of a step
     broken: dict[LaneKey, ClusterError] = field(default_factory=dict)
@@ -82,6 +83,7 @@ class _Course:
                 self.failed[id(step)] = self.broken[lane.key] = _kept_back(step, missing)
                 return
             try:
+                self.allow(cluster)
                 _write(self.plan.manager, self.clusters[cluster], step, values, self.now)
             except ClusterError as error:
                 self.failed[id(step)] = self.broken[lane.key] = error
@@ -91,13 +93,26 @@ class _Course:
                 self.applied.add(id(step))
 
 
-def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10, max_failures: int | None = None) -> ApplyResult:
+def no_guard(cluster: str) -> None:
+    """Allow every write. For callers that are the only writer without a lock, such as tests."""
+
+
+def apply_plan(
+    plan: Plan,
+    observation: Observation,
+    *,
+    now: datetime,
+    parallel: int = 10,
+    max_failures: int | None = None,
+    allow: Callable[[str], None] = no_guard,
+) -> ApplyResult:
     """Make every write of the plan. A cluster that fails is left at that point; the others go on.
 
     :param observation: the one that the plan was made from, with its connections open.
     :param now: aware, UTC; the start of certificates that are minted.
     :param parallel: writes at a time; in one cluster more than one only of different items.
     :param max_failures: when more clusters than that have failed, no further wave is begun. None: the others always go on.
+    :param allow: called with the inventory name before each write; it raises a ClusterError if the write must not begin.
     :raises InvalidInput: when the plan has a blocking problem; nothing was written.
     :raises ClusterError: when a value or a connection that the plan relies on is missing; nothing was written.
     """
@@ -109,7 +124,7 @@ def apply_plan(plan: Plan, observation: Observation, *, now: datetime, parallel:
             raise Unreachable("There is no connection to the cluster.", remedy="Observe it, then plan again.", cluster=step.cluster)
     values = resolve_secret_values(steps, observation.secrets, now)
     waves = waves_of(steps, values)
-    course = _Course(plan, observation.clusters, now)
+    course = _Course(plan, observation.clusters, now, allow)
     stopped = False
     at_once = max((len(workers_of(wave, parallel)) for wave in waves.values()), default=1)
     with ThreadPoolExecutor(max(1, min(parallel, at_once))) as pool:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..base.errors import WriteConflict
@@ -18,9 +18,12 @@ from ..observe.registry import registry_facts
 
 
 class ClusterCopies:
-    """``leases.quorum.Store`` over open connections. ``facts`` have the namespace of Cilium."""
+    """``leases.quorum.Store`` over open connections. ``facts`` have the namespace of Cilium; ``allow``: as ``apply_plan`` has it."""
 
-    def __init__(self, mesh: Mesh, clusters: Mapping[str, Cluster], facts: Mapping[str, ClusterFacts]) -> None:
+    def __init__(
+        self, mesh: Mesh, clusters: Mapping[str, Cluster], facts: Mapping[str, ClusterFacts], *, allow: Callable[[str], None]
+    ) -> None:
+        self._allow = allow
         self._binding = mesh.binding
         self._clusters = clusters
         self._namespaces = {host: cluster.namespace for host, cluster in facts.items()}
@@ -41,6 +44,7 @@ class ClusterCopies:
         :raises ClusterError: when it cannot be written.
         """
         cluster, path = self._clusters[host], self._path(host)
+        self._allow(host)
         try:
             if not version:
                 version = self._created(host)

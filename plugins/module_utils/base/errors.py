@@ -95,3 +95,15 @@ class ServerRefused(ClusterError):
     def __init__(self, message: str, *, remedy: str = "", cluster: str = "", status: int = 0) -> None:
         super().__init__(message, remedy=remedy, cluster=cluster)
         self.status = status
+
+
+class LockHeld(MeshError):
+    """Lock of the mesh that another run holds; nothing was written. Decision: run again later."""
+
+    code = "CM-LOCK-01"
+
+
+class LockLost(ClusterError):
+    """Lock of the mesh that ended or was taken while this run needed it. Decision: begin no further write; observe and run again."""
+
+    code = "CM-LOCK-02"

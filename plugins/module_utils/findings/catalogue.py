@@ -75,6 +75,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "CM-CLAIM": "Records that peers publish",
     "CM-FAB": "Fabrics",
     "CM-PLAN": "Plans",
+    "CM-LOCK": "The lock of a mesh",
     "CM-ITEM": "Items of every kind",
     "CM-GS": "GlobalServices",
     "CM-INT": "ConnectivityIntents",
@@ -316,6 +317,9 @@ _ROWS: Final = (
     # Plans
     Row("CM-PLAN-01", "The approved plan is out of date", Severity.BLOCKING, Scope.RUN),
     Row("CM-PLAN-02", "The approval does not name the items that are not carried out", Severity.BLOCKING, Scope.RUN),
+    # The lock of a mesh
+    Row("CM-LOCK-01", "Another run is at work on the mesh", Severity.BLOCKING, Scope.RUN, cases=_FAILURE_CASES),
+    Row("CM-LOCK-02", "Another run came between, or the lock ended", Severity.BLOCKING, Scope.RUN, cases=_FAILURE_CASES),
     # Items of every kind
     Row("CM-ITEM-01", "The spec of an item is not valid", Severity.BLOCKING, Scope.ITEM),
     Row("CM-ITEM-02", "A foreign object has the name that an item needs", Severity.BLOCKING, Scope.ITEM),

@@ -13,9 +13,12 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlencode
 
@@ -94,6 +97,7 @@ class Cluster:
         )
         self._pool = _pool(credentials, timeouts, connections)
         self._count = threading.Lock()
+        self._date: tuple[datetime, float] | None = None  # the last Date header, and the monotonic time at which it came
 
     def __enter__(self) -> Self:
         return self
@@ -107,6 +111,13 @@ class Cluster:
     def close(self) -> None:
         """Close the connections. The object can be used again; it then opens new ones."""
         self._pool.clear()
+
+    def server_time(self) -> datetime | None:
+        """Return the time of the API server by the Date header of its last answer, counted on since; None if it sent none.
+
+        The header has whole seconds, and the answer took time to arrive, so the server's clock is up to seconds later, never earlier.
+        """
+        return None if self._date is None else self._date[0] + timedelta(seconds=time.monotonic() - self._date[1])
 
     def get(self, path: str) -> Object | None:
         """Return one object; None if there is none, or no such resource (404).
@@ -339,6 +350,7 @@ class Cluster:
             wait = timeout.read_timeout if timeout else None
             seconds = float(wait) if isinstance(wait, (int, float)) else self._timeouts.read
             raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds) from None
+        self._date = _dated(answer.headers.get("date", "")) or self._date
         if len(data) > ANSWER_LIMIT:
             answer.close()
             raise Unreachable(f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB.", cluster=self.host)
@@ -418,3 +430,11 @@ def _socks(credentials: Credentials, settings: dict[str, Any]) -> urllib3.PoolMa
     except ImportError:
         raise Unreachable("The kubeconfig names a SOCKS proxy.", remedy="Install PySocks.", cluster=credentials.cluster) from None
     return SOCKSProxyManager(credentials.proxy or "", **settings)
+
+
+def _dated(header: str) -> tuple[datetime, float] | None:
+    """Parse a Date header (RFC 9110, 6.6.1), with the monotonic time of now; None if it is not valid."""
+    try:
+        return parsedate_to_datetime(header).astimezone(UTC), time.monotonic()
+    except (ValueError, OverflowError):
+        return None

@@ -5,7 +5,7 @@
 Clusters are observed side by side, and so are the requests of one cluster. A cluster that fails is a failure among the results, not an
 exception: the others go on.
 
-May import: base, etcd, kube, leases, mesh.
+May import: base, etcd, kube, leases, lock, mesh.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from ..base.errors import ClusterError, Forbidden, InvalidInput, MeshError
 from ..base.optional_imports import require
 from ..base.sealed import SecretStore
 from ..kube.client import Cluster, ClusterAccess, open_cluster
+from ..lock.member import read_lock
+from ..lock.state import LockState
 from ..mesh.facts import ClusterFacts, ObserveFailure, Unread
+from ..mesh.model import Binding
 from . import certificates, peers
 from .assemble import assemble
 from .bundle import bundle_of, with_bundle
@@ -44,6 +47,7 @@ class Observation:
     failures: dict[str, ObserveFailure] = field(default_factory=dict)
     secrets: SecretStore = field(default_factory=SecretStore)
     clusters: dict[str, Cluster] = field(default_factory=dict)
+    locks: dict[str, LockState] = field(default_factory=dict)  # the lock of each member, read before its facts; {} if not requested
     parallel: int = 10  # clusters with requests at a time, here and in the steps that follow
     former: Observation | None = None  # former members, observed so that their links can be withdrawn
 
@@ -58,6 +62,7 @@ class Observation:
             failures={**self.failures, **more.failures},
             secrets=self.secrets,
             clusters={**self.clusters, **more.clusters},
+            locks={**self.locks, **more.locks},
         )
 
     def __enter__(self) -> Self:
@@ -72,10 +77,11 @@ class Observation:
             cluster.close()
 
 
-def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "") -> Observation:
+def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "", lock: Binding | None = None) -> Observation:
     """Observe every cluster, ``parallel`` of them at a time.
 
     :param registry: name of the ConfigMap with the leases of the mesh; "" reads none.
+    :param lock: the binding whose lock is read; for runs that may write.
     :raises InvalidInput: when two have the same inventory name.
     :raises MissingLibrary: when a Python package is missing.
     """
@@ -88,7 +94,7 @@ def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: 
         return observation
     at_once = max(1, min(parallel, len(wanted)))
     with ThreadPoolExecutor(min(THREADS, at_once * REQUESTS_AT_ONCE)) as requests, ThreadPoolExecutor(at_once) as pool:
-        started = {a.host: pool.submit(_observe_one, a, requests, registry) for a in wanted}
+        started = {a.host: pool.submit(_observe_one, a, requests, registry, lock) for a in wanted}
         for access in wanted:
             _collect(observation, access, started[access.host])
     return observation
@@ -99,6 +105,7 @@ class _RawObservation:
     cluster: Cluster
     answers: Mapping[str, Any]
     unread: tuple[Unread, ...]
+    lock: LockState | None
 
 
 def _collect(observation: Observation, access: ClusterAccess, result: Future[_RawObservation]) -> None:
@@ -108,22 +115,34 @@ def _collect(observation: Observation, access: ClusterAccess, result: Future[_Ra
         observation.failures[access.host] = ObserveFailure(host=access.host, code=error.code, message=error.message, remedy=error.remedy)
         return
     observation.clusters[access.host] = raw.cluster
+    if raw.lock is not None:
+        observation.locks[access.host] = raw.lock
     observation.facts[access.host] = assemble(access, raw.answers, raw.unread)
     certificates.keep_values(observation.secrets, access.host, raw.answers)
     for name, key in (("cilium-clustermesh", "clustermesh"), ("cilium-kvstoremesh", "kvstoremesh")):
         peers.keep_values(observation.secrets, access.host, name, raw.answers[key])
 
 
-def _observe_one(access: ClusterAccess, requests: ThreadPoolExecutor, registry: str) -> _RawObservation:
+def _observe_one(access: ClusterAccess, requests: ThreadPoolExecutor, registry: str, lock: Binding | None) -> _RawObservation:
     cluster = open_cluster(access, connections=REQUESTS_AT_ONCE)
     try:
+        locked = requests.submit(_lock, cluster, lock) if lock is not None else None
         first = first_read(access.namespace).run(cluster)
+        state = locked.result() if locked is not None else None  # before all other reads: what another run writes later changes the lock
         answers, unread = _send(cluster, other_reads(access.namespace, registry), requests)
         further, also_unread = _send(cluster, further_reads(access.namespace, answers), requests)
-        return _RawObservation(cluster, _with_effective_ca({"first": first, **answers, **further}), (*unread, *also_unread))
+        return _RawObservation(cluster, _with_effective_ca({"first": first, **answers, **further}), (*unread, *also_unread), state)
     except BaseException:
         cluster.close()
         raise
+
+
+def _lock(cluster: Cluster, binding: Binding) -> LockState:
+    """Read the lock; where RBAC forbids it, it counts as absent, and only a run that has to take it is refused."""
+    try:
+        return read_lock(cluster, binding)
+    except Forbidden:
+        return LockState()
 
 
 def _with_effective_ca(answers: Mapping[str, Any]) -> dict[str, Any]:

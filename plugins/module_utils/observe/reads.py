@@ -5,6 +5,7 @@
     1 namespace · 1 /version · 2 ConfigMaps (cilium-config, clustermesh-remote-users) · 7 Secrets (cilium-ca, four of TLS, two of peers)
     1 DaemonSet · 1 Deployment · 1 Service · 3 lists (nodes, ciliumnodes, pods) · 1 list of Cilium's Deployments           18 in all
     1 ConfigMap with the leases of the mesh, if it is requested                                                            19
+    1 Lease with the lock of the mesh, if the run may write; it is read before all others but the namespace               20
     1 more for each of: IPsec is on (its Secret), ipam is multi-pool (list of pools), tls.caBundle is on (its object)
 
 Only named objects are read; Secrets are never listed. RBAC wanted: ``get`` on Cilium's namespace, on the named configmaps, secrets,

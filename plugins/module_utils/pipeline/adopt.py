@@ -20,7 +20,7 @@ from ..plan.steps import Plan
 from .connect import NOTHING_WRITTEN, carry_out
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, failure_findings, refusal_sentence
-from .run import Run, announce, measure, observing
+from .run import Run, announce, locked, measure, observation_stands, observing
 from .shown import FindingsMade, LinksMeasured, Sentence, Tone
 
 STAGE_SENTENCES: Final[Mapping[AdoptionStage, tuple[str, Tone]]] = {
@@ -36,10 +36,14 @@ def adopt(run: Run, options: ConnectOptions, *, handed_over: bool) -> Outcome:
     :param handed_over: the user states that the tool does not render the objects any more.
     :raises Interrupted: when an error ended the run.
     """
-    with observing(run, options) as (recorder, observation):
-        adoption = plan_adopt(run.mesh, observation.facts, handed_over=handed_over)
-        _carry_out(run, options, adoption.plan, adoption.stages, observation, recorder)
-    return recorder.outcome
+
+    def attempt(run: Run) -> Outcome | None:
+        with observing(run, options) as (recorder, observation):
+            adoption = plan_adopt(run.mesh, observation.facts, handed_over=handed_over)
+            done = _carry_out(run, options, adoption.plan, adoption.stages, observation, recorder)
+        return recorder.outcome if done else None
+
+    return locked(run, options, "adopt", attempt)
 
 
 def hand_back(run: Run, options: ConnectOptions) -> Outcome:
@@ -47,9 +51,13 @@ def hand_back(run: Run, options: ConnectOptions) -> Outcome:
 
     :raises Interrupted: when an error ended the run.
     """
-    with observing(run, options) as (recorder, observation):
-        _carry_out(run, options, plan_hand_back(run.mesh, observation.facts), {}, observation, recorder)
-    return recorder.outcome
+
+    def attempt(run: Run) -> Outcome | None:
+        with observing(run, options) as (recorder, observation):
+            done = _carry_out(run, options, plan_hand_back(run.mesh, observation.facts), {}, observation, recorder)
+        return recorder.outcome if done else None
+
+    return locked(run, options, "hand back", attempt)
 
 
 def _carry_out(
@@ -59,18 +67,22 @@ def _carry_out(
     stages: Mapping[str, AdoptionStage],
     observation: Observation,
     recorder: Recorder,
-) -> None:
+) -> bool:
+    """Show the plan and write it. Return False, before anything is shown, if the clusters have to be observed again."""
     findings = ordered((*failure_findings(observation.failures.values(), Severity.BLOCKING), *plan.problems))
-    run.ports.show(FindingsMade(findings))
     error = refusal_sentence(findings, NOTHING_WRITTEN)
+    if not error and not observation_stands(run, observation, write=not plan.empty):
+        return False
+    run.ports.show(FindingsMade(findings))
     recorder.note(findings=findings, extra={"stages": {host: stage.value for host, stage in stages.items()}}, error=error)
     if error:
-        return
+        return True
     announce(run, plan, observation, recorder)
     if run.check_mode or carry_out(run, options, plan, observation, recorder):
-        return
+        return True
     for host, stage in stages.items():
         run.ports.show(Sentence(f"  {host}: {STAGE_SENTENCES[stage][0]}", STAGE_SENTENCES[stage][1]))
     status = measure(run.ports, run.mesh, observation, "none")  # without waiting, as no link was changed
     run.ports.show(LinksMeasured(run.mesh.binding.name, status))
     recorder.note(status=status)
+    return True

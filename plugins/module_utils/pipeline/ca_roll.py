@@ -31,7 +31,7 @@ from .judgement import context_of, judge_and_plan
 from .links import requests
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, finding_of
-from .run import Run, write
+from .run import Run, locked, observation_stands, write
 from .shown import FindingsMade, PlanMade, Sentence, StageReached
 from .trust import measure_trust, without_own_codes
 
@@ -58,6 +58,10 @@ def roll_ca(run: Run, options: ConnectOptions, request: RequestOf) -> Outcome:
     :param request: returns the request from the facts of the members, by inventory name.
     :raises Interrupted: when an error ended the run.
     """
+    return locked(run, options, "CA roll", lambda locking: _roll(locking, options, request))
+
+
+def _roll(run: Run, options: ConnectOptions, request: RequestOf) -> Outcome:
     with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder:
         roll = Roll(run, options, request, recorder)
         timer = Timer(run.ports.clock)
@@ -271,6 +275,8 @@ class Roll:
         return plan
 
     def _write(self, steps: tuple[Step, ...], observation: Observation) -> WriteResult:
+        if not observation_stands(self.run, observation, write=True):
+            return WriteResult.CONFLICT
         plan = self._announce(steps, observation)
         done = write(replace(self.run, now=self.run.ports.now()), self.options, plan, observation, self.recorder)
         self.written += done.applied

@@ -34,7 +34,7 @@ from .options import ConnectOptions
 from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
 from .participants import leaving_clusters, left_out_sentences, observe_former, participating_members, recovery_sentences, require_two
 from .ports import Ports
-from .run import Run, announce, observing, write
+from .run import Run, announce, locked, observation_stands, observing, write
 from .shown import FindingsMade, LinksMeasured, Sentence, Tone
 
 EVERY: Final = 20.0  # seconds of silence
@@ -61,8 +61,19 @@ def connect(run: Run, options: ConnectOptions, disconnect_option: str, *, approv
     :raises Interrupted: when an error ended the run.
     """
     leaving = leaving_clusters(run.who, run.mesh, options, disconnect_option)
+    action = options.purpose if approved is None else f"apply ({options.purpose})"
+    return locked(run, options, action, lambda locking: _connect(locking, options, leaving, approved))
+
+
+def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, approved: StoredPlan | None) -> Outcome | None:
+    """Observe, plan and write once; return None if the clusters have to be observed again."""
     with observing(run, options) as (recorder, observation):
-        plan = _plan_and_announce(run, options, leaving, observation, recorder)
+        decision = decide(run, options, leaving, observation)
+        if decision.plan is not None:
+            write = not decision.plan.empty and (approved is None or approved.is_the_same_as(decision.plan.hash))
+            if not observation_stands(run, observation, write=write):
+                return None
+        plan = _announce_decision(run, decision, observation, recorder)
         if plan is not None and approved is not None and not approved.is_the_same_as(plan.hash):
             evidence = ["Give the plan together with its hash to see what has changed."]
             if approved.data:
@@ -74,6 +85,8 @@ def connect(run: Run, options: ConnectOptions, disconnect_option: str, *, approv
                 _wait(run, options, observation, failed, recorder)
             elif options.purpose == "disconnect" and not failed:
                 _measure_rest(run, options, leaving, observation, recorder)
+            if run.lock is not None and options.wait:
+                run.lock.settle()
     return recorder.outcome
 
 
@@ -81,7 +94,7 @@ def plan_only(run: Run, options: ConnectOptions, disconnect_option: str) -> Outc
     """Decide and announce a plan as ``connect`` does, and write nothing. Raises as ``connect``."""
     leaving = leaving_clusters(run.who, run.mesh, options, disconnect_option)
     with observing(run, options) as (recorder, observation):
-        _plan_and_announce(run, options, leaving, observation, recorder)
+        _announce_decision(run, decide(run, options, leaving, observation), observation, recorder)
     return replace(recorder.outcome, changed=False)
 
 
@@ -91,7 +104,7 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
     This is the first half of a run and the whole of a dry run.
     """
     if options.purpose == "connect" or leaving is None:
-        observe_former(run.ports, run.who, run.mesh, observation, parallel=options.parallel)
+        observe_former(run.ports, run.who, run.mesh, observation, parallel=options.parallel, reads_lock=run.reads_lock)
     context = context_of(observation, run.mesh, options, run.now)
     plan: Plan | None
     if options.purpose == "connect":
@@ -127,14 +140,11 @@ def carry_out(run: Run, options: ConnectOptions, plan: Plan, observation: Observ
     return {f.cluster: ObserveFailure(host=f.cluster, code=f.code, message=f"a write failed: {f.summary}") for f in failed}
 
 
-def _plan_and_announce(
-    run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation, recorder: Recorder
-) -> Plan | None:
-    """Decide, show the findings and the plan, and return the plan.
+def _announce_decision(run: Run, decision: Decision, observation: Observation, recorder: Recorder) -> Plan | None:
+    """Show the findings and the plan, and return the plan.
 
     Returns None when a finding blocks; ``recorder`` then has the error.
     """
-    decision = decide(run, options, leaving, observation)
     run.ports.show(FindingsMade(decision.findings))
     error = refusal_sentence(decision.findings, NOTHING_WRITTEN) if decision.plan is None else ""
     recorder.note(findings=decision.findings, error=error)

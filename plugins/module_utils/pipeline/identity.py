@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
 from ..apply.lease_store import ClusterCopies
 from ..apply.rollout import Workload, wait_for_rollouts
-from ..base.errors import ClusterError, Forbidden
+from ..base.errors import ClusterError, Defect, Forbidden
 from ..base.json_fields import mapping, text
 from ..checks.context import CheckContext
 from ..checks.registry import registered
@@ -48,7 +48,7 @@ from ..observe import Observation
 from .connect import NOTHING_WRITTEN
 from .options import IdentityOptions
 from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
-from .run import Run, announce, observing
+from .run import Run, announce, apply_locked, locked, observation_stands, observing
 from .shown import FindingsMade, IdentitiesDecided, Sentence
 
 _FAMILIES: Final = ("CM-ID-", "CM-LEASE-", "CM-MESH-")
@@ -74,29 +74,38 @@ def assign_identities(run: Run, options: IdentityOptions, requests: Mapping[str,
     :param requests: name and id that the user wants, by inventory name.
     :raises Interrupted: when an error ended the run.
     """
-    with observing(run, options) as (recorder, observation):
-        _decide_and_assign(run, options, requests, observation, recorder)
-    return recorder.outcome
+
+    def attempt(run: Run) -> Outcome | None:
+        with observing(run, options) as (recorder, observation):
+            done = _decide_and_assign(run, options, requests, observation, recorder)
+        return recorder.outcome if done else None
+
+    reads_only = options.identity_policy != "assign"
+    return locked(replace(run, check_mode=run.check_mode or reads_only), options, "assign names and ids", attempt)
 
 
 def _decide_and_assign(
     run: Run, options: IdentityOptions, requests: Mapping[str, IdentityRequest], observation: Observation, recorder: Recorder
-) -> None:
+) -> bool:
+    """Decide, and assign if that is wanted. Return False, before anything is shown, if the clusters have to be observed again."""
     mesh, facts, assign = run.mesh, observation.facts, options.identity_policy == "assign"
     registry = mesh_registry(mesh, {host: facts[host] for host in mesh.clusters if host in facts})
     assignment = Assignment(run=run, observation=observation, requests=requests, options=options)
     decisions = assignment.decide(registry)
     findings = _findings(run, observation, decisions, assign)
+    error = refusal_sentence(findings, NOTHING_WRITTEN if assign else "see the findings.")
+    plan = plan_assign(mesh, facts, decisions, registry) if assign and not error else None
+    idle = plan is None or (plan.empty and not any(d.verdict is IdentityVerdict.RESUME for d in decisions))
+    if plan is not None and not observation_stands(run, observation, write=not idle):
+        return False
     run.ports.show(FindingsMade(findings))
     run.ports.show(IdentitiesDecided(decisions))
-    error = refusal_sentence(findings, NOTHING_WRITTEN if assign else "see the findings.")
     recorder.note(findings=findings, extra=_extra(decisions, registry), error=error)
-    if error or not assign:
-        return
-    plan = plan_assign(mesh, facts, decisions, registry)
+    if plan is None:
+        return True
     announce(run, plan, observation, recorder)
-    if run.check_mode or (plan.empty and not any(d.verdict is IdentityVerdict.RESUME for d in decisions)):
-        return
+    if run.check_mode or idle:
+        return True
     # If a defect of the collection ends the run here, writes may have been made: reporting a change too many is the safe side.
     recorder.note(changed=True)
     done = assignment.carry_out(registry, decisions)
@@ -109,6 +118,7 @@ def _decide_and_assign(
         extra=_extra(done.decisions, done.registry, done.proofs),
         error="" if done.waits or not done.stopped else f"Stopped: {done.stopped}.",
     )
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +143,7 @@ class Assignment:
         deadline = ports.clock() + (self.options.wait_timeout if self.options.wait else 0)
         plan = plan_assign(run.mesh, self.observation.facts, done.decisions, done.registry)
         for wave in (WAVE_CONFIG, WAVE_OPERATOR, WAVE_AGENTS, WAVE_APISERVER):
-            result = ports.apply(plan_of_waves(plan, wave), self.observation, now=run.now)
+            result = apply_locked(run, plan_of_waves(plan, wave), self.observation, now=run.now)
             done.changed |= result.changed
             for step in result.applied:
                 self._say(f"{step.cluster}: {step.verb} {step.object}")
@@ -177,10 +187,14 @@ class Assignment:
         silent = [host for host in self.run.mesh.clusters if host not in facts]
         running = [host for host, cluster in facts.items() if host in self.run.mesh.clusters and has_usable_identity(cluster)]
         members = [host for host in self.run.mesh.clusters if host in observation.clusters]
-        store = ClusterCopies(self.run.mesh, observation.clusters, facts)
+        if self.run.lock is None:
+            raise Defect("Leases were about to be written without the lock of the mesh.")
+        store = ClusterCopies(self.run.mesh, observation.clusters, facts, allow=self.run.lock.allow)
         protocol = recording(self.run.mesh.binding.owner, choose, [*running, *silent], members, now=self.run.ports.now())
         result = record(store, protocol, pause=lambda: self.run.ports.sleep(random.uniform(0, PAUSE)))
         done.changed |= bool(store.written)
+        for host in store.written:
+            self.run.lock.register(host, stays=True)
         return result
 
     def _await_rollouts(self, done: AssignmentProgress, wave: int, deadline: float) -> bool:

@@ -34,7 +34,7 @@ from .options import ItemsOptions
 from .outcome import Outcome, Recorder, finding_of, refusal_sentence
 from .participants import left_out_sentences, observe_former, silent_findings
 from .probes import probe_intents
-from .run import Run, announce, measure, write
+from .run import Run, announce, locked, measure, observation_stands, write
 from .shown import FindingsMade, ItemsMeasured, Sentence
 
 NO_ROWS: Final[Mapping[str, list[Any]]] = {kind.value: [] for kind in ItemKind}
@@ -47,18 +47,29 @@ def reconcile_items(run: Run, options: ItemsOptions, desired: Desired, *, approv
     :param approved: the plan that was approved; if the new plan has another hash, nothing is written.
     :raises Interrupted: when an error ended the run.
     """
+    kinds = ", ".join(kind.value for kind in ItemKind if kind in desired.kinds)
+    action = f"{'remove' if options.state == 'absent' else 'write'} {kinds}"
+    return locked(run, options, action, lambda locking: _reconcile(locking, options, desired, approved))
+
+
+def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: StoredPlan | None) -> Outcome | None:
+    """Observe, plan and write once; return None if the clusters have to be observed again."""
     mesh = run.mesh
     with Recorder(Outcome(clusters=mesh.clusters, extra={"status": NO_ROWS})) as recorder, run.observe(options.parallel) as observation:
-        observe_former(run.ports, run.who, mesh, observation, parallel=options.parallel, more=options.former)
+        observe_former(run.ports, run.who, mesh, observation, parallel=options.parallel, more=options.former, reads_lock=run.reads_lock)
         scene, former = observe_scenes(run, options, desired, _binding_status(run, options, desired, observation), observation)
         absent = options.state == "absent"
         findings = silent_findings(scene, observation.former, leaving=absent, max_failures=options.max_failures)
-        run.ports.show(FindingsMade(findings))
         error = refusal_sentence(findings, NOTHING_WRITTEN)
+        decided = None if error else decide_items(options, desired, scene, former)
+        if decided is not None:
+            write = not decided.plan.empty and (approved is None or approved.is_the_same_as(decided.plan.hash))
+            if not observation_stands(run, observation, write=write):
+                return None
+        run.ports.show(FindingsMade(findings))
         recorder.note(findings=findings, error=error, requests=requests(observation))
-        if error:
+        if decided is None:
             return recorder.outcome
-        decided = decide_items(options, desired, scene, former)
         traffic = {**scene.traffic, **(former.traffic if former else {})}
         announce(run, decided.plan, observation, recorder, traffic)
         recorder.note(findings=ordered((*findings, *decided.findings)))

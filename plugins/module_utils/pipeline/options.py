@@ -13,10 +13,16 @@ PARALLEL = 10  # clusters that are contacted at a time
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options that every run has: how many clusters are contacted at a time, and how many may fail. None: any number."""
+    """Options that every run has: how many clusters are contacted at a time, how many may fail, and the terms of the lock.
+
+    None: any number of failures; no waiting for the lock, and ``lock.state.DURATION``.
+    """
 
     parallel: int = PARALLEL
     max_failures: int | None = None
+    lock_timeout: int | None = None  # seconds
+    lock_duration: int | None = None  # seconds
+    lock_holder: str | None = None  # who runs it; None: user and host
 
     @classmethod
     def of(cls, params: Mapping[str, Any], **more: Any) -> Self:

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from ..base.errors import InvalidInput
 from ..checks.context import CheckContext
@@ -126,18 +126,27 @@ def require_two(who: Participants, context: CheckContext) -> None:
 
 
 def observe_former(
-    ports: Ports, who: Participants, mesh: Mesh, observation: Observation, *, parallel: int, more: Collection[str] = ()
+    ports: Ports,
+    who: Participants,
+    mesh: Mesh,
+    observation: Observation,
+    *,
+    parallel: int,
+    more: Collection[str] = (),
+    reads_lock: Mapping[str, Any] | None = None,
 ) -> None:
     """Observe former members to which members still hold links, and ``more``, and set ``observation.former``.
 
     Clusters that do not take part in the run are not observed.
+
+    :param reads_lock: see ``Run.reads_lock``.
     """
     known = dict.fromkeys([*former_members(mesh, observation.facts), *more])
     former = [host for host in known if host in who.hosts and host not in mesh.clusters]
     if not former:
         return
     reached, broken = _accesses(who, former)
-    observation.former = ports.observe(reached, parallel=parallel, registry=registry_name(mesh.binding))
+    observation.former = ports.observe(reached, parallel=parallel, registry=registry_name(mesh.binding), **(reads_lock or {}))
     observation.former.failures.update(broken)
 
 

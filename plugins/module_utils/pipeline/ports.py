@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from ..apply.apply import ApplyResult, apply_plan
 from ..etcd.heartbeat import ControllerProof
+from ..lock.lock import Lock, MeshLock
 from ..mesh.facts import ReaderFacts
 from ..mesh.model import Mesh
 from ..observe import Observation, observe
@@ -27,6 +28,7 @@ class Ports:
 
     observe: Callable[..., Observation]  # as observe.observe; the caller closes the connections
     apply: Callable[..., ApplyResult]  # as apply.apply_plan
+    lock: Callable[..., Lock]  # as lock.MeshLock
     read_links: ReadLinks  # as links.read_all
     prove_links: ReadLinks  # as links.prove_all
     prove_as_controller: Callable[..., Mapping[Link, ControllerProof]]  # as links.controller_proofs
@@ -41,6 +43,7 @@ def real_ports(show: Callable[[Shown], None] = lambda shown: None) -> Ports:
     return Ports(
         observe=observe,
         apply=apply_plan,
+        lock=MeshLock,
         read_links=read_all,
         prove_links=prove_all,
         prove_as_controller=controller_proofs,

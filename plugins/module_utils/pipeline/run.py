@@ -4,32 +4,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from ..apply.apply import ApplyResult
 from ..apply.diff import diff_plan
-from ..base.errors import MeshError
+from ..base.errors import Defect, InvalidInput, MeshError
 from ..leases.registry import registry_name
+from ..lock.lock import Lock, Terms
+from ..lock.state import DURATION, LONGEST, SHORTEST
 from ..mesh.model import Mesh
 from ..mesh.traffic_facts import TrafficFacts
 from ..observe import Observation
-from ..plan.steps import Plan
+from ..plan.steps import ApiWrite, Plan
 from ..status.links import build_status
 from .links import requests, unobserved_members
 from .options import Options
 from .outcome import Outcome, Recorder
 from .participants import Participants, failures_left, participating_members
 from .ports import Ports
-from .shown import PlanMade
+from .shown import PlanMade, Sentence
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Inputs that every run has: mesh, participants, ports, and whether it may write. ``now``: when it began; aware, UTC."""
+    """Inputs that every run has: mesh, participants, ports, and whether it may write. ``now``: when it began; aware, UTC.
+
+    ``lock``: the lock of the mesh, in a run that may write (``locked``). ``spent``: requests of observations that did not stand.
+    """
 
     mesh: Mesh
     who: Participants
@@ -37,11 +43,91 @@ class Run:
     now: datetime
     check_mode: bool = False
     diff: bool = False
+    lock: Lock | None = None
+    spent: Counter[str] = field(default_factory=Counter)
 
     def observe(self, parallel: int) -> Observation:
         """Observe every member that takes part. The caller closes the connections."""
         members = self.who.access(participating_members(self.who, self.mesh))
-        return self.ports.observe(members, parallel=parallel, registry=registry_name(self.mesh.binding))
+        return self.ports.observe(members, parallel=parallel, registry=registry_name(self.mesh.binding), **self.reads_lock)
+
+    @property
+    def reads_lock(self) -> dict[str, Any]:
+        """Arguments by which an observation reads the lock of the mesh; {} for runs that write nothing."""
+        return {"lock": self.mesh.binding} if self.lock is not None else {}
+
+
+def locked(run: Run, options: Options, action: str, attempt: Callable[[Run], Outcome | None]) -> Outcome:
+    """Call ``attempt`` with a run that can take the lock of the mesh, again and again until it returns an outcome, and give the lock back.
+
+    In check mode nothing is written, and there is no lock.
+
+    :param action: what the run does, as other users read it while it holds the lock.
+    :param attempt: observes, and returns None when ``observation_stands`` says that another run may have written since.
+    :raises InvalidInput: when an option of the lock is out of its range; no request was sent.
+    """
+    _check_terms(options)
+    terms = Terms(
+        binding=run.mesh.binding,
+        action=action,
+        timeout=options.lock_timeout or 0,
+        duration=options.lock_duration or DURATION,
+        holder=options.lock_holder or "",
+        parallel=options.parallel,
+    )
+    ports = run.ports
+    lock = None if run.check_mode else ports.lock(terms, clock=ports.clock, sleep=ports.sleep, say=lambda text: ports.show(Sentence(text)))
+    holding = replace(run, lock=lock, spent=Counter())
+    try:
+        outcome = attempt(holding)
+        while outcome is None:
+            outcome = attempt(holding)
+    finally:
+        released = lock.release() if lock is not None else {}
+    made = {host: count + holding.spent[host] + released.get(host, 0) for host, count in outcome.requests.items()}
+    return replace(outcome, requests=made)
+
+
+def _check_terms(options: Options) -> None:
+    for name, value, least, most in (
+        ("lock_timeout", options.lock_timeout, 0, None),
+        ("lock_duration", options.lock_duration, SHORTEST, LONGEST),
+    ):
+        if value is not None and (value < least or (most is not None and value > most)):
+            raise InvalidInput(f"{name} is {value}.", remedy=f"Use {least} to {most}." if most is not None else f"Use {least} or more.")
+
+
+def observation_stands(run: Run, observation: Observation, *, write: bool) -> bool:
+    """Take the lock of every cluster that was reached. Return False if the clusters have to be observed again, under the lock.
+
+    :param write: False for a plan without a step: then nothing is taken, but no other run may hold the lock either.
+    :raises LockHeld: when another run is at work.
+    :raises ClusterError: when the lock cannot be taken.
+    """
+    if run.lock is None:
+        return True
+    whole = observation.whole
+    stay = [host for host, facts in whole.facts.items() if facts.registry.present]
+    stands = run.lock.take(whole.clusters, whole.locks, stay, write=write)
+    if not stands:
+        run.spent.update(requests(observation))
+    return stands
+
+
+def apply_locked(run: Run, plan: Plan, observation: Observation, **limits: Any) -> ApplyResult:
+    """Apply a plan under the lock of the mesh. This is the only way by which a run applies one.
+
+    :param limits: as ``apply.apply_plan`` has them.
+    :raises MeshError: when an error came before the first write; later ones are in the result.
+    """
+    if run.lock is None:
+        raise Defect("A plan was about to be applied without the lock of the mesh.")
+    done = run.ports.apply(plan, observation, allow=run.lock.allow, **limits)
+    record = f"/configmaps/{registry_name(run.mesh.binding)}"
+    for step in done.applied:
+        if isinstance(step.action, ApiWrite) and step.action.path.endswith(record):
+            run.lock.register(step.cluster, stays=step.verb != "delete")
+    return done
 
 
 @contextmanager
@@ -77,7 +163,7 @@ def write(run: Run, options: Options, plan: Plan, observation: Observation, reco
     recorder.note(changed=True)
     try:
         allowed = failures_left(options.max_failures, run.mesh, observation)
-        done = run.ports.apply(plan, observation.whole, now=run.now, parallel=options.parallel, max_failures=allowed)
+        done = apply_locked(run, plan, observation.whole, now=run.now, parallel=options.parallel, max_failures=allowed)
     except MeshError:
         recorder.outcome = before
         raise

@@ -19,7 +19,7 @@ from .judgement import context_of, judge_and_plan
 from .links import requests
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, failure_findings, refusal_sentence
-from .run import Run, announce
+from .run import Run, announce, locked, observation_stands
 from .shown import FindingsMade, TrustMeasured
 
 
@@ -43,15 +43,22 @@ def renew(run: Run, options: ConnectOptions) -> Outcome:
 
     :raises Interrupted: when an error ended the run.
     """
+    return locked(run, options, "renew certificates", lambda locking: _renew(locking, options))
+
+
+def _renew(run: Run, options: ConnectOptions) -> Outcome | None:
+    """Observe, plan and write once; return None if the clusters have to be observed again."""
     with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder, run.observe(options.parallel) as observation:
         recorder.note(requests=requests(observation))
         context = context_of(observation, run.mesh, without_own_codes(options), run.now)
         findings, whole = judge_and_plan(context, options)
+        plan = only_renewals(whole, observation.facts) if whole is not None else None
+        if plan is not None and not observation_stands(run, observation, write=not plan.empty):
+            return None
         run.ports.show(FindingsMade(findings))
-        recorder.note(findings=findings, error=refusal_sentence(findings, NOTHING_WRITTEN) if whole is None else "")
-        if whole is None:
+        recorder.note(findings=findings, error=refusal_sentence(findings, NOTHING_WRITTEN) if plan is None else "")
+        if plan is None:
             return recorder.outcome
-        plan = only_renewals(whole, observation.facts)
         announce(run, plan, observation, recorder)
         if run.check_mode or plan.empty:
             recorder.note(extra=measure_trust(run, options, observation))

@@ -36,6 +36,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.c
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock import lock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import x509 as certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
@@ -61,6 +62,7 @@ from mesh_operator.store import MeshObjects, Stored
 from tests.collection_path import CHECKOUT
 from tests.lab.profiles import ProfileOptions, make_ca
 from tests.testing.facts_builders import not_ready, reader_facts
+from tests.testing.free_lock import FreeLock
 from tests.testing.ledger import Ledger
 from tests.testing.roll_world import RollWorld
 from tests.testing.simulated_items import MAPPINGS, TUPLES, applied
@@ -161,6 +163,7 @@ class Lab:
             (links.prove_all, self._prove_all),
             (links.controller_proofs, lambda *args, **kwargs: {}),
             (links.peer_records_of, lambda *args, **kwargs: {}),
+            (lock.MeshLock, FreeLock),
             (tls_probe.probe_endpoints, lambda *args, **kwargs: ()),
             (rollout.wait_for_rollouts, lambda *args, **kwargs: {}),
             (observe_traffic.read_all_traffic, self._read_traffic),

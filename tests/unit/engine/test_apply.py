@@ -21,6 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.appl
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
     CredentialsInvalid,
     InvalidInput,
+    LockLost,
     Unreachable,
     WriteConflict,
 )
@@ -273,3 +274,17 @@ def test_no_secret_shows_in_a_plan_a_result_or_an_error() -> None:
     shown = repr(plan) + repr(world.apply(plan)) + str(plan.to_dict())
     key = world.data("c1", "cilium-kvstoremesh")["c2.etcd-client.key"].decode()
     assert "PRIVATE KEY" not in shown and key.splitlines()[1] not in shown and isinstance(world.cas["c1"].certificate, x509.Certificate)
+
+
+def test_after_the_lock_is_lost_no_further_write_begins_and_the_result_says_what_was_done() -> None:
+    world = _world()
+    left = iter(range(3))
+
+    def allow(cluster: str) -> None:
+        if next(left, None) is None:
+            raise LockLost("Another run took it.", cluster=cluster)
+
+    plan = world.plan()
+    done = apply_plan(plan, world.observation, now=NOW, parallel=1, allow=allow)
+    assert len(done.applied) == len(world.log) == 3 < len(plan.steps) == len(done.applied) + len(done.skipped) + len(done.failures)
+    assert {error.code for error in done.failures.values()} == {"CM-LOCK-02"}

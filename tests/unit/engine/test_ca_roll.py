@@ -16,6 +16,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll import Request
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import Terms
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage, keys_secret
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
@@ -28,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.p
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.run import Run
 from tests.lab.profiles import CaPair, ProfileOptions, make_ca
 from tests.testing.facts_builders import mesh_of, not_ready, reader_facts
+from tests.testing.free_lock import FreeLock
 from tests.testing.roll_world import NAMESPACE, Killed, RollWorld
 
 OPTIONS = ConnectOptions(parallel=1, wait_timeout=60)
@@ -86,7 +88,8 @@ def asked_for(mesh: Mesh, *clusters: str, source: str = "", until: RollStage = R
 
 
 def run_of(world: RollWorld, mesh: Mesh, *, check: bool = False) -> Run:
-    return Run(mesh=mesh, who=Everybody(mesh.clusters), ports=ports_to(world, mesh), now=world.time, check_mode=check)
+    lock = None if check else FreeLock(Terms(binding=mesh.binding, action="CA roll"))
+    return Run(mesh=mesh, who=Everybody(mesh.clusters), ports=ports_to(world, mesh), now=world.time, check_mode=check, lock=lock)
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ def ports_to(world: RollWorld, mesh: Mesh) -> Ports:
     return replace(
         real_ports(),
         observe=lambda *_, **__: world.observe(mesh),
+        lock=FreeLock,
         read_links=read_all,
         now=lambda: world.time,
         clock=lambda: (world.time - began).total_seconds(),

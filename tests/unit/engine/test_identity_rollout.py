@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import no_guard
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.lease_store import ClusterCopies
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.rollout import Workload, wait_for_rollouts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable, WriteConflict
@@ -71,7 +72,7 @@ class FakeCluster:
 
 def store(cluster: FakeCluster) -> ClusterCopies:
     clusters: Any = {"c1": cluster}
-    return ClusterCopies(MESH, clusters, {"c1": cluster_facts("c1")})
+    return ClusterCopies(MESH, clusters, {"c1": cluster_facts("c1")}, allow=no_guard)
 
 
 def test_a_copy_is_created_and_then_written_over_the_version_that_was_read() -> None:

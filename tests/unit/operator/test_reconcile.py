@@ -16,7 +16,7 @@ from mesh_operator import reconcile as module
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
-from mesh_operator.reconcile import ABANDON, Next, Reconciler
+from mesh_operator.reconcile import ABANDON, ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, Next, Reconciler
 from mesh_operator.records import Records
 from mesh_operator.runs import RunRequest, RunResult, RunState
 from mesh_operator.serve import Metrics
@@ -436,3 +436,33 @@ def test_clusters_that_are_gone_are_not_dialled_again_and_again(world: World) ->
     record = world.records.get(KEY)
     assert len(world.runs) == 1 and record is not None and record.tombstone
     assert world.kcp.find(BINDING, "edge") is None
+
+
+def test_a_play_that_meets_another_run_is_tried_again_soon_and_is_no_error(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    who = "Another run is at work on mesh edge: connect by max@laptop, process 4711, run 3fa9c1d2."
+
+    def refused(request: RunRequest) -> RunResult:
+        status: dict[str, Any] = {"binding": None, "globalServices": []}
+        finding = {"code": "CM-LOCK-01", "severity": "blocking", "cluster": "c1", "summary": who, "accepted": False}
+        result = {"schema": 1, "changed": False, "findings": [finding], "status": status, "requeueSeconds": 60}
+        return RunResult(state=RunState.FAILED, rc=2, mesh_result=result, last_task="Publish mesh_result", seconds=1.0)
+
+    world.answer = refused
+    assert world.reconcile() == Next(seconds=RETRY_AFTER_ANOTHER_RUN)
+    assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Pending", "Pending")
+    conditions = (world.kcp.find(BINDING, "edge") or {})["status"]["conditions"]
+    assert {(c["type"], c["reason"], c["message"]) for c in conditions if c["type"] == "Ready"} == {("Ready", ANOTHER_RUN, who)}
+    assert ("Normal", ANOTHER_RUN) in world.events and not [kind for kind, _ in world.events if kind != "Normal"]
+    world.answer = connected
+    world.reconcile()
+    before = (world.phase(), world.phase(SERVICE, "nginx"))
+    world.answer = refused
+    world.kcp.put(BINDING, "edge", {**REFS, "topology": {"mode": "FullMesh"}})
+    assert world.reconcile() == Next(seconds=RETRY_AFTER_ANOTHER_RUN)
+    assert (world.phase(), world.phase(SERVICE, "nginx")) == before == ("Connected", "Exported")
+
+
+def test_users_who_meet_a_run_of_the_operator_read_that_it_is_one(world: World) -> None:
+    world.reconcile()
+    assert world.runs[0].variables["cilium_mesh_lock_holder"] == "mesh-operator"

@@ -25,7 +25,8 @@ ALLOWED: Final[dict[str, str]] = {
     "findings": "mesh",
     "plan": "base findings mesh",
     "leases": "base findings mesh plan",
-    "observe": "base etcd kube leases mesh",
+    "lock": "base kube leases mesh",
+    "observe": "base etcd kube leases lock mesh",
     "links": "base findings leases mesh plan",
     "status": "base etcd findings mesh",
     "items": "findings mesh plan",
@@ -41,7 +42,8 @@ ALLOWED: Final[dict[str, str]] = {
     "explain": "base items kube mesh policies services",
     "reconcile": "base exposure findings items leases mesh observe plan policies probe services",
     "report": "base checks findings mesh",
-    "pipeline": "adopt apply base ca checks etcd findings identity items kube leases links mesh observe plan probe reconcile report status",
+    "pipeline": "adopt apply base ca checks etcd findings identity items kube leases links lock mesh observe plan probe reconcile report"
+    " status",
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 

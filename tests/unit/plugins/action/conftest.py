@@ -25,6 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.s
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import cluster_facts, not_ready, reader_facts
+from tests.testing.free_lock import FreeLock
 from tests.testing.simulated_apply import SimulatedClusters
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
@@ -45,7 +46,7 @@ class World:
     away: dict[str, str] = field(default_factory=dict)  # host variable cilium_mesh_unavailable
     dialled: int = 0  # how often the controller was to read heartbeats
 
-    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "") -> Observation:
+    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "", lock: Any = None) -> Observation:
         unavailable = {access.host: access.unavailable for access in accesses}
         names = [host for host, reason in unavailable.items() if not reason]
         self.contacted.update(names)
@@ -56,8 +57,17 @@ class World:
         return Observation(facts=facts, failures={**failed, **away}, clusters=opened)
 
     def apply_plan(
-        self, plan: Plan, observation: Observation, *, now: datetime, parallel: int = 10, max_failures: int | None = None
+        self,
+        plan: Plan,
+        observation: Observation,
+        *,
+        now: datetime,
+        allow: Callable[[str], None],
+        parallel: int = 10,
+        max_failures: int | None = None,
     ) -> ApplyResult:
+        for step in plan.steps:
+            allow(step.cluster)
         self.clusters.run(plan, only=set(observation.facts) - set(self.refusing))
         applied = tuple(step for step in plan.steps if step.cluster not in self.refusing)
         self.writes += len(applied)
@@ -89,6 +99,7 @@ class World:
             real_ports(show),
             observe=self.observe,
             apply=self.apply_plan,
+            lock=FreeLock,
             read_links=self.read_all,
             prove_links=self.prove_all,
             prove_as_controller=self.controller_proofs,

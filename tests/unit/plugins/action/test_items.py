@@ -29,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import scene as observe_scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import NOW, cluster_facts, failure, not_ready, reader_facts
+from tests.testing.free_lock import FreeLock
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import scene, traffic
 from tests.unit.items import fake_kind
@@ -53,7 +54,7 @@ class World:
     parallel: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "") -> Observation:
+    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "", lock: Any = None) -> Observation:
         unavailable = {access.host: access.unavailable for access in accesses}
         names = [host for host, reason in unavailable.items() if not reason]
         facts = {host: self.facts[host] for host in names if host in self.facts and host not in self.failures}
@@ -117,6 +118,7 @@ class World:
         own: dict[str, Any] = {
             "observe": self.observe,
             "apply": self.apply_plan,
+            "lock": FreeLock,
             "read_links": self.read_all,
             "prove_links": self.prove_all,
         }

@@ -1,0 +1,71 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing is written to a mesh without its lock: every call of the pipeline that writes stands in a function that needs the lock."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.collection_path import CHECKOUT
+from tests.testing.options import modules
+
+PIPELINE: Final = CHECKOUT / "plugins" / "module_utils" / "pipeline"
+WRITES: Final = {"apply", "apply_plan", "ClusterCopies", "create", "merge_patch", "delete"}
+"""Names by which something is written: the port, what is behind it, the store of leases, and the methods of the client."""
+GUARDED: Final = {("run.py", "apply_locked", "apply"), ("identity.py", "_record", "ClusterCopies")}
+"""File, function and call: all places where the pipeline writes. Each refuses to work without the lock."""
+RUNS: Final = {"_connect", "_carry_out", "_reconcile", "_decide_and_assign", "_renew", "_write"}
+"""Functions that take the lock before anything is shown or written."""
+WRITING: Final = {
+    "mesh_adopt",
+    "mesh_apply",
+    "mesh_ca",
+    "mesh_connect",
+    "mesh_exposure",
+    "mesh_identity",
+    "mesh_items",
+    "mesh_policy",
+    "mesh_service",
+}
+
+
+def calls(name: str | None = None) -> Iterator[tuple[str, str, str]]:
+    """Yield (file, function, called name) of the calls in the pipeline."""
+    for path in sorted(PIPELINE.glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                for node in ast.walk(function):
+                    called = _called(node)
+                    if called and name in (None, called):
+                        yield path.name, function.name, called
+
+
+def _called(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id if isinstance(node.func, ast.Name) else ""
+
+
+def test_the_pipeline_writes_only_where_the_lock_is_asked_for() -> None:
+    assert {call for call in calls() if call[2] in WRITES} == GUARDED
+
+
+def test_each_run_that_writes_takes_the_lock_first() -> None:
+    assert {function for _, function, _ in calls("observation_stands")} == RUNS
+    opened = {file for file, _, _ in calls("locked")}
+    assert opened == {"adopt.py", "ca_roll.py", "connect.py", "identity.py", "items.py", "trust.py"}
+    assert {file for file, _, name in calls() if name in ("write", "apply_locked", "carry_out")} - {"run.py"} == opened
+
+
+def test_no_action_writes_past_the_pipeline() -> None:
+    for path in sorted(Path(CHECKOUT, "plugins").glob("action/*.py")):
+        called = {_called(node) for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))}
+        assert not called & (WRITES | {"apply_locked", "write"}), path.name
+
+
+def test_every_module_that_writes_has_the_options_of_the_lock_and_no_other_has() -> None:
+    found = {name for name, options in modules().items() if {"lock_timeout", "lock_duration", "lock_holder"} <= set(options)}
+    assert found == WRITING
