@@ -32,7 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
     _supports_async = False
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return ``mesh_result`` as a statistic, and the hash of its plan."""
+        """Return ``mesh_result`` as a statistic, the hash of its plan and the number of its steps."""
         validation = ArgumentSpecValidator(spec_of("mesh_publish")).validate(plain(self._task.args))
         if validation.error_messages:
             return {"failed": True, "msg": "; ".join(validation.error_messages)}
@@ -44,7 +44,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         result |= {key: links.get(key) for key in params["keys"]}
         # As ansible.builtin.set_stats returns it. https://github.com/ansible/ansible/blob/v2.19.0/lib/ansible/plugins/action/set_stats.py
         published = {"data": {STATISTIC: result}, "per_host": False, "aggregate": False}
-        return {"changed": False, "hash": result["plan"]["hash"], "ansible_stats": published}
+        return {"changed": False, "hash": result["plan"]["hash"], "changes": len(result["plan"]["steps"]), "ansible_stats": published}
 
 
 def _first_result(variables: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -84,4 +84,8 @@ hash:
   description: The hash by which the plan can be approved; empty when there is none.
   returned: always
   type: str
+changes:
+  description: The number of steps of the plan.
+  returned: always
+  type: int
 """

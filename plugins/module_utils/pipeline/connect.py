@@ -32,7 +32,7 @@ from .judgement import context_of, judge_and_plan
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal
-from .participants import asked, leaving_clusters, left_out_sentences, observe_former, require_two, ways_out
+from .participants import asked, leaving_clusters, left_out_sentences, observe_former, require_two, silence, ways_out
 from .progress import Progress
 from .run import Run, announce, observing, write
 from .shown import FindingsMade, LinksMeasured, Sentence
@@ -71,6 +71,7 @@ def connect(run: Run, options: ConnectOptions, disconnect_option: str, *, approv
                 _wait(run, options, observation, failed, recorder)
             elif options.purpose == "disconnect" and not failed:
                 _measure_rest(run, options, leaving, observation, recorder)
+        recorder.note(unmet=silence(run.who, run.mesh, observation.failures, options.max_failures))
     return recorder.outcome
 
 

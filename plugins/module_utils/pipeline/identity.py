@@ -48,6 +48,7 @@ from ..observe import Observation
 from .connect import NOTHING_WRITTEN
 from .options import IdentityOptions
 from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal
+from .participants import silence
 from .run import Run, announce, observing
 from .shown import FindingsMade, IdentitiesDecided, Sentence
 
@@ -76,6 +77,7 @@ def assign_identities(run: Run, options: IdentityOptions, requests: Mapping[str,
     """
     with observing(run, options) as (recorder, observation):
         _decide_and_assign(run, options, requests, observation, recorder)
+        recorder.note(unmet=silence(run.who, run.mesh, observation.failures, options.max_failures))
     return recorder.outcome
 
 

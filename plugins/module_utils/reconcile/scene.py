@@ -131,7 +131,9 @@ def dead_members(
     """
 
     def broken(row: Mapping[str, Any]) -> bool:
-        return not row.get("ready") and (row.get("stage") != LinkStage.UNKNOWN.value or row.get("proof") == "refuted")
+        return not row.get("ready") and (
+            row.get("stage") not in (LinkStage.UNKNOWN.value, LinkStage.NOT_ASKED.value) or row.get("proof") == "refuted"
+        )
 
     found = set()
     for host in failures:
