@@ -139,7 +139,7 @@ eligibility:
   returned: when clusters were observed
   type: dict
   sample:
-    cluster-ffm-1: {eligible: true, ready: false, blocking: [CM-EP-02], remedies: 0}
+    cluster-ffm-1: {eligible: true, ready: false, answer: observed, blocking: [CM-EP-02], remedies: 0}
 probes:
   description: One TLS handshake per address of a mesh endpoint.
   returned: when clusters were observed

@@ -25,7 +25,7 @@ KNOWN: Final = frozenset((*VARIABLES, *HOST_VARIABLES, *OWN_NAMES))
 OFFERED: Final = tuple(sorted({*VARIABLES, *HOST_VARIABLES}))
 """Names that a user may have meant."""
 
-_NAME: Final = re.compile(r"[a-z_]\w*")
+_NAME: Final = re.compile(r"[a-z]\w*")
 
 
 def unknown_variables(task_vars: Mapping[str, Any], hosts: Mapping[str, Iterable[str]], others: Any = None) -> list[str]:
@@ -81,6 +81,7 @@ def _without_a_letter(name: str) -> Iterator[str]:
 
 def _problem(name: str, hosts: list[str]) -> str:
     where = f" of host {clip(hosts[0])}" + (f" and {len(hosts) - 1} more" if len(hosts) > 1 else "") if hosts else ""
-    hint = suggest(name, OFFERED, "none is called like it; the names begin with")
+    near = [known for known in OFFERED if not _variants(known).isdisjoint(_variants(name))]
+    hint = suggest(name, OFFERED, "") if not near else f"did you mean {' or '.join(near[:3])}?"
     close = hint if hint.startswith("did you mean") else "no variable of this collection has a name like it"
     return f"variable {clip(name)}{where} is not known; {close.removesuffix('?')}"

@@ -240,7 +240,7 @@ def build_status(
     failures = {host: failure for host, failure in failures.items() if host not in not_asked}
     configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
     was = str((previous or {}).get("phase", ""))
-    phase = _phase(links, facts, failures, findings, configured=configured, was=was)
+    phase = _phase(links, facts, failures, findings, configured=configured, was=was, partly=bool(not_asked))
     stale = _stale(links, now)
     phase = "Degraded" if phase == "Connected" and stale else phase
     rows = {(str(row.get("cluster")), str(row.get("peer"))): row for row in rows_of(previous, "links")}
@@ -289,7 +289,9 @@ def _phase(
     *,
     configured: bool,
     was: str,
+    partly: bool,
 ) -> str:
+    """Return the phase of the links. ``partly``: a limit leaves out members, so that a mesh without a ready link may be an old one."""
     ready, blocked = sum(link.ready for link in links), any(finding.blocks for finding in findings)
     all_ready = bool(links) and ready == len(links) and not failures
     table = (
@@ -300,7 +302,7 @@ def _phase(
         (blocked, "Error"),
         (was in ("Connected", "Degraded") or any(link.broke for link in links), "Degraded"),
         (bool(failures) and not facts, "Error"),
-        (bool(failures), "Degraded" if configured else "Error"),
+        (bool(failures) or partly, "Degraded" if configured else "Error"),
         (configured, "Connecting"),
         (True, "Pending"),
     )
