@@ -56,8 +56,13 @@ def _patterns(others: Any) -> tuple[str, ...]:
 def _is_unknown(name: Any, foreign: tuple[str, ...]) -> bool:
     if not isinstance(name, str) or name in KNOWN:
         return False
-    ours = name.startswith(PREFIXES) or (_NAME.fullmatch(name) is not None and not _variants(name).isdisjoint(_variants_of_offered()))
-    return ours and not any(fnmatchcase(name, pattern) for pattern in foreign)
+    return _is_like_ours(str(name)) and not any(fnmatchcase(name, pattern) for pattern in foreign)
+
+
+@cache
+def _is_like_ours(name: str) -> bool:
+    """Return whether a name begins like the collection's, or differs by a letter from one of them. Hosts have mostly the same names."""
+    return name.startswith(PREFIXES) or (_NAME.fullmatch(name) is not None and not _variants(name).isdisjoint(_variants_of_offered()))
 
 
 def _is_result(value: Any) -> bool:

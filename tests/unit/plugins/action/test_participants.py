@@ -188,6 +188,11 @@ def test_a_run_in_which_a_member_was_silent_is_not_as_asked_unless_it_is_counted
     assert "failed" not in meshed.run(action, mesh=FOUR, max_failures=1, **args)
 
 
+def test_a_dead_member_is_taken_out_by_name_and_is_not_missed(meshed: World) -> None:
+    meshed.failures = {"c3": failure("c3")}
+    assert "failed" not in meshed.run("mesh_connect", mesh=FOUR, state="absent", clusters=["c3"])
+
+
 def test_after_a_failed_write_the_links_are_measured_all_the_same(world: World) -> None:
     world.refusing = {"c4": Unreachable("The API server does not answer.", cluster="c4")}
     result = world.run("mesh_connect", mesh=FOUR, max_failures=1)
