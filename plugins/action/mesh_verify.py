@@ -23,7 +23,7 @@ from ..module_utils.pipeline.judgement import context_of, judge_and_plan
 from ..module_utils.pipeline.links import peer_records_of, requests
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, Recorder, finding_of, refusal
-from ..module_utils.pipeline.participants import asked
+from ..module_utils.pipeline.participants import asked, silence
 from ..module_utils.report.eligibility import eligibility
 from ..module_utils.report.junit import JUnitReport, junit
 from ..plugin_utils.files import check_places, forget, write_whole
@@ -78,16 +78,22 @@ class ActionModule(MeshAction):
             who = asked(call.play, mesh)
             judged = eligibility(findings, mesh.clusters, observed=observation.facts, asked=who)
             rows = {host: row.to_dict() for host, row in judged.items()}
-            self.show([*(findings_lines(findings) or [_no_findings(mesh, purpose)]), *eligibility_lines(rows)])
+            self.show([*(findings_lines(findings) or [_no_findings(mesh, purpose, unbound=unbound)]), *eligibility_lines(rows)])
             self._report = replace(
                 self._report,
                 observed=frozenset(observation.facts),
                 checks=_checks_of(purpose),
                 skipped=_skipped_checks(call.params),
             )
-            error = refusal(findings, "see the findings.") if call.params["fail_on"] == "blocking" else ""
-            extra = {"eligibility": rows, "probes": [as_data(probe) for probe in context.probes]}
-            return Outcome(findings=findings, clusters=mesh.clusters, requests=requests(observation), error=error, extra=extra)
+            judges = call.params["fail_on"] == "blocking"
+            return Outcome(
+                findings=findings,
+                clusters=mesh.clusters,
+                requests=requests(observation),
+                error=refusal(findings, "see the findings.") if judges else "",
+                unmet=silence(call.play, mesh, observation.failures, call.params["max_failures"]) if judges else "",
+                extra={"eligibility": rows, "probes": [as_data(probe) for probe in context.probes]},
+            )
 
     def _write_reports(self, call: Call, places: Mapping[str, str], outcome: Outcome) -> None:
         """Write the report files; also in check mode, as no cluster is changed by that."""
@@ -152,6 +158,7 @@ def _of_one_cluster(finding: Finding) -> bool:
     return check is None or check.scope is Scope.CLUSTER
 
 
-def _no_findings(mesh: Mesh, purpose: str) -> Line:
-    what = "each by itself" if purpose == "cluster" else f"to {purpose} as mesh {mesh.binding.name}"
+def _no_findings(mesh: Mesh, purpose: str, *, unbound: bool) -> Line:
+    name = "" if unbound else f" as mesh {mesh.binding.name}"
+    what = "each by itself" if purpose == "cluster" else f"to {purpose}{name}"
     return Line(f"No findings: {', '.join(mesh.clusters)}, {what}", "green")
