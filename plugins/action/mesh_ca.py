@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..module_utils.base.errors import InvalidInput
@@ -31,8 +32,8 @@ class ActionModule(MeshAction):
         """Report, renew or roll, as ``state`` says."""
         mesh, state = mesh_of(call.play, call.params["mesh"]), call.params["state"]
         run, options, request = call.run(mesh), ConnectOptions.of(call.params, clusters=()), _request_of(mesh, call.params)
-        if state in ("rolled", "shared"):
-            return roll_ca(run, options, request)
+        if state in ("rolled", "shared"):  # every member has to answer, whatever max_failures says
+            return roll_ca(run, replace(options, max_failures=None), request)
         return renew(run, options) if state == "renewed" else report_trust(run, options)
 
 
@@ -55,9 +56,6 @@ def _request_of(mesh: Mesh, params: Mapping[str, Any]) -> RequestOf:
         raise InvalidInput("source and confirm are for state=shared.", remedy="Leave them out.")
     if state == "shared":
         _require_confirmation(mesh, source, confirm)
-    for name, least in (("ca_days", 2), ("wait_timeout", 0), ("parallel", 1), ("certificate_days", 1), ("renew_before_days", 0)):
-        if params[name] < least:
-            raise InvalidInput(f"{name} is {params[name]}.", remedy=f"Use {least} or more.")
     until = RollStage(params["stage"])
 
     def request(facts: Mapping[str, ClusterFacts]) -> Request:

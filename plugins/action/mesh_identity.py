@@ -29,8 +29,6 @@ class ActionModule(MeshAction):
     def execute(self, call: Call) -> Outcome:
         """Report the names and ids of the members, or assign them, as ``identity_policy`` says."""
         requests = _requests(call.params["names"])
-        if not 0 <= call.params["quarantine_hours"] <= 24 * 365:
-            raise InvalidInput(f"quarantine_hours is {call.params['quarantine_hours']}.", remedy="Use 0 to 8760.")
         mesh = mesh_of(call.play, call.params["mesh"])
         return assign_identities(call.run(mesh), IdentityOptions.of(call.params), requests)
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +15,7 @@ from ..module_utils.pipeline.connect import plan_only
 from ..module_utils.pipeline.options import ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, Recorder
 from ..module_utils.report.plan import plan_json, plan_markdown, plan_text
-from ..plugin_utils.files import write_whole
+from ..plugin_utils.files import check_places, write_whole
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
 from ..plugin_utils.report import Line
@@ -31,9 +32,11 @@ class ActionModule(MeshAction):
     """Action mesh_plan: plans a connection or a disconnection and writes to no cluster."""
 
     SPEC = spec_of("mesh_plan")
+    PLANS_ONLY = True
 
     def execute(self, call: Call) -> Outcome:
         """Plan, and write the plan to the files that the options name."""
+        check_places({form: os.path.expanduser(call.params[form]) for form in FORMS if call.params[form]})
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
         outcome = plan_only(call.run(mesh), ConnectOptions.of(call.params), "purpose=disconnect")
         if outcome.error:

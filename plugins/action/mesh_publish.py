@@ -32,7 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
     _supports_async = False
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return ``mesh_result`` as a statistic, the hash of its plan, and the items that an approval has to name."""
+        """Return ``mesh_result`` as a statistic, hash and number of steps of its plan, and the items that an approval has to name."""
         validation = ArgumentSpecValidator(spec_of("mesh_publish")).validate(plain(self._task.args))
         if validation.error_messages:
             return {"failed": True, "msg": "; ".join(validation.error_messages)}
@@ -45,7 +45,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         # As ansible.builtin.set_stats returns it. https://github.com/ansible/ansible/blob/v2.19.0/lib/ansible/plugins/action/set_stats.py
         published = {"data": {STATISTIC: result}, "per_host": False, "aggregate": False}
         left_out = result["plan"].get("notCarriedOut", [])
-        return {"changed": False, "hash": result["plan"]["hash"], "not_carried_out": left_out, "ansible_stats": published}
+        return {
+            "changed": False,
+            "hash": result["plan"]["hash"],
+            "changes": len(result["plan"]["steps"]),
+            "not_carried_out": left_out,
+            "ansible_stats": published,
+        }
 
 
 def _first_result(variables: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..module_utils.base.errors import InvalidInput, MeshError
+from ..module_utils.base.errors import MeshError
 from ..module_utils.checks import TO_DISCONNECT, run_checks
 from ..module_utils.checks.context import CheckContext
 from ..module_utils.checks.registry import Check, registered
@@ -23,17 +23,21 @@ from ..module_utils.pipeline.judgement import context_of, judge_and_plan
 from ..module_utils.pipeline.links import peer_records_of, requests
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, Recorder, finding_of, refusal_sentence
-from ..module_utils.pipeline.participants import participating_members
+from ..module_utils.pipeline.participants import participating_members, silence
 from ..module_utils.report.eligibility import eligibility
 from ..module_utils.report.junit import JUnitReport, junit
 from ..plugin_utils.files import check_places, forget, write_whole
 from ..plugin_utils.mesh_action import Call, MeshAction
-from ..plugin_utils.play import lone_clusters, mesh_of
+from ..plugin_utils.play import first_look, lone_clusters, mesh_of
 from ..plugin_utils.report import Line, eligibility_lines, findings_lines
 from ..plugin_utils.spec import spec_of
 from ..plugin_utils.verify_document import document
 
 _FILES = ("junit", "json")
+UNBOUND = (
+    "No binding says which clusters become a mesh: every host of the play is checked, for a full mesh without a name. "
+    "Set cilium_mesh.binding to check a mesh that exists or is planned."
+)
 
 
 class ActionModule(MeshAction):
@@ -43,8 +47,6 @@ class ActionModule(MeshAction):
 
     def execute(self, call: Call) -> Outcome:
         """Run the checks of ``purpose``, and write the reports that the options name."""
-        if not 0 < call.params["probe_timeout"] <= 60:
-            raise InvalidInput(f"probe_timeout is {call.params['probe_timeout']}.", remedy="Use more than 0 and at most 60 seconds.")
         places = check_places({option: call.params[option] or "" for option in _FILES})
         self._report = JUnitReport(name="", clusters=(), observed=frozenset(), checks=(), findings=(), now=call.now)
         try:
@@ -63,8 +65,9 @@ class ActionModule(MeshAction):
 
     def _verify(self, call: Call) -> Outcome:
         purpose = call.params["purpose"]
-        given = call.params["mesh"]
-        mesh = lone_clusters(call.play, given) if purpose == "cluster" else mesh_of(call.play, given, limited=True)
+        mesh, unbound = _mesh(call, purpose)
+        if unbound:
+            self.show([Line(UNBOUND, "yellow")])
         self._report = replace(self._report, name=mesh.binding.name, clusters=mesh.clusters)
         registry = "" if purpose == "cluster" else registry_name(mesh.binding)
         with call.ports.observe(
@@ -74,17 +77,25 @@ class ActionModule(MeshAction):
             if _reads_peer_records(call.params):
                 context = replace(context, peer_records=peer_records_of(observation, mesh))
             findings = _findings_of(context, purpose)
-            rows = {host: row.to_dict() for host, row in eligibility(findings, mesh.clusters).items()}
-            self.show([*(findings_lines(findings) or [_no_findings(mesh, purpose)]), *eligibility_lines(rows)])
+            who = participating_members(call.play, mesh)
+            judged = eligibility(findings, mesh.clusters, observed=observation.facts, asked=who)
+            rows = {host: row.to_dict() for host, row in judged.items()}
+            self.show([*(findings_lines(findings) or [_no_findings(mesh, purpose, unbound=unbound)]), *eligibility_lines(rows)])
             self._report = replace(
                 self._report,
                 observed=frozenset(observation.facts),
                 checks=_checks_of(purpose),
                 skipped=_skipped_checks(call.params),
             )
-            error = refusal_sentence(findings, "see the findings.") if call.params["fail_on"] == "blocking" else ""
-            extra = {"eligibility": rows, "probes": [as_data(probe) for probe in context.probes]}
-            return Outcome(findings=findings, clusters=mesh.clusters, requests=requests(observation), error=error, extra=extra)
+            judges = call.params["fail_on"] == "blocking"
+            return Outcome(
+                findings=findings,
+                clusters=mesh.clusters,
+                requests=requests(observation),
+                error=refusal_sentence(findings, "see the findings.") if judges else "",
+                unmet=silence(call.play, mesh, observation.failures, call.params["max_failures"]) if judges else "",
+                extra={"eligibility": rows, "probes": [as_data(probe) for probe in context.probes]},
+            )
 
     def _write_reports(self, call: Call, places: Mapping[str, str], outcome: Outcome) -> None:
         """Write the report files; also in check mode, as no cluster is changed by that."""
@@ -93,6 +104,14 @@ class ActionModule(MeshAction):
             write_whole("junit", places["junit"], junit(report))
         if "json" in places:
             write_whole("json", places["json"], document(report, call.params["purpose"], outcome))
+
+
+def _mesh(call: Call, purpose: str) -> tuple[Mesh, bool]:
+    """Return the mesh to verify, and whether no binding says it."""
+    given = call.params["mesh"]
+    if purpose == "cluster":
+        return lone_clusters(call.play, given), False
+    return first_look(call.play, given) if purpose == "connect" else (mesh_of(call.play, given, limited=True), False)
 
 
 def _reads_peer_records(params: Mapping[str, Any]) -> bool:
@@ -121,7 +140,7 @@ def _with_probes(context: CheckContext, observation: Observation, params: Mappin
 
 def _findings_of(context: CheckContext, purpose: str) -> tuple[Finding, ...]:
     if purpose == "connect":
-        return judge_and_plan(context, ConnectOptions())[0]
+        return judge_and_plan(context, ConnectOptions(), "verify")[0]
     if purpose == "disconnect":
         return run_checks(context, "disconnect")
     return tuple(finding for finding in run_checks(context, "verify") if _of_one_cluster(finding))
@@ -141,6 +160,7 @@ def _of_one_cluster(finding: Finding) -> bool:
     return check is None or check.scope is Scope.CLUSTER
 
 
-def _no_findings(mesh: Mesh, purpose: str) -> Line:
-    what = "each by itself" if purpose == "cluster" else f"to {purpose} as mesh {mesh.binding.name}"
+def _no_findings(mesh: Mesh, purpose: str, *, unbound: bool) -> Line:
+    name = "" if unbound else f" as mesh {mesh.binding.name}"
+    what = "each by itself" if purpose == "cluster" else f"to {purpose}{name}"
     return Line(f"No findings: {', '.join(mesh.clusters)}, {what}", "green")

@@ -17,7 +17,8 @@ options:
     description:
       - The mesh, in the shape of the variable C(cilium_mesh). Its key C(binding) holds C(name), C(clusterRefs), C(topology) and
         C(meshConfig), as in the custom resource ClusterMeshBinding.
-      - Each entry of C(clusterRefs) names a host of the inventory. Without C(clusterRefs) every host of the play is a member.
+      - C(name) and C(clusterRefs) have to be said. Each entry of C(clusterRefs) names a host of the inventory; the text V(all) in place of
+        the list says that every host of the play is a member.
       - C(topology) says which members are linked. C(mode) is V(FullMesh) (default), V(HubAndSpoke) with the list C(hubs), or V(Pairs) with
         the list C(pairs) of pairs of names.
     type: dict
@@ -94,7 +95,30 @@ options:
       - With a number, so many members of either kind may be silent. With more, nothing is written. When more than that have failed while
         the plan is carried out, no further wave of it is begun. A run with a failed write fails.
       - When disconnecting, members that do not answer never stop the run.
+      - A run in which a member did not answer fails in the end, unless this number allows as many. Members that C(--limit) leaves out, and
+        hosts with C(cilium_mesh_unavailable), do not count there.
+      - From V(0) to V(511).
     type: int
+"""
+
+    SILENCE = r"""
+options:
+  max_failures:
+    description:
+      - How many members may be silent without the task failing. Without it, none may. Members that C(--limit) leaves out, and hosts with
+        C(cilium_mesh_unavailable), do not count.
+      - From V(0) to V(511).
+    type: int
+"""
+
+    CHANGES = r"""
+options:
+  fail_on_changes:
+    description:
+      - In check mode, fail where the plan has steps, with the number of them. A pipeline can so tell changes from nothing to do by the
+        exit status. Without check mode it has no effect.
+    type: bool
+    default: false
 """
 
     PARALLEL = r"""
@@ -102,6 +126,7 @@ options:
   parallel:
     description:
       - How many clusters are contacted at a time.
+      - From V(1) to V(511).
     type: int
     default: 10
 """
@@ -130,11 +155,13 @@ options:
   certificate_days:
     description:
       - Days that minted client certificates are valid.
+      - From V(1) to V(3650).
     type: int
     default: 365
   renew_before_days:
     description:
       - Minted certificates with fewer days left are issued anew.
+      - From V(0) to V(3650).
     type: int
     default: 30
 """
@@ -172,6 +199,7 @@ options:
   wait_timeout:
     description:
       - Seconds to wait. A changed Secret takes up to two minutes to reach the pods.
+      - From V(0) to V(86400).
     type: int
     default: 300
 """
@@ -279,10 +307,14 @@ options:
         members. A member that answers with a refusal stops it, and nothing is written.
       - With a number, so many members of either kind may fail. With more, nothing is written, or no further wave is begun.
       - A write that is refused for one object is no failure of the cluster. It degrades its item alone, and the task fails.
+      - A run in which a member did not answer fails in the end, unless this number allows as many. Members that C(--limit) leaves out, and
+        hosts with C(cilium_mesh_unavailable), do not count there.
+      - From V(0) to V(511).
     type: int
   parallel:
     description:
       - How many clusters are spoken to, and how many items are written, at a time.
+      - From V(1) to V(511).
     type: int
     default: 10
 """

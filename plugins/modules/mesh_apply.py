@@ -26,6 +26,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh.breadth
   - edge_portal.cilium_mesh._mesh.waiting
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.changes
   - edge_portal.cilium_mesh._mesh.certificates
   - edge_portal.cilium_mesh._mesh.parallel
   - edge_portal.cilium_mesh._mesh.proof

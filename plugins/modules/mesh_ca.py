@@ -28,6 +28,8 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh.lock
   - edge_portal.cilium_mesh._mesh.judgement
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.changes
+  - edge_portal.cilium_mesh._mesh.silence
   - edge_portal.cilium_mesh._mesh.certificates
   - edge_portal.cilium_mesh._mesh.parallel
 options:
@@ -67,11 +69,13 @@ options:
   ca_days:
     description:
       - Days that a new CA is valid.
+      - From V(2) to V(7300).
     type: int
     default: 1095
   wait_timeout:
     description:
       - Seconds after which a stage that is not proven holds the roll. A changed Secret takes up to two minutes to reach the pods.
+      - From V(0) to V(86400).
     type: int
     default: 300
 attributes:

@@ -14,7 +14,7 @@ description:
   - Writes the Secrets C(cilium-clustermesh) and C(cilium-kvstoremesh), the ConfigMap C(clustermesh-remote-users), and before Cilium 1.20
     the host aliases of one workload, by server-side apply under a field manager of its own. Keys, users and aliases of others stay.
   - With O(state=absent) it removes exactly what it wrote, in the clusters that answer. A cluster that does not answer is a finding and
-    does not keep the others from leaving it. The task then succeeds with phase V(Degraded).
+    does not keep the others from leaving it. The task then fails with phase V(Degraded), unless O(max_failures) allows it.
   - Links that the mesh no longer asks for are withdrawn, in the members and in clusters that left it and take part in the play.
   - Members that C(--limit) leaves out are not contacted. O(state=present) then brings those inside up to date and leaves their links to
     the others as they are. O(state=absent) ends the links that cross the border of the limit, on the inside.
@@ -27,6 +27,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh.lock
   - edge_portal.cilium_mesh._mesh.judgement
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.changes
   - edge_portal.cilium_mesh._mesh.breadth
   - edge_portal.cilium_mesh._mesh.planning
   - edge_portal.cilium_mesh._mesh.certificates

@@ -27,6 +27,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh.items
   - edge_portal.cilium_mesh._mesh.items_breadth
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.changes
 attributes:
   diff_mode:
     support: full

@@ -26,6 +26,8 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.lock
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.changes
+  - edge_portal.cilium_mesh._mesh.silence
 options:
   identity_policy:
     description:
@@ -41,7 +43,8 @@ options:
     default: {}
   quarantine_hours:
     description:
-      - For how long an id that was given up is not handed out again.
+      - Hours for which an id that was given up is not handed out again.
+      - From V(0) to V(8760).
     type: float
     default: 24.0
   wait:
@@ -52,6 +55,7 @@ options:
   wait_timeout:
     description:
       - Seconds for all rollouts together.
+      - From V(0) to V(86400).
     type: int
     default: 600
 attributes:

@@ -12,7 +12,8 @@ description:
   - Observes the clusters, verifies them, and decides every write that M(edge_portal.cilium_mesh.mesh_connect) would make, in its order.
   - Each step names its reason, what it disrupts and how to undo it. The hash over all of it stands for the plan;
     M(edge_portal.cilium_mesh.mesh_apply) carries out the plan with that hash and no other.
-  - Nothing is written to any cluster. The task fails when a finding blocks, not when there is something to do.
+  - Nothing is written to any cluster. The task fails when a finding blocks. It fails when there is something to do only with
+    O(fail_on_changes), also without check mode.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:
@@ -23,6 +24,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh.planning
   - edge_portal.cilium_mesh._mesh.breadth
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.changes
   - edge_portal.cilium_mesh._mesh.certificates
   - edge_portal.cilium_mesh._mesh.parallel
 options:

@@ -89,4 +89,8 @@ not_carried_out:
   returned: always
   type: list
   elements: str
+changes:
+  description: The number of steps of the plan.
+  returned: always
+  type: int
 """

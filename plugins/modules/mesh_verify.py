@@ -12,7 +12,8 @@ description:
   - Observes every cluster and runs every check on each cluster, each pair and the mesh as a whole. Nothing is written.
   - Opens a TLS connection from the controller to every address of every mesh endpoint, and verifies the server there as the peers will.
     An address that the controller cannot reach is only an advisory finding.
-  - Fails when a finding blocks, unless O(fail_on=never).
+  - Fails when a finding blocks, unless O(fail_on=never). A member that does not answer blocks, unless O(max_failures) allows as many.
+  - Without O(mesh) every host of the play is checked, as before a mesh exists, and the task says so.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:
@@ -21,6 +22,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.judgement
   - edge_portal.cilium_mesh._mesh.report
+  - edge_portal.cilium_mesh._mesh.silence
 options:
   purpose:
     description:
@@ -52,7 +54,8 @@ options:
     default: true
   probe_timeout:
     description:
-      - Seconds for the connection to an address, and as many for the handshake. Up to 60.
+      - Seconds for the connection to an address, and as many for the handshake.
+      - From V(0.1) to V(60).
     type: float
     default: 3.0
   junit:
@@ -136,7 +139,7 @@ eligibility:
   returned: when clusters were observed
   type: dict
   sample:
-    cluster-ffm-1: {eligible: true, ready: false, blocking: [CM-EP-02], remedies: 0}
+    cluster-ffm-1: {eligible: true, ready: false, answer: observed, blocking: [CM-EP-02], remedies: 0}
 probes:
   description: One TLS handshake per address of a mesh endpoint.
   returned: when clusters were observed

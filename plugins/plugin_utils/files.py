@@ -5,13 +5,25 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..module_utils.base.errors import InvalidInput
+
+_OTHERWISE: Final = "Name another file, or correct what the message says."
+_REMEDIES: Final[Mapping[int | None, str]] = {
+    errno.ENOENT: "Make its folder first; folders are not made on the way.",
+    errno.ENOTDIR: "Name a file in a folder; a part of the path is a file.",
+    errno.EACCES: "Change the mode of its folder, or name another file.",
+    errno.EPERM: "Change the mode of its folder, or name another file.",
+    errno.EROFS: "Name a file on a file system that can be written.",
+    errno.ENOSPC: "Make room there, or name another file.",
+    errno.EDQUOT: "Make room there, or name another file.",
+}
 
 SIZE_LIMIT = 64 * 1024 * 1024  # bytes; the plan of 255 clusters is 20 MB
 
@@ -56,7 +68,7 @@ def write_whole(option: str, path: str, content: bytes) -> None:
         os.replace(scratch, path)
     except OSError as error:
         raise InvalidInput(
-            f"{option}: {path} cannot be written: {error.strerror}.", remedy="Make room there, or name another file."
+            f"{option}: {path} cannot be written: {error.strerror}.", remedy=_REMEDIES.get(error.errno, _OTHERWISE)
         ) from None
     finally:
         with contextlib.suppress(OSError):

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 from ..module_utils.items.desired import Desired
 from ..module_utils.mesh.item_kinds import ItemKind
@@ -41,5 +42,15 @@ class ItemsAction(MeshAction):
             desired = desired_of(call.params["mesh"], mesh, kinds=self.KINDS)
         if desired.kinds:
             return reconcile_items(call.run(mesh), options, desired, approved=approved)
-        self.show([Line(f"{' and '.join(kind.value for kind in self.KINDS)}: not in cilium_mesh, so nothing is done about them")])
+        self.show([Line(text) for text in _untouched(self.KINDS, call.params["mesh"])])
         return Outcome(clusters=mesh.clusters, extra={"status": NO_ROWS})
+
+
+def _untouched(kinds: Iterable[ItemKind], given: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for the kinds that cilium_mesh does not name, and one for those whose list has no value there."""
+    null = [kind.value for kind in kinds if kind.value in given]
+    absent = [kind.value for kind in kinds if kind.value not in given]
+    texts = [f"{' and '.join(absent)}: not in cilium_mesh, so nothing is done about them"] if absent else []
+    return texts + (
+        [f"{' and '.join(null)}: without a value in cilium_mesh, so nothing is done about them; [] would prune them"] if null else []
+    )

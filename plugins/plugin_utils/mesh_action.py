@@ -17,19 +17,21 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils.base.errors import Defect, InvalidInput, MeshError
 from ..module_utils.base.redact import one_line
 from ..module_utils.mesh.model import Mesh
-from ..module_utils.pipeline.outcome import Interrupted, Outcome, finding_of
+from ..module_utils.pipeline.outcome import Interrupted, Outcome, changes_sentence, finding_of
 from ..module_utils.pipeline.ports import Ports, real_ports
 from ..module_utils.pipeline.run import Run
 from .play import Play, plain, play_of
 from .report import Line
 from .shown_lines import lines_of
-from .spec import Spec
+from .spec import Spec, option_problems, unknown_options
+from .variables import OTHERS, unknown_variables
 
 MESSAGE_LIMIT = 2000
 
@@ -60,6 +62,8 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
     _requires_connection = False
     _supports_check_mode = True
     _supports_async = False
+    PLANS_ONLY: ClassVar[bool] = False
+    """Whether the action never writes to a cluster, so that it counts changes without check mode too."""
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Validate the arguments, call ``execute``, and return its outcome as Ansible's result. Raises nothing."""
@@ -67,9 +71,10 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         try:
             if self._task.async_val:
                 raise InvalidInput("This action runs on the controller as one step; it cannot be asynchronous.", remedy="Remove async.")
-            params = self._params()
+            self._refuse_unknown_variables(task_vars or {})
+            params = self._params(task_vars or {})
             self._quiet = not params.get("report", True)
-            outcome = self.execute(self._call(params, task_vars or {}))
+            outcome = self._judge_changes(params, self.execute(self._call(params, task_vars or {})))
         except Interrupted as stopped:
             outcome = _failed(stopped.outcome, stopped.error)
         except Exception as error:  # see the docstring of this file
@@ -95,6 +100,12 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         for line in lines:
             display.display(line.text, color=line.colour or None)
 
+    def _judge_changes(self, params: Mapping[str, Any], outcome: Outcome) -> Outcome:
+        """Return the outcome, failed if ``fail_on_changes`` asks for that and there is something to write."""
+        if outcome.error or not params.get("fail_on_changes") or not (self._task.check_mode or self.PLANS_ONLY):
+            return outcome
+        return replace(outcome, error=changes_sentence(len((outcome.plan or {}).get("steps") or ())))
+
     def _call(self, params: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Call:
         return Call(
             params=params,
@@ -105,18 +116,46 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             diff=bool(self._task.diff),
         )
 
-    def _params(self) -> dict[str, Any]:
+    def _refuse_unknown_variables(self, task_vars: Mapping[str, Any]) -> None:
+        """Refuse variables that are named like the collection's and are not known: a misspelled one would be without effect.
+
+        :raises InvalidInput: when there is one; it names every one and what was probably meant.
+        """
+        others = task_vars.get(OTHERS) and plain(self._templar.template(task_vars[OTHERS]))
+        found = unknown_variables(task_vars, play_of(task_vars).own_variables(), others)
+        if found:
+            raise InvalidInput(
+                "; ".join(found) + ".",
+                remedy=f"Correct the names; docs/variables.md lists every variable. Name those that belong to others in {OTHERS}. "
+                "No cluster was contacted.",
+            )
+
+    def _params(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         validation = ArgumentSpecValidator(self.SPEC).validate(plain(self._task.args))
+        unknown = [entry for entry in validation.errors if isinstance(entry, UnsupportedError)]
+        if unknown:
+            raise unknown_options(plain(self._task.args), self.SPEC)
         if validation.error_messages:
             raise InvalidInput("; ".join(validation.error_messages) + ".", remedy="See ansible-doc of this module for its options.")
-        return dict(validation.validated_parameters)
+        params = dict(validation.validated_parameters)
+        problems = option_problems(type(self).__module__.rpartition(".")[2], self.SPEC, params, task_vars)
+        if problems:
+            raise InvalidInput("; ".join(problems) + ".", remedy="No cluster was contacted.")
+        return params
 
 
 def _failed(outcome: Outcome, error: Exception) -> Outcome:
     """Return the outcome with the error as a finding. The text of an error that is not of the engine is withheld."""
     finding = finding_of(error if isinstance(error, MeshError) else _unexpected(error))
-    text = one_line(str(error), MESSAGE_LIMIT) if isinstance(error, MeshError) else finding.summary
+    text = _printable(str(error)) if isinstance(error, MeshError) else finding.summary
     return replace(outcome, findings=(*outcome.findings, finding), error=f"{finding.code}: {text}")
+
+
+def _printable(message: str) -> str:
+    """Return the message without control characters; its lines keep their indentation, as they may be lines to copy."""
+    found = [line[: len(line) - len(line.lstrip(" "))] + one_line(line, MESSAGE_LIMIT) for line in message.splitlines()]
+    text = "\n".join(line.rstrip() for line in found)
+    return text if len(text) <= MESSAGE_LIMIT else f"{text[: MESSAGE_LIMIT - 3]}..."
 
 
 def _unexpected(error: BaseException) -> Defect:

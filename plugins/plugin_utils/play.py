@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import ClusterAccess
 from ..module_utils.mesh.model import Binding, Mesh
-from ..module_utils.mesh.parse import DEFAULT_NAME, parse
+from ..module_utils.mesh.parse import DEFAULT_NAME, names_all, parse, unsaid
 from ..module_utils.pipeline.participants import left_out
 
 KUBECONFIG: Final = "cilium_mesh_kubeconfig"
@@ -28,6 +28,8 @@ ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
 ELB_ID: Final = "cilium_mesh_elb_id"
 UNAVAILABLE: Final = "cilium_mesh_unavailable"
 DEFAULT_NAMESPACE: Final = "kube-system"
+HOST_VARIABLES: Final = (KUBECONFIG, CONTEXT, NAMESPACE, ENDPOINT_OVERRIDE, ELB_ID, UNAVAILABLE)
+"""Every variable of a host that the collection reads (docs/inventory.md)."""
 
 _NAMES_SHOWN: Final = 10
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -49,6 +51,10 @@ class Play:
         """
         return accesses(self, names)
 
+    def own_variables(self) -> dict[str, Iterable[str]]:
+        """Return the names of the variables of each host that takes part, without rendering any template."""
+        return {host: self.hostvars[host] for host in self.hosts if host in self.hostvars}
+
 
 def play_of(task_vars: Mapping[str, Any]) -> Play:
     """Read hosts, limit and host variables from the variables of a task."""
@@ -66,17 +72,18 @@ def mesh_of(play: Play, raw: Any, *, limited: bool = False) -> Mesh:
     :param raw: value of the variable ``cilium_mesh``.
     :param limited: --limit, or the hosts pattern of the play, may leave out members, which the caller then does not contact. If false, a
         play that leaves out a member is refused, so that no change is made in half of the members.
-    :raises InvalidInput: when the variable is not valid, or a member that is needed does not take part in the play.
+    :raises InvalidInput: when the variable is not valid, does not say the name and the members of the mesh, or a member that is needed
+        does not take part in the play.
     """
     require_hosts(play)
     raw = plain(raw)
+    missing = unsaid(raw)
+    if missing:
+        if raw is not None:
+            parse(raw, play.inventory)  # for its errors: a key that is spelled wrong is named first
+        raise _not_said(play, missing)
     if not _names_members(raw):
-        if play.limit:
-            raise InvalidInput(
-                f'With --limit "{play.limit}" the members of the mesh are not known: cilium_mesh.binding.clusterRefs does not name them.',
-                remedy="Run without --limit, or name the members in clusterRefs.",
-            )
-        return parse(raw, play.hosts)
+        return _mesh_of_all_hosts(play, raw)
     mesh = parse(raw, play.inventory)
     cut = left_out(play, mesh)
     if len(cut) == len(mesh.clusters):
@@ -88,6 +95,36 @@ def mesh_of(play: Play, raw: Any, *, limited: bool = False) -> Mesh:
             remedy="Run with every member.",
         )
     return mesh
+
+
+def first_look(play: Play, raw: Any) -> tuple[Mesh, bool]:
+    """Return the mesh to verify, and whether no binding says it: then it is every host of the play, before any mesh exists.
+
+    :raises InvalidInput: as ``mesh_of``.
+    """
+    if plain(raw) is not None:
+        return mesh_of(play, raw, limited=True), False
+    require_hosts(play)
+    return _mesh_of_all_hosts(play, None), True
+
+
+def _mesh_of_all_hosts(play: Play, raw: Any) -> Mesh:
+    if play.limit:
+        raise InvalidInput(
+            f'With --limit "{play.limit}" the members of the mesh are not known: cilium_mesh.binding.clusterRefs does not name them.',
+            remedy="Run without --limit, or name the members in clusterRefs.",
+        )
+    return parse(raw, play.hosts)
+
+
+def _not_said(play: Play, missing: Sequence[str]) -> InvalidInput:
+    """Return the error that a mesh needs its name and its members, with the lines to write."""
+    named = " and ".join(missing)
+    return InvalidInput(
+        f"{named} {'are' if len(missing) > 1 else 'is'} not set: a mesh needs its name and its members.",
+        remedy="Write these lines, for instance to mesh.yml, and add -e @mesh.yml (clusterRefs: all means every host of the play):\n"
+        f"cilium_mesh:\n  binding:\n    name: edge-mesh-eu\n    clusterRefs: [{', '.join(play.inventory[:_NAMES_SHOWN])}]",
+    )
 
 
 def _limit_phrase(play: Play) -> str:
@@ -220,12 +257,17 @@ def _kubeconfig(host: str, variables: _HostVariables) -> str | Mapping[str, Any]
 
 
 def _names_members(raw: Any) -> bool:
-    """Return whether ``cilium_mesh`` names members. Values of a wrong form count as naming them, so that ``parse`` reports the error."""
+    """Return whether ``cilium_mesh`` names members one by one.
+
+    Values of a wrong form count as naming them, so that ``parse`` reports the error.
+    """
     if raw is None:
         return False
     if not isinstance(raw, Mapping):
         return True
     binding = raw.get("binding")
+    if names_all(binding):
+        return False
     return binding is not None and (not isinstance(binding, Mapping) or binding.get("clusterRefs") is not None)
 
 

@@ -18,6 +18,7 @@ from ..module_utils.base.tables import table as _table
 from ..module_utils.base.tables import text as _text
 from ..module_utils.base.tables import widths as _widths
 from ..module_utils.findings.finding import Finding
+from ..module_utils.mesh.link_stage import LinkStage
 from ..module_utils.report.plan import LINKS_SHOWN, plan_rows
 from ..module_utils.report.plan import Row as PlanRow
 from ..module_utils.report.sentences import LINKS_NAMED, verdict
@@ -105,6 +106,9 @@ def _first_hosts(hosts: Sequence[str]) -> str:
     return ", ".join(hosts[:LINKS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
+_UNKNOWN: Final = {"not_reached": "not reached, nothing is known of it", "not_asked": "not asked"}
+
+
 def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:
     """Return a line per cluster that says whether it is eligible and ready.
 
@@ -114,11 +118,12 @@ def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:
     width = max((len(_cell(host)) for host in rows), default=0)
     for host, row in rows.items():
         eligible, ready = bool(row.get("eligible")), bool(row.get("ready"))
-        text = f"{'eligible' if eligible else 'not eligible'}, {'ready' if ready else 'not ready'}"
+        text = _UNKNOWN.get(str(row.get("answer")), f"{'eligible' if eligible else 'not eligible'}, {'ready' if ready else 'not ready'}")
         codes = [_cell(code) for code in row.get("blocking", ())]
         more = f", and {len(codes) - CODES_NAMED} more" if len(codes) > CODES_NAMED else ""
         why = f" ({', '.join(codes[:CODES_NAMED])}{more})" if codes else ""
-        lines.append(Line(f"  {_cell(host).ljust(width)}  {text}{why}", "green" if ready else "yellow" if eligible else "red"))
+        colour = "" if row.get("answer") == "not_asked" else "green" if ready else "yellow" if eligible else "red"
+        lines.append(Line(f"  {_cell(host).ljust(width)}  {text}{why}", colour))
     return [Line("Clusters:"), *lines] if lines else []
 
 
@@ -139,21 +144,21 @@ def status_lines(name: str, status: Mapping[str, Any]) -> list[Line]:
                 row["clusterName"],
                 row.get("ciliumName") or "-",
                 str(row.get("clusterId") if row.get("clusterId") is not None else "-"),
-                f"{row.get('readyNodes', 0)}/{row.get('totalNodes', 0)}",
-                "yes" if row.get("connected") else "no",
+                f"{row.get('readyNodes', 0)}/{row.get('totalNodes', 0)}" if row.get("asked", True) else "-",
+                ("yes" if row.get("connected") else "no") if row.get("asked", True) else "not asked",
                 *((_links_ready(row["clusterName"], every),) if many else ()),
             )
             for row in status.get("meshStatus", ())
         ),
     ]
     lines += [Line(f"  {text}") for text in _table(clusters)]
-    late = [link for link in every if not link["ready"]]
+    late = [link for link in every if not link["ready"] and link["stage"] != LinkStage.NOT_ASKED]
     links = late[:LINKS_SHOWN] if many else every
     if links:
         texts = _table([("link", "stage", "agents ready", "last proof", "furthest behind"), *(_link_row(link) for link in links)])
         lines.append(Line(f"  {texts[0]}"))
         for link, text in zip(links, texts[1:], strict=True):
-            lines.append(Line(f"  {text}", "green" if link["ready"] else "yellow"))
+            lines.append(Line(f"  {text}", "green" if link["ready"] else "" if link["stage"] == LinkStage.NOT_ASKED else "yellow"))
             lines += [] if link["ready"] else _labelled_lines("error", link["error"])
     if many and len(late) > len(links):
         lines.append(Line(f"  and {len(late) - len(links)} more links that are not ready", "yellow"))
@@ -167,6 +172,8 @@ def _links_ready(cluster: str, links: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _link_row(link: Mapping[str, Any]) -> tuple[str, ...]:
+    if link["stage"] == LinkStage.NOT_ASKED:
+        return (f"{link['cluster']} -> {link['peer']}", "not asked", "-", "-", "")
     reader = "" if link["ready"] else link["reader"] or "no answer"
     return (f"{link['cluster']} -> {link['peer']}", link["stage"], f"{link['nodesReady']}/{link['nodesTotal']}", _last_proof(link), reader)
 

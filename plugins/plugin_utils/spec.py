@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the actions, as Ansible's validator takes them.
+"""The options of the actions, as Ansible's validator takes them, and the ranges of numbers, which it does not know.
 
 The documentation of the modules is their source. To parse it for every task would take tens of milliseconds, so arguments.py is generated
 from it, and a test holds that it is current.
@@ -8,13 +8,46 @@ from it, and a test holds that it is current.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Container, Mapping
+from typing import Any, Final, TypeAlias
 
-from .arguments import ARGUMENTS
+from ..module_utils.base.errors import InvalidInput
+from ..module_utils.base.input_problems import clip, suggest
+from .arguments import ARGUMENTS, HANDED
 
 Spec: TypeAlias = dict[str, dict[str, Any]]
 
+CREDENTIALS: Final = frozenset({"api_key", "ca_cert", "client_cert", "client_key", "context", "host", "kubeconfig", "validate_certs"})
+"""Options of the modules of kubernetes.core, for which this collection has variables of hosts."""
+
 
 def spec_of(module: str) -> Spec:
-    """Return the options of a module in the form of ``ArgumentSpecValidator``."""
+    """Return the options of a module in the form of ``ArgumentSpecValidator``, with ``minimum`` and ``maximum`` of each number."""
     return dict(ARGUMENTS[module])
+
+
+def option_problems(module: str, spec: Spec, params: Mapping[str, Any], task_vars: Container[str]) -> list[str]:
+    """Return one problem for each number that is not in its range. It names the option, and the variable that a role or playbook read.
+
+    :param module: the module as the task names it, without the collection.
+    """
+    found = []
+    for name, option in spec.items():
+        value = params.get(name)
+        if value is None or "minimum" not in option:
+            continue
+        if not option["minimum"] <= value <= option["maximum"]:  # also false for a float that is not a number
+            given = [variable for variable in HANDED.get(module, {}).get(name, ()) if variable in task_vars]
+            source = f" ({given[0]})" if given else ""
+            found.append(f"{name}{source} is {value}; use {option['minimum']} to {option['maximum']}")
+    return found
+
+
+def unknown_options(given: Mapping[str, Any], spec: Spec) -> InvalidInput:
+    """Return the error about options that the module does not have, each with the one that was probably meant."""
+    names = sorted(str(name) for name in given if name not in spec)
+    problems = [f"{clip(name)}: unknown option; {suggest(name, tuple(spec), 'the options are').removesuffix('?')}" for name in names]
+    remedy = "See ansible-doc of this module for its options."
+    if CREDENTIALS & set(names):
+        remedy = "The credentials of a cluster are variables of its host, such as cilium_mesh_kubeconfig (docs/inventory.md). " + remedy
+    return InvalidInput(f"Unsupported options: {'; '.join(problems)}.", remedy=remedy)

@@ -36,6 +36,8 @@ HEADER: Final = "".join(
     f"# {line}\n" for line in ("Copyright: Contributors to the edge_portal.cilium_mesh project", f"{_SPDX}: Apache-2.0")
 )
 STRUCTURE: Final = ("type", "elements", "choices", "required", "default")
+RANGE: Final = re.compile(r"From V\((?P<least>[\d.]+)\) to V\((?P<most>[\d.]+)\)\.")
+"""The sentence that says the range of a number; documentation of modules has no key for it."""
 
 Option = Mapping[str, Any]
 
@@ -80,10 +82,61 @@ def arguments_file() -> str:
     for module, options in modules().items():
         lines.append(f'    "{module}": {{\n')
         for name, option in options.items():
-            spec = {key: option[key] for key in STRUCTURE if key in option}
+            spec = {key: option[key] for key in STRUCTURE if key in option} | bounds_of(option)
             lines.append(f'        "{name}": {_python(spec)},\n')
         lines.append("    },\n")
-    return "".join([*lines, "}\n"])
+    lines.append("}\n\n")
+    lines += _name_lists()
+    return "".join(lines)
+
+
+def bounds_of(option: Option) -> dict[str, float]:
+    """Return ``minimum`` and ``maximum`` of a number, as its text says them; {} for other options and for one that does not say them."""
+    kind = {"int": int, "float": float}.get(option["type"])
+    text = option["description"]
+    match = RANGE.search(text if isinstance(text, str) else " ".join(text))
+    return {"minimum": kind(match["least"]), "maximum": kind(match["most"])} if kind is not None and match is not None else {}
+
+
+def _name_lists() -> list[str]:
+    variables = sorted(playbook_variables())
+    lines = ["VARIABLES: Final[tuple[str, ...]] = (\n", *(f'    "{name}",\n' for name in variables), ")\n"]
+    lines.append('"""Every variable of playbooks and roles (docs/variables.md). Those of a host are in plugin_utils/play.py."""\n\n')
+    lines += ["OWN_NAMES: Final[tuple[str, ...]] = (\n", *(f'    "{name}",\n' for name in own_names()), ")\n"]
+    lines.append('"""Variables that the playbooks and roles set themselves: registered results and values on their way."""\n\n')
+    lines += ["PREFIXES: Final[tuple[str, ...]] = (\n", *(f'    "{name}_",\n' for name in prefixes()), ")\n"]
+    lines.append('"""Beginnings of names that are the collection\'s."""\n\n')
+    lines.append("HANDED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {\n")
+    found: dict[str, dict[str, set[str]]] = {}
+    for entry in sorted({*(e for role in roles() for e in handed_by_role(role)), *(e for name in playbooks() for e in handed_by(name))}):
+        if bounds_of(modules()[entry.module][entry.option]):
+            found.setdefault(entry.module, {}).setdefault(entry.option, set()).add(entry.variable)
+    for module, options in sorted(found.items()):
+        lines.append(f'    "{module}": {{\n')
+        for option, names in sorted(options.items()):
+            every = ", ".join(f'"{name}"' for name in sorted(names))
+            lines.append(f'        "{option}": ({every}{"," if len(names) == 1 else ""}),\n')
+        lines.append("    },\n")
+    lines.append('}\n"""Module -> option that is a number -> the variables that roles and playbooks hand to it."""\n')
+    return lines
+
+
+def prefixes() -> list[str]:
+    return ["cilium_mesh", "kcp_setup", *roles()]
+
+
+def own_names() -> list[str]:
+    """Return the variables with the collection's prefixes that its own tasks set: ``register`` and ``vars`` of plays, blocks and tasks."""
+    paths = [*(CHECKOUT / "playbooks").rglob("*.yml"), *(CHECKOUT / "roles").glob("*/tasks/*.yml")]
+    found = {name for path in paths for name in _set_by(_yaml(path))}
+    return sorted(name for name in found - set(playbook_variables()) if name.startswith(tuple(f"{prefix}_" for prefix in prefixes())))
+
+
+def _set_by(tasks: Any) -> Iterator[str]:
+    for task in _tasks(tasks):
+        yield from task.get("vars") or {}
+        if "register" in task:
+            yield task["register"]
 
 
 def _python(value: Any) -> str:
@@ -103,11 +156,16 @@ def roles() -> list[str]:
     return sorted(path.name for path in (CHECKOUT / "roles").iterdir() if path.is_dir())
 
 
+def handed_by_role(role: str) -> list[Handed]:
+    """Return every variable that the task of the role hands to its module."""
+    return list(_handed(_yaml(CHECKOUT / "roles" / role / "tasks" / "main.yml")))
+
+
 @functools.cache
 def role_options(role: str) -> dict[str, Option]:
     """Return variable -> option of the role: those that its task hands to the module, in their order."""
     known = modules()
-    handed = list(_handed(_yaml(CHECKOUT / "roles" / role / "tasks" / "main.yml")))
+    handed = handed_by_role(role)
     names = {entry.option: entry.variable for entry in handed}
     return {entry.variable: _told_as(known[entry.module][entry.option], names, role) for entry in handed}
 
@@ -212,6 +270,11 @@ def roles_of(playbook: str) -> list[str]:
     return [name.removeprefix(f"{COLLECTION}.") for name in named]
 
 
+def acts(playbook: str) -> bool:
+    """Return whether the playbook runs actions of the collection."""
+    return bool(handed_by(playbook) or roles_of(playbook))
+
+
 def used_by(playbook: str) -> set[str]:
     """Return every variable of the collection that the playbook reads, without comments, internal names and what its tasks set."""
     text = "\n".join(line.partition(" #")[0] for path in _files(playbook) for line in path.read_text(encoding="utf-8").splitlines())
@@ -236,8 +299,9 @@ def playbook_variables() -> dict[str, dict[str, Any]]:
     for name, option in own.items():
         before = found.get(name, {})
         found[name] = {**_row(option), "roles": before.get("roles", []), "default": option.get("default", before.get("default"))}
+    everywhere = {name for name, option in own.items() if option.get("everywhere")}  # read by the base of the actions
     for playbook in playbooks():
-        names = used_by(playbook) | {entry.variable for entry in handed_by(playbook)}
+        names = used_by(playbook) | {entry.variable for entry in handed_by(playbook)} | (everywhere if acts(playbook) else set())
         names |= {name for role in roles_of(playbook) for name in role_options(role)}
         for name in names & set(found):
             found[name]["playbooks"].append(playbook)

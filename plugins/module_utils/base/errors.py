@@ -8,6 +8,11 @@ Raise across a library's border with ``from None``, so that no foreign message i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+Right = tuple[str, str, str, str]
+"""Verb, resource with its group, namespace and name of an object; "" where there is none."""
+
 
 class MeshError(Exception):
     """Base of every error that the engine raises on purpose.
@@ -73,9 +78,34 @@ class KeptBack(ClusterError):
 
 
 class Forbidden(ClusterError):
-    """Request that RBAC denies (403); the message names verb and resource. Decision: extend the role."""
+    """Request that RBAC denies (403); the message names verb and resource. Decision: extend the role.
+
+    :param rights: what is missing, one entry for each object: (verb, resource with its group, namespace, name).
+    """
 
     code = "CM-API-03"
+
+    def __init__(self, message: str, *, remedy: str = "", cluster: str = "", rights: Iterable[Right] = ()) -> None:
+        super().__init__(message, remedy=remedy, cluster=cluster)
+        self.rights = tuple(rights)
+
+    @classmethod
+    def of_several(cls, errors: Iterable[Forbidden], cluster: str) -> Forbidden:
+        """Return one error for all, so that the role is extended once: a line for each verb and resource, with the names of the objects."""
+        every = list(errors)
+        objects: dict[tuple[str, str, str], dict[str, None]] = {}
+        for verb, resource, namespace, name in (right for error in every for right in error.rights):
+            objects.setdefault((verb, resource, namespace), {})[name] = None
+        rights = [
+            f"{verb} {resource}"
+            + (f" in namespace {namespace}" if namespace else "")
+            + (f": {', '.join(name for name in names if name)}" if any(names) else "")
+            for (verb, resource, namespace), names in sorted(objects.items())
+        ]
+        verbs = list(dict.fromkeys(f"{verb.partition(' ')[0]} {resource}" for verb, resource, _namespace in sorted(objects)))
+        message = f"RBAC forbids to {', '.join(verbs) or 'read it'} (403)."
+        remedy = "\n".join(["Grant these to the user of this kubeconfig; docs/rbac.md has the whole role:", *rights])
+        return cls(message, remedy=remedy, cluster=cluster, rights=[right for error in every for right in error.rights])
 
 
 class WriteConflict(ClusterError):

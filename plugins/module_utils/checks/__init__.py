@@ -84,7 +84,8 @@ def run_checks(context: CheckContext, purpose: Purpose = "connect") -> tuple[Fin
     """Return the findings of the checks that matter for ``purpose``, in order, and one for each cluster that does not answer.
 
     The function is pure. With ``disconnect`` a cluster that does not answer blocks only if no member answers, or if the user's input
-    about it is not valid. For the other purposes it blocks unless the context tolerates it (mesh/tolerance.py).
+    about it is not valid. For ``connect`` it blocks unless the context tolerates it (mesh/tolerance.py). ``verify`` writes nothing and says
+    what is known, so there it blocks unless ``max_failures`` allows as many.
     """
     if purpose == "disconnect":
         chosen = [entry for code, entry in registered().items() if code in TO_DISCONNECT]
@@ -98,7 +99,7 @@ def _failure_findings(context: CheckContext, purpose: Purpose) -> Iterator[Findi
     """Yield one finding for each cluster that could not be observed; its severity depends on ``purpose`` and tolerance."""
     answered = any(host in context.facts for host in context.mesh.clusters)
     for failure in context.failures.values():
-        tolerated = purpose == "disconnect" or failure.host in context.tolerated
+        tolerated = _tolerated(context, failure.host, purpose)
         blocks = not tolerated or not answered or failure.code == InvalidInput.code
         yield failure_finding(
             failure.code,
@@ -110,9 +111,18 @@ def _failure_findings(context: CheckContext, purpose: Purpose) -> Iterator[Findi
         )
 
 
+def _tolerated(context: CheckContext, host: str, purpose: Purpose) -> bool:
+    """Return whether a cluster that does not answer does not stop a run with this purpose."""
+    if purpose == "verify":
+        return context.max_failures is not None and host in context.tolerated
+    return purpose == "disconnect" or host in context.tolerated
+
+
 def _blocking_evidence(context: CheckContext, purpose: Purpose) -> str:
     """Return why a cluster that does not answer blocks, where ``max_failures`` is exceeded; else an empty string."""
     silent = [host for host in context.mesh.clusters if host in context.failures]
+    if purpose == "verify" and context.max_failures is None:
+        return "Nothing is known of it."
     if purpose == "disconnect" or context.max_failures is None or len(silent) <= context.max_failures:
         return ""
     return f"{len(silent)} members do not answer, and max_failures allows {context.max_failures}."
@@ -122,4 +132,6 @@ def _consequence(purpose: Purpose) -> str:
     """Return what the run does about a cluster that does not answer and does not block."""
     if purpose == "disconnect":
         return "The cluster is left as it is; its peers remove their links to it."
+    if purpose == "verify":
+        return "Nothing is known of it, and max_failures allows that."
     return "What was written for it stays as it is, its links are degraded, and the run updates the rest of the mesh."

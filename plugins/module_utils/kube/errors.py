@@ -84,8 +84,9 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
     if status == 403:
         return Forbidden(
             f"RBAC forbids to {request} (403).",
-            remedy=f"Grant {_grant(request)} to the user of this kubeconfig.",
+            remedy=f"Grant {_grant(request)} to the user of this kubeconfig (docs/rbac.md).",
             cluster=server.cluster,
+            rights=[(_verbs(request), request.resource or request.name, request.namespace, request.name if request.resource else "")],
         )
     if status == 409 and request.verb != "get":
         return _conflict(server, request, details)
@@ -198,12 +199,16 @@ def _expired(server: Server) -> bool:
 
 
 def _grant(request: Request) -> str:
-    what = f"{request.verb} on {request.resource}" if request.resource else f"{request.verb} on {request.name}"
+    return f"{_verbs(request)} on {request.resource or request.name}"
+
+
+def _verbs(request: Request) -> str:
+    """Return the verbs that the role needs for a request."""
     if request.resource in ("pods/exec", "pods/portforward"):
-        what = f"create and get on {request.resource}"  # kube-apiserver checks "get" for WebSockets before 1.35, "create" since
-    elif request.verb == "patch":
-        what = f"patch and create on {request.resource}"  # server-side apply of an absent object is a create
-    return what
+        return "create and get"  # kube-apiserver checks "get" for WebSockets before 1.35, "create" since
+    if request.resource and request.verb == "patch":
+        return "patch and create"  # server-side apply of an absent object is a create
+    return request.verb
 
 
 def _conflict(server: Server, request: Request, details: _Status) -> WriteConflict:

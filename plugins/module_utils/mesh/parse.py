@@ -18,6 +18,7 @@ from .schemas import SPECS
 from .topology import Mode, Topology
 
 DEFAULT_NAME: Final = "cilium-mesh"
+ALL: Final = "all"  # value of clusterRefs that says: every host of the play
 PLACE: Final = ("workspace", "namespace")  # of the custom resource, where the binding came from one; both are part of its identity
 
 _SPEC: Final = SPECS["ClusterMeshBinding"]
@@ -29,7 +30,7 @@ _BINDING: Final[Mapping[str, Any]] = {
 
 _REFS: Final = "binding.clusterRefs"
 _HINTS: Final = {
-    "binding.clusterRefs": "write a list of {name: HOST}",
+    "binding.clusterRefs": "write a list of {name: HOST}, or all for every host of the play",
     "binding.clusterRefs[]": "write {name: HOST}, or the name alone",
     "binding.topology.pairs[]": "write a pair [ONE, OTHER]",
     "binding.topology.hubs": "write a list of members",
@@ -40,7 +41,8 @@ _HINTS: Final = {
 def parse(raw: Any, inventory: Sequence[str]) -> Mesh:
     """Parse the variable ``cilium_mesh`` to a mesh.
 
-    :param raw: the variable; None means a binding named ``cilium-mesh`` over the whole inventory.
+    :param raw: the variable. Without a name the binding is called ``cilium-mesh``, and without ``clusterRefs`` every host is a member: a
+        caller that plans, writes or judges a mesh refuses both first (``unsaid``).
     :param inventory: names of all hosts, in order.
     :raises InvalidInput: when there is a problem; the error lists every one with its path.
     """
@@ -62,13 +64,28 @@ def parse(raw: Any, inventory: Sequence[str]) -> Mesh:
     return Mesh(binding=Binding(name=name, cluster_refs=refs, topology=topology, generation=generation, **place, **config))
 
 
+def unsaid(raw: Any) -> tuple[str, ...]:
+    """Return what a mesh needs and the variable does not say, as paths; () if both are there or the variable has a wrong form."""
+    binding = raw.get("binding") if isinstance(raw, Mapping) else raw
+    if binding is not None and not isinstance(binding, Mapping):
+        return ()
+    return tuple(f"cilium_mesh.binding.{key}" for key in ("name", "clusterRefs") if (binding or {}).get(key) is None)
+
+
+def names_all(written: Any) -> bool:
+    """Return whether a binding says ``clusterRefs: all``."""
+    return isinstance(written, Mapping) and written.get("clusterRefs") == ALL
+
+
 def _with_names(written: Any) -> Any:
-    """Return the binding as the schema has it: each of ``clusterRefs`` a mapping, where a file may have the name alone."""
+    """Return the binding as the schema has it: each of ``clusterRefs`` a mapping, where a file may have the name alone, or ``all``."""
     if not isinstance(written, Mapping):
         return written
     found = {key: value for key, value in written.items() if key != "generation"}
     refs = found.get("clusterRefs")
-    if is_list(refs):
+    if names_all(written):
+        del found["clusterRefs"]
+    elif is_list(refs):
         found["clusterRefs"] = [{"name": entry} if isinstance(entry, str) else entry for entry in refs or ()]
     return found
 
@@ -76,7 +93,7 @@ def _with_names(written: Any) -> Any:
 def _names(written: Any) -> list[tuple[str, str]] | None:
     """Return (path as its author wrote it, name) of each of ``clusterRefs``, which have their structure; None without any."""
     refs = written.get("clusterRefs") if written is not None else None
-    if refs is None:
+    if refs is None or names_all(written):
         return None
     paths = [(f"{_REFS}[{place}]", entry) for place, entry in enumerate(refs)]
     return [(path, str(entry)) if isinstance(entry, str) else (f"{path}.name", str(entry["name"])) for path, entry in paths]

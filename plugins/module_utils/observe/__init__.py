@@ -169,6 +169,5 @@ def _send(cluster: Cluster, reads: Mapping[str, Read], requests: ThreadPoolExecu
     if all(name in forbidden and reads[name].optional for name in errors):
         return results, tuple(Unread(what=name, message=e.message, remedy=e.remedy) for name, e in forbidden.items())
     if len(forbidden) > 1 and len(forbidden) == len(errors):
-        remedies = " ".join(dict.fromkeys(e.remedy for e in forbidden.values()))
-        raise Forbidden(" ".join(e.message for e in forbidden.values()), remedy=remedies, cluster=cluster.host)
+        raise Forbidden.of_several(forbidden.values(), cluster.host)
     raise next((e for name, e in errors.items() if name not in forbidden), next(iter(errors.values())))

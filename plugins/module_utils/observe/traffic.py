@@ -271,5 +271,4 @@ def _one_error(host: str, errors: Mapping[str, ClusterError]) -> ClusterError:
     other = next((error for error in errors.values() if not isinstance(error, Forbidden)), None)
     if other is not None:
         return other
-    remedies = " ".join(dict.fromkeys(error.remedy for error in errors.values()))
-    return Forbidden(" ".join(error.message for error in errors.values()), remedy=remedies, cluster=host)
+    return Forbidden.of_several((error for error in errors.values() if isinstance(error, Forbidden)), host)

@@ -32,7 +32,15 @@ from .judgement import context_of, judge_and_plan
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
-from .participants import leaving_clusters, left_out_sentences, observe_former, participating_members, recovery_sentences, require_two
+from .participants import (
+    leaving_clusters,
+    left_out_sentences,
+    observe_former,
+    participating_members,
+    recovery_sentences,
+    require_two,
+    silence,
+)
 from .ports import Ports
 from .run import Run, announce, locked, observation_stands, observing, write
 from .shown import FindingsMade, LinksMeasured, Sentence, Tone
@@ -87,6 +95,9 @@ def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, 
                 _measure_rest(run, options, leaving, observation, recorder)
             if run.lock is not None and options.wait:
                 run.lock.settle()
+        # A dead member is taken out by name, so that nothing is expected of it.
+        silent = [host for host in observation.failures if host not in options.clusters]
+        recorder.note(unmet=silence(run.who, run.mesh, silent, options.max_failures))
     return recorder.outcome
 
 

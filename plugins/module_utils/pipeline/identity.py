@@ -48,6 +48,7 @@ from ..observe import Observation
 from .connect import NOTHING_WRITTEN
 from .options import IdentityOptions
 from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
+from .participants import silence
 from .run import Run, announce, apply_locked, locked, observation_stands, observing
 from .shown import FindingsMade, IdentitiesDecided, Sentence
 
@@ -78,6 +79,7 @@ def assign_identities(run: Run, options: IdentityOptions, requests: Mapping[str,
     def attempt(run: Run) -> Outcome | None:
         with observing(run, options) as (recorder, observation):
             done = _decide_and_assign(run, options, requests, observation, recorder)
+            recorder.note(unmet=silence(run.who, run.mesh, observation.failures, options.max_failures))
         return recorder.outcome if done else None
 
     reads_only = options.identity_policy != "assign"

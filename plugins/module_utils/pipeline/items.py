@@ -32,7 +32,7 @@ from .connect import NOTHING_WRITTEN, refuse_changed
 from .links import requests
 from .options import ItemsOptions
 from .outcome import Outcome, Recorder, finding_of, refusal_sentence
-from .participants import left_out_sentences, observe_former, silent_findings
+from .participants import LEFT_OUT, left_out_sentences, observe_former, silence, silent_findings
 from .probes import probe_intents
 from .run import Run, announce, locked, measure, observation_stands, write
 from .shown import FindingsMade, ItemsMeasured, Sentence
@@ -82,7 +82,8 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
         if not run.check_mode:
             after, course = _carry_out(run, options, desired, decided, scene, observation, recorder)
         _record_statuses(run, options, desired, decided, after, course, recorder)
-        recorder.note(requests=requests(observation))
+        silent = [host for host, failure in scene.failures.items() if failure.code != LEFT_OUT]
+        recorder.note(requests=requests(observation), unmet=silence(run.who, mesh, silent, options.max_failures))
     return recorder.outcome
 
 

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from typing import Literal
 
 from ..base.errors import InvalidInput
 from ..checks import run_checks
@@ -78,12 +79,16 @@ def context_of(observation: Observation, mesh: Mesh, options: ConnectOptions, no
     )
 
 
-def judge_and_plan(context: CheckContext, chosen: ConnectOptions) -> tuple[tuple[Finding, ...], Plan | None]:
+def judge_and_plan(
+    context: CheckContext, chosen: ConnectOptions, purpose: Literal["connect", "verify"] = "connect"
+) -> tuple[tuple[Finding, ...], Plan | None]:
     """Run the checks of connect and plan; return the findings, and the plan unless one blocks.
+
+    :param purpose: ``verify`` if the plan is not to be written: a member that does not answer then blocks in any case.
 
     The planner adds findings that need a plan: foreign keys where the mesh would write, links for which no trust mode is possible.
     """
-    findings = run_checks(context, "connect")
+    findings = run_checks(context, purpose)
     if any(finding.blocks for finding in findings):
         return findings, None
     options = PlanOptions(

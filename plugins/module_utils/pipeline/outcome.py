@@ -23,7 +23,7 @@ NOT_MEASURED: Final = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Everything that a run found out and did. ``error`` is one sentence; a run with an error has failed."""
+    """Everything that a run found out and did. ``error`` is one sentence; a run with an error, or with ``unmet``, has failed."""
 
     changed: bool = False
     findings: tuple[Finding, ...] = ()
@@ -32,6 +32,7 @@ class Outcome:
     clusters: tuple[str, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)  # API requests by cluster
     error: str = ""
+    unmet: str = ""  # one sentence: the run did all it could, and yet not all that was asked for
     diff: tuple[Mapping[str, Any], ...] = ()  # in the form of Ansible's callbacks
     extra: Mapping[str, Any] = field(default_factory=dict)  # further keys of the action's own result
 
@@ -49,8 +50,10 @@ class Outcome:
         }
         if self.diff:
             result["diff"] = [dict(entry) for entry in self.diff]
-        if self.error:
-            result.update(failed=True, msg=self.error)
+        if self.error or self.unmet:
+            result.update(failed=True, msg=" ".join(filter(None, (self.error, self.unmet))))
+        if self.unmet and not self.error:
+            result["incomplete"] = True
         return result
 
     @property
@@ -108,6 +111,13 @@ def after_disconnect(silent: Sequence[str]) -> dict[str, Any] | None:
     message = f"Not reached, and left as they are: {', '.join(silent)}"
     condition = {"type": "Degraded", "status": "True", "reason": "ClustersUnreachable", "message": message}
     return {"phase": "Degraded", "meshStatus": [], "links": [], "conditions": [condition]}
+
+
+def changes_sentence(steps: int) -> str:
+    """Return the sentence with which a check fails that found something to do, for a plan of this many steps; "" for an empty plan."""
+    if not steps:
+        return ""
+    return f"There {'is' if steps == 1 else 'are'} {count(steps, 'change')} to make, and fail_on_changes is set. Nothing was written."
 
 
 def refusal_sentence(findings: Iterable[Finding], consequence: str) -> str:

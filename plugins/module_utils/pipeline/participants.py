@@ -8,8 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ..base.errors import InvalidInput
+from ..base.tables import count
 from ..checks.context import CheckContext
 from ..findings.finding import Finding, Severity, ordered
+from ..findings.wording import listed
 from ..items.scene import Scene
 from ..kube.client import ClusterAccess
 from ..leases.registry import registry_name
@@ -69,6 +71,20 @@ def check_breadth(options: Options) -> None:
     for name, value, least in (("parallel", options.parallel, 1), ("max_failures", options.max_failures, 0)):
         if value is not None and value < least:
             raise InvalidInput(f"{name} is {value}.", remedy=f"Use {least} or more.")
+
+
+def silence(who: Participants, mesh: Mesh, failed: Collection[str], max_failures: int | None) -> str:
+    """Return the sentence with which a run ends in which members were silent; "" if none was, or ``max_failures`` allows as many.
+
+    A member that the inventory itself calls unavailable is not missed, and one that a limit leaves out was not asked.
+
+    :param failed: inventory names of the clusters that did not answer or could not be read.
+    """
+    silent = [host for host in mesh.clusters if host in failed and host in who.hosts and not who.access([host])[0].unavailable]
+    if len(silent) <= (max_failures or 0):
+        return ""
+    allowed = "none may be silent" if max_failures is None else f"max_failures allows {max_failures}"
+    return f"No answer from {count(len(silent), 'member')} ({listed(silent)}), and {allowed}; docs/exit-statuses.md says how to allow it."
 
 
 def failures_left(max_failures: int | None, mesh: Mesh, observation: Observation) -> int | None:

@@ -19,6 +19,7 @@ from .judgement import context_of, judge_and_plan
 from .links import requests
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, failure_findings, refusal_sentence
+from .participants import silence
 from .run import Run, announce, locked, observation_stands
 from .shown import FindingsMade, TrustMeasured
 
@@ -35,6 +36,7 @@ def report_trust(run: Run, options: ConnectOptions) -> Outcome:
         recorder.note(requests=requests(observation))
         error = "" if observation.facts else "No cluster answers."
         recorder.note(findings=findings, extra=measure_trust(run, options, observation), error=error, requests=requests(observation))
+        recorder.note(unmet="" if error else silence(run.who, run.mesh, observation.failures, options.max_failures))
     return recorder.outcome
 
 
@@ -66,7 +68,7 @@ def _renew(run: Run, options: ConnectOptions) -> Outcome | None:
             carry_out(run, options, plan, observation, recorder)
             with run.observe(options.parallel) as after:
                 recorder.note(extra=measure_trust(run, options, after))
-        recorder.note(requests=requests(observation))
+        recorder.note(requests=requests(observation), unmet=silence(run.who, run.mesh, observation.failures, options.max_failures))
     return recorder.outcome
 
 

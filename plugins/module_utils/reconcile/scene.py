@@ -131,7 +131,8 @@ def dead_members(
     """
 
     def broken(row: Mapping[str, Any]) -> bool:
-        return not row.get("ready") and (row.get("stage") != LinkStage.UNKNOWN.value or row.get("proof") == "refuted")
+        unknown = row.get("stage") in (LinkStage.UNKNOWN.value, LinkStage.NOT_ASKED.value)
+        return not row.get("ready") and (not unknown or row.get("proof") == "refuted")
 
     found = set()
     for host in failures:

@@ -2,53 +2,76 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eligibility of clusters: whether each can be meshed at all, and whether it can be meshed now, from the findings alone.
 
-``eligible``: no blocking finding needs a new cluster, new nodes or new address ranges. ``ready``: no finding blocks. A cluster that
-did not answer is neither, since nothing is known of it. A finding about several clusters counts for each of them: their owners decide
-which of them changes.
+``eligible``: no blocking finding needs a new cluster, new nodes or new address ranges. ``ready``: no finding blocks. A cluster that was not
+reached, or not asked, is neither, since nothing is known of it, whatever the severity of the finding that says so. A finding about several
+clusters counts for each of them: their owners decide which of them changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from ..base.errors import ClusterError
 from ..checks.registry import registered
 from ..findings.finding import Cure, Finding, Severity
 
 
+class Answer(StrEnum):
+    """Whether anything is known of a cluster."""
+
+    OBSERVED = "observed"
+    NOT_REACHED = "not_reached"  # it did not answer, or refused to be read
+    NOT_ASKED = "not_asked"  # --limit, or the hosts pattern of the play, leaves it out
+
+
 @dataclass(frozen=True, kw_only=True)
 class Eligibility:
-    """Eligibility of one cluster. Shape of ``to_dict``: ``{eligible, ready, blocking, remedies}``."""
+    """Eligibility of one cluster. Shape of ``to_dict``: ``{eligible, ready, answer, blocking, remedies}``."""
 
     eligible: bool
     ready: bool
+    answer: Answer = Answer.OBSERVED
     blocking: tuple[str, ...] = ()  # codes, each once, in the order of the findings; without those that the user accepted
     remedies: int = 0  # findings of severity remediable
 
     def to_dict(self) -> dict[str, Any]:
-        """Return ``{eligible, ready, blocking, remedies}``."""
-        return {"eligible": self.eligible, "ready": self.ready, "blocking": list(self.blocking), "remedies": self.remedies}
+        """Return ``{eligible, ready, answer, blocking, remedies}``."""
+        return {
+            "eligible": self.eligible,
+            "ready": self.ready,
+            "answer": self.answer.value,
+            "blocking": list(self.blocking),
+            "remedies": self.remedies,
+        }
 
 
-def eligibility(findings: Iterable[Finding], clusters: Iterable[str]) -> dict[str, Eligibility]:
+def eligibility(
+    findings: Iterable[Finding], clusters: Iterable[str], *, observed: Collection[str], asked: Collection[str]
+) -> dict[str, Eligibility]:
     """Return the eligibility by inventory name, in the order of ``clusters``. Pure.
 
     A finding that names no cluster counts for all.
+
+    :param observed: clusters that answered. ``asked``: those that take part in the run.
     """
     every = tuple(findings)
     checks = registered()
     cures = {code: entry.cure for code, entry in checks.items()}
-    return {host: _of_one([f for f in every if _concerns(f, host)], cures) for host in clusters}
+    answers = {host: Answer.NOT_ASKED if host not in asked else Answer.OBSERVED for host in clusters}
+    answers |= {host: Answer.NOT_REACHED for host in answers if host in asked and host not in observed}
+    return {host: _of_one([f for f in every if _concerns(f, host)], cures, answer) for host, answer in answers.items()}
 
 
-def _of_one(findings: Iterable[Finding], cures: Mapping[str, Cure]) -> Eligibility:
+def _of_one(findings: Iterable[Finding], cures: Mapping[str, Cure], answer: Answer) -> Eligibility:
     own = list(findings)
     blocking = [finding for finding in own if finding.blocks]
+    known = answer is Answer.OBSERVED
     return Eligibility(
-        eligible=not any(_unanswered(f) or cures.get(f.code) is Cure.REINSTALL for f in blocking),
-        ready=not blocking,
+        eligible=known and not any(cures.get(f.code) is Cure.REINSTALL for f in blocking),
+        ready=known and not blocking,
+        answer=answer,
         blocking=tuple(dict.fromkeys(finding.code for finding in blocking)),
         remedies=sum(finding.severity is Severity.REMEDIABLE for finding in own),
     )
@@ -57,10 +80,3 @@ def _of_one(findings: Iterable[Finding], cures: Mapping[str, Cure]) -> Eligibili
 def _concerns(finding: Finding, host: str) -> bool:
     named = {finding.cluster, finding.peer, *finding.others} - {""}
     return not named or host in named
-
-
-_UNANSWERED = frozenset({ClusterError.code, *(kind.code for kind in ClusterError.__subclasses__())})
-
-
-def _unanswered(finding: Finding) -> bool:
-    return finding.code in _UNANSWERED

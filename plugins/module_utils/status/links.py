@@ -22,6 +22,9 @@ from ..mesh.link_stage import LinkStage
 from ..mesh.model import Mesh
 from .link_proof import LinkProof, is_stale, link_proof, proof_columns
 
+NOT_ASKED: Final = "CM-TOPO-02"
+"""Code of the failure of a member that a limit leaves out. Nothing is wrong with it: it was not asked."""
+
 _ORDER: Final = {stage: place for place, stage in enumerate(LinkStage)}
 
 _TLS_WORDS = re.compile(r"x509|certificate|\btls\b|handshake", re.IGNORECASE)
@@ -133,7 +136,7 @@ def link_states(
     """Return the state of every link of the mesh, in its order.
 
     :param facts: say which clusters must have a kvstoremesh that answers; without them, one is missed only where a reader had a problem.
-    :param failures: clusters that were not observed, for the error of their links.
+    :param failures: clusters that were not observed, for the error of their links. Links from one with the code NOT_ASKED are not judged.
     :param proofs: proofs by the controller, by (cluster, peer).
     """
     by_link: dict[tuple[str, str], list[LinkFacts]] = {}
@@ -144,7 +147,9 @@ def link_states(
     for cluster, peer in mesh.links:
         own = readers.get(cluster)
         silent = (failures or {}).get(cluster) or (failures or {}).get(peer)
-        if own is None or (cluster, peer) not in by_link:
+        if own is None and silent is not None and silent.host == cluster and silent.code == NOT_ASKED:
+            state = LinkState(cluster=cluster, peer=peer, stage=LinkStage.NOT_ASKED)
+        elif own is None or (cluster, peer) not in by_link:
             state = _unknown_state(cluster, peer, own, silent)
         else:
             known = (facts or {}).get(cluster)
@@ -227,21 +232,32 @@ def build_status(
     :param written: the links were written after ``facts`` were observed.
     :param proofs: see ``link_states``. A peer whose heartbeat is older than three minutes makes the phase Degraded.
     :returns: phase, meshStatus, links, conditions, lastSyncTime, and observedGeneration when a generation is known. Times are RFC 3339.
+        Members that a limit leaves out have ``asked: false``; phase and conditions are about the others.
     """
-    links = link_states(mesh, readers, facts=facts, failures=failures, proofs=proofs)
+    every = link_states(mesh, readers, facts=facts, failures=failures, proofs=proofs)
+    links = tuple(link for link in every if link.stage is not LinkStage.NOT_ASKED)
+    not_asked = [host for host, failure in failures.items() if failure.code == NOT_ASKED and host in mesh.clusters]
+    failures = {host: failure for host, failure in failures.items() if host not in not_asked}
     configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
     was = str((previous or {}).get("phase", ""))
-    phase = _phase(links, facts, failures, findings, configured=configured, was=was)
+    phase = _phase(links, facts, failures, findings, configured=configured, was=was, partly=bool(not_asked))
     stale = _stale(links, now)
     phase = "Degraded" if phase == "Connected" and stale else phase
     rows = {(str(row.get("cluster")), str(row.get("peer"))): row for row in rows_of(previous, "links")}
     status: dict[str, Any] = {
         "phase": phase,
         "lastSyncTime": timestamp(now),
-        "meshStatus": [_cluster_row(host, facts.get(host), readers.get(host), links) for host in mesh.clusters],
-        "links": [{**link.to_dict(), **proof_columns(link.proof, now=now, previous=rows.get((link.cluster, link.peer)))} for link in links],
+        "meshStatus": [
+            {"clusterName": host, "connected": False, "readyNodes": 0, "totalNodes": 0, "asked": False}
+            if host in not_asked
+            else _cluster_row(host, facts.get(host), readers.get(host), links)
+            for host in mesh.clusters
+        ],
+        "links": [{**link.to_dict(), **proof_columns(link.proof, now=now, previous=rows.get((link.cluster, link.peer)))} for link in every],
         "conditions": with_transition_times(
-            _conditions(phase, mesh, links, failures, findings, stale), now, rows_of(previous, "conditions")
+            _conditions(phase, len(mesh.clusters) - len(not_asked), not_asked, links, failures, findings, stale),
+            now,
+            rows_of(previous, "conditions"),
         ),
     }
     observed = mesh.binding.generation if generation is None else generation
@@ -273,7 +289,9 @@ def _phase(
     *,
     configured: bool,
     was: str,
+    partly: bool,
 ) -> str:
+    """Return the phase of the links. ``partly``: a limit leaves out members, so that a mesh without a ready link may be an old one."""
     ready, blocked = sum(link.ready for link in links), any(finding.blocks for finding in findings)
     all_ready = bool(links) and ready == len(links) and not failures
     table = (
@@ -284,7 +302,7 @@ def _phase(
         (blocked, "Error"),
         (was in ("Connected", "Degraded") or any(link.broke for link in links), "Degraded"),
         (bool(failures) and not facts, "Error"),
-        (bool(failures), "Degraded" if configured else "Error"),
+        (bool(failures) or partly, "Degraded" if configured else "Error"),
         (configured, "Connecting"),
         (True, "Pending"),
     )
@@ -318,7 +336,8 @@ def _ready_nodes(reader: ReaderFacts | None) -> int:
 
 def _conditions(
     phase: str,
-    mesh: Mesh,
+    asked: int,
+    not_asked: Sequence[str],
     links: Sequence[LinkState],
     failures: Mapping[str, ObserveFailure],
     findings: Iterable[Finding],
@@ -332,7 +351,8 @@ def _conditions(
     blocking = list(dict.fromkeys(f"{f.code} {f.cluster}: {f.summary}" for f in findings if f.blocks))
     all_ready = all(link.ready for link in links) and not failures
     if phase == "Connected":
-        established = f"Mesh established between {len(mesh.clusters)} clusters"
+        established = f"Mesh established between {asked} clusters" if asked > 1 else "Every link of the cluster that was asked is ready"
+        established += f"; not asked: {', '.join(not_asked[:_NAMED])}" if not_asked else ""
         rows = (("MeshConnected", True, "MeshEstablished"), ("Ready", True, "Connected"), ("Degraded", False, "AllLinksReady"))
         return [condition(kind, value, reason, established) for kind, value, reason in rows]
     if blocking and (phase == "Error" or all_ready):

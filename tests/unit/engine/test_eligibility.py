@@ -12,7 +12,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks imp
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.eligibility import Eligibility, eligibility
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.eligibility import Answer, Eligibility, eligibility
 from tests.testing.facts_builders import cluster_facts, context_of, failure
 
 C1, C2, C3 = (cluster_facts(f"c{n}") for n in (1, 2, 3))
@@ -20,7 +20,8 @@ SOUND = Eligibility(eligible=True, ready=True)
 
 
 def judged(context: CheckContext) -> dict[str, Eligibility]:
-    return eligibility(run_checks(context), context.mesh.clusters)
+    hosts = context.mesh.clusters
+    return eligibility(run_checks(context), hosts, observed=context.facts, asked=hosts)
 
 
 def at(host: str, ip: str) -> ClusterFacts:
@@ -58,7 +59,20 @@ def test_what_the_user_accepts_does_not_count() -> None:
 
 def test_nothing_is_claimed_of_a_cluster_that_did_not_answer() -> None:
     rows = judged(context_of(C1, failures=[failure("c2", "CM-API-03")]))
-    assert rows["c2"] == Eligibility(eligible=False, ready=False, blocking=("CM-API-03",)) and rows["c1"] == SOUND
+    silent = Eligibility(eligible=False, ready=False, answer=Answer.NOT_REACHED, blocking=("CM-API-03",))
+    assert rows["c2"] == silent and rows["c1"] == SOUND
+
+
+@pytest.mark.parametrize("severity", list(Severity))
+def test_a_cluster_that_was_not_reached_is_never_eligible_however_grave_that_is_for_the_run(severity: Severity) -> None:
+    silent = Finding(code="CM-API-01", severity=severity, cluster="c2", summary="x")
+    row = eligibility([silent], ["c1", "c2"], observed=["c1"], asked=["c1", "c2"])["c2"]
+    assert (row.eligible, row.ready, row.answer) == (False, False, Answer.NOT_REACHED)
+
+
+def test_nothing_is_said_of_a_cluster_that_was_not_asked() -> None:
+    row = eligibility([], ["c1", "c2"], observed=["c1"], asked=["c1"])["c2"]
+    assert (row.eligible, row.ready, row.answer) == (False, False, Answer.NOT_ASKED)
 
 
 def test_remedies_are_counted_and_do_not_stop_anything() -> None:
@@ -72,9 +86,12 @@ def test_remedies_are_counted_and_do_not_stop_anything() -> None:
 @pytest.mark.parametrize("host", ["c1", "c2"])
 def test_a_finding_without_a_cluster_counts_for_all(host: str) -> None:
     finding = Finding(code="CM-INPUT-01", severity=Severity.BLOCKING, summary="x")
-    assert eligibility([finding], ["c1", "c2"])[host] == Eligibility(eligible=True, ready=False, blocking=("CM-INPUT-01",))
+    both = ["c1", "c2"]
+    assert eligibility([finding], both, observed=both, asked=both)[host] == Eligibility(
+        eligible=True, ready=False, blocking=("CM-INPUT-01",)
+    )
 
 
 def test_the_shape_of_the_document() -> None:
     row = Eligibility(eligible=True, ready=False, blocking=("CM-ID-03",), remedies=2)
-    assert row.to_dict() == {"eligible": True, "ready": False, "blocking": ["CM-ID-03"], "remedies": 2}
+    assert row.to_dict() == {"eligible": True, "ready": False, "answer": "observed", "blocking": ["CM-ID-03"], "remedies": 2}

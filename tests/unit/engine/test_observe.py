@@ -224,8 +224,9 @@ def test_everything_that_rbac_forbids_is_told_at_once(server: ScriptedServer) ->
     with seen(access(server)) as observation:
         failure = observation.failures["edge-1"]
     assert failure.code == "CM-API-03"
-    assert 'get secrets "cilium-ca" in namespace "kube-system"' in failure.message and "list nodes" in failure.message
-    assert "get on secrets" in failure.remedy and "list on nodes" in failure.remedy
+    assert failure.message == "RBAC forbids to get secrets, list nodes (403)."
+    assert failure.remedy.splitlines()[1:] == ["get secrets in namespace kube-system: cilium-ca", "list nodes"]
+    assert "docs/rbac.md" in failure.remedy
     assert observation.clusters == {}
 
 

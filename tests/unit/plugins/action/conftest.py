@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ObserveFailure, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
@@ -51,7 +51,11 @@ class World:
         names = [host for host, reason in unavailable.items() if not reason]
         self.contacted.update(names)
         facts = {host: cluster for host, cluster in self.clusters.facts().items() if host in names and host not in self.failures}
-        opened: Any = {host: SimpleNamespace(requests=Counter({"get secrets": 7, "list nodes": 1}), close=lambda: None) for host in facts}
+        requests = Counter({"get secrets": 7, "list nodes": 1})
+        opened: Any = {
+            host: SimpleNamespace(requests=requests, close=lambda: None, get=_forbidden, get_or_none=_forbidden, list=_forbidden)
+            for host in facts
+        }
         failed = {host: failure for host, failure in self.failures.items() if host in names}
         away = {host: ObserveFailure(host=host, code="CM-API-01", message=reason) for host, reason in unavailable.items() if reason}
         return Observation(facts=facts, failures={**failed, **away}, clusters=opened)
@@ -106,7 +110,8 @@ class World:
         )
 
     def run(self, action: str, *, check: bool = False, diff: bool = False, limit: str = "", hosts: Iterable[str] = (), **args: Any) -> Any:
-        """The result of one task."""
+        """The result of one task. ``more``: further variables of the play."""
+        more = args.pop("more", {})
         every = tuple(self.clusters.facts())
         module = import_module(f"{PLUGINS}.action.{action}")
         task = SimpleNamespace(args=args, async_val=args.pop("async_val", 0), check_mode=check, diff=diff, action=action)
@@ -114,7 +119,12 @@ class World:
         hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every if host not in self.away}
         hostvars.update({host: {"cilium_mesh_unavailable": reason} for host, reason in self.away.items()})
         task_vars = {"ansible_play_hosts_all": list(hosts) or list(every), "groups": {"all": list(every)}, "hostvars": hostvars}
-        return instance.run(None, {**task_vars, "ansible_limit": limit})
+        return instance.run(None, {**task_vars, **more, "ansible_limit": limit})
+
+
+def _forbidden(*args: Any, **kwargs: Any) -> Any:
+    """What a cluster answers to the reads beside the observation."""
+    raise Forbidden("RBAC forbids to read it (403).")
 
 
 def mesh(*hosts: str) -> Mapping[str, Any]:

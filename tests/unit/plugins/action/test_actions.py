@@ -49,6 +49,45 @@ def test_check_mode_promises_what_the_run_then_does_and_writes_nothing(make_worl
     assert done["plan"]["steps"] == promised["plan"]["steps"]
 
 
+@pytest.mark.parametrize(("action", "check"), [("mesh_connect", True), ("mesh_plan", False)])
+def test_a_check_with_changes_fails_where_that_is_asked(make_world: Any, action: str, check: bool) -> None:
+    world: World = make_world()
+    asked = world.run(action, mesh=BOTH, check=check, fail_on_changes=True)
+    steps = len(asked["plan"]["steps"])
+    assert (asked["failed"], world.writes, asked["changed"]) == (True, 0, check)
+    assert asked["msg"] == f"There are {steps} changes to make, and fail_on_changes is set. Nothing was written."
+    assert "failed" not in world.run(action, mesh=BOTH, check=check)
+    assert "failed" not in world.run("mesh_connect", mesh=BOTH, fail_on_changes=True)  # without check mode it writes
+    assert "failed" not in world.run(action, mesh=BOTH, check=check, fail_on_changes=True)
+
+
+def test_options_that_a_module_does_not_have_are_named_as_that(make_world: Any) -> None:
+    result = make_world().run("mesh_connect", mesh=BOTH, kubeconfig="/x", paralel=3)
+    assert result["msg"].startswith("CM-INPUT-01: Unsupported options: kubeconfig: unknown option; ")
+    assert "paralel: unknown option; did you mean parallel." in result["msg"]
+    assert "cilium_mesh_kubeconfig (docs/inventory.md)" in result["msg"]
+
+
+def test_a_first_look_without_a_binding_says_so(make_world: Any) -> None:
+    world: World = make_world()
+    assert "failed" not in world.run("mesh_verify", probe=False)
+    assert world.output[0].startswith("No binding says which clusters become a mesh: every host of the play is checked")
+    assert "are not set" in world.run("mesh_verify", probe=False, purpose="disconnect")["msg"]
+
+
+def test_a_folder_that_does_not_exist_is_refused_before_a_cluster_is_asked(make_world: Any, tmp_path: Any) -> None:
+    world: World = make_world()
+    result = world.run("mesh_plan", mesh=BOTH, plan_json=str(tmp_path / "nowhere" / "plan.json"))
+    assert "plan_json: there is no folder" in result["msg"] and not world.contacted
+
+
+def test_an_unknown_variable_is_refused_before_a_cluster_is_asked(make_world: Any) -> None:
+    world: World = make_world()
+    result = world.run("mesh_connect", mesh=BOTH, more={"cilium_mesh_stat": "absent"})
+    assert "cilium_mesh_stat is not known; did you mean cilium_mesh_state" in result["msg"] and not world.contacted
+    assert "failed" not in world.run("mesh_connect", mesh=BOTH, more={"cilium_mesh_mine": {"changed": True, "failed": False}})
+
+
 def test_without_diff_there_is_none(make_world: Any) -> None:
     assert "diff" not in make_world().run("mesh_connect", mesh=BOTH, check=True)
 
@@ -119,8 +158,8 @@ def test_a_dead_peer_does_not_hinder_the_others_from_leaving_it(make_world: Any)
     world.run("mesh_connect", mesh=BOTH)
     world.failures = {"c2": failure("c2")}
     result = world.run("mesh_connect", mesh=BOTH, state="absent")
-    assert "failed" not in result, result
-    assert result["changed"] is True
+    assert (result["failed"], result["incomplete"], result["changed"]) == (True, True, True)
+    assert result["msg"].startswith("No answer from 1 member (c2), and none may be silent")
     assert result["status"]["phase"] == "Degraded"
     assert [(f["cluster"], f["severity"]) for f in result["findings"]] == [("c2", "remediable")]
     assert world.clusters.facts()["c1"].kvstoremesh.keys == {}

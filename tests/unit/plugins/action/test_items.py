@@ -307,7 +307,7 @@ def test_a_silent_member_is_left_and_named(world: World) -> None:
     world.run(mesh=mesh("a"))
     world.failures = {"c2": failure("c2")}
     result = world.run(mesh=mesh("b"))
-    assert "failed" not in result, result
+    assert (result["failed"], result["incomplete"]) == (True, True), result
     assert (rows(result), world.policies("c1"), world.policies("c2")) == ({"b": "Degraded"}, {"b"}, {"a"})
     assert [(f["cluster"], f["severity"]) for f in result["findings"]] == [("c2", "remediable")]
     assert world.measured == ["read", "proven"]
@@ -362,7 +362,7 @@ def test_absent_takes_everything_away_whatever_the_mesh_and_the_file_say(world: 
     world.ready, world.failures = False, {"c2": failure("c2")}
     world.measured.clear()
     result = world.run(mesh=mesh("a", {"name": "broken", "action": "?"}), state="absent")
-    assert "failed" not in result, result
+    assert result["incomplete"] is True, result
     assert (result["changed"], world.policies("c1"), world.policies("c2"), world.measured) == (True, set(), {"a", "b"}, [])
     assert world.output[-1].endswith("removed (1/2 clusters); not reached, and left as they are: c2")
     world.failures = {}
@@ -381,6 +381,11 @@ def test_without_a_list_no_cluster_is_asked(world: World) -> None:
     result = world.run("mesh_service", mesh=mesh("a"))
     assert (result["changed"], result["requests"], world.reads) == (False, {}, [])
     assert world.output == ["globalServices: not in cilium_mesh, so nothing is done about them"]
+
+
+def test_a_list_without_a_value_is_not_called_absent(world: World) -> None:
+    world.run("mesh_service", mesh={**mesh(), "globalServices": None})
+    assert world.output == ["globalServices: without a value in cilium_mesh, so nothing is done about them; [] would prune them"]
 
 
 def test_members_outside_a_limit_are_left_and_not_called_dead(world: World) -> None:
@@ -417,7 +422,10 @@ def test_only_the_approved_plan_is_carried_out(world: World) -> None:
         ({"parallel": 0}, "parallel is 0"),
         ({"max_failures": -1}, "max_failures is -1"),
         ({"state": "gone"}, "state"),
-        ({"mesh": {"binding": {"clusterRefs": ["c1", "c2"]}, "connectivityIntents": "x"}}, "connectivityIntents: must be a list"),
+        (
+            {"mesh": {"binding": {"name": "m", "clusterRefs": ["c1", "c2"]}, "connectivityIntents": "x"}},
+            "connectivityIntents: must be a list",
+        ),
         ({"mesh": mesh("a", "a")}, "is there twice"),
     ],
 )

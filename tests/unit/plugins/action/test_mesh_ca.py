@@ -33,8 +33,6 @@ def request(**params: Any) -> Any:
         ({"state": "rolled", "clusters": ["c9"]}, "c9"),
         ({"state": "renewed", "clusters": ["c1"]}, "state=rolled"),
         ({"state": "rolled", "source": "c1"}, "state=shared"),
-        ({"state": "rolled", "ca_days": 1}, "ca_days"),
-        ({"state": "rolled", "wait_timeout": -1}, "wait_timeout"),
     ],
 )
 def test_a_request_that_is_not_valid_is_refused(params: dict[str, Any], named: str) -> None:

@@ -64,7 +64,8 @@ def test_a_member_that_is_down_degrades_its_links_and_the_rest_is_completed(worl
     world.run("mesh_connect", mesh=mesh("c1", "c2", "c3"))
     world.failures = {"c3": failure("c3")}
     result = world.run("mesh_connect", mesh=FOUR)  # c4 joins while c3 is down
-    assert "failed" not in result, result["msg"]
+    assert (result["failed"], result["incomplete"], "No answer from 1 member (c3)" in result["msg"]) == (True, True, True)
+    assert "failed" not in world.run("mesh_connect", mesh=FOUR, max_failures=1)
     assert result["status"]["phase"] == "Degraded"
     assert found(result, "CM-API-01") == [("remediable", "c3")]
     assert held(world) == {"c1": "234", "c2": "134", "c3": "12", "c4": "12"}
@@ -148,10 +149,48 @@ def test_a_member_that_was_never_connected_and_is_silent_stops_the_run_unless_it
     assert held(world) == {"c1": "23", "c2": "13", "c3": "12", "c4": ""}
 
 
-def test_verify_judges_as_connect_would(meshed: World) -> None:
+def test_verify_ends_badly_where_a_member_that_the_mesh_holds_does_not_answer(meshed: World) -> None:
     meshed.failures = {"c3": failure("c3")}
     result = meshed.run("mesh_verify", mesh=FOUR, probe=False)
-    assert ("failed" in result, found(result, "CM-API-01")) == (False, [("remediable", "c3")])
+    assert (result["failed"], found(result, "CM-API-01")) == (True, [("blocking", "c3")])
+    assert [f["evidence"] for f in result["findings"] if f["cluster"] == "c3"] == ["Nothing is known of it."]
+    assert {key: result["eligibility"]["c3"][key] for key in ("eligible", "ready", "answer")} == {
+        "eligible": False,
+        "ready": False,
+        "answer": "not_reached",
+    }
+    assert result["eligibility"]["c1"]["ready"] is True
+    assert any(line.startswith("  c3  not reached, nothing is known of it") for line in meshed.output)
+    allowed = meshed.run("mesh_verify", mesh=FOUR, probe=False, max_failures=1)
+    assert ("failed" in allowed, found(allowed, "CM-API-01"), allowed["eligibility"]["c3"]["ready"]) == (
+        False,
+        [("remediable", "c3")],
+        False,
+    )
+    assert "failed" not in meshed.run("mesh_verify", mesh=FOUR, probe=False, fail_on="never")
+
+
+@pytest.mark.parametrize(
+    ("action", "args"),
+    [
+        ("mesh_connect", {}),
+        ("mesh_connect", {"check": True}),
+        ("mesh_connect", {"state": "absent"}),
+        ("mesh_ca", {}),
+        ("mesh_ca", {"state": "renewed"}),
+        ("mesh_identity", {}),
+    ],
+)
+def test_a_run_in_which_a_member_was_silent_is_not_as_asked_unless_it_is_counted(meshed: World, action: str, args: Any) -> None:
+    meshed.failures = {"c3": failure("c3")}
+    result = meshed.run(action, mesh=FOUR, **args)
+    assert (result["failed"], result.get("incomplete"), "No answer from 1 member (c3)" in result["msg"]) == (True, True, True), result
+    assert "failed" not in meshed.run(action, mesh=FOUR, max_failures=1, **args)
+
+
+def test_a_dead_member_is_taken_out_by_name_and_is_not_missed(meshed: World) -> None:
+    meshed.failures = {"c3": failure("c3")}
+    assert "failed" not in meshed.run("mesh_connect", mesh=FOUR, state="absent", clusters=["c3"])
 
 
 def test_after_a_failed_write_the_links_are_measured_all_the_same(world: World) -> None:
@@ -233,7 +272,8 @@ def test_connect_with_a_limit_brings_those_inside_up_to_date_and_keeps_what_they
     result = meshed.run("mesh_connect", mesh=FOUR, limit="c1:c2", hosts=["c1", "c2"])
     assert ("failed" in result, result["changed"], meshed.contacted) == (False, False, {"c1", "c2"})
     assert held(meshed) == WHOLE
-    assert result["status"]["phase"] == "Degraded"
+    assert result["status"]["phase"] == "Connected"
+    assert meshed.output[-1] == "edge-mesh-eu: Connected (2/2 clusters, 6/6 links ready; not asked: c3, c4)"
     assert [cluster for _, cluster in found(result, "CM-TOPO-02")] == [""]
 
 
@@ -253,8 +293,12 @@ def test_spokes_without_their_hub_are_no_first_connection(world: World) -> None:
 def test_status_with_a_limit_expects_only_the_links_between_those_that_were_asked(meshed: World) -> None:
     result = meshed.run("mesh_status", mesh=FOUR, expected="Connected", limit="!c4", hosts=["c1", "c2", "c3"])
     assert "failed" not in result, result["msg"]
-    assert (result["status"]["phase"], meshed.contacted) == ("Degraded", {"c1", "c2", "c3"})
-    assert {row["stage"] for row in result["status"]["links"] if row["cluster"] == "c4"} == {"unknown"}
+    assert (result["status"]["phase"], meshed.contacted) == ("Connected", {"c1", "c2", "c3"})
+    assert {row["stage"] for row in result["status"]["links"] if row["cluster"] == "c4"} == {"not_asked"}
+    assert [row.get("asked", True) for row in result["status"]["meshStatus"]] == [True, True, True, False]
+    shown = [" ".join(line.split()) for line in meshed.output]
+    assert "c4 - - - not asked" in shown and "c4 -> c1 not asked - -" in shown
+    assert not any("no answer" in line for line in shown)
     meshed.ready = False
     assert meshed.run("mesh_status", mesh=FOUR, expected="Connected", limit="!c4", hosts=["c1", "c2", "c3"])["failed"] is True
 
@@ -263,13 +307,18 @@ def test_verify_with_a_limit_looks_at_those_inside(meshed: World) -> None:
     result = meshed.run("mesh_verify", mesh=FOUR, probe=False, limit="c1", hosts=["c1"])
     assert ("failed" in result, meshed.contacted) == (False, {"c1"})
     assert {f["cluster"] for f in result["findings"]} <= {"c1", ""}
+    assert {host: row["answer"] for host, row in result["eligibility"].items()} == {
+        "c1": "observed",
+        **dict.fromkeys(("c2", "c3", "c4"), "not_asked"),
+    }
+    assert "  c2  not asked" in meshed.output
 
 
 @pytest.mark.parametrize(("option", "value"), [("parallel", 0), ("max_failures", -1)])
 def test_a_number_that_is_too_small_is_refused(world: World, option: str, value: int) -> None:
     wrong: dict[str, Any] = {option: value}
     result = world.run("mesh_connect", mesh=FOUR, **wrong)
-    assert result["msg"].startswith(f"CM-INPUT-01: {option} is {value}.")
+    assert result["msg"].startswith(f"CM-INPUT-01: {option} is {value}; use ")
     assert not world.contacted
 
 

@@ -105,8 +105,8 @@ def test_a_member_that_a_limit_leaves_out_is_not_asked_for_anything(playbook: st
     assert "cilium_mesh_kubeconfig" not in run.output
 
 
-def test_a_limit_without_cluster_refs_is_refused(kubeconfig: str) -> None:
-    mesh = {"binding": {"name": "edge-mesh-eu"}}
+def test_a_limit_with_all_as_members_is_refused(kubeconfig: str) -> None:
+    mesh = {"binding": {"name": "edge-mesh-eu", "clusterRefs": "all"}}
     run = run_warm("disconnect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh}, arguments=["--limit", "!c2"])
     failed(run, "CM-INPUT-01", "clusterRefs does not name them")
 
@@ -188,3 +188,22 @@ contexts: [{{name: "{hostile}", context: {{cluster: missing, user: a}}}}]
     failed(run, "CM-API-02", "lookup(")
     assert not list(tmp_path.rglob("evaluated"))
     assert "{{ lookup" in str(run.mesh_result), "the name was evaluated, or is not shown"
+
+
+@pytest.mark.parametrize("playbook", sorted(set(PLAYBOOKS) - {"verify"}))
+def test_without_a_binding_nothing_is_planned_and_the_lines_to_write_are_shown(playbook: str, kubeconfig: str) -> None:
+    variables = {name: value for name, value in VARIABLES.items() if name != "cilium_mesh"}
+    run = run_warm(playbook, inventory=inventory(kubeconfig), variables=variables, arguments=["--check"])
+    failed(run, "CM-INPUT-01", "cilium_mesh.binding.name and cilium_mesh.binding.clusterRefs are not set", "clusterRefs: [c1, c2]")
+
+
+@pytest.mark.parametrize("playbook", ["connect", "mesh", "status"])
+def test_a_misspelled_variable_of_a_host_or_of_the_run_is_refused(playbook: str, kubeconfig: str) -> None:
+    hosts = inventory(kubeconfig, c2={"cilium_mesh_kubeconfig": kubeconfig, "cilium_mesh_contxt": "a"})
+    run = run_warm(playbook, inventory=hosts, variables={"cilium_mesh": BOTH, "cilium_mesh_stat": "absent", "mesh_conect_wait": False})
+    failed(run, "CM-INPUT-01", "did you mean cilium_mesh_state", "did you mean mesh_connect_wait", "cilium_mesh_contxt of host c2")
+
+
+def test_a_number_outside_its_range_is_refused_with_its_variable(kubeconfig: str) -> None:
+    run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "mesh_connect_wait_timeout": -5})
+    failed(run, "CM-INPUT-01", "wait_timeout (mesh_connect_wait_timeout) is -5; use 0 to 86400")

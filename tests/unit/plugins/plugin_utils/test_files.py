@@ -83,3 +83,13 @@ def test_forgetting_a_file_that_is_not_there_is_fine(tmp_path: Path) -> None:
     place.write_bytes(b"earlier")
     forget(str(place))
     assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "advice"), [("missing/plan.json", "Make its folder first"), ("file/plan.json", "a part of the path is a file")]
+)
+def test_the_advice_fits_what_is_wrong_with_the_place(tmp_path: Path, place: str, advice: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInput) as caught:
+        write_whole("plan_json", str(tmp_path / place), b"{}")
+    assert advice in caught.value.remedy

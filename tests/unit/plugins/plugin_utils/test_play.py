@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import left_out, participating_members
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import (
     Play,
     accesses,
+    first_look,
     lone_clusters,
     mesh_of,
     plain,
@@ -21,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play impor
 )
 
 BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
+ALL = {"binding": {"name": "edge", "clusterRefs": "all"}}
 
 
 def play(*hosts: str, inventory: tuple[str, ...] = (), limit: str = "", **hostvars: Mapping[str, Any]) -> Play:
@@ -44,9 +47,9 @@ def test_members_are_those_that_cluster_refs_name() -> None:
     assert mesh_of(play("c1", "c2", "c3"), BOTH).clusters == ("c1", "c2")
 
 
-def test_without_cluster_refs_every_host_of_the_play_is_a_member() -> None:
-    assert mesh_of(play("c1", "c2", inventory=("c1", "c2", "c3")), None).clusters == ("c1", "c2")
-    assert mesh_of(play("c1", "c2"), {"binding": {"name": "edge"}}).binding.name == "edge"
+def test_every_host_of_the_play_is_a_member_where_that_is_said() -> None:
+    mesh = mesh_of(play("c1", "c2", inventory=("c1", "c2", "c3")), ALL)
+    assert (mesh.clusters, mesh.binding.name) == (("c1", "c2"), "edge")
 
 
 def test_a_limit_that_cuts_a_member_is_refused_and_names_it() -> None:
@@ -73,9 +76,40 @@ def test_a_limit_that_leaves_out_every_member_is_refused() -> None:
         mesh_of(play("c3", inventory=("c1", "c2", "c3"), limit="c3"), BOTH, limited=True)
 
 
-def test_a_limit_without_cluster_refs_is_refused_because_members_cannot_be_told() -> None:
+def test_a_limit_with_all_as_members_is_refused_because_members_are_not_known() -> None:
     with pytest.raises(InvalidInput, match="clusterRefs does not name them"):
-        mesh_of(play("c1", "c2", inventory=("c1", "c2", "c3"), limit="c1,c2"), None)
+        mesh_of(play("c1", "c2", inventory=("c1", "c2", "c3"), limit="c1,c2"), ALL)
+
+
+@pytest.mark.parametrize(
+    ("raw", "missing"),
+    [
+        (None, "cilium_mesh.binding.name and cilium_mesh.binding.clusterRefs are not set"),
+        ({}, "cilium_mesh.binding.name and cilium_mesh.binding.clusterRefs are not set"),
+        ({"binding": None}, "cilium_mesh.binding.name and cilium_mesh.binding.clusterRefs are not set"),
+        ({"binding": {"clusterRefs": ["c1", "c2"]}}, "cilium_mesh.binding.name is not set"),
+        ({"binding": {"name": "edge"}}, "cilium_mesh.binding.clusterRefs is not set"),
+        ({"binding": {"name": "edge", "clusterRefs": None}}, "cilium_mesh.binding.clusterRefs is not set"),
+    ],
+)
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_mesh_is_named_with_its_members_or_the_lines_to_write_are_shown(raw: Any, missing: str, limited: bool) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        mesh_of(play("c1", "c2"), raw, limited=limited)
+    assert caught.value.message == f"{missing}: a mesh needs its name and its members."
+    written = yaml.safe_load(caught.value.remedy.partition(":\n")[2])
+    assert mesh_of(play("c1", "c2"), written["cilium_mesh"]).clusters == ("c1", "c2")
+
+
+def test_a_key_that_is_spelled_wrong_is_named_before_what_is_missing() -> None:
+    with pytest.raises(InvalidInput, match="did you mean binding"):
+        mesh_of(play("c1", "c2"), {"bindings": {"name": "edge", "clusterRefs": ["c1", "c2"]}})
+
+
+def test_a_first_look_needs_no_binding_and_one_that_is_begun_needs_both() -> None:
+    assert [first_look(play("c1", "c2"), None)[1], first_look(play("c1", "c2"), BOTH)[1]] == [True, False]
+    with pytest.raises(InvalidInput, match=r"binding\.name is not set"):
+        first_look(play("c1", "c2"), {"binding": {"clusterRefs": ["c1", "c2"]}})
 
 
 def test_a_limit_that_keeps_every_member_is_fine() -> None:

@@ -1,0 +1,58 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Every number has a range, in its documentation, and is refused outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schemas import SPECS
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.arguments import HANDED
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.spec import option_problems, spec_of
+from tests.testing.options import bounds_of, modules
+
+NUMBERS = [
+    (module, name) for module, options in modules().items() for name, option in options.items() if option["type"] in ("int", "float")
+]
+
+
+def problems(module: str, name: str, value: Any, *variables: str) -> list[str]:
+    return option_problems(module, spec_of(module), {name: value}, variables)
+
+
+@pytest.mark.parametrize(("module", "name"), NUMBERS)
+def test_a_number_is_taken_at_its_bounds_and_refused_beyond(module: str, name: str) -> None:
+    option = spec_of(module)[name]
+    least, most = option["minimum"], option["maximum"]
+    assert {"minimum": least, "maximum": most} == bounds_of(modules()[module][name])
+    step = 1 if option["type"] == "int" else 0.01
+    assert [problems(module, name, value) for value in (least, most, option.get("default"), None)] == [[]] * 4
+    for value in (least - step, most + step, -(10**9), 10**9):
+        assert problems(module, name, value) == [f"{name} is {value}; use {least} to {most}"]
+
+
+def test_a_float_that_is_no_number_is_refused() -> None:
+    assert problems("mesh_verify", "probe_timeout", float("nan")) == ["probe_timeout is nan; use 0.1 to 60.0"]
+
+
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module, options in HANDED.items() for name in options])
+def test_the_message_names_the_variable_that_a_role_or_playbook_read(module: str, name: str) -> None:
+    for variable in HANDED[module][name]:
+        [told] = problems(module, name, 10**9, variable)
+        assert told.startswith(f"{name} ({variable}) is 1000000000; use ")
+
+
+def schemas(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(schema, dict):
+        if schema.get("type") == "integer" or schema.get("x-kubernetes-int-or-string"):
+            yield path, schema
+        for key, inner in schema.items():
+            yield from schemas(inner, f"{path}.{key}")
+
+
+@pytest.mark.parametrize(("path", "schema"), [entry for kind, spec in SPECS.items() for entry in schemas(spec, kind)])
+def test_every_number_of_an_item_has_a_range(path: str, schema: Any) -> None:
+    assert {"minimum", "maximum"} <= set(schema) or "pattern" in schema, path
