@@ -137,11 +137,13 @@ options:
     description:
       - Seconds to wait while another run is at work on the mesh. When it has ended, everything is observed and planned anew.
       - Without it the task does not wait. It fails with finding C(CM-LOCK-01), which says who is at work, since when and where.
+      - From V(0) to V(86400).
     type: int
   lock_duration:
     description:
-      - Seconds, V(5) to V(3600), after which other runs may go on when this one was killed. A run that lives renews its lock three times
-        in this time. Without it the seconds are 30.
+      - Seconds after which other runs may go on when this one was killed. A run that lives renews its lock three times in this time.
+        Without it the seconds are 30.
+      - From V(5) to V(3600).
     type: int
   lock_holder:
     description:

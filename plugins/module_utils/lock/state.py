@@ -19,6 +19,7 @@ from ..mesh.ownership import labels_of_new_object
 
 DURATION: Final = 30  # seconds that a lock lasts without renewal, where the user sets no other
 SHORTEST: Final = 5  # seconds; the least that a user can set
+LONGEST_WAIT: Final = 86_400  # seconds; the most that a user can let a run wait for another
 LONGEST: Final = 3600  # seconds; what an object says beyond that counts as this much
 MARGIN: Final = 5.0  # seconds by which the servers of one cluster may differ, and by which Date rounds
 HOLDER_LIMIT: Final = 200  # characters of a holder's name

@@ -16,7 +16,7 @@ from ..apply.diff import diff_plan
 from ..base.errors import Defect, InvalidInput, MeshError
 from ..leases.registry import registry_name
 from ..lock.lock import Lock, Terms
-from ..lock.state import DURATION, LONGEST, SHORTEST
+from ..lock.state import DURATION, LONGEST, LONGEST_WAIT, SHORTEST
 from ..mesh.model import Mesh
 from ..mesh.traffic_facts import TrafficFacts
 from ..observe import Observation
@@ -90,11 +90,11 @@ def locked(run: Run, options: Options, action: str, attempt: Callable[[Run], Out
 
 def _check_terms(options: Options) -> None:
     for name, value, least, most in (
-        ("lock_timeout", options.lock_timeout, 0, None),
+        ("lock_timeout", options.lock_timeout, 0, LONGEST_WAIT),
         ("lock_duration", options.lock_duration, SHORTEST, LONGEST),
     ):
-        if value is not None and (value < least or (most is not None and value > most)):
-            raise InvalidInput(f"{name} is {value}.", remedy=f"Use {least} to {most}." if most is not None else f"Use {least} or more.")
+        if value is not None and not least <= value <= most:
+            raise InvalidInput(f"{name} is {value}.", remedy=f"Use {least} to {most}.")
 
 
 def observation_stands(run: Run, observation: Observation, *, write: bool) -> bool:
