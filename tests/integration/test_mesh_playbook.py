@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from tests.integration import credentials
 from tests.integration.everything import everything
 from tests.integration.labs import OTHER_THREE_120
@@ -118,7 +120,8 @@ def test_one_file_makes_the_mesh_and_takes_it_away(lab: MeshLab) -> None:
     absent = lab.play("mesh", mesh=whole, cilium_mesh_state="absent", own_process=True)
     assert absent.rc == 0, absent.output
     waves = [step["wave"] for step in absent.result["plan"]["steps"]]
-    assert waves == [11, 11, 12, 12, *sorted(wave for wave in waves if wave < 10)]
+    policies, services = PRUNE_WAVES[ItemKind.INTENT], PRUNE_WAVES[ItemKind.GLOBAL_SERVICE]
+    assert waves == [policies, policies, services, services, *sorted(wave for wave in waves if wave < 10)]
     assert everything(lab) == before
     again = lab.play("mesh", mesh=whole, cilium_mesh_state="absent")
     assert (again.rc, again.changed) == (0, 0), again.output
