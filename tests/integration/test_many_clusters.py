@@ -17,7 +17,9 @@ from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.testing.playbooks import PlaybookRun
 
 SECRETS = ("cilium-clustermesh", "cilium-kvstoremesh")
-MOST_REQUESTS = 30  # to one cluster, for all it takes to connect it but the waiting
+MOST_REQUESTS = 60
+"""To one cluster, for all it takes to connect it but the waiting: the first run of a mesh makes the lock, and observes once more under it
+(docs/decisions/0040)."""
 
 
 def shaped(lab: MeshLab, *names: str, **topology: Any) -> dict[str, Any]:
