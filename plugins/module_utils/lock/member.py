@@ -54,7 +54,7 @@ class MemberLock:
         :raises ClusterError: when the member does not answer, or refuses.
         """
         unchanged, state = known.present, known
-        for _ in range(TRIES):
+        for _attempt in range(TRIES):
             if not state.present:
                 state, unchanged = self._created(), False
             if state.held_by_other(self._holder) and not (dead and state is known):
@@ -83,7 +83,7 @@ class MemberLock:
         :raises LockLost: when another run has it, or the object is gone.
         :raises ClusterError: when the member does not answer, or refuses.
         """
-        for _ in range(TRIES):
+        for _attempt in range(TRIES):
             began = self._clock()
             try:
                 self._keep(self.cluster.merge_patch(self._path, renewed_body(self._version, self._now()), manager=self._manager), began)
@@ -99,7 +99,7 @@ class MemberLock:
         :raises ClusterError: when the member does not answer, or refuses; the lock then ends by itself.
         """
         self.until = 0.0
-        for _ in range(TRIES):
+        for _attempt in range(TRIES):
             try:
                 if self.stays:
                     self.cluster.merge_patch(self._path, emptied_body(self._version), manager=self._manager)
