@@ -34,12 +34,14 @@ from tests.testing.waiting import wait_for
 
 MARK: Final = "lab"
 OTHER_WEIGHTS: Final = {
-    "operator": 150,
-    "tests/integration/test_operator_tenants.py": 100,
-    "tests/integration/test_kcp_contract.py": 40,
-    "tests/integration/test_lab.py": 40,
+    "operator": 713,
+    "tests/integration/test_operator_tenants.py": 309,
+    "tests/integration/test_kcp_setup.py": 88,
+    "tests/integration/test_lab.py": 73,
+    "tests/integration/test_policies.py": 62,
+    "tests/integration/test_kcp_contract.py": 27,
 }
-"""Seconds of groups that take no lab of the pool, by the name of the group or the file."""
+"""Seconds of groups that take no lab of the pool, by the name of the group or the file (three workers on two cores)."""
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _MESH: Final = "k8s-app=clustermesh-apiserver"
@@ -228,28 +230,28 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 # The labs. Options decide what a test proves; equal options under two names are there so that two workers have something to do.
 # Every option that no test needs is left out.
 
-OLDEST = shared("oldest", 25, cilium="1.16")
-NODE_PORT = shared("node-port", 40, cilium="1.18", ca="shared", service="NodePort")
-NODES = shared("nodes", 35, cilium="1.20", service="NodePort", nodes=(1, 3))
-THREE_120 = shared("three-1.20", 170, clusters=3, cilium="1.20")
-OTHER_THREE_120 = shared("other-three-1.20", 120, clusters=3, cilium="1.20")
-THREE_119 = shared("three-1.19", 90, clusters=3, cilium="1.19")
-TWO_118 = shared("two-1.18", 130, cilium="1.18")
-AGENTS = shared("agents", 20, cilium="1.18", kvstoremesh=False)
-LISTS = shared("lists", 45, cilium=("1.17", "1.18"))
-RELEASES = shared("releases", 35, clusters=3, cilium=("1.18", "1.19", "1.20"))
-FIVE = shared("five", 55, clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))
+OLDEST = shared("oldest", 46, cilium="1.16")
+NODE_PORT = shared("node-port", 80, cilium="1.18", ca="shared", service="NodePort")
+NODES = shared("nodes", 79, cilium="1.20", service="NodePort", nodes=(1, 3))
+THREE_120 = shared("three-1.20", 647, clusters=3, cilium="1.20")
+OTHER_THREE_120 = shared("other-three-1.20", 339, clusters=3, cilium="1.20")
+THREE_119 = shared("three-1.19", 437, clusters=3, cilium="1.19")
+TWO_118 = shared("two-1.18", 350, cilium="1.18")
+AGENTS = shared("agents", 36, cilium="1.18", kvstoremesh=False)
+LISTS = shared("lists", 61, cilium=("1.17", "1.18"))
+RELEASES = shared("releases", 38, clusters=3, cilium=("1.18", "1.19", "1.20"))
+FIVE = shared("five", 85, clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))
 UNNAMED = shared(
     "unnamed",
-    40,
+    113,
     clusters=5,
     names=("c1", "c2", "c3", "c4", "c9"),
     cilium="1.19",
     cilium_names=("c1", "c2", "default", "default", "c9"),
     cluster_ids=(1, 2, 0, 0, 3),
 )
-SHARED_CA = shared("shared-ca", 25, cilium="1.20", ca="shared")
-CERTGEN = shared("certgen", 60, cilium="1.19", ca="shared", tls_method="cronJob")
-HELM = shared("helm", 45, cilium="1.20", ca="shared", config_enabled=True)
-HELM_118 = shared("helm-1.18", 30, cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
-ONE_OF_HELM = shared("one-of-helm", 35, clusters=3, cilium="1.20", config_enabled=(True, False, False))
+SHARED_CA = shared("shared-ca", 40, cilium="1.20", ca="shared")
+CERTGEN = shared("certgen", 179, cilium="1.19", ca="shared", tls_method="cronJob")
+HELM = shared("helm", 155, cilium="1.20", ca="shared", config_enabled=True)
+HELM_118 = shared("helm-1.18", 59, cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
+ONE_OF_HELM = shared("one-of-helm", 65, clusters=3, cilium="1.20", config_enabled=(True, False, False))
