@@ -111,7 +111,7 @@ class Runner:
             runner = ansible_runner.Runner(config, cancel_callback=cancel.is_set, event_handler=events.take)
             try:
                 runner.run()
-            except Exception as caught:
+            except Exception as caught:  # the text may quote data of the tenant, so only the type is kept
                 error = type(caught).__name__
         ended = RunState.SUCCESSFUL if runner.status == "successful" else RunState.FAILED
         state = RunState.CANCELED if runner.canceled else RunState.TIMEOUT if runner.timed_out else ended

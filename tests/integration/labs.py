@@ -158,7 +158,7 @@ class Pool:
                 replace_mesh_pods(lab)
             wait_for(lambda: unready(lab), lambda late: not late, what="the pods of the lab are ready again", explain=lambda: why_not(lab))
             wait_for(pristine.restore, lambda rest: not rest, what="every object is still what it was", every=0.3)
-        except Exception as error:
+        except Exception as error:  # whatever is wrong with a lab, a new one is the remedy, and the text says why
             print(f"lab {self._shared.name}: cannot be brought back after {self._borrower}: {error}")
             return False
         listed = "".join(f"\n    {path}: {what}" for path, what in sorted(left.items()))

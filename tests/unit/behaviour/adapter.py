@@ -139,7 +139,7 @@ class Lab:
         own = {key: value for key, value in result.items() if key not in ("findings", "plan", "status")}
         found: Json = {"result": own, "order": [(f["code"], f["cluster"], f["severity"]) for f in result.get("findings") or ()]}
         found |= {"mesh_result": published, "operator": self._operator(published), "output": self.output, "writes": self.writes}
-        return plain(found)  # type: ignore[no-any-return]
+        return plain_mapping(found)
 
     def look(self, mesh: Json) -> Any:
         """Return what the operator's dry run says: steps, linked, result."""
@@ -287,14 +287,14 @@ def still() -> Iterator[Clock]:
 
 def as_run_result(links: Json, further: Json, **options: Any) -> Any:
     """Return what the playbooks publish of the results of two actions."""
-    return plain(mesh_result(links, further, **options))
+    return plain_mapping(mesh_result(links, further, **options))
 
 
 def probes(scene_now: Scene, clusters: Mapping[str, Any], intents: Iterable[Any], **options: Any) -> Json:
     """Return what probes found out, and the findings of it."""
     found = run_probes(tuple(intents), scene_now, clusters, now=START, **options)
     told = [finding.to_dict() for finding in probe_findings(found)]
-    return plain({"found": {name: entry.to_dict() for name, entry in found.items()}, "findings": told})  # type: ignore[no-any-return]
+    return plain_mapping({"found": {name: entry.to_dict() for name, entry in found.items()}, "findings": told})
 
 
 def checks(context: CheckContext, purpose: str = "connect") -> list[Json]:
@@ -313,7 +313,7 @@ def connect_plan(context: CheckContext, **options: Any) -> Json:
         plan = plan_connect(context.mesh, context.facts, PlanOptions(**options), context.now)
     except InvalidInput as error:
         return {"msg": str(error)}
-    return plain(plan.to_dict())  # type: ignore[no-any-return]
+    return plain_mapping(plan.to_dict())
 
 
 def items(found: Scene, raw: Mapping[str, Any], *, settle: Callable[[Scene], Scene] = lambda after: after) -> Json:
@@ -322,7 +322,7 @@ def items(found: Scene, raw: Mapping[str, Any], *, settle: Callable[[Scene], Sce
     decided = plan_items(wanted, found)
     after = settle(applied(found, decided.plan.steps, found.binding))
     again = plan_items(wanted, after)
-    return plain(  # type: ignore[no-any-return]
+    return plain_mapping(
         {
             "plan": decided.plan.to_dict(),
             "bodies": [_body_of(step) for step in decided.plan.steps],
@@ -362,7 +362,7 @@ def _carried_out(ledger: Ledger, plan: Plan, stages: Json) -> Json:
     if not plan.blocked:
         ledger.run(plan)
     managers = sorted(ledger.managers())
-    return plain(  # type: ignore[no-any-return]
+    return plain_mapping(
         {
             "plan": plan.to_dict(),
             "stages": stages,
@@ -383,7 +383,7 @@ def _texts(value: Mapping[Any, Any]) -> Json:
 def parsed_mesh(raw: Any, inventory: Iterable[str]) -> Json:
     """Return the mesh that the variable ``cilium_mesh`` means, or what the user is told."""
     try:
-        return plain({"links": parse(raw, list(inventory)).links})  # type: ignore[no-any-return]
+        return plain_mapping({"links": parse(raw, list(inventory)).links})
     except InvalidInput as error:
         return {"msg": str(error)}
 
@@ -396,7 +396,7 @@ def parsed_items(raw: Mapping[str, Any], members: Iterable[str]) -> Json:
     except InvalidInput as error:
         return {"msg": str(error)}
     refused = [{"item": str(entry.ref), "problems_text": list(entry.problems)} for entry in found.refused]
-    return plain({"order": [str(ref) for ref in found.order], "refused": refused})  # type: ignore[no-any-return]
+    return plain_mapping({"order": [str(ref) for ref in found.order], "refused": refused})
 
 
 def filters() -> dict[str, Callable[..., Any]]:
@@ -416,18 +416,18 @@ def status(kind: str, name: str, published: Mapping[str, Any], now: datetime, be
 def held_status(kind: str, reason: str, message: str, *, phase: str, standing: bool, before: Json | None = None) -> Any:
     """Return the status while the operator waits."""
     held = Wait(phase=phase, reason=reason, message=message, standing=standing)
-    return plain(status_of_waiting(_stored(kind, "x", before), held, START))
+    return plain_mapping(status_of_waiting(_stored(kind, "x", before), held, START))
 
 
 def fabric_status(bindings: Mapping[str, Json | None]) -> Any:
     """Return the status of a Fabric over bindings with these statuses."""
     stored = {name: None if found is None else _stored("ClusterMeshBinding", name, found) for name, found in bindings.items()}
-    return plain(status_of_fabric(_stored("Fabric", "europe"), stored, START))
+    return plain_mapping(status_of_fabric(_stored("Fabric", "europe"), stored, START))
 
 
 def next_write(before: Json, after: Json, seconds: float) -> Json:
     """Return whether the operator writes a status again, and the patch that it sends."""
-    return plain({"writes": worth_writing(before, after, START + timedelta(seconds=seconds)), "patch": patch_of(before, after)})  # type: ignore[no-any-return]
+    return plain_mapping({"writes": worth_writing(before, after, START + timedelta(seconds=seconds)), "patch": patch_of(before, after)})
 
 
 def operator_request(binding: Json | None, services: Json, intents: Json, exposures: Json, clusters: Mapping[str, Any], record: Any) -> Any:
@@ -443,10 +443,10 @@ def operator_request(binding: Json | None, services: Json, intents: Json, exposu
     )
     found = request_of(mesh, clusters, record)
     if isinstance(found, MeshRequest):
-        return plain(
+        return plain_mapping(
             {"variables": found.variables, "hosts": found.hosts, "absent": found.absent, "linked": found.linked, "owner": found.owner}
         )
-    return plain(dataclasses.asdict(found)) if dataclasses.is_dataclass(found) and not isinstance(found, type) else None
+    return plain_mapping(dataclasses.asdict(found)) if dataclasses.is_dataclass(found) and not isinstance(found, type) else None
 
 
 def _stored(kind: str, name: str, before: Json | None = None, spec: Json | None = None) -> Stored:
@@ -460,10 +460,15 @@ def _stored(kind: str, name: str, before: Json | None = None, spec: Json | None 
 # Plain data
 
 
+def plain_mapping(value: Mapping[Any, Any]) -> Json:
+    """Return a mapping as JSON has it, in its order."""
+    return {str(key): plain(entry) for key, entry in value.items()}
+
+
 def plain(value: Any) -> Any:
     """Return ``value`` as JSON has it, in its order."""
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return plain_mapping(value)
     if isinstance(value, (list, tuple)):
         return [plain(entry) for entry in value]
     if isinstance(value, (set, frozenset)):

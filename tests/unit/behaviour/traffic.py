@@ -19,7 +19,7 @@ from tests.testing.facts_builders import NOW, cluster_facts
 from tests.testing.flow_builders import flow
 from tests.testing.traffic_builders import NAMESPACE, SERVED, namespace_facts, object_facts, pod, scene, service, slice_facts, traffic
 
-from .adapter import Json, after_items, cluster, items, lab, plain, probes, still
+from .adapter import Json, after_items, cluster, items, lab, plain_mapping, probes, still
 from .meshes import mesh
 
 NGINX: Final = {"namespace": NAMESPACE, "name": "nginx"}
@@ -355,7 +355,7 @@ def probed() -> dict[str, Any]:
         there, clusters = probe_world.world(intents=names)
         few = Limits(settle=0.0, poll=0.01, job_seconds=1, per_intent=4.0, intents=2)
         found["too many"] = probes(there, clusters, [probe_world.intent(name=name) for name in names], limits=few)
-    return plain(found)  # type: ignore[no-any-return]
+    return plain_mapping(found)
 
 
 def goldens() -> dict[str, Any]:
@@ -368,7 +368,7 @@ def goldens() -> dict[str, Any]:
             found[f"policy {entry.name}"] = policy_goldens.compiled(entry.intent)
         for exposed in exposure_goldens.goldens():
             found[f"exposure {exposed.name}"] = exposure_goldens.compiled(exposed)
-    return plain(found)  # type: ignore[no-any-return]
+    return plain_mapping(found)
 
 
 def actions() -> dict[str, Any]:
