@@ -80,6 +80,7 @@ class LabApi:
         context.load_cert_chain(str(cert), str(key))
         parts = urlsplit(url)
         assert parts.hostname
+        self.url = url
         self._pool = urllib3.HTTPSConnectionPool(parts.hostname, parts.port or 443, maxsize=24, ssl_context=context, retries=False)
 
     @classmethod

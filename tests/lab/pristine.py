@@ -7,8 +7,8 @@
     pristine.differences()    # {"c1/api/v1/namespaces/kube-system/secrets/x": "changed", …}
     pristine.restore()
 
-Every kind that a server lists is looked at, without what servers write by themselves. Restored objects are equal in content and in
-managedFields; those that were deleted meanwhile have another uid.
+Every kind that a server lists is looked at, without what servers write by themselves; a kind of which etcd has no newer key is not listed
+again. Restored objects are equal in content and in managedFields; those that were deleted meanwhile have another uid.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ import copy
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from tests.lab.api import ApiError, LabApi, Object
+from tests.lab.etcd_keys import Keys, read_keys, written_resources
 from tests.lab.patience import Budget
 
 PASSING: Final = frozenset({"componentstatuses", "controllerrevisions", "endpoints", "events", "ipaddresses", "leases"})
@@ -29,6 +30,7 @@ OWNED: Final = frozenset({"endpointslices", "pods", "replicasets"})
 """Of these, only those count that no other object owns, and only that they are there."""
 LAST: Final = ("customresourcedefinitions", "namespaces")
 """What takes others along when it goes: created first, deleted last."""
+_KINDS: Final = "customresourcedefinitions"
 _COUNTERS: Final = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
 _VOLATILE: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 _TRIES: Final = 10
@@ -54,6 +56,8 @@ class Place:
 
 
 Objects = dict[Place, Object]
+Kinds = list[tuple[str, str]]
+"""Root and name of collections, such as ``("/api/v1", "secrets")``."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +66,49 @@ class Pristine:
 
     apis: Mapping[str, LabApi]
     objects: Objects
+    kinds: Mapping[str, Kinds]
+    same: dict[str, Keys] = field(default_factory=dict)
+    """By cluster, the keys of a moment when every object was as in ``objects``."""
 
     @classmethod
     def of(cls, apis: Mapping[str, LabApi]) -> Self:
         """Read every object as it is now."""
-        return cls(dict(apis), read_all(apis))
+        keys = _read_keys(apis)
+        with ThreadPoolExecutor(len(apis)) as pool:
+            kinds = dict(zip(apis, pool.map(collections, apis.values()), strict=True))
+            objects = {
+                place: item for found in pool.map(lambda name: list(_read(name, apis[name], kinds[name])), apis) for place, item in found
+            }
+        return cls(dict(apis), objects, kinds, keys)
 
     def differences(self) -> dict[str, str]:
         """Return what is not as it was: path, with the cluster before it -> ``extra``, ``missing`` or the names of changed parts."""
-        return {str(place): what for place, what in self._compare(read_all(self.apis)).items()}
+        return {str(place): what for place, what in self._look()[1].items()}
 
     def restore(self) -> dict[str, str]:
         """Make every object what it was, once. Return what differed; controllers may need a moment, so look at `differences` afterwards."""
-        current = read_all(self.apis)
-        found = self._compare(current)
+        current, found = self._look()
         with ThreadPoolExecutor(len(self.apis)) as pool:
             list(pool.map(lambda cluster: self._restore_one(cluster, found, current), self.apis))
         return {str(place): what for place, what in found.items()}
+
+    def _look(self) -> tuple[Objects, dict[Place, str]]:
+        """Return every object as it is now, and what differs."""
+        keys = _read_keys(self.apis)  # before the objects: what is written between the two shows the next time
+        with ThreadPoolExecutor(len(self.apis)) as pool:
+            current = {place: item for found in pool.map(lambda name: self._read_written(name, keys[name]), keys) for place, item in found}
+        found = self._compare(current)
+        self.same.update({name: keys[name] for name in keys.keys() - {place.cluster for place in found}})
+        return current, found
+
+    def _read_written(self, cluster: str, keys: Keys) -> list[tuple[Place, Object]]:
+        """Return the objects of a cluster, those of unwritten resources as they were."""
+        written = written_resources(self.same[cluster], keys)
+        api = self.apis[cluster]
+        if _KINDS in written:
+            return list(_read(cluster, api, collections(api)))
+        kept = [(place, item) for place, item in self.objects.items() if place.cluster == cluster and place.resource not in written]
+        return [*kept, *_read(cluster, api, [(root, resource) for root, resource in self.kinds[cluster] if resource in written])]
 
     def _compare(self, current: Objects) -> dict[Place, str]:
         found = dict.fromkeys(current.keys() - self.objects.keys(), "extra")
@@ -140,14 +170,12 @@ class Pristine:
                     raise
 
 
-def read_all(apis: Mapping[str, LabApi]) -> Objects:
-    """Return every object of every kind that the servers list, without those that change by themselves."""
-    with ThreadPoolExecutor(len(apis)) as pool:
-        return {place: item for found in pool.map(lambda entry: dict(_read(*entry)), apis.items()) for place, item in found.items()}
+def _read_keys(apis: Mapping[str, LabApi]) -> dict[str, Keys]:
+    return {name: read_keys(api.url, name) for name, api in apis.items()}
 
 
-def _read(cluster: str, api: LabApi) -> Iterator[tuple[Place, Object]]:
-    for root, resource in collections(api):
+def _read(cluster: str, api: LabApi, kinds: Kinds) -> Iterator[tuple[Place, Object]]:
+    for root, resource in kinds:
         for item in listed(api, f"{root}/{resource}"):
             metadata = item["metadata"]
             if resource in OWNED and metadata.get("ownerReferences"):
@@ -156,7 +184,7 @@ def _read(cluster: str, api: LabApi) -> Iterator[tuple[Place, Object]]:
             yield Place(cluster, f"{root}/{scope}{resource}/{metadata['name']}", resource), item
 
 
-def collections(api: LabApi) -> list[tuple[str, str]]:
+def collections(api: LabApi) -> Kinds:
     """Return root and name of every collection that the server lists, in the version that it prefers, without passing kinds."""
     groups = (api.get("/apis") or {}).get("groups") or []
     roots = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups)]
