@@ -19,12 +19,20 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from tests.lab.api import LabApi
 from tests.lab.lab import Lab
 from tests.lab.options import LabOptions
+from tests.lab.played import ADMIN
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
 from tests.testing.waiting import wait_for
 
 NAMESPACE = "kube-system"
 COUNTERS = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
 """Annotations in which controllers count the changes of a pod template."""
+_ETCDCTL = (
+    "/usr/bin/etcdctl",
+    "--endpoints=https://127.0.0.1:2379",
+    "--cacert=/var/lib/cilium/etcd-secrets/ca.crt",
+    "--cert=/var/lib/cilium/etcd-secrets/tls.crt",
+    "--key=/var/lib/cilium/etcd-secrets/tls.key",
+)
 KINDS = (
     f"/api/v1/namespaces/{NAMESPACE}/secrets",
     f"/api/v1/namespaces/{NAMESPACE}/configmaps",
@@ -123,16 +131,24 @@ class MeshLab:
         item = self.api(cluster).get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/clustermesh-remote-users")
         return (yaml.safe_load(((item or {}).get("data") or {}).get("users.yaml", "")) or {}).get("users") or []
 
+    def etcdctl(self, cluster: str, *command: str) -> str:
+        """Run etcdctl as the administrator of a cluster's mesh etcd and return what it prints."""
+        return self._exec(cluster, ADMIN, [*_ETCDCTL, *command])
+
     def kvstoremesh_status(self, cluster: str) -> dict[str, dict[str, Any]]:
         """What the real kvstoremesh process says of its peers, by their names."""
+        answer = self._exec(cluster, "kvstoremesh", ["clustermesh-apiserver", "kvstoremesh-dbg", "status", "-o", "json"])
+        return {row["name"]: row for row in json.loads(answer) or []}
+
+    def _exec(self, cluster: str, container: str, command: list[str]) -> str:
+        """Run a command in a container of a cluster's living mesh pod and return what it prints."""
         access = ClusterAccess(host=cluster, kubeconfig=str(self.lab.clusters[cluster].kubeconfig), context=None)
         found = self.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver")
-        pods = [pod["metadata"] for pod in found]
-        alive = [pod["name"] for pod in pods if "deletionTimestamp" not in pod]
+        alive = [pod["metadata"]["name"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
         with open_cluster(access) as client:
-            answer = client.exec(alive[-1], "kvstoremesh", ["clustermesh-apiserver", "kvstoremesh-dbg", "status", "-o", "json"])
+            answer = client.exec(alive[-1], container, command)
         assert answer.exit_code == 0, answer.stderr
-        return {row["name"]: row for row in json.loads(answer.stdout) or []}
+        return answer.stdout
 
     def wait_connected(self) -> None:
         """Wait until kvstoremesh of every cluster is ready for every other one. It takes up to 25 s to notice that a connection is gone or

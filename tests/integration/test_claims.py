@@ -8,10 +8,8 @@ import json
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from tests.integration.labs import THREE_120
-from tests.integration.mesh_lab import NAMESPACE, MeshLab
-from tests.lab.played import ETCDCTL
+from tests.integration.mesh_lab import MeshLab
 from tests.testing.playbooks import PlaybookRun
 
 
@@ -20,16 +18,6 @@ def claim_findings(run: PlaybookRun) -> dict[str, str]:
     found = [row for row in run.result["findings"] if row["code"].startswith("CM-CLAIM-")]
     assert {row["cluster"] for row in found} <= {"c2"}, found
     return {row["code"]: row["evidence"] for row in found}
-
-
-def etcdctl(lab: MeshLab, cluster: str, *commands: tuple[str, ...]) -> None:
-    """Commands to a cluster's mesh etcd as its administrator."""
-    access = ClusterAccess(host=cluster, kubeconfig=str(lab.lab.clusters[cluster].kubeconfig), context=None)
-    pods = lab.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver")
-    with open_cluster(access) as client:
-        for command in commands:
-            answer = client.exec(pods[-1]["metadata"]["name"], "apiserver", [*ETCDCTL, *command])
-            assert answer.exit_code == 0, answer.stderr
 
 
 def node(name: str, cluster: str, number: int, address: str) -> str:
@@ -45,16 +33,16 @@ def test_a_member_that_claims_too_much_is_named(lab: MeshLab) -> None:
     of_c1 = lab.api("c1").list("/api/v1/nodes")[0]["status"]["addresses"]
     c1_address = next(row["address"] for row in of_c1 if row["type"] == "InternalIP")
 
-    etcdctl(
-        lab,
-        "c2",
-        ("put", "cilium/state/nodes/v1/c1/stolen", node("stolen", "c1", 1, c1_address)),
-        ("put", "cilium/state/nodes/v1/c2/broken\x1b[2J", "[" * 5000),
-        ("put", f"cilium/state/identities/v1/id/{(1 << 16) + 7}", "k8s:io.cilium.k8s.policy.cluster=c1;k8s:app=victim;"),
-        ("put", "cilium/state/ip/v1/default/10.1.0.77", json.dumps({"IP": "10.1.0.77", "HostIP": c1_address, "ID": (2 << 16) + 1})),
-        ("put", "cilium/state/ip/v1/default/8.8.8.8", json.dumps({"IP": "8.8.8.8", "ID": 2})),
-        ("put", "cilium/cluster-config/c2", json.dumps({"id": 9, "capabilities": {"maxConnectedClusters": 511}})),
-    )
+    claims = {
+        "cilium/state/nodes/v1/c1/stolen": node("stolen", "c1", 1, c1_address),
+        "cilium/state/nodes/v1/c2/broken\x1b[2J": "[" * 5000,
+        f"cilium/state/identities/v1/id/{(1 << 16) + 7}": "k8s:io.cilium.k8s.policy.cluster=c1;k8s:app=victim;",
+        "cilium/state/ip/v1/default/10.1.0.77": json.dumps({"IP": "10.1.0.77", "HostIP": c1_address, "ID": (2 << 16) + 1}),
+        "cilium/state/ip/v1/default/8.8.8.8": json.dumps({"IP": "8.8.8.8", "ID": 2}),
+        "cilium/cluster-config/c2": json.dumps({"id": 9, "capabilities": {"maxConnectedClusters": 511}}),
+    }
+    for key, value in claims.items():
+        lab.etcdctl("c2", "put", key, value)
     hostile = lab.play("verify", cilium_verify_claims=True, own_process=True)
     assert hostile.rc != 0
     assert "\x1b[2J" not in hostile.output and "Traceback" not in hostile.output

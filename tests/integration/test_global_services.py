@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from tests.integration.labs import TWO_118
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.api import ApiError
-from tests.lab.played import ETCDCTL
 from tests.lab.tools.mcs_crds import mcs_crds
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import equals, wait_for
@@ -81,13 +79,8 @@ def annotations_of(lab: MeshLab, cluster: str, service: str = "web") -> dict[str
 
 def exported(lab: MeshLab, cluster: str, service: str = "web") -> dict[str, Any] | None:
     """What the cluster's real clustermesh-apiserver wrote for its peers about the Service; None: nothing."""
-    access = ClusterAccess(host=cluster, kubeconfig=str(lab.lab.clusters[cluster].kubeconfig), context=None)
-    pods = lab.api(cluster).list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver")
-    key = f"cilium/state/services/v1/{cluster}/{SHOP}/{service}"
-    with open_cluster(access) as client:
-        answer = client.exec(pods[-1]["metadata"]["name"], "apiserver", [*ETCDCTL, "get", "--print-value-only", key])
-    assert answer.exit_code == 0, answer.stderr
-    found: dict[str, Any] | None = json.loads(answer.stdout) if answer.stdout.strip() else None
+    answer = lab.etcdctl(cluster, "get", "--print-value-only", f"cilium/state/services/v1/{cluster}/{SHOP}/{service}")
+    found: dict[str, Any] | None = json.loads(answer) if answer.strip() else None
     return found
 
 

@@ -162,7 +162,7 @@ class LabCluster:
         return asyncio.get_running_loop().run_in_executor(self._executor, lambda: function(*args))
 
     def _start_kubelet(self, pods: Path, binary_version: str, sync_delay: float) -> None:
-        mesh_programs = {f"/usr/bin/{program}": self._tools[program] for program in ("clustermesh-apiserver", "etcd", "etcdctl")}
+        mesh_programs = {f"/usr/bin/{name}": self._tools[name] for name in ("clustermesh-apiserver", "etcd", "etcdctl", "lab-etcd")}
         trials = Trials(self.files.folder)
         trials.prepare()
         world = PodWorld(

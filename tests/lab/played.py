@@ -9,47 +9,31 @@ all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import Final
 
 from tests.lab.translate import parse_version
 
-Command = tuple[str, ...]
+ADMIN: Final = "apiserver"
+"""Container of a mesh pod that has the admin certificate of its etcd."""
 
-ETCDCTL: Command = (
-    "/usr/bin/etcdctl",
-    "--endpoints=https://127.0.0.1:2379",
-    "--cacert=/var/lib/cilium/etcd-secrets/ca.crt",
-    "--cert=/var/lib/cilium/etcd-secrets/tls.crt",
-    "--key=/var/lib/cilium/etcd-secrets/tls.key",
-)
-"""Works in container ``apiserver``, which has the admin certificate."""
+PROGRAM: Final = "/usr/bin/lab-etcd"
+"""What makes the changes, in that container (tests/lab/tools/go/etcd/lab-etcd)."""
+
+Keys = Mapping[str, bool]
+"""Keys that a role may read; true: everything that begins with the key."""
 
 _NARROW_SINCE = (1, 16)
 # 1.16 leaves the cache open to `remote`: its agents still use that certificate toward their own kvstoremesh.
 _NARROWER_SINCE = (1, 17)
+_BOTH: Keys = {"cilium/.heartbeat": True, "cilium/.has-cluster-config": False}
+_CACHE: Keys = {"cilium/cache/": True, "cilium/cluster-config/": True, "cilium/synced/": True}
 
 
-def etcd_changes(cluster_name: str, profile: str, binary_version: str) -> Sequence[Sequence[Command]]:
-    """Arguments for etcdctl, in stages: those of one stage may run side by side. Empty when the binary does it all itself."""
+def etcd_changes(cluster_name: str, profile: str, binary_version: str) -> Mapping[str, str | Keys] | None:
+    """Return the argument of `PROGRAM`: ``{"user": …, "local": keys, "remote": keys}``; None when the binary does it all itself."""
     if parse_version(binary_version) >= _NARROW_SINCE or parse_version(profile) < _NARROW_SINCE:
-        return ()
-    local = [("cilium/.heartbeat", True), ("cilium/.has-cluster-config", False)]
-    local += [("cilium/cache/", True), ("cilium/cluster-config/", True), ("cilium/synced/", True)]
-    remote = [("cilium/.heartbeat", True), ("cilium/.has-cluster-config", False), ("cilium/state/", True)]
-    if parse_version(profile) < _NARROWER_SINCE:
-        remote += [("cilium/cache/", True), ("cilium/cluster-config/", True), ("cilium/synced/", True)]
-    else:
-        remote += [(f"cilium/cluster-config/{cluster_name}", False), (f"cilium/synced/{cluster_name}/", True)]
-    user = f"local-{cluster_name}"
-    return (
-        (("role", "add", "local"), ("user", "add", user, "--no-password"), ("role", "revoke-permission", "remote", "", "--from-key")),
-        (
-            ("user", "grant-role", user, "local"),
-            *(_grant("local", *place) for place in local),
-            *(_grant("remote", *place) for place in remote),
-        ),
-    )
-
-
-def _grant(role: str, key: str, prefix: bool) -> Command:
-    return ("role", "grant-permission", role, "read", key, *(("--prefix=true",) if prefix else ()))
+        return None
+    own = {f"cilium/cluster-config/{cluster_name}": False, f"cilium/synced/{cluster_name}/": True}
+    more = _CACHE if parse_version(profile) < _NARROWER_SINCE else own
+    return {"user": f"local-{cluster_name}", "local": {**_BOTH, **_CACHE}, "remote": {**_BOTH, "cilium/state/": True, **more}}

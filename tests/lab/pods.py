@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 
 from tests.lab import probes
 from tests.lab.netns import NetNs
-from tests.lab.played import ETCDCTL, etcd_changes
+from tests.lab.played import ADMIN, PROGRAM, etcd_changes
 from tests.lab.podfiles import AGENT, KUBECONFIG, MESH, PodFiles, PodWorld, environment, role_of
 from tests.lab.podstatus import ContainerState, pod_status
 from tests.lab.processes import Process, contained, plain
@@ -26,7 +27,7 @@ Object = dict[str, Any]
 _PROBE_EAGERLY = 0.15
 _BACK_OFF, _BACK_OFF_LIMIT = 0.5, 10.0  # a kubelet waits 10 s to 5 min
 _GRACE = 4.0
-_ETCD, _ADMIN = "etcd", "apiserver"  # containers; the second has etcd's admin certificate
+_ETCD = "etcd"  # a container
 
 
 @dataclass(frozen=True)
@@ -294,18 +295,16 @@ class PodRunner:
         """Bring users and roles of a fresh mesh etcd to what the profile's version would have made of them; once, as they are on disk
         then."""
         world, name = self.around.world, self._cluster_name()
-        stages = etcd_changes(name, world.profile, world.binary_version)
-        if not stages or "etcd" in self.files.played:
+        changes = etcd_changes(name, world.profile, world.binary_version)
+        if changes is None or "etcd" in self.files.played:
             return
         self.files.played["etcd"] = (
             f"etcd user local-{name}, ranges of roles local and remote (chart {world.profile}, binary {world.binary_version})"
         )
-        log = self.files.log("etcd-played")
-        for stage in stages:
-            calls = [Process("etcdctl", contained(self.files.spec, _ADMIN, [*ETCDCTL, *command]), log) for command in stage]
-            codes = await asyncio.gather(*(call.wait() for call in calls))
-            if any(codes):
-                self.troubles.append(f"etcdctl in {self.pod['metadata']['name']} failed: {calls[0].last_lines()}")
+        argv = contained(self.files.spec, ADMIN, [PROGRAM, json.dumps(changes)])
+        call = Process("lab-etcd", argv, self.files.log("etcd-played"))
+        if await call.wait():
+            self.troubles.append(f"lab-etcd in {self.pod['metadata']['name']} failed: {call.last_lines()}")
 
     def _publish(self) -> None:
         ready = all(state.ready for state in self.containers)

@@ -15,7 +15,7 @@ from tests.lab.options import LabOptions
 from tests.lab.translate import version_from_help
 
 MESH = "clustermesh-apiserver"
-_OWN = ("lab-kubelet", "lab-agent", "lab-hubble")
+_OWN = ("lab-kubelet", "lab-agent", "lab-etcd", "lab-hubble")
 PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd", "etcdctl", MESH, *_OWN)
 
 

@@ -104,6 +104,7 @@ _TOOLS = (
     ),
     Tool("lab-kubelet", KUBE_FAMILY, "./lab-kubelet", 0.2),
     Tool("lab-agent", ETCD_FAMILY, "./lab-agent", 0.3),
+    Tool("lab-etcd", ETCD_FAMILY, "./lab-etcd", 0.1),
     Tool("lab-hubble", ETCD_FAMILY, "./lab-hubble", 0.1),
 )
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TOOLS}

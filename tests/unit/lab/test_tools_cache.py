@@ -53,7 +53,7 @@ def test_other_libraries_mean_a_new_build_of_that_family_only(sources: Path, fil
     before = keys()
     with (sources / "etcd" / file).open("a") as stream:
         stream.write("\n")
-    assert changed(before) == {"etcd", "etcdctl", "lab-agent", "lab-hubble"}
+    assert changed(before) == {"etcd", "etcdctl", "lab-agent", "lab-etcd", "lab-hubble"}
 
 
 def test_our_source_means_a_new_build_of_that_program_only(sources: Path) -> None:
