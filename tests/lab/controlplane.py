@@ -16,7 +16,7 @@ from tests.lab import egress, pki
 from tests.lab.addresses import API_PORT, KUBELET_PORT, ClusterAddresses
 from tests.lab.api import ApiError, LabApi
 from tests.lab.patience import Budget
-from tests.lab.processes import Process, plain
+from tests.lab.processes import FRUGAL, Process, plain
 
 SERVICE_CIDR = "172.20.0.0/16"
 _START_LIMIT = 90.0
@@ -157,11 +157,8 @@ class ControlPlane:
         await asyncio.gather(*(process.wait() for process in self.processes))
 
     def _start(self, program: str, *args: str) -> Process:
-        # Collecting less garbage on one thread is worth a third of kube-apiserver's start and half of what it takes while it is idle; the
-        # others hardly notice.
-        env = {**os.environ, "GOMAXPROCS": "1", "GOGC": "400" if program == "kube-apiserver" else "100"}
         log = self._files.folder / f"{program}.log"
-        process = Process(program, plain([str(self._tools[program]), *args]), log, env=env, cwd=self._files.folder)
+        process = Process(program, plain([str(self._tools[program]), *args]), log, env={**os.environ, **FRUGAL}, cwd=self._files.folder)
         self.processes.append(process)
         return process
 

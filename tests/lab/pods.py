@@ -18,7 +18,7 @@ from tests.lab.netns import NetNs
 from tests.lab.played import ADMIN, PROGRAM, etcd_changes
 from tests.lab.podfiles import AGENT, KUBECONFIG, MESH, PodFiles, PodWorld, environment, role_of
 from tests.lab.podstatus import ContainerState, pod_status
-from tests.lab.processes import Process, contained, plain
+from tests.lab.processes import FRUGAL, Process, contained, plain
 from tests.lab.translate import Probe, readiness, translate
 from tests.lab.trials import Trials, is_trial
 from tests.lab.volumes import Lookup, VolumeNotReadyError
@@ -158,7 +158,7 @@ class PodRunner:
             "status.podIP": around.pod_ip,
             "status.hostIP": around.node_ip,
         }
-        base = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": metadata["name"], "HOME": "/"}
+        base = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": metadata["name"], "HOME": "/"} | FRUGAL
         if role_of(self.pod) == AGENT:  # what the agent itself would know
             base |= {"LAB_CLUSTER_NAME": self._cluster_name(), "LAB_HOST_ALIASES": str(around.world.reads_host_aliases).lower()}
             base |= {"LAB_CILIUM_VERSION": around.world.profile, "LAB_KUBECONFIG": KUBECONFIG}

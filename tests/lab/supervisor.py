@@ -26,7 +26,7 @@ from tests.lab.cluster import LabCluster
 from tests.lab.control import LabError
 from tests.lab.hub import Hub
 from tests.lab.options import CONTROLLER, LabOptions
-from tests.lab.processes import Process, plain
+from tests.lab.processes import FRUGAL, Process, plain
 from tests.lab.tools import crds_for_profile
 
 
@@ -130,7 +130,7 @@ class Supervisor:
             "--unsafe-no-fsync",
             "--log-level=warn",
         ]
-        self._etcd = Process("etcd", plain([str(self.tools["etcd"]), *args]), self.folder / "etcd.log")
+        self._etcd = Process("etcd", plain([str(self.tools["etcd"]), *args]), self.folder / "etcd.log", env={**os.environ, **FRUGAL})
         return client
 
     def _write_merged_kubeconfig(self) -> None:
