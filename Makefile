@@ -9,8 +9,9 @@ SHELL := /bin/sh
 python := .venv/bin/python
 # Arguments for pytest, for example: make test-fast ARGS="-k trust -x"
 ARGS ?=
-# Processes that run tests side by side. The lab's servers need memory: count 4 GiB for each of them.
-WORKERS ?= 2
+# Processes that run tests side by side: 3 for tests on the lab, which often wait for servers, and 2 for unit tests, which never wait. The
+# lab's servers need memory: count 4 GiB for each process.
+WORKERS ?=
 # Molecule scenarios.
 SCENARIO ?= connect services
 
@@ -43,21 +44,21 @@ demo-operator: venv ## two tenants of a kcp write equal resources, and get a mes
 
 # Python keeps what it compiled even where the environment says otherwise: pytest rewrites every assertion, which costs each worker more
 # than collecting all tests does.
-pytest = env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest --numprocesses $(WORKERS) --durations 30
+pytest = env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest --durations 30 --numprocesses
 # Tests that share a lab are one group, and the longest groups begin first (tests/integration/labs.py).
 in_groups := --dist loadgroup --no-loadscope-reorder
 
 .PHONY: test
 test: venv ## every test, unit and lab, without the full matrix
-	@$(pytest) $(in_groups) -m "not full" $(ARGS)
+	@$(pytest) $(or $(WORKERS),3) $(in_groups) -m "not full" $(ARGS)
 
 .PHONY: test-fast
 test-fast: venv ## the unit tests but the slowest, with fewer examples of each property
-	@$(pytest) tests/unit --dist worksteal -m "not slow" --hypothesis-profile fast $(ARGS)
+	@$(pytest) $(or $(WORKERS),2) tests/unit --dist worksteal -m "not slow" --hypothesis-profile fast $(ARGS)
 
 .PHONY: test-all
 test-all: venv ## every test and the full matrix, with many examples of each property
-	@$(pytest) $(in_groups) --hypothesis-profile full $(ARGS)
+	@$(pytest) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(ARGS)
 
 .PHONY: findings
 findings: venv ## what the docs say of each finding, from the catalogue
