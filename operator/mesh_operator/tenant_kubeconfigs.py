@@ -16,6 +16,7 @@ from typing import Any, Final
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import loader
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 
 from .tenant_addresses import may_be_contacted
@@ -51,9 +52,9 @@ def rebuild_kubeconfig(
     :raises KubeconfigRefused: when it is not valid, or has a field or an address that is not accepted from a tenant.
     """
     document: Any = None
-    # BaseLoader makes texts, lists and mappings, and has no merge keys: aliases add nothing. libyaml's ends the process on deep nesting.
+    # BaseLoader makes texts, lists and mappings, and has no merge keys: aliases add nothing.
     with suppress(yaml.YAMLError, ValueError, RecursionError):
-        document = yaml.load(text, yaml.BaseLoader) if len(text) <= LIMIT else None
+        document = yaml.load(text, loader("Base")) if len(text) <= LIMIT else None
     if not isinstance(document, dict):
         raise KubeconfigRefused(f"The kubeconfig is not one YAML mapping of at most {LIMIT // 1024} KiB.")
     context = _entry(document, "context", document.get("current-context"))

@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from ..module_utils.base.yaml_reader import loader
+
 
 class UnreadableKubeconfig(Exception):
     """A kubeconfig that cannot be read. The message has the path and the line, and never text of the file."""
@@ -45,7 +47,7 @@ def read_contexts(file: str) -> Contexts:
 def _load(file: str) -> Any:
     try:
         with open(file, "rb") as stream:
-            return yaml.safe_load(stream)  # not libyaml's loader: deeply nested text ends the process
+            return yaml.load(stream, loader())
     except OSError as error:
         raise UnreadableKubeconfig(f"kubeconfig {file} cannot be read: {error.strerror}.") from None
     except yaml.MarkedYAMLError as error:

@@ -8,7 +8,7 @@ Ansible takes any variable, so that a misspelled one has no effect and no messag
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Final
@@ -75,18 +75,16 @@ def _variants_of_offered() -> frozenset[str]:
     return frozenset(variant for name in OFFERED for variant in _variants(name))
 
 
-def _variants(name: str) -> set[str]:
+@cache
+def _variants(name: str) -> frozenset[str]:
     """Return the name, and the name without each of its letters: two names that share one differ by one or two letters."""
-    return {name, *_without_a_letter(name)}
-
-
-def _without_a_letter(name: str) -> Iterator[str]:
-    return (name[:place] + name[place + 1 :] for place in range(len(name)))
+    return frozenset((name, *(name[:place] + name[place + 1 :] for place in range(len(name)))))
 
 
 def _problem(name: str, hosts: list[str]) -> str:
     where = f" of host {clip(hosts[0])}" + (f" and {len(hosts) - 1} more" if len(hosts) > 1 else "") if hosts else ""
-    near = [known for known in OFFERED if not _variants(known).isdisjoint(_variants(name))]
+    variants = _variants(name)
+    near = [known for known in OFFERED if not variants.isdisjoint(_variants(known))]
     hint = suggest(name, OFFERED, "") if not near else f"did you mean {' or '.join(near[:3])}?"
     close = hint if hint.startswith("did you mean") else "no variable of this collection has a name like it"
     return f"variable {clip(name)}{where} is not known; {close.removesuffix('?')}"

@@ -11,17 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ..base.optional_imports import optional
+from ..base.yaml_reader import load_yaml
 from ..mesh.etcd_config import keys_of
 from ..mesh.facts import ClusterFacts, PeerSecretFacts
 from ..mesh.versions import cilium_version, holds
-
-if TYPE_CHECKING:
-    import yaml
-else:
-    yaml = optional("yaml")
 
 ENABLED: Final = "clustermesh.config.enabled"
 CLUSTERS: Final = "clustermesh.config.clusters"
@@ -67,7 +62,7 @@ def _as_list(value: Any) -> list[Any]:
 
 def _address(cluster: ClusterFacts, config: str) -> dict[str, Any]:
     """Return ``ips`` and ``port`` if addresses are known for the name that is dialled, else ``address`` and ``port``."""
-    parsed = yaml.safe_load(config)
+    parsed = load_yaml(config)
     match = _ENDPOINT.match(str((_as_list(parsed.get("endpoints")) or [""])[0]))
     if match is None:
         return {}

@@ -39,7 +39,8 @@ def one_line(value: Any, limit: int = 200) -> str:
     if not isinstance(value, str):
         return ""
     text = mask(value[: limit * 16])
-    text = "".join(" " if c.isspace() else c for c in text if c.isspace() or not unicodedata.category(c).startswith("C"))
+    if not text.isprintable():  # category C is never printable
+        text = "".join(" " if c.isspace() else c for c in text if c.isspace() or not unicodedata.category(c).startswith("C"))
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 3] + "..."
 

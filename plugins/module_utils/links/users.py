@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..base.optional_imports import optional
+from ..base.yaml_reader import loader
 from ..findings.finding import Finding
 from ..findings.wording import finding
 from ..mesh.facts import ClusterFacts
@@ -32,7 +33,6 @@ else:
     yaml = optional("yaml")
 
 ROLE = "remote"
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, ten times as fast, where PyYAML was built with it
 EMPTY = "users: []\n"
 
 CONFIG_MAP = "clustermesh-remote-users"
@@ -156,13 +156,13 @@ def edit_users(text: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
     sample = _edit_lines(text, gone, new[:1])
     if edited is not None and sample is not None and _same(sample, text, wanted[: len(wanted) - len(new[1:])]):
         return edited
-    document = yaml.load(text, Loader=_LOADER) or {}
+    document = yaml.load(text, loader()) or {}
     return yaml.safe_dump({**document, "users": wanted}, sort_keys=False)
 
 
 def _entries(text: str) -> list[dict[str, object]]:
     try:
-        document = yaml.load(text, Loader=_LOADER)
+        document = yaml.load(text, loader())
     except yaml.YAMLError:
         raise ValueError("users.yaml is not YAML") from None
     users = (document or {}).get("users") if isinstance(document, dict | None) else None
@@ -175,7 +175,7 @@ def _entries(text: str) -> list[dict[str, object]]:
 
 def _same(edited: str, original: str, wanted: list[dict[str, object]]) -> bool:
     try:
-        document, before = yaml.load(edited, Loader=_LOADER), yaml.load(original, Loader=_LOADER) or {}
+        document, before = yaml.load(edited, loader()), yaml.load(original, loader()) or {}
     except yaml.YAMLError:
         return False
     return (
@@ -209,7 +209,7 @@ def _edit_lines(text: str, gone: set[str], new: list[str]) -> str | None:
 
 
 def _users_node(text: str) -> yaml.Node | None:
-    root = yaml.compose(text, Loader=_LOADER)
+    root = yaml.compose(text, loader())
     if not isinstance(root, yaml.MappingNode):
         return None
     return next((value for key, value in root.value if key.value == "users"), None)

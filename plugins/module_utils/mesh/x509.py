@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 from ..base.optional_imports import optional
@@ -108,8 +109,9 @@ def describe(certificate: x509.Certificate) -> CertificateFacts:
         raise CertificateProblem("is not a well-formed certificate") from None
 
 
+@lru_cache(maxsize=1024)
 def parse(pem: bytes) -> tuple[CertificateFacts, ...]:
-    """Parse a PEM bundle to facts, in order.
+    """Parse a PEM bundle to facts, in order. Every cluster of a mesh has the same CAs of its peers.
 
     :raises CertificateProblem: when there is no certificate, or one does not parse.
     """
@@ -262,6 +264,7 @@ def _is_ca(certificate: x509.Certificate) -> bool:
     return bool(basic and basic.ca)
 
 
+@lru_cache(maxsize=1024)
 def is_signed_by(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     """Return whether the certificate's signature is the issuer's."""
     try:

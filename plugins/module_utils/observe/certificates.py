@@ -12,7 +12,7 @@ from ..base.redact import digest
 from ..base.sealed import SecretStore
 from ..mesh.facts import CaSecretFacts, CertificateFacts, TlsSecretFacts
 from ..mesh.gitops import made_by_helm
-from ..mesh.x509 import CertificateProblem, chains_to, describe, key_matches, load_certificates
+from ..mesh.x509 import CertificateProblem, chains_to, key_matches, load_certificates, parse
 from .config import config_changed
 from .ownership import managers, owners_of_fields
 
@@ -95,7 +95,7 @@ def _parsed(data: Mapping[str, bytes], key: str, problems: list[str]) -> tuple[C
     if not data.get(key):
         return ()
     try:
-        return tuple(describe(c) for c in load_certificates(data[key]))
+        return parse(data[key])
     except CertificateProblem as problem:
         problems.append(f"{key} {problem}")
         return ()

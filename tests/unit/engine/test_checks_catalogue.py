@@ -50,6 +50,7 @@ from tests.testing.facts_builders import (
     mesh_of,
     peer_secret,
 )
+from tests.testing.rows import in_one_test
 from tests.unit.engine.catalogue_dead_peers import DEAD_PEERS
 from tests.unit.engine.catalogue_leases import LEASES
 from tests.unit.engine.catalogue_verify import MORE, VERIFY
@@ -730,6 +731,7 @@ def fires(which: int) -> list[object]:
     return [pytest.param(code, case, id=f"{code}-{i}") for code, entry in sorted(CATALOGUE.items()) for i, case in enumerate(entry[which])]
 
 
+@in_one_test
 @pytest.mark.parametrize(("code", "case"), fires(0))
 def test_a_check_speaks_when_it_must(code: str, case: Callable[[], CheckContext]) -> None:
     findings = found(code, case())
@@ -747,6 +749,7 @@ def test_a_check_speaks_when_it_must(code: str, case: Callable[[], CheckContext]
         assert all(c.isprintable() or c == "\n" for c in text)
 
 
+@in_one_test
 @pytest.mark.parametrize(("code", "case"), fires(1))
 def test_a_check_is_silent_when_it_must(code: str, case: Callable[[], CheckContext]) -> None:
     assert found(code, case()) == []
@@ -757,6 +760,7 @@ def test_every_check_has_cases() -> None:
     assert all(entry[0] for entry in CATALOGUE.values())
 
 
+@in_one_test
 @pytest.mark.parametrize("version", ["1.14.20", "1.15.19", "1.16.19", "1.17.17", "1.18.11", "1.19.5", "1.20.0", "1.21.0-pre.0"])
 @pytest.mark.parametrize("kvstoremesh", [True, False])
 @pytest.mark.parametrize("auth_mode", ["legacy", "migration", "cluster"])

@@ -17,6 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.wording import finding
 from tests.collection_path import CHECKOUT
 from tests.testing.code_table import INDEX, RUNBOOKS, documented, documented_header, header, index, page, table
+from tests.testing.rows import in_one_test
 
 PAGES = {file.stem for file in RUNBOOKS.glob("CM-*.md")}
 STALE = "run: make findings"
@@ -105,6 +106,7 @@ def test_the_index_of_the_runbooks_is_current() -> None:
     assert INDEX.read_text(encoding="utf-8") == index(), STALE
 
 
+@in_one_test
 @pytest.mark.parametrize("code", sorted(PAGES))
 def test_a_runbook_page_says_what_why_and_what_to_do(code: str) -> None:
     assert documented_header(code) == header(CATALOGUE[code]), STALE

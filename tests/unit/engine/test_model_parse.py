@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
+from tests.testing.rows import in_one_test
 
 HOSTS = ["c1", "c2", "c3"]
 
@@ -104,6 +105,7 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
     assert [type(n) for n in names] == [str, str]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("raw", "told"),
     [

@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.conn
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, digest, mesh_of
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 MESH = mesh_of("c1", "c2")
@@ -46,6 +47,7 @@ def never_ours(facts: ClusterFacts) -> ClusterFacts:
     return replace(facts, kvstoremesh=replace(facts.kvstoremesh, annotations={}))
 
 
+@in_one_test
 @pytest.mark.parametrize("noted", [True, False], ids=["noted", "not-noted"])
 @pytest.mark.parametrize(
     ("ca", "key"), [("shared", "c2"), ("", "c2"), ("", "c2.etcd-client-ca.crt"), ("", "c2.etcd-client.crt"), ("", "c2.etcd-client.key")]

@@ -41,6 +41,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import NOW as TIME
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 MESH = mesh_of("c1", "c2", "c3")
@@ -113,6 +114,7 @@ def test_a_tombstone_is_found_by_host_and_by_name_until_the_host_is_active_again
 GOOD = lease().to_dict()
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("text", "why"),
     [

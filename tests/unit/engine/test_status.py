@@ -33,6 +33,7 @@ from tests.testing.facts_builders import (
     peer_secret,
     reader_facts,
 )
+from tests.testing.rows import in_one_test
 
 READY = link_facts("c1", "c2")
 DOWN = not_ready(READY)
@@ -50,6 +51,7 @@ def changed(reader: ReaderFacts, which: str, **values: Any) -> ReaderFacts:
     return replace(reader, links=tuple(replace(x, **values) if x.reader == which else x for x in reader.links))
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("link", "stage"),
     [
@@ -192,6 +194,7 @@ GONE = {"c2": failure("c2")}
 ALIVE = {"c1": FACTS["c1"]}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("facts", "failures", "readers", "more", "phase", "reason"),
     [

@@ -16,6 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.parse import parse_exposed_service
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.ranges import parse_ranges
 from tests.testing.exposure_world import MEMBERS, item, spec
+from tests.testing.rows import in_one_test
 
 
 def problems_of(**overrides: Any) -> list[str]:
@@ -63,6 +64,7 @@ def test_yaml_may_have_made_a_time_of_the_time() -> None:
     assert item(createdAt=datetime(2026, 4, 21, 10, tzinfo=UTC)).created == "2026-04-21T10:00:00Z"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("overrides", "path", "word"),
     [

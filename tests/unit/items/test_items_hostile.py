@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import labels_of_new_object
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
+from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import service
 
 MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2")))
@@ -66,6 +67,7 @@ BEYOND: dict[str, Any] = {
 }
 
 
+@in_one_test
 @pytest.mark.parametrize("beyond", BEYOND)
 @pytest.mark.parametrize(
     ("kind", "key"),

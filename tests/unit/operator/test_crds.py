@@ -23,6 +23,7 @@ from mesh_operator.kinds import ITEMS, ROWS, VERSION
 from tests.testing.crd_examples import BINDING, MEMBERS, Example, changed, examples
 from tests.testing.crd_schema import misfits, nodes, paths_of, schemas
 from tests.testing.crd_statuses import Made, statuses
+from tests.testing.rows import in_one_test
 
 MESH = Mesh(binding=Binding(name=BINDING, cluster_refs=MEMBERS))
 LISTS = {row.kind: ItemKind(row.listed) for row in ITEMS}
@@ -61,6 +62,7 @@ def test_every_kind_of_ours_has_a_crd_by_its_names() -> None:
     assert len(set(short)) == len(short) == len(OURS)
 
 
+@in_one_test
 @pytest.mark.parametrize("example", parsed(), ids=lambda e: f"{e.kind} {e.about}")
 def test_the_engine_takes_and_refuses_what_the_examples_say(example: Example) -> None:
     problems = problems_of(example.kind, example.spec)
@@ -150,6 +152,7 @@ def _filled(value: Any, schema: dict[str, Any]) -> Any:
     return defaults | {name: _filled(entry, schema["properties"][name]) for name, entry in value.items()}
 
 
+@in_one_test
 @pytest.mark.parametrize("made", statuses(), ids=lambda m: f"{m.kind} {m.about}")
 def test_nothing_of_a_status_is_lost(made: Made) -> None:
     assert misfits(made.status, SCHEMAS[made.kind]["properties"]["status"]) == []

@@ -30,6 +30,7 @@ from mesh_operator.store import Stored
 from tests.testing.crd_schema import misfits, schemas
 from tests.testing.crd_statuses import Made, statuses
 from tests.testing.facts_builders import NOW
+from tests.testing.rows import in_one_test
 
 LATER = NOW + timedelta(seconds=60)
 T0 = "2026-09-01T12:00:00Z"
@@ -81,6 +82,7 @@ def fits(kind: str, status: Mapping[str, Any]) -> None:
 # What was measured
 
 
+@in_one_test
 @pytest.mark.parametrize("made", MADE, ids=lambda made: f"{made.kind} {made.about}")
 def test_whatever_the_engine_says_becomes_a_status_that_the_crd_has(made: Made) -> None:
     found = status_of_result(stored(made.kind), result_of(made.kind, made.status), NOW)
@@ -333,6 +335,7 @@ TEXTS = [
 ]
 
 
+@in_one_test
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("made", [made for made in MADE if made.about == "connected" or made.about.startswith("run: ")])
 def test_what_clusters_say_reaches_a_status_short_printable_and_without_secrets(made: Made, text: str) -> None:

@@ -13,6 +13,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schem
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.arguments import HANDED
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.spec import option_problems, spec_of
 from tests.testing.options import bounds_of, modules
+from tests.testing.rows import in_one_test
 
 NUMBERS = [
     (module, name) for module, options in modules().items() for name, option in options.items() if option["type"] in ("int", "float")
@@ -23,6 +24,7 @@ def problems(module: str, name: str, value: Any, *variables: str) -> list[str]:
     return option_problems(module, spec_of(module), {name: value}, variables)
 
 
+@in_one_test
 @pytest.mark.parametrize(("module", "name"), NUMBERS)
 def test_a_number_is_taken_at_its_bounds_and_refused_beyond(module: str, name: str) -> None:
     option = spec_of(module)[name]
@@ -38,6 +40,7 @@ def test_a_float_that_is_no_number_is_refused() -> None:
     assert problems("mesh_verify", "probe_timeout", float("nan")) == ["probe_timeout is nan; use 0.1 to 60.0"]
 
 
+@in_one_test
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, options in HANDED.items() for name in options])
 def test_the_message_names_the_variable_that_a_role_or_playbook_read(module: str, name: str) -> None:
     for variable in HANDED[module][name]:

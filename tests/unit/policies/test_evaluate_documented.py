@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, world
+from tests.testing.rows import in_one_test
 
 HOST, NODE = PolicyEndpoint(kind=Kind.HOST, cluster="c1"), PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1")
 
@@ -364,6 +365,7 @@ CASES = {
 }
 
 
+@in_one_test
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_documented_example(name: str, version: str) -> None:
@@ -390,6 +392,7 @@ DENY_TABLE = (
 )
 
 
+@in_one_test
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("rules", "expected"), DENY_TABLE)
 def test_table_of_deny_policies(rules: str, expected: tuple[Outcome, Outcome, Outcome], version: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import PolicyEndpoint
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, outcome, pod, policy_facts, world
+from tests.testing.rows import in_one_test
 
 CLUSTER = "io.cilium.k8s.policy.cluster"
 
@@ -64,6 +65,7 @@ def test_from_namespaces_and_pods_in_them(version: str) -> None:
     assert outcomes(by_expression) == [ALLOWED, DENIED, ALLOWED, DENIED, DENIED]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("spec", "ingress", "egress"),
     [

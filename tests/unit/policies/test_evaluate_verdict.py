@@ -15,6 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import PolicyWorld
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, policy_facts, world
+from tests.testing.rows import in_one_test
 
 
 def cnp(name: str = "web", *, namespace: str = "default", kind: str = "CiliumNetworkPolicy", **spec: Any) -> Any:
@@ -25,6 +26,7 @@ FROM_WEB = {"fromEndpoints": [{"matchLabels": {"app": "web"}}]}
 OPEN: dict[str, Any] = {"enableDefaultDeny": {"ingress": False}}
 
 
+@in_one_test
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     ("policies", "web", "other"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PortRule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.parse import parse_intent
+from tests.testing.rows import in_one_test
 
 MEMBERS = ("c1", "c2", "c3")
 SOURCE = {"namespace": "production", "name": "frontend", "clusters": ["c1"]}
@@ -80,6 +81,7 @@ def test_ports(written: dict[str, Any], rule: PortRule) -> None:
     assert parsed(ports=[written]).ports == (rule,)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("written", "words"),
     [
@@ -132,6 +134,7 @@ def test_what_is_forgotten_never_means_everything(changes: dict[str, Any], words
     assert any(problem.startswith(words) for problem in problems_of(**changes)), problems_of(**changes)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -193,6 +196,7 @@ INJECTIONS = [
 ]
 
 
+@in_one_test
 @pytest.mark.parametrize("key", INJECTIONS)
 def test_a_selector_cannot_reach_beyond_the_labels_of_pods(key: str) -> None:
     by_label = problems_of(source=side(name=None, selector={key: "x"}))
@@ -201,6 +205,7 @@ def test_a_selector_cannot_reach_beyond_the_labels_of_pods(key: str) -> None:
         assert problem.isprintable() and problem.startswith("source.")
 
 
+@in_one_test
 @pytest.mark.parametrize("value", ["a b", "a\n", "x" * 64, "-a", "*", "a,b", "", 7, True, None, ["a"], {"a": "b"}])
 def test_a_name_is_the_value_of_a_label(value: Any) -> None:
     if value is None:

@@ -20,6 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import Flow, parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.verdict import any_port, flows_of_intent, judge
 from tests.testing.flow_builders import BACKEND, FRONTEND, flow, side
+from tests.testing.rows import in_one_test
 
 BEGIN = datetime(2026, 8, 20, 9, 58, tzinfo=UTC)
 END = datetime(2026, 8, 20, 10, 5, tzinfo=UTC)
@@ -53,6 +54,7 @@ OTHER_DROP = flow("DROPPED", kind="drop", drop_reason_desc="CT_MAP_INSERTION_FAI
 AUDIT, PROXIED = flow("AUDIT", kind="policy-verdict"), flow("REDIRECTED", kind="policy-verdict")
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("lines", "allow", "deny"),
     [
@@ -87,6 +89,7 @@ def test_one_pair_of_pods_that_contradicts_is_enough() -> None:
     assert result(intent("Deny"), DENIED, flow(destination=other, time="2026-08-20T09:58:30Z")) == "refuted"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "line",
     [

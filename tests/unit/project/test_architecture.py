@@ -12,6 +12,7 @@ import pytest
 
 from tests.collection_path import CHECKOUT
 from tests.testing.drawings import BANDS, DRAWINGS, IMAGES
+from tests.testing.rows import in_one_test
 from tests.unit.project.test_layers import ALLOWED
 
 PAGE: Final = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -35,6 +36,7 @@ def test_the_page_says_what_each_package_is_for() -> None:
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(ALLOWED)
 
 
+@in_one_test
 @pytest.mark.parametrize(("path", "function"), NAMED)
 def test_a_function_that_the_page_names_is_in_the_file_that_it_names(path: str, function: str) -> None:
     tree = ast.parse((CHECKOUT / path).read_text(encoding="utf-8"))

@@ -62,12 +62,17 @@ def sources() -> list[Path]:
     return sorted([*(CHECKOUT / "plugins").rglob("*.py"), *(CHECKOUT / "operator" / "mesh_operator").rglob("*.py")])
 
 
-def own_imports(file: Path) -> Iterator[Import]:
+@functools.cache
+def own_imports(file: Path) -> tuple[Import, ...]:
     """The imports of modules of this project in ``file``."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    top = {id(node) for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.If)) for node in node.body}
+    return tuple(_own_imports(file))
+
+
+def _own_imports(file: Path) -> Iterator[Import]:
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    top = {id(node) for node in nodes if isinstance(node, (ast.Module, ast.If)) for node in node.body}
     folder = file.relative_to(CHECKOUT).parent.parts
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.ImportFrom):
             continue
         named = node.module or ""

@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.collection_path import CHECKOUT
+from tests.testing.rows import in_one_test
 
 FOLDERS: Final = ("docs", "meta", "molecule", "operator", "playbooks", "plugins", "requirements", "roles", "tests", "changelogs", ".ci")
 FILES: Final = tuple(
@@ -62,6 +63,7 @@ def exists(quoted: str) -> bool:
 PAGES: Final = sorted([*CHECKOUT.glob("*.md"), *(path for folder in FOLDERS for path in (CHECKOUT / folder).rglob("*.md"))])
 
 
+@in_one_test
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(CHECKOUT)))
 def test_what_a_page_quotes_exists(page: Path) -> None:
     assert list(missing(page)) == []

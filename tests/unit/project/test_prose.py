@@ -13,6 +13,7 @@ import pytest
 
 from tests.collection_path import CHECKOUT
 from tests.testing.code_table import HEADER
+from tests.testing.rows import in_one_test
 
 DOCS: Final = CHECKOUT / "docs"
 
@@ -88,6 +89,7 @@ def leads_somewhere(page: Path, target: str) -> bool:
 REVISED: Final = [path for path in pages() if path.name != "glossary.md"]  # that one quotes the words
 
 
+@in_one_test
 @pytest.mark.parametrize("page", REVISED, ids=lambda path: str(path.relative_to(CHECKOUT)))
 def test_a_page_uses_no_word_that_the_glossary_replaces(page: Path) -> None:
     pattern = re.compile(rf"\b(?:{'|'.join(NOT_USED)})\b", re.IGNORECASE)
@@ -100,6 +102,7 @@ def test_every_page_is_listed_for_a_reader() -> None:
     assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name}" not in index] == []
 
 
+@in_one_test
 @pytest.mark.parametrize("page", pages(), ids=lambda path: str(path.relative_to(CHECKOUT)))
 def test_links_of_a_page_lead_to_a_file_and_to_a_heading_or_anchor_in_it(page: Path) -> None:
     assert [target for target in links(page) if not leads_somewhere(page, target)] == []

@@ -19,6 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.f
     go_duration,
 )
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.rows import in_one_test
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import NAMESPACE
 from tests.unit.services.failover_worlds import item, world
@@ -46,6 +47,7 @@ def with_ttl(host: str, value: str | None, *, version: str = "1.19.5", argument:
     return replace(facts, config=config, apiserver=apiserver)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("0", 0), ("0s", 0), ("15m", 900), ("1m30s", 90), ("1.5h", 5400), ("500ms", 0.5), ("+90s", 90), ("1h0m0s", 3600)]

@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.labels import valid_key, valid_value
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, ServiceSelector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.parse import parse_global_service
+from tests.testing.rows import in_one_test
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, OLD_AFFINITY, OLD_GLOBAL, SHARED, SYNC
 
 MEMBERS = ("c1", "c2", "c3")
@@ -127,6 +128,7 @@ BAD = [
 ]
 
 
+@in_one_test
 @pytest.mark.parametrize(("fields", "words"), BAD, ids=[words for _fields, words in BAD])
 def test_what_cannot_be_meant_is_refused_by_name(fields: dict[str, Any], words: str) -> None:
     found, problems = parsed(**fields)
@@ -161,6 +163,7 @@ def test_keys_as_kubernetes_takes_them(key: str) -> None:
     assert valid_key(key)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "key", ["", "/", "a/", "/a", "a/b/c", "-a", "a-", "x" * 64, "A.io/x", "a..b/x", "ü", "a b", "a\n", "x." * 127 + "/a"]
 )

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 from mesh_operator.tenant_addresses import may_be_contacted
 from mesh_operator.tenant_kubeconfigs import LIMIT, KubeconfigRefused, rebuild_kubeconfig
+from tests.testing.rows import in_one_test
 from tests.unit.engine.made_certificates import make
 
 CANARY = "c4n4ry-of-a-tenant"
@@ -163,6 +164,7 @@ def test_numbers_are_taken_as_they_are_written() -> None:
 # What is refused by name
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "key", ["exec", "auth-provider", "tokenFile", "client-certificate", "client-key", "username", "password", "as", "as-uid", "as-groups"]
 )
@@ -182,6 +184,7 @@ def test_a_server_whose_certificate_is_not_checked_is_refused_however_yes_is_spe
     assert "insecure-skip-tls-verify" in refused(text.encode())
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "server",
     [
@@ -359,6 +362,7 @@ def check(text: bytes) -> None:
 # Where it may lead
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "host",
     [
@@ -383,6 +387,7 @@ def test_no_kubeconfig_leads_to_this_machine_to_our_own_cluster_or_to_a_clouds_m
     assert "server" in refused(document(server=f"https://{host}:6443"))
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "host",
     [
