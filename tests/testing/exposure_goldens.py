@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT, link
 
 FOLDER: Final = CHECKOUT / "tests" / "unit" / "exposure" / "golden"
@@ -36,7 +37,7 @@ class Golden:
 def goldens() -> list[Golden]:
     found = []
     for path in sorted(FOLDER.glob("*.yaml")):
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load_yaml(path.read_text(encoding="utf-8"))
         found.append(Golden(path.stem, data["item"], data["service"], data.get("config") or {}, data["becomes"]))
     return found
 
@@ -65,7 +66,7 @@ class _Plain(yaml.SafeDumper):
 def _write(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
-    data = yaml.safe_load(text)
+    data = load_yaml(text)
     golden = Golden(path.stem, data["item"], data["service"], data.get("config") or {}, [])
     body = {key: data[key] for key in ("item", "service", "config") if key in data} | {"becomes": compiled(golden)}
     path.write_text(head + yaml.dump(body, Dumper=_Plain, sort_keys=False, width=140), encoding="utf-8")

@@ -21,8 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import yaml
-
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT, link
 
 COLLECTION: Final = "edge_portal.cilium_mesh"
@@ -60,13 +59,13 @@ def modules() -> dict[str, dict[str, Option]]:
     fragments = import_module(f"ansible_collections.{COLLECTION}.plugins.doc_fragments._mesh").ModuleDocFragment
     found = {}
     for path in sorted((CHECKOUT / "plugins" / "modules").glob("mesh_*.py")):
-        doc = yaml.safe_load(import_module(f"ansible_collections.{COLLECTION}.plugins.modules.{path.stem}").DOCUMENTATION)
+        doc = load_yaml(import_module(f"ansible_collections.{COLLECTION}.plugins.modules.{path.stem}").DOCUMENTATION)
         options: dict[str, Option] = dict(doc.get("options") or {})
         for name in doc.get("extends_documentation_fragment", []):
             plugin, _, part = name.removeprefix(f"{COLLECTION}.").partition(".")
             if plugin == "_mesh":
                 text = getattr(fragments, part.upper() or "DOCUMENTATION")
-                options = {**yaml.safe_load(text)["options"], **options}  # as Ansible does it: the module's own text wins
+                options = {**load_yaml(text)["options"], **options}  # as Ansible does it: the module's own text wins
         found[path.stem] = dict(sorted(options.items()))
     return found
 
@@ -295,7 +294,7 @@ def playbook_variables() -> dict[str, dict[str, Any]]:
             option = known[entry.module][entry.option]
             row = found.setdefault(entry.variable, _row({**option, **(own.get(entry.variable) or {})}))
             if entry.default not in ("", "omit", "omit, true"):
-                row["default"] = yaml.safe_load(entry.default)
+                row["default"] = load_yaml(entry.default)
     for name, option in own.items():
         before = found.get(name, {})
         found[name] = {**_row(option), "roles": before.get("roles", []), "default": option.get("default", before.get("default"))}
@@ -375,7 +374,7 @@ def _markdown(text: str) -> str:
 
 @functools.cache
 def _yaml(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return load_yaml(path.read_text(encoding="utf-8"))
 
 
 def generators() -> dict[Path, Callable[[], str]]:

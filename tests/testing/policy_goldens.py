@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT, link
 
 FOLDER: Final = CHECKOUT / "tests" / "unit" / "policies" / "golden"
@@ -40,7 +41,7 @@ class Golden:
 def goldens() -> list[Golden]:
     found = []
     for path in sorted(FOLDER.glob("*.yaml")):
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load_yaml(path.read_text(encoding="utf-8"))
         same = data["becomes"]
         versions = {minor: same[entry] if isinstance(entry, str) else entry for minor, entry in data["versions"].items()}
         found.append(Golden(path.stem, data["intent"], versions))
@@ -73,7 +74,7 @@ def compiled(intent: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def _write(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
-    intent = yaml.safe_load(text)["intent"]
+    intent = load_yaml(text)["intent"]
     becomes: dict[str, Any] = {}
     versions: dict[str, Any] = {}
     for minor, entry in compiled(intent).items():

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import loader
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED, CiliumVersion
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow, Kind, PolicyEndpoint
@@ -38,7 +39,7 @@ def policy_facts(body: Mapping[str, Any]) -> ObjectFacts:
 
 def documents(text: str) -> list[ObjectFacts]:
     """Every policy of a YAML text."""
-    return [policy_facts(body) for body in yaml.safe_load_all(text)]
+    return [policy_facts(body) for body in yaml.load_all(text, loader())]
 
 
 def world(

@@ -21,10 +21,10 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Self
 
-import yaml
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, ExecResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.tls import Handshake
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
@@ -456,7 +456,7 @@ def _serial(certificate: Any) -> str:
 
 @lru_cache(maxsize=4096)
 def _config(text: bytes) -> dict[str, str]:
-    parsed: dict[str, str] = yaml.safe_load(text)
+    parsed: dict[str, str] = load_yaml(text)
     return parsed
 
 

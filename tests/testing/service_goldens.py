@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT, link
 
 FOLDER: Final = CHECKOUT / "tests" / "unit" / "services" / "golden"
@@ -27,7 +28,7 @@ HEADER: Final = (
 
 def goldens() -> dict[str, dict[str, Any]]:
     """Name -> content of every golden file."""
-    return {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
+    return {path.stem: load_yaml(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
 
 
 def outcome(golden: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ is the exit status as text; no answer means that the run died.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -163,6 +164,7 @@ def main() -> None:
         # Ansible sets its loader up in every run; here that has happened before the fork.
         warnings.filterwarnings("ignore", message="AnsibleCollectionFinder has already been configured")
         import_everything()
+        gc.freeze()  # the forks neither walk nor copy what was imported
         serve(sys.argv[1])
 
 

@@ -11,17 +11,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 
+# Built-in dict stands before Mapping, whose test takes ten times as long: an observation of many clusters asks millions of times.
 def mapping(value: Any, *keys: str) -> Mapping[str, Any]:
     """Return the mapping at ``value[key][key]…``, {} if a key is missing or leads to something else."""
     for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
+        value = value.get(key) if isinstance(value, (dict, Mapping)) else None
+    return value if isinstance(value, (dict, Mapping)) else {}
 
 
 def items(value: Any, *keys: str) -> list[Mapping[str, Any]]:
     """Return the mappings in the list at ``value[key]…``; other elements are left out."""
     found = mapping(value, *keys[:-1]).get(keys[-1])
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
+    return [item for item in found if isinstance(item, (dict, Mapping))] if isinstance(found, list) else []
 
 
 def text(value: Any, *keys: str) -> str:

@@ -117,6 +117,7 @@ def test_all_that_is_missing_is_named_at_once_wherever_it_is_noticed(without: An
     assert said[0].endswith("-m pip install PyYAML cryptography kubernetes urllib3 websocket-client")
 
 
+@pytest.mark.slow
 def test_a_playbook_ends_with_that_error_and_with_a_result(without: Any) -> None:
     hosts = {name: {"cilium_mesh_kubeconfig": "nowhere", "ansible_connection": "local"} for name in ("c1", "c2")}
     mesh = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}

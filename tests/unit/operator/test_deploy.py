@@ -18,6 +18,7 @@ import jsonschema
 import pytest
 import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml, loader
 from mesh_operator import __version__
 from mesh_operator.settings import Settings, parse_settings
 from tests.collection_path import CHECKOUT
@@ -31,11 +32,11 @@ DEFAULTS = Settings(
 
 
 def read(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return load_yaml(path.read_text(encoding="utf-8"))
 
 
 def by_kind_and_name(text: str) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.safe_load_all(text) if obj}
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.load_all(text, loader()) if obj}
 
 
 def manifests(pattern: str = "*.yaml") -> dict[tuple[str, str], dict[str, Any]]:

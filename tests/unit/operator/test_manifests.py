@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import loader
 from mesh_operator.kinds import GROUP, ROWS
 from mesh_operator.manifests import PARTS, kcp_manifests, print_manifests
 
@@ -37,7 +38,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[st
     assert print_manifests(arguments) == 0
     text = capsys.readouterr().out
     assert "&id" not in text  # every document can be read by itself
-    return list(yaml.safe_load_all(text))
+    return list(yaml.load_all(text, loader()))
 
 
 def test_documents_come_in_the_order_in_which_they_can_be_applied() -> None:

@@ -7,13 +7,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT
 
 
 def read(path: str) -> Any:
-    return yaml.safe_load((CHECKOUT / path).read_text(encoding="utf-8"))
+    return load_yaml((CHECKOUT / path).read_text(encoding="utf-8"))
 
 
 def names(folder: str) -> set[str]:

@@ -53,6 +53,7 @@ def test_the_longest_lab_begins_and_every_other_file_is_a_group_of_its_own() -> 
     ]
 
 
+@pytest.mark.slow
 def test_workers_are_given_whole_groups() -> None:
     """Of this file, in two workers: what pytest-xdist prints shows the group at the end of each id, and one worker for all."""
     command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.signing import CA_DAYS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import AUTO, MODES, TRUST_CHOICES
@@ -48,14 +48,14 @@ def test_every_trust_mode_is_told_with_its_meaning() -> None:
     said = " ".join(modules()["mesh_connect"]["trust"]["description"])
     assert [mode for mode in re.findall(r"V\((\w+)\)", said) if mode != AUTO] == list(MODES)
     shared = import_module(f"{PLUGINS}.doc_fragments._mesh").ModuleDocFragment.TRUST_MODE
-    assert yaml.safe_load(shared)["options"]["trust"]["choices"] == list(MODES)
+    assert load_yaml(shared)["options"]["trust"]["choices"] == list(MODES)
 
 
 def test_no_text_of_an_option_stands_twice() -> None:
     fragments = vars(import_module(f"{PLUGINS}.doc_fragments._mesh").ModuleDocFragment)
-    texts = [yaml.safe_load(text)["options"] for name, text in fragments.items() if name.isupper()]
+    texts = [load_yaml(text)["options"] for name, text in fragments.items() if name.isupper()]
     for path in (CHECKOUT / "plugins" / "modules").glob("mesh_*.py"):
-        texts.append(yaml.safe_load(import_module(f"{PLUGINS}.modules.{path.stem}").DOCUMENTATION).get("options") or {})
+        texts.append(load_yaml(import_module(f"{PLUGINS}.modules.{path.stem}").DOCUMENTATION).get("options") or {})
     seen: set[str] = set()
     for options in texts:
         for name, option in options.items():
@@ -68,7 +68,7 @@ def test_every_variable_of_a_playbook_is_on_the_page_and_none_that_no_playbook_r
     listed = playbook_variables()
     assert {name for playbook in playbooks() for name in used_by(playbook)} <= set(listed)
     assert [name for name, row in listed.items() if not row["playbooks"] and not row["roles"]] == []
-    assert set(yaml.safe_load(OWN.read_text(encoding="utf-8"))) <= set(listed)
+    assert set(load_yaml(OWN.read_text(encoding="utf-8"))) <= set(listed)
 
 
 def test_every_variable_of_a_role_is_an_option_of_the_module_that_it_runs() -> None:

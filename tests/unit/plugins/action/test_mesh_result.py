@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.testing.playbooks import run_playbook
+from tests.testing.playbooks import run_warm
 
 
 def finding(code: str, severity: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     play = [{"hosts": "localhost", "gather_facts": False, "vars_files": ["vars.json"], "tasks": tasks}]
     playbook = folder / "play.yml"
     playbook.write_text(json.dumps(play), encoding="utf-8")
-    run = run_playbook(str(playbook), inventory="localhost,")
+    run = run_warm(str(playbook), inventory="localhost,")
     assert run.rc == 0, run.output
     data = run.stats["artifact_data"]
     assert data["mesh_result"] == data["each"][list(CASES)[-1]], "the statistic is what the last task made"
@@ -137,5 +137,5 @@ def test_a_wrong_option_is_refused(tmp_path: Path) -> None:
     playbook = tmp_path / "play.yml"
     task = {"name": "Publish", "edge_portal.cilium_mesh.mesh_publish": {"link": ["links"]}}
     playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]), encoding="utf-8")
-    run = run_playbook(str(playbook), inventory="localhost,")
+    run = run_warm(str(playbook), inventory="localhost,")
     assert run.rc != 0 and "link" in run.output and "mesh_result" not in run.stats.get("artifact_data", {}), run.output

@@ -88,6 +88,7 @@ def test_one_cluster_is_no_mesh(kubeconfig: str) -> None:
     failed(run, "CM-INPUT-01", "a mesh needs at least two clusters")
 
 
+@pytest.mark.slow
 def test_a_kubeconfig_that_does_not_parse_is_named_and_not_quoted(kubeconfig: str, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text(f"users: [{{token: {CANARY}\n", encoding="utf-8")
@@ -119,7 +120,7 @@ def test_a_limit_that_leaves_out_others_than_those_that_leave_is_refused(kubecon
     failed(run, "CM-INPUT-01", "leaves out c3, which would keep links to the clusters that leave")
 
 
-@pytest.mark.parametrize("playbook", ["connect", "disconnect", "status"])
+@pytest.mark.parametrize("playbook", [pytest.param("connect", marks=pytest.mark.slow), "disconnect", "status"])
 def test_an_unreachable_cluster_is_named_and_no_credential_is_shown(playbook: str, kubeconfig: str, closed_port: int) -> None:
     start = run_playbook if playbook == "connect" else run_warm  # the events of ansible-runner hold everything, for one of them
     run = start(playbook, inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH}, arguments=["-vvvv"])

@@ -79,7 +79,7 @@ def document(
 
 
 def rebuild(given: Any, **options: Any) -> dict[str, Any]:
-    text = given if isinstance(given, bytes) else yaml.safe_dump(given).encode()
+    text = given if isinstance(given, bytes) else yaml.dump(given, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)).encode()
     return rebuild_kubeconfig(text, **{"resolve": resolve, **options})
 
 
