@@ -21,7 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.crede
 
 from .tenant_addresses import may_be_contacted
 
-LIMIT: Final = 64 * 1024  # bytes; kubeconfigs have some 10 KiB, and PyYAML reads the worst text of this length in two seconds
+LIMIT: Final = 64 * 1024  # bytes; kubeconfigs have some 10 KiB, and the worst text of this length takes 0.2 s with libyaml, 2 s without
 CA, CERTIFICATE, KEY = "certificate-authority-data", "client-certificate-data", "client-key-data"
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}")
 _SERVER: Final = re.compile(r"https://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/:-]*)?")
