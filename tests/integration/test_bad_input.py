@@ -47,7 +47,7 @@ def test_an_unreachable_cluster_is_named(lab: MeshLab, tmp_path: Path) -> None:
     refused(lab, codes=("CM-API-01",), says=("c2",), hosts=credentials.unreachable(lab, "c2", tmp_path / "kubeconfig"), own_process=True)
 
 
-def test_wrong_credentials_are_told_apart_from_an_unreachable_cluster(lab: MeshLab, tmp_path: Path) -> None:
+def test_wrong_credentials_are_distinguished_from_an_unreachable_cluster(lab: MeshLab, tmp_path: Path) -> None:
     hosts = credentials.token(lab, "c1", tmp_path / "kubeconfig", "not-a-token-of-this-cluster")
     run = refused(lab, codes=("CM-API-02",), says=("c1",), hosts=hosts, own_process=True)
     assert "not-a-token-of-this-cluster" not in run.output

@@ -37,7 +37,7 @@ def test_the_same_node_port_on_both_sides_blocks_before_1_19(lab: MeshLab) -> No
         restore()
 
 
-def test_mesh_off_and_no_cilium_are_told_apart(lab: MeshLab) -> None:
+def test_mesh_off_and_no_cilium_are_distinguished(lab: MeshLab) -> None:
     lab.api("c2").delete(f"{DEPLOYMENTS}/clustermesh-apiserver")
     mesh_off = refused(lab, says=("clustermesh-apiserver", "clustermesh.useAPIServer=true"))
     lab.api("c2").delete(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/cilium")

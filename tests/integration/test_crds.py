@@ -102,7 +102,7 @@ def test_no_hostile_text_gets_into_an_object(server: Server, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a" * 64, "X", "a_b", "{{ x }}", "a" * 254, "a\n"])
-def test_a_name_that_the_engine_could_not_tell_apart_is_refused(server: Server, name: str) -> None:
+def test_a_name_that_the_engine_could_not_distinguish_is_refused(server: Server, name: str) -> None:
     assert all(server.refuses(kind, changed(kind, {}), name) for kind in KINDS)
 
 

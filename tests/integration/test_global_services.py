@@ -187,7 +187,7 @@ def test_a_wrong_spec_leaves_what_an_earlier_one_made_and_stops_nobody_else(lab:
     assert annotations_of(lab, "c1") == BEFORE
 
 
-def test_with_mcs_api_exports_are_made_and_what_cilium_says_of_them_is_told(lab: MeshLab) -> None:
+def test_with_mcs_api_exports_are_made_and_what_cilium_says_of_them_is_reported(lab: MeshLab) -> None:
     wanted = item(backend="MCS", affinity="Local")
     refused = run(lab, wanted)
     assert refused.finding_codes().count("CM-GS-18") == 2

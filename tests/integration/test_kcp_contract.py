@@ -170,7 +170,7 @@ def test_a_list_of_all_tenants_takes_no_namespace(scene: Scene) -> None:
     assert scene.all.call("GET", INSIDE).status == 400
 
 
-def test_discovery_tells_what_the_export_has(scene: Scene) -> None:
+def test_discovery_reports_what_the_export_has(scene: Scene) -> None:
     for client in (scene.all, scene.of(scene.shop)):
         groups = {group["name"] for group in client.call("GET", "/apis").json["groups"]}
         assert groups >= {"networking.edge-portal.eu", "platform.edge-portal.eu", "apis.kcp.io"}
@@ -216,7 +216,7 @@ def test_a_version_that_is_too_old_is_gone(scene: Scene) -> None:
     assert code == 410
 
 
-def test_metadata_alone_tells_the_cluster_too(scene: Scene) -> None:
+def test_metadata_alone_names_the_cluster_too(scene: Scene) -> None:
     accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     found = scene.all.call("GET", BINDINGS, accept=accept).json["items"]
     assert {one["metadata"]["annotations"]["kcp.io/cluster"] for one in found} == {scene.shop.cluster, scene.bank.cluster}

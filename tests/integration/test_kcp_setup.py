@@ -107,7 +107,7 @@ def test_without_the_identity_of_the_fleet_it_says_where_that_stands(provider: C
 
 
 @pytest.mark.parametrize("command", [["no-such-program"], [*COMMAND, "--no-such-option"]])
-def test_a_command_that_fails_is_told_with_the_remedy(provider: Client, tmp_path: Path, command: list[str]) -> None:
+def test_a_command_that_fails_is_reported_with_the_remedy(provider: Client, tmp_path: Path, command: list[str]) -> None:
     run = setup(provider, tmp_path, command=command)
     assert run.rc != 0 and "give the file as kcp_setup_manifests" in run.output
     assert "no-such-" in run.output and not any(there(provider).values())

@@ -144,7 +144,7 @@ def written(lab: OperatorLab, tenant: Workspace) -> dict[str, Any]:
     return found | lab.clusters.snapshot(volatile=True)
 
 
-def test_every_resource_is_told_as_it_is_and_a_second_look_writes_nothing(lab: OperatorLab, edge: Workspace) -> None:
+def test_every_resource_is_reported_as_it_is_and_a_second_look_writes_nothing(lab: OperatorLab, edge: Workspace) -> None:
     with lab.operator(ALONE) as operator:
         settle(edge, operator)
         found = edge.resources()
@@ -219,7 +219,7 @@ def test_a_cut_link_shows_within_the_check_interval_and_so_does_a_healed_one(lab
         assert edge.condition(BINDING, "edge")["lastTransitionTime"] > broken["lastTransitionTime"]
 
 
-def test_a_renewed_secret_is_used_at_once_and_a_cluster_that_is_not_ready_is_told(
+def test_a_renewed_secret_is_used_at_once_and_a_cluster_that_is_not_ready_is_reported(
     lab: OperatorLab, edge: Workspace, tmp_path: Path
 ) -> None:
     own, original = edge.clusters["c2"], lab.clusters.lab.clusters["c2"].kubeconfig
@@ -242,7 +242,7 @@ def test_a_renewed_secret_is_used_at_once_and_a_cluster_that_is_not_ready_is_tol
         lab.management.rotate(own, original)
 
 
-def test_a_binding_whose_links_are_another_s_is_never_told_as_connected(lab: OperatorLab, edge: Workspace) -> None:
+def test_a_binding_whose_links_are_another_s_is_never_reported_as_connected(lab: OperatorLab, edge: Workspace) -> None:
     with lab.operator(ALONE) as operator:
         settle(edge, operator)
         edge.create(BINDING, "twin", clusterRefs=edge.refs("c1", "c2"))
@@ -351,7 +351,7 @@ def remembered(tenant: Workspace, binding: str) -> set[str]:
     return set((tenant.record(binding) or {}).get("clusters") or ())
 
 
-def test_a_mesh_that_cannot_be_cleaned_is_let_go_and_is_taken_away_when_its_cluster_is_back(
+def test_a_mesh_that_cannot_be_cleaned_is_released_and_pruned_when_its_cluster_is_back(
     lab: OperatorLab, untouched: dict[str, Any], tmp_path: Path
 ) -> None:
     leaving, files = lab.workspace("leaving", "c1", "c2", "c3"), lab.clusters.lab.clusters

@@ -628,7 +628,7 @@ class Watcher(threading.Thread):
                     self.found |= {word for word in self._words if word in arguments}
 
 
-def test_nothing_out_of_a_kubeconfig_is_ever_told_or_kept(site: Site) -> None:
+def test_nothing_out_of_a_kubeconfig_is_ever_reported_or_kept(site: Site) -> None:
     sam = site.workspace("sam")
     post, tokens = site.post(), [site.secret_word(f"token-{number}") for number in range(4)]
     pair = site.authority.issue("client", "sam")

@@ -227,7 +227,7 @@ def reconcile(lab: MeshLab, cluster: str, secret: str, key: str, value: str) -> 
 
 
 @pytest.mark.lab(ONE_OF_HELM)
-def test_what_others_do_to_our_keys_is_told_repaired_on_demand_and_never_fought(lab: MeshLab) -> None:
+def test_what_others_do_to_our_keys_is_reported_repaired_on_demand_and_never_fought(lab: MeshLab) -> None:
     accept: dict[str, Any] = {"mesh_connect_accept": ["CM-OWN-01"]}
     assert lab.play("connect", **accept).rc == 0
     written = contents(lab)

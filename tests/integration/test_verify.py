@@ -48,7 +48,7 @@ def rows(run: PlaybookRun, severity: str = "") -> set[tuple[str, str, str]]:
     return {(f["code"], f["cluster"], f["peer"]) for f in run.result["findings"] if severity in ("", f["severity"])}
 
 
-def test_sound_clusters_of_three_releases_are_fit_where_no_link_spans_two_minors(lab: MeshLab) -> None:
+def test_sound_clusters_of_three_releases_are_eligible_where_no_link_spans_two_minors(lab: MeshLab) -> None:
     spokes = verify(lab, hub="c2")
     assert spokes.rc == 0, spokes.output
     assert rows(spokes, "blocking") == set() == rows(spokes, "remediable")
@@ -133,7 +133,7 @@ def planted(lab: MeshLab, stack: ExitStack) -> None:
         stack.enter_context(ipsec_key(lab, cluster, key))
 
 
-def test_faults_of_every_family_are_told_of_the_right_clusters_at_once(lab: MeshLab) -> None:
+def test_faults_of_every_family_are_reported_for_the_right_clusters_at_once(lab: MeshLab) -> None:
     with ExitStack() as stack:
         planted(lab, stack)
         run = verify(lab, hub="c2")

@@ -80,7 +80,7 @@ def test_what_helm_holds_is_prepared_and_the_value_to_set_is_named() -> None:
     assert ledger.holders("c1", KVSTOREMESH, "c2") == {("cilium", "Update")}
 
 
-def test_what_helm_let_go_of_becomes_ours_and_no_value_changes() -> None:
+def test_what_helm_released_becomes_ours_and_no_value_changes() -> None:
     ledger = made_by()
     before = ledger.contents()
     adopt(ledger, handed_over=False)
@@ -170,7 +170,7 @@ def test_a_mesh_without_marks_is_adopted_at_once() -> None:
     assert ledger.contents() == before
 
 
-def test_argo_is_told_not_to_prune_and_its_tracking_comes_back() -> None:
+def test_argo_must_not_prune_and_its_tracking_comes_back() -> None:
     ledger = made_by("argocd-controller", marks=ARGO)
     marks = ledger.marks()
     finding = problems(ledger)["CM-OWN-06"]

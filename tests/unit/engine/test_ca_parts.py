@@ -186,7 +186,7 @@ def issuing(method: Method, **more: Any) -> Issuing:
     return Issuing(method=method, **more)
 
 
-def test_who_issues_is_told_by_what_is_there() -> None:
+def test_who_issues_is_reported_by_what_is_there() -> None:
     helm = cluster_facts("c1")
     cron = {"metadata": {"uid": "u"}, "spec": {"schedule": "0 0 1 */4 *", "jobTemplate": {"spec": {}}}}
     assert issuing_of(helm, None, ()).method is Method.HELM
@@ -313,7 +313,7 @@ class Stream:
 
 
 @pytest.mark.parametrize(("signer", "accepted"), [("own", True), ("other", False)])
-def test_a_handshake_tells_whom_a_server_accepts_and_what_it_shows(
+def test_a_handshake_reports_whom_a_server_accepts_and_what_it_shows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, signer: str, accepted: bool
 ) -> None:
     """A real TLS 1.3 server with client authentication, as etcd is one; the port-forward is played."""

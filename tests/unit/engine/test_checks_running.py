@@ -66,7 +66,7 @@ def test_blocking_findings_come_first() -> None:
     assert {"CM-ID-01", "CM-ID-03", "CM-CIDR-02", "CM-USER-02"} <= {f.code for f in findings}
 
 
-def test_what_the_user_accepts_no_longer_blocks_but_is_still_told() -> None:
+def test_what_the_user_accepts_no_longer_blocks_but_is_still_reported() -> None:
     pools = [cluster_facts(h, config={"cluster-pool-ipv4-cidr": "10.0.0.0/8"}) for h in ("c1", "c2")]
     (finding,) = run_checks(context_of(*pools, accept=["CM-CIDR-02"]))
     assert (finding.code, finding.accepted, finding.blocks) == ("CM-CIDR-02", True, False)

@@ -164,7 +164,7 @@ def test_no_more_keys_are_held_than_are_worth_it_and_the_rest_is_counted(monkeyp
     assert (len(found.identities), found.counts[IDENTITIES], found.cut) == (KEYS, KEYS + 7, (IDENTITIES,))
 
 
-def test_what_was_read_before_an_error_is_kept_and_the_error_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_read_before_an_error_is_kept_and_the_error_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     found = read(monkeypatch, {f"{NODES}c3/n1": node_value("n1")}, fails=(ADDRESSES, EtcdError(ReadFailure.BROKEN, "too large")))
     assert (len(found.nodes), found.problem, found.reader) == (1, "too large", "c1")
 

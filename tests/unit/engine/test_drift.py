@@ -67,7 +67,7 @@ def test_a_mesh_as_it_was_written_has_no_drift() -> None:
     assert all(drifts(MESH.binding, cluster, MESH.clusters) == () for cluster in facts.values())
 
 
-def test_a_key_that_is_gone_is_told_and_written_again() -> None:
+def test_a_key_that_is_gone_is_reported_and_written_again() -> None:
     facts = connected()
     facts["c1"] = without_keys(facts["c1"], "c2")
     assert only(facts["c1"]).gone == ("c2",) and only(facts["c1"]).peers == ("c2",)
@@ -115,7 +115,7 @@ def test_who_wrote_before_us_did_not_take_it_out() -> None:
     assert [str(w) for w in only(late).writers] == [f"kubectl-edit (Update) wrote {KVSTOREMESH} at {LATER}"]
 
 
-def test_users_that_somebody_took_out_are_told() -> None:
+def test_users_that_somebody_took_out_are_reported() -> None:
     facts = connected()
     users = replace(facts["c1"].users, users={}, text="users:\n")
     gone = drifts(MESH.binding, replace(facts["c1"], users=users), ["c2"])

@@ -124,7 +124,7 @@ def test_a_peer_that_does_not_take_our_certificate_proves_nothing_from_here(etcd
         ("RESOURCE_EXHAUSTED", ReadFailure.BROKEN),
     ],
 )
-def test_a_proven_peer_that_refuses_is_told_from_one_that_is_broken(etcd: Any, status: str, expected: ReadFailure) -> None:
+def test_a_proven_peer_that_refuses_is_distinguished_from_one_that_is_broken(etcd: Any, status: str, expected: ReadFailure) -> None:
     etcd.deny = getattr(grpc.StatusCode, status)
     try:
         assert why(etcd.access()).why is expected

@@ -44,7 +44,7 @@ def test_codes_are_well_formed_and_their_families_have_names() -> None:
     assert list(CATALOGUE) == sorted(CATALOGUE, key=lambda code: (list(FAMILIES).index(CATALOGUE[code].family), code))
 
 
-def test_titles_tell_the_codes_apart() -> None:
+def test_titles_distinguish_the_codes() -> None:
     titles = [row.title for row in CATALOGUE.values()]
     assert sorted(titles) == sorted(set(titles))
     assert not [title for title in titles if title != title.strip(" .") or "|" in title]

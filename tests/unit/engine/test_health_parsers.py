@@ -187,7 +187,7 @@ FAILED_CLIENT = "   ❌ Failed to establish connection: context deadline exceede
         ([CONFIG, TCP, TLS, "   ✅ Etcd connection successfully established", "   i  Etcd cluster ID: 1f"], "", ""),
     ],
 )
-def test_troubleshoot_tells_the_step_that_fails(lines: list[str], stage: str, words: str) -> None:
+def test_troubleshoot_reports_the_step_that_fails(lines: list[str], stage: str, words: str) -> None:
     hint = parse_troubleshoot(section(*lines))["c2"]
     assert hint.stage == stage and words in hint.error
 

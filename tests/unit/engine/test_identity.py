@@ -315,7 +315,7 @@ def test_a_certificate_that_cannot_be_issued_here_blocks_before_anything_is_writ
 
 
 @pytest.mark.parametrize("marks", [{"app.kubernetes.io/managed-by": "Helm"}, {"argocd.argoproj.io/instance": "cilium"}, {}])
-def test_whoever_declares_the_installation_has_to_be_told(marks: dict[str, str]) -> None:
+def test_the_tool_that_declares_the_installation_has_to_be_changed(marks: dict[str, str]) -> None:
     cluster = replace(fresh("c7"), config_labels=marks, config_annotations={})
     findings = [
         f for f in identity_findings(decided(C1, cluster).values(), {"c1": C1, "c7": cluster}, assign=True) if f.code == "CM-LEASE-08"

@@ -259,7 +259,7 @@ def test_text_where_a_path_belongs_is_refused_without_quoting_it() -> None:
     assert "neither a path nor a mapping" in refused(f"apiVersion: v1\ntoken: {CANARY}")
 
 
-def test_a_host_without_kubeconfig_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_kubeconfig_gets_the_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(CredentialsInvalid, match="Set cilium_mesh_kubeconfig"):
         load(None)

@@ -80,7 +80,7 @@ def test_a_chain_of_causes_that_goes_round_ends() -> None:
         ),
     ],
 )
-def test_a_request_is_told_in_the_words_of_rbac(method: str, path: str, words: str) -> None:
+def test_a_request_is_described_in_the_words_of_rbac(method: str, path: str, words: str) -> None:
     assert str(Request.of(method, path)) == words
 
 

@@ -169,7 +169,7 @@ def test_a_resource_that_is_not_served_has_no_page(server: Streaming, cluster: C
     assert cluster.page(PATH) is None
 
 
-def test_an_expired_token_is_told_by_the_status(server: Streaming, cluster: Cluster) -> None:
+def test_an_expired_token_is_reported_by_the_status(server: Streaming, cluster: Cluster) -> None:
     server.answers.append(status(410, "Expired"))
     with pytest.raises(ServerRefused) as raised:
         cluster.page(PATH, token="old")

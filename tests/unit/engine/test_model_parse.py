@@ -208,7 +208,7 @@ def test_a_mistake_is_named_with_its_path(raw: Any, told: str) -> None:
     assert told in refused(raw)
 
 
-def test_every_mistake_of_the_structure_is_told_at_once_and_then_every_one_of_the_meaning() -> None:
+def test_every_mistake_of_the_structure_is_reported_at_once_and_then_every_one_of_the_meaning() -> None:
     message = refused({"bindin": 1, "binding": {"clusterRefs": ["c9", 7], "meshConfig": {"x": 1}}})
     for path in ("bindin:", "binding.clusterRefs[1]:", "binding.meshConfig.x:"):
         assert path in message

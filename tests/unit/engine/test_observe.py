@@ -216,7 +216,7 @@ def projected_volume(name: str, secret_name: str, path: str) -> dict[str, Any]:
     return {"name": name, "projected": {"sources": [own, authority]}}
 
 
-def test_everything_that_rbac_forbids_is_told_at_once(server: ScriptedServer) -> None:
+def test_everything_that_rbac_forbids_is_reported_at_once(server: ScriptedServer) -> None:
     objects = cluster_objects()
     for path in ("/api/v1/nodes", "/api/v1/namespaces/kube-system/secrets/cilium-ca"):
         objects[path] = Answer(403, {"kind": "Status", "reason": "Forbidden"})

@@ -58,7 +58,7 @@ def test_half_made_secrets_say_which_half(authority: Made) -> None:
     assert facts.problem == "tls.key is not an unencrypted PEM private key" and facts.key_matches is None
 
 
-def test_intermediates_in_tls_crt_are_told_from_the_leaf_and_used_for_the_chain(authority: Made) -> None:
+def test_intermediates_in_tls_crt_are_distinguished_from_the_leaf_and_used_for_the_chain(authority: Made) -> None:
     middle = make("middle", issuer=authority, ca=True)
     leaf = make("x", issuer=middle)
     facts = tls_secret_facts(secret("x", {"ca.crt": authority.pem, "tls.crt": leaf.pem + middle.pem, "tls.key": leaf.key}), "x")
@@ -79,7 +79,7 @@ def test_intermediates_in_tls_crt_are_told_from_the_leaf_and_used_for_the_chain(
         ({}, ""),
     ],
 )
-def test_who_renews_a_certificate_is_told(authority: Made, metadata: dict[str, Any], owner: str) -> None:
+def test_who_renews_a_certificate_is_reported(authority: Made, metadata: dict[str, Any], owner: str) -> None:
     assert tls_secret_facts(tls_secret("x", make("x", issuer=authority), authority, **metadata), "x").owner == owner
 
 
@@ -92,7 +92,7 @@ def test_a_ca_is_found_in_the_charts_form_and_in_cert_managers(authority: Made) 
     assert chart.has_key and chart.key_matches and chart.certificates[0].is_ca and len(chart.digest) == 64
 
 
-def test_a_ca_without_key_and_one_with_a_foreign_key_are_told_apart(authority: Made) -> None:
+def test_a_ca_without_key_and_one_with_a_foreign_key_are_distinguished(authority: Made) -> None:
     facts = ca_secret_facts(secret("cilium-ca", {"ca.crt": authority.pem}))
     assert (facts.has_key, facts.key_matches, facts.problem) == (False, None, "")
     facts = ca_secret_facts(secret("cilium-ca", {"ca.crt": authority.pem, "ca.key": make("x").key}))

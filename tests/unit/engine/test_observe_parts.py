@@ -107,7 +107,7 @@ def test_volumes_say_which_objects_they_show_and_under_which_paths() -> None:
     }
 
 
-def test_a_node_has_the_addresses_that_peers_are_told_and_those_that_a_cloud_gave_to_its_pods() -> None:
+def test_a_node_has_the_addresses_that_peers_get_and_those_that_a_cloud_gave_to_its_pods() -> None:
     addresses = [
         {"type": t, "ip": ip} for t, ip in (("InternalIP", "10.9.0.1"), ("CiliumInternalIP", "10.0.0.7"), ("InternalIP", "fd00::1"))
     ]

@@ -71,7 +71,7 @@ def served_by(address: str) -> dict[str, Any]:
         ("registry", {"registry": RegistryFacts(present=True, uid="u", resource_version="1", text="", managers=("someone",))}),
     ],
 )
-def test_a_change_is_told_by_cluster_and_section(section: str, override: dict[str, Any]) -> None:
+def test_a_change_is_reported_by_cluster_and_section(section: str, override: dict[str, Any]) -> None:
     before = facts_of("c1", "c2")
     after = {**before, "c2": replace(before["c2"], **override)}
     assert facts_fingerprint(before["c1"]) == facts_fingerprint(after["c1"])
@@ -95,7 +95,7 @@ def test_what_changes_without_changing_a_decision_is_not_relied_on() -> None:
     assert facts_fingerprint(after) == facts_fingerprint(before)
 
 
-def test_an_address_that_moved_is_told_with_both_values_and_the_steps_that_differ() -> None:
+def test_an_address_that_moved_is_reported_with_both_values_and_the_steps_that_differ() -> None:
     before = facts_of("c1", "c2", "c3")
     after = {**before, "c2": replace(before["c2"], endpoint_override="192.0.2.99:32379")}
     lines = changes(before, after)

@@ -175,7 +175,7 @@ def test_a_server_without_tls_is_refuted() -> None:
     assert "no TLS server" in result.error
 
 
-def test_a_connection_that_ends_at_once_tells_nothing() -> None:
+def test_a_connection_that_ends_at_once_reports_nothing() -> None:
     """What a load balancer with nothing behind it does."""
     with serving(None) as server:
         assert probe(target(server.port)).outcome == "unreachable"

@@ -69,7 +69,7 @@ def test_a_refutation_counts_most_and_the_place_of_the_link_before_the_controlle
     assert (found.verdict, found.by) == (verdict, by)
 
 
-def test_why_somebody_could_not_tell_is_kept_beside_a_proof() -> None:
+def test_why_a_reader_did_not_know_is_kept_beside_a_proof() -> None:
     found = link_proof([from_there("proven")], from_here(UNKNOWN, "it cannot be reached"))
     assert (found.verdict, found.note) == (PROVEN, "controller: it cannot be reached")
 

@@ -161,7 +161,7 @@ def test_a_hostile_text_is_refused_with_what_is_wrong_and_repeated_nowhere(text:
     assert why in str(caught.value) and len(str(caught.value)) < 120
 
 
-def test_a_text_of_a_later_release_is_told_apart() -> None:
+def test_a_text_of_a_later_release_is_recognised() -> None:
     with pytest.raises(NewerRegistry):
         parse_registry('{"schema":2,"mesh":"m","leases":{}}')
 

@@ -230,7 +230,7 @@ def test_the_phase_says_what_is_known(facts: Any, failures: Any, readers: Any, m
     assert conditions["Degraded"]["status"] == str(phase == "Degraded")
 
 
-def test_a_mesh_that_was_connected_and_is_blocked_now_is_degraded_and_tells_by_what() -> None:
+def test_a_mesh_that_was_connected_and_is_blocked_now_is_degraded_and_reports_by_what() -> None:
     before = build_status(MESH, FACTS, {}, READERS, now=NOW)
     status = build_status(MESH, FACTS, {}, READERS, now=NOW, findings=BLOCKS, previous=before)
     assert status["phase"] == "Degraded"

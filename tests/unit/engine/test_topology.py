@@ -128,7 +128,7 @@ def test_spokes_of_a_hub_may_lie_a_minor_on_either_side_of_it() -> None:
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_links_of_511_clusters_are_told_at_once(mode: Mode) -> None:
+def test_links_of_511_clusters_are_found_at_once(mode: Mode) -> None:
     members = tuple(f"c{n}" for n in range(1, 512))
     topology = Topology(mode=mode, hubs=members[:1], pairs=tuple(pairwise(members)))
     mesh = mesh_of(*members, topology=topology)

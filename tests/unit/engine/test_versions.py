@@ -63,7 +63,7 @@ def test_the_version_is_read_from_the_image(image: str, version: str) -> None:
         "cilium:\u0661.\u0661",
     ],
 )
-def test_an_image_that_does_not_tell_has_no_version(image: str) -> None:
+def test_an_image_without_a_version_in_its_tag_has_none(image: str) -> None:
     assert CiliumVersion.from_image(image) is None
 
 

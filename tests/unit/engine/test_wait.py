@@ -101,7 +101,7 @@ def test_what_becomes_ready_in_the_last_pause_is_still_seen() -> None:
     assert (result.ready, round(result.elapsed, 3)) == (True, 0.1)
 
 
-def test_progress_is_told_when_a_link_changes_its_stage_and_only_then() -> None:
+def test_progress_is_reported_when_a_link_changes_its_stage_and_only_then() -> None:
     told: list[LinkState] = []
     wait(in_turn(NOTHING, NOTHING, {**DIALLING, "c2": NOTHING["c2"]}, READY), Time(), told=told)
     assert [(s.cluster, s.stage, s.seconds) for s in told] == [
@@ -125,7 +125,7 @@ def test_clusters_that_fail_to_answer_are_asked_again() -> None:
     assert wait(read, Time()).ready is True
 
 
-def test_when_they_never_answer_the_reason_is_told() -> None:
+def test_when_they_never_answer_the_reason_is_reported() -> None:
     def read() -> Mapping[str, ReaderFacts]:
         raise Unreachable("c1 does not answer.")
 

@@ -109,7 +109,7 @@ def test_a_service_that_is_missing_for_the_client_is_named_with_where_it_is() ->
     assert found.hops[-1].evidence == ("it is in c2",)
 
 
-def test_a_port_that_the_service_does_not_have_is_told_with_those_it_has() -> None:
+def test_a_port_that_the_service_does_not_have_is_reported_with_those_it_has() -> None:
     found = explain(asked=question(port=81))
     assert "no port 81/TCP" in only_broken(found, "service", "c1")
     assert found.hops[-1].evidence == ("its ports: http 80/TCP",)
@@ -161,7 +161,7 @@ def test_a_link_that_is_not_ready_is_named_in_its_direction_with_its_error() -> 
     assert "x509: unknown authority" in broken.evidence
 
 
-def test_a_link_of_which_nobody_could_tell_is_unknown() -> None:
+def test_a_link_that_no_reader_could_judge_is_unknown() -> None:
     found = explain(links={("c1", "c2"): READY, ("c2", "c1"): {"ready": False, "stage": "unknown", "error": "exec forbidden"}})
     assert answers(found)["link", "c2"] == "unknown"
 
@@ -204,7 +204,7 @@ def test_pods_of_one_service_that_differ_in_what_they_accept_leave_it_open() -> 
         (None, Answer.UNKNOWN),
     ],
 )
-def test_a_client_without_an_identity_is_told(identity: EndpointIdentity | None, expected: Answer) -> None:
+def test_a_client_without_an_identity_is_reported(identity: EndpointIdentity | None, expected: Answer) -> None:
     found = explain(identities={("c1", NAMESPACE, "web-0"): identity})
     assert next(hop for hop in found.hops if hop.name == "identity").answer is expected
 

@@ -148,7 +148,7 @@ def test_writes_that_failed() -> None:
     assert condition(none, "Ready") == ("False", "WriteFailed")
 
 
-def test_endpoints_of_others_are_told_apart() -> None:
+def test_endpoints_of_others_are_distinguished() -> None:
     given = {"service.cilium.io/global": "true"}
     current = clusters(*(cluster(host, services=[service(annotations=given)]) for host in MEMBERS))
     wanted = item()

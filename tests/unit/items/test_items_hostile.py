@@ -106,7 +106,7 @@ def test_numbers_and_times_beyond_all_bounds_refuse_their_item(kind: ItemKind, s
     assert [entry.ref.name for entry in of(kind, **spec).refused] == ["bad", "bad-too"]
 
 
-def test_of_thousands_of_problems_a_few_are_told() -> None:
+def test_of_thousands_of_problems_a_few_are_reported() -> None:
     """They become the message of a condition, and the API server takes 32768 characters there."""
     found = of(ItemKind.INTENT, ports=[{"protocol": "TCP", "port": 70_000 + n} for n in range(3000)])
     problems = found.refused[0].problems

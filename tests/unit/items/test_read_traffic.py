@@ -86,7 +86,7 @@ def test_half_an_answer_about_groups_is_none(groups: tuple[str, ...] | None) -> 
 @pytest.mark.parametrize(
     "name", ["ciliumnetworkpolicies", "ciliumclusterwidenetworkpolicies", "serviceexports", "serviceimports", "gateways", "httproutes"]
 )
-def test_a_kind_that_goes_away_while_it_is_read_is_told(name: str) -> None:
+def test_a_kind_that_goes_away_while_it_is_read_is_reported(name: str) -> None:
     found = read({name: [[named("a", "production")], None]})
     assert [entry.what for entry in found.unread] == [name]
 

@@ -80,7 +80,7 @@ async def test_a_stopped_process_takes_what_it_started_with_it(tmp_path: Path) -
     wait_for(lambda: not alive(grandchild), what="the grandchild has ended")
 
 
-def test_a_missing_program_is_told_like_a_shell_tells_it(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported_like_a_shell_reports_it(tmp_path: Path) -> None:
     answer = subprocess.run(processes.plain(["/absent/program"]), capture_output=True, text=True, check=False)
     assert answer.returncode == 127
     assert "/absent/program" in answer.stderr

@@ -56,7 +56,7 @@ def test_cilium_host_aliases_are_played_only_for_a_binary_older_than_its_chart(
     assert bool(files.played.get("cilium-host-aliases")) is played
 
 
-def test_a_missing_secret_is_told_as_the_kubelet_tells_it(tmp_path: Path) -> None:
+def test_a_missing_secret_is_reported_as_the_kubelet_reports_it(tmp_path: Path) -> None:
     files = PodFiles(world(tmp_path), POD, lambda kind, name: None)
     with pytest.raises(VolumeNotReadyError, match=r'MountVolume\.SetUp failed for volume "peers" : secret "cilium-kvstoremesh" not found'):
         files.project()
@@ -76,7 +76,7 @@ def test_the_launcher_and_the_kubelet_learn_how_to_enter_the_pod(tmp_path: Path)
     assert not listing.exists()
 
 
-def test_a_pod_is_told_of_changes_of_what_it_shows_and_of_nothing_else(tmp_path: Path) -> None:
+def test_a_pod_is_notified_of_changes_of_its_own_content_and_of_nothing_else(tmp_path: Path) -> None:
     reads = {**CONTAINER, "env": [{"name": "N", "valueFrom": {"configMapKeyRef": {"name": "cilium-config", "key": "cluster-name"}}}]}
     files = PodFiles(world(tmp_path), {**POD, "spec": {**POD["spec"], "containers": [reads]}}, secrets)
     assert files.concerns("Secret", "cilium-kvstoremesh")

@@ -183,7 +183,7 @@ def test_a_peer_that_calls_itself_otherwise_is_connected_without_configuration(p
     assert "remote cluster configuration required but not found: cilium/cluster-config/c3: etcdserver: permission denied" in found["status"]
 
 
-def test_every_way_of_not_connecting_is_told_apart(peer: Peer) -> None:
+def test_every_way_of_not_connecting_is_distinguished(peer: Peer) -> None:
     publish(peer)
     peer.configure("ca", ca="other")
     peer.configure("client", client="alien")

@@ -62,7 +62,7 @@ def test_several_builds_say_first_how_long_they_take_together(machine: Path) -> 
     assert said[0] == f"2 programs are built once (usually about 9 minutes on two cores) and kept in {cache.cache_root()}"
 
 
-def test_a_failed_build_tells_the_compilers_last_lines_and_leaves_nothing(machine: Path) -> None:
+def test_a_failed_build_reports_the_compilers_last_lines_and_leaves_nothing(machine: Path) -> None:
     fake_go(machine, 'for i in $(seq 40); do echo "x.go:$i: undefined: y" >&2; done; exit 1')
     with pytest.raises(ToolUnavailable) as caught:
         ensure(["lab-agent"], progress=print)

@@ -152,7 +152,7 @@ def test_a_wrapper_module_names_the_programs_and_versions_of_the_catalogue(famil
             assert f"\t{tool.package}\n" in text or f"tool {tool.package}\n" in text
 
 
-def test_the_apiserver_tells_its_real_version() -> None:
+def test_the_apiserver_reports_its_real_version() -> None:
     flags = TOOLS["kube-apiserver"].link_flags
     assert "-X k8s.io/component-base/version.gitVersion=v1.36.4" in flags
     assert "-X k8s.io/component-base/version.gitMinor=36" in flags

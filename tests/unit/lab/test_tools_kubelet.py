@@ -144,7 +144,7 @@ def test_a_port_is_forwarded(kubelet: Kubelet) -> None:
     assert received[1] == port.to_bytes(2, "little")
 
 
-def test_a_refused_port_is_told_on_the_error_channel(kubelet: Kubelet) -> None:
+def test_a_refused_port_is_reported_on_the_error_channel(kubelet: Kubelet) -> None:
     received = drain(kubelet.open("/portForward/kube-system/pod-1", [("port", "9")]))
     assert b"connect: connection refused" in received[1]
 

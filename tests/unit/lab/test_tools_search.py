@@ -88,7 +88,7 @@ def test_an_etcd_too_old_for_the_apiserver_is_passed_over_and_named(machine: Pat
     assert notes == [f"{old} is 3.4.23; at least 3.5 is needed, so it is not used"]
 
 
-def test_a_program_that_does_not_tell_its_version_is_passed_over(machine: Path) -> None:
+def test_a_program_without_a_version_is_skipped(machine: Path) -> None:
     program(machine / "path" / "etcd", "Segmentation fault")
     notes: Notes = []
     assert find("etcd", notes.append) is None

@@ -292,7 +292,7 @@ def test_work_that_fails_gives_the_lease_back_too(leases: Leases) -> None:
     assert "holderIdentity" not in leases.lease["spec"]
 
 
-def test_why_the_lease_cannot_be_had_is_told_once(leases: Leases, capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_the_lease_cannot_be_had_is_reported_once(leases: Leases, capsys: pytest.CaptureFixture[str]) -> None:
     class TwentyTimes(Clock):
         def wait(self, seconds: float | None = None) -> bool:
             self.waiting = self.now < 40

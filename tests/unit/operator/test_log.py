@@ -60,7 +60,7 @@ def test_fields_that_are_not_listed_and_values_of_other_types_are_dropped(capsys
     assert set(lines(capsys)[0]) == {"time", "level", "event"}
 
 
-def test_of_a_url_only_host_and_port_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_a_url_only_host_and_port_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     setup()
     log("endpoint_found", url="https://user:pass@kcp.example:6443/services/apiexport/root:org/networking?token=x")
     log("endpoint_found", url="https://kcp.example?token=x")
@@ -77,7 +77,7 @@ def test_secrets_are_masked_and_long_or_hostile_values_become_one_short_line(cap
     assert "abcdef" not in line["code"]
 
 
-def test_an_exception_is_told_by_class_and_place_never_by_its_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_exception_is_reported_by_class_and_place_never_by_its_text(capsys: pytest.CaptureFixture[str]) -> None:
     setup()
     try:
         boom()
@@ -89,7 +89,7 @@ def test_an_exception_is_told_by_class_and_place_never_by_its_text(capsys: pytes
     assert "hunter2" not in json.dumps(line)
 
 
-def test_of_what_libraries_log_only_who_and_how_bad_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_what_libraries_log_only_who_and_how_bad_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     setup()
     logging.getLogger("some.library").warning("Retrying after %s", "/api/v1/secrets?token=abc")
     logging.getLogger("some.library").info("not shown")

@@ -234,7 +234,7 @@ def test_what_a_look_says_of_links_is_good_for_the_play_after_it(world: World, m
     assert given.get("phase") == ("Connected" if phase == "Connected" else None), "a play waits for links, and may mend them"
 
 
-def test_a_change_that_needs_nothing_is_told_without_a_play(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_needs_nothing_is_reported_without_a_play(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.kcp.put(SERVICE, "nginx", NGINX)
     world.reconcile()
     looks(world, monkeypatch, steps=0)
@@ -246,7 +246,7 @@ def test_a_change_that_needs_nothing_is_told_without_a_play(world: World, monkey
     assert changed["status"]["observedGeneration"] == changed["metadata"]["generation"]
 
 
-def test_a_run_without_a_result_is_told_by_its_task_and_tried_again(world: World) -> None:
+def test_a_run_without_a_result_is_reported_by_its_task_and_tried_again(world: World) -> None:
     world.answer = broken
     found = world.reconcile()
     assert found.failed

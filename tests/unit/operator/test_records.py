@@ -240,7 +240,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-def test_a_record_that_somebody_spoiled_is_told_and_kept_and_not_taken_for_none(api: FakeApi, records: Records, how: str) -> None:
+def test_a_record_that_somebody_spoiled_is_reported_and_kept_and_not_taken_for_none(api: FakeApi, records: Records, how: str) -> None:
     records.remember(KEY, "u1", ["c1"])
     records.remember(TWIN, "u2", ["c2"])
     api.edit(KEY, SPOILED[how])

@@ -83,7 +83,7 @@ def test_where_there_is_nothing_there_is_nothing_to_do() -> None:
     assert request_of(mesh(None), {}, recorded()) is None  # orphans.py
 
 
-def test_an_item_that_names_a_binding_which_does_not_exist_is_told_so() -> None:
+def test_an_item_that_names_a_binding_which_does_not_exist_is_reported_so() -> None:
     for record in (None, recorded()):
         found = held(mesh(None, service()), {}, record)
         assert (found.phase, found.reason, found.standing) == ("Error", "MeshNotFound", False)
@@ -109,7 +109,7 @@ def test_a_cluster_that_waiting_does_not_cure_is_an_error() -> None:
     assert found.message == "ffm: Not ready: ClusterNotReady. ber: Not ready: CiliumNotReady."
 
 
-def test_a_cluster_ref_without_a_kubernetes_cluster_is_told() -> None:
+def test_a_cluster_ref_without_a_kubernetes_cluster_is_reported() -> None:
     found = held(mesh(binding()), usable("ffm"))
     assert (found.phase, found.reason) == ("Pending", "ClusterNotFound")
     assert found.message == "ber: There is no KubernetesCluster of this name in the namespace."

@@ -234,7 +234,7 @@ def test_output_that_looks_like_a_result_is_none(play: Callable[..., RunResult])
 # How a run ends
 
 
-def test_a_failed_play_that_published_a_result_has_it_and_the_names_of_its_tasks_are_told(play: Callable[..., RunResult]) -> None:
+def test_a_failed_play_that_published_a_result_has_it_and_the_names_of_its_tasks_are_reported(play: Callable[..., RunResult]) -> None:
     told: list[str] = []
     result = play(
         f"{{name: Look, fail: {{msg: no}}, ignore_errors: true}}, {publish('{schema: 1}')}, {{name: End, fail: {{}}}}", progress=told.append

@@ -120,7 +120,7 @@ def test_a_status_is_about_the_spec_that_was_carried_out_and_not_the_newest() ->
 # What stopped a run
 
 
-def test_a_finding_that_stops_the_mesh_is_told_and_is_an_error_of_a_new_one() -> None:
+def test_a_finding_that_stops_the_mesh_is_reported_and_is_an_error_of_a_new_one() -> None:
     result = result_of(BINDING, None, findings=[blocking(), blocking("CM-ID-05", severity="advisory"), blocking("CM-ID-06", accepted=True)])
     found = status_of_result(stored(BINDING), result, NOW)
     assert found is not None
@@ -265,7 +265,7 @@ def test_the_same_said_twice_is_written_once(made: Made, history: list[int]) -> 
         assert again is not None and not worth_writing(kept, again, LATER) and again == said
 
 
-def test_what_is_only_seen_once_more_is_told_every_quarter_of_an_hour() -> None:
+def test_what_is_only_seen_once_more_is_reported_every_quarter_of_an_hour() -> None:
     connected = next(made.status for made in MADE if made.about == "connected")
     proof = {"time": "2026-09-01T12:05:00Z", "by": "kvstoremesh", "heartbeatAgeSeconds": 40}
     links = [{**link, "lastProof": {**proof, "by": (link["lastProof"] or proof)["by"]}} for link in connected["links"]]
@@ -349,7 +349,7 @@ def test_what_clusters_say_reaches_a_status_short_printable_and_without_secrets(
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_is_told_of_a_failure_is_short_and_printable(text: str) -> None:
+def test_what_is_reported_of_a_failure_is_short_and_printable(text: str) -> None:
     run = RunResult(state=RunState.FAILED, rc=2, mesh_result=None, last_task=text, seconds=1.0)
     fits(SERVICE, status_of_failed_run(stored(SERVICE), run, NOW))
     fits(BINDING, status_of_waiting(stored(BINDING), Wait(phase="Error", reason=text, message=text), NOW))

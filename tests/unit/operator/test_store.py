@@ -98,7 +98,7 @@ def test_an_object_that_does_not_say_whose_it_is_is_counted_and_not_kept(followe
 # What is told
 
 
-def test_a_new_object_a_change_and_its_absence_are_told_with_before_and_after(followed: Followed) -> None:
+def test_a_new_object_a_change_and_its_absence_are_reported_with_before_and_after(followed: Followed) -> None:
     key = ObjectKey(SERVICE, T1, "default", "web")
     first, second = item(T1, "web", "mesh"), item(T1, "web", "other", version=2)
     followed.store.put(A, SERVICE, first)
@@ -111,7 +111,7 @@ def test_a_new_object_a_change_and_its_absence_are_told_with_before_and_after(fo
     assert followed.last() == (key, None, second)
 
 
-def test_a_change_of_status_alone_is_told_and_can_be_told_apart(followed: Followed) -> None:
+def test_a_change_of_status_alone_is_reported_and_can_be_distinguished(followed: Followed) -> None:
     followed.store.put(A, SERVICE, item(T1, "web", "mesh"))
     followed.store.put(A, SERVICE, item(T1, "web", "mesh", version=2) | {"status": {"phase": "Exported"}})
     _, before, after = followed.told[-1]
@@ -119,7 +119,7 @@ def test_a_change_of_status_alone_is_told_and_can_be_told_apart(followed: Follow
     assert before["spec"] == after["spec"] and before.get("status") != after["status"]
 
 
-def test_nothing_is_told_of_a_list_that_shows_what_is_known_or_of_who_managed_a_field(followed: Followed) -> None:
+def test_nothing_is_reported_of_a_list_that_shows_what_is_known_or_of_who_managed_a_field(followed: Followed) -> None:
     followed.store.replace(A, SERVICE, [item(T1, "web", "mesh")])
     followed.told.clear()
     followed.store.replace(A, SERVICE, [item(T1, "web", "mesh")])
@@ -132,7 +132,7 @@ def test_nothing_is_told_of_a_list_that_shows_what_is_known_or_of_who_managed_a_
     assert "managedFields" not in stored.obj["metadata"]
 
 
-def test_whoever_is_told_may_ask_the_store() -> None:
+def test_a_listener_may_ask_the_store() -> None:
     asked: list[tuple[MeshKey, ...]] = []
 
     def changed(key: ObjectKey, before: Object | None, after: Object | None) -> None:

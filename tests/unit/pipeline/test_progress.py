@@ -58,7 +58,7 @@ def test_a_long_wait_gives_a_sign_of_life_every_twenty_seconds() -> None:
     assert terminal.lines[1:] == ["   20.0 s of 300 s  waiting: 0 of 2 links ready", "   40.0 s of 300 s  waiting: 0 of 2 links ready"]
 
 
-def test_in_a_large_mesh_only_the_number_of_ready_links_is_told() -> None:
+def test_in_a_large_mesh_only_the_number_of_ready_links_is_reported() -> None:
     terminal = Terminal(links=2450)
     terminal.enters(LinkStage.DIALLING)
     terminal.enters(LinkStage.READY)

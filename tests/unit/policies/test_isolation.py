@@ -167,7 +167,7 @@ def test_who_could_not_reach_before_does_not_lose() -> None:
     assert "2 workloads" in found["CM-INT-31"].summary
 
 
-def test_isolate_is_told_and_is_what_was_asked_for() -> None:
+def test_isolate_is_reported_and_is_what_was_asked_for() -> None:
     found = told(intent("Isolate"), place())
 
     assert {f.severity for f in found.values()} == {Severity.ADVISORY}

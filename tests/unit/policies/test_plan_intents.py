@@ -118,7 +118,7 @@ def test_a_policy_of_somebody_else_under_our_name_stays() -> None:
     assert plan.steps == () and codes(plan, Severity.BLOCKING) == ["CM-ITEM-02"]
 
 
-def test_what_somebody_added_to_our_policy_is_told_and_not_overwritten() -> None:
+def test_what_somebody_added_to_our_policy_is_reported_and_not_overwritten() -> None:
     there = done(intent(), world())
     (policy,) = there.traffic["c2"].policies
     rules = [{**rule, "fromEntities": ["all"]} for rule in policy.spec["ingress"]]
@@ -172,7 +172,7 @@ def test_only_the_version_of_the_destination_counts() -> None:
     assert planned(intent(action="Deny"), world(versions={"c1": "1.15.19"})).verdict is ItemVerdict.ACCEPTED
 
 
-def test_a_version_that_cannot_be_told_may_be_too_old() -> None:
+def test_a_version_that_is_not_known_may_be_too_old() -> None:
     at = world()
     agent = at.facts["c2"].agent
     assert agent is not None
@@ -219,7 +219,7 @@ def test_before_1_17_nothing_reads_the_switches() -> None:
     assert codes(planned(intent(action="Deny"), world(config=config, versions={"c2": "1.16.19"}))) == []
 
 
-def test_always_is_told_once() -> None:
+def test_always_is_reported_once() -> None:
     at = world(config={"c2": {"enable-policy": "always"}})
     assert codes(planned(intent(), done(intent(), at))) == []
 
@@ -235,7 +235,7 @@ def test_a_label_that_is_in_no_identity_would_match_nobody_or_everybody(operator
 # What the mesh is like just now
 
 
-def test_a_silent_destination_is_left_out_and_told() -> None:
+def test_a_silent_destination_is_left_out_and_reported() -> None:
     both = replace(BACKEND, clusters=("c2", "c3"))
     failure = ObserveFailure(host="c3", code="CM-API-01", message="c3 does not answer")
     plan = planned(intent(destination=both), world(members=("c3",), failures={"c3": failure}))
@@ -301,7 +301,7 @@ def test_a_source_that_is_not_linked_is_not_known_at_the_destination() -> None:
     assert "c2 is not linked to c1" in finding.summary and finding.severity is Severity.REMEDIABLE
 
 
-def test_a_link_that_is_down_is_told_with_its_error() -> None:
+def test_a_link_that_is_down_is_reported_with_its_error() -> None:
     plan = planned(intent(action="Deny"), world(link_errors={("c2", "c1"): "tls: certificate has expired", ("c1", "c2"): "tcp: refused"}))
     (finding,) = [f for f in plan.findings if f.code == "CM-INT-17"]
     assert "certificate has expired" in finding.evidence and "refused" not in finding.evidence
@@ -327,7 +327,7 @@ def test_a_namespace_that_exports_no_identities(version: str, setting: dict[str,
     )  # within one cluster
 
 
-def test_a_policy_that_cilium_refuses_is_told() -> None:
+def test_a_policy_that_cilium_refuses_is_reported() -> None:
     there = done(intent(), world())
     (policy,) = there.traffic["c2"].policies
     said = {"conditions": [{"type": "Valid", "status": "False", "message": "unable to parse\x1b[31m"}]}

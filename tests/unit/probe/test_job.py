@@ -131,7 +131,7 @@ def status(**state: Any) -> dict[str, Any]:
     return {"status": {"phase": "Running", "containerStatuses": [{"name": "probe-0", "state": state}]}}
 
 
-def test_containers_that_cannot_run_are_told_from_those_that_failed() -> None:
+def test_containers_that_cannot_run_are_distinguished_from_those_that_failed() -> None:
     assert job.container_ends(status(running={"startedAt": "x"}), 1) == [None]
     assert job.container_ends(status(waiting={"reason": "ContainerCreating"}), 1) == [None]
     assert job.container_ends({}, 2) == [None, None]
@@ -175,7 +175,7 @@ def run_script(folder: Path, routes: dict[str, str], expects: str, *, environmen
 
 
 @pytest.mark.parametrize("expects", ["connected", "timeout"])
-def test_the_built_in_command_tells_what_it_met(tmp_path: Path, listener: int, expects: str) -> None:
+def test_the_built_in_command_reports_what_it_met(tmp_path: Path, listener: int, expects: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = closed.getsockname()[1]
     code, words = run_script(tmp_path, {"10.2.0.20:8080": f"127.0.0.1:{listener}"}, expects)

@@ -308,7 +308,7 @@ def test_a_job_without_an_end_is_deleted_and_unknown() -> None:
     assert len(clusters["c1"].made) == 1 and not clusters["c1"].jobs
 
 
-def test_a_job_that_cannot_be_deleted_is_told() -> None:
+def test_a_job_that_cannot_be_deleted_is_reported() -> None:
     scene, clusters = world(hubble=False)
     clusters["c1"].fail["delete jobs"] = Forbidden("RBAC forbids to delete jobs (403).", cluster="c1")
     found = one(scene, clusters, intent(probe=IMAGE))

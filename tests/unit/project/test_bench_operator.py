@@ -48,7 +48,7 @@ def test_half_of_the_resources_may_take_longer_than_the_target() -> None:
     assert table[1].split()[-3:] == ["2.90", "9.40", "9.50"]
 
 
-def test_what_nothing_costs_is_told_as_part_of_a_core() -> None:
+def test_what_nothing_costs_is_reported_as_part_of_a_core() -> None:
     rows = [row("restart to quiet", 500, 61.0, 9.0, 100e6), row("nothing changes", 1000, 300.0, 60.0, 251e6)]
     restart, core, memory = operator_scale.targets({"meshes": 20, "rows": rows})
     assert [restart.value, core.value, memory.value] == [61.0, 20.0, 251.0]

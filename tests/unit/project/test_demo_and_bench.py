@@ -70,7 +70,7 @@ def test_what_a_playbook_publishes_arrives_with_its_cost() -> None:
     assert not folder.exists()
 
 
-def test_a_target_is_told_as_met_or_missed() -> None:
+def test_a_target_is_reported_as_met_or_missed() -> None:
     text = targets_text([Target("requests", 23, 30), Target("seconds", 2.5, 2)])
     assert [line.split()[-1] for line in text.splitlines()[1:]] == ["met", "MISSED"]
     assert [Target("a", 2, 2).met, Target("a", 2.01, 2).met] == [True, False]

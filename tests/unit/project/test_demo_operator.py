@@ -65,7 +65,7 @@ def test_all_that_the_demo_is_to_show() -> None:
         (replace(WHOLE, history=without(HISTORY[14])), "deleted: 1 things left"),
     ],
 )
-def test_whatever_is_missing_is_told_and_fails(seen: Seen, told: str) -> None:
+def test_whatever_is_missing_is_reported_and_fails(seen: Seen, told: str) -> None:
     verdict = judge(seen)
     assert not verdict.good
     assert told in verdict.text

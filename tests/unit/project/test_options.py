@@ -44,7 +44,7 @@ def test_defaults_of_the_documentation_are_those_of_the_engine() -> None:
         assert connect[name]["default"] == getattr(PlanOptions(), name), name
 
 
-def test_every_trust_mode_is_told_with_its_meaning() -> None:
+def test_every_trust_mode_is_reported_with_its_meaning() -> None:
     said = " ".join(modules()["mesh_connect"]["trust"]["description"])
     assert [mode for mode in re.findall(r"V\((\w+)\)", said) if mode != AUTO] == list(MODES)
     shared = import_module(f"{PLUGINS}.doc_fragments._mesh").ModuleDocFragment.TRUST_MODE

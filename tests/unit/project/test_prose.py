@@ -97,6 +97,12 @@ def test_a_page_uses_no_word_that_the_glossary_replaces(page: Path) -> None:
     assert [f"{page.name}:{number}: {match[0]}" for number, line in prose(text) for match in pattern.finditer(line)] == []
 
 
+def test_no_name_of_a_test_has_a_word_that_the_glossary_replaces() -> None:
+    named = re.compile(r"^ *def (test_\w*(?:_(?:is|are|was|were)_told|_told_apart|_let_go)(?:_\w*)?)\(", re.MULTILINE)
+    files = sorted((CHECKOUT / "tests").rglob("test_*.py"))
+    assert [name for file in files for name in named.findall(file.read_text(encoding="utf-8"))] == []
+
+
 def test_every_page_is_listed_for_a_reader() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name}" not in index] == []

@@ -79,7 +79,7 @@ def test_with_kvstoremesh_its_own_argument_counts_and_else_cilium_config() -> No
         ("15m", 900, ""),
     ],
 )
-def test_backends_of_the_dead_that_stay_too_long_are_told_with_the_helm_value(value: str | None, detect: int, told: str) -> None:
+def test_backends_of_the_dead_that_stay_too_long_are_reported_with_the_helm_value(value: str | None, detect: int, told: str) -> None:
     here = world({"c1": 3, "c2": 3}, facts={"c1": with_ttl("c1", value), "c2": with_ttl("c2", "30s")})
     finding = found(item("c1", "c2", detect=detect), here).get("CM-GS-30")
     assert bool(finding) == bool(told)
@@ -111,7 +111,7 @@ def test_a_dead_cluster_is_named_with_what_is_lost_and_whose_clients_still_go_th
     assert "--limit '!c3'" in finding.fix
 
 
-def test_a_peer_that_answers_but_is_not_heard_is_told_with_its_backends_and_the_reason() -> None:
+def test_a_peer_that_answers_but_is_not_heard_is_reported_with_its_backends_and_the_reason() -> None:
     here = world({"c1": 3, "c2": 1}, version="1.18.11", link_errors={("c1", "c2"): "dialling: connection refused"})
     finding = found(item("c1", "c2"), here)["CM-GS-32"]
     assert (finding.cluster, finding.severity) == ("c2", Severity.REMEDIABLE)
@@ -132,7 +132,7 @@ def test_a_promise_shorter_than_two_looks_is_called_one(detect: int, told: bool)
         assert "up to 100 s old" in finding.evidence and finding.severity is Severity.ADVISORY
 
 
-def test_a_cluster_that_can_never_come_back_is_told() -> None:
+def test_a_cluster_that_can_never_come_back_is_reported() -> None:
     wanted = item("c1", "c2", least=2, hysteresis=2)
     stuck = world({"c1": 3, "c2": 5}, marks={"c1": OVER})
     finding = found(wanted, stuck)["CM-GS-34"]
@@ -143,14 +143,14 @@ def test_a_cluster_that_can_never_come_back_is_told() -> None:
     assert "CM-GS-34" not in found(wanted, world({"c1": 1, "c2": 5}, marks={"c1": OVER})), "it has fewer than it needs anyway"
 
 
-def test_it_is_told_when_nobody_has_enough() -> None:
+def test_it_is_reported_when_nobody_has_enough() -> None:
     finding = found(item("c1", "c2"), world({"c1": 1, "c2": 0}, unready={"c2": 2}))["CM-GS-35"]
     assert finding.severity is Severity.REMEDIABLE
     assert finding.evidence == "c1: 1 of 1 endpoints ready; c2: 0 of 2 endpoints ready"
     assert "CM-GS-35" not in found(item("c1", "c2"), world({"c1": 1, "c2": 2}))
 
 
-def test_who_has_failed_over_is_told_with_the_reason() -> None:
+def test_who_has_failed_over_is_reported_with_the_reason() -> None:
     finding = found(item("c1", "c2"), world({"c1": 1, "c2": 2}))["CM-GS-36"]
     assert (finding.severity, finding.cluster) == (Severity.ADVISORY, "c1")
     assert finding.summary == f"Service {NAMESPACE}/nginx: c1 has failed over"
@@ -165,7 +165,7 @@ def test_targets_without_the_service_have_not_failed_over() -> None:
     assert not {"CM-GS-34", "CM-GS-35", "CM-GS-36"} & set(found(item("c1", "c2"), without))
 
 
-def test_services_by_labels_are_told_one_by_one() -> None:
+def test_services_by_labels_are_reported_one_by_one() -> None:
     wanted = replace(item("c1", "c2"), selector=ServiceSelector(namespace=NAMESPACE, labels={"app": "nginx"}))
     assert "CM-GS-35" in found(wanted, world({"c1": 1, "c2": 0}))
     nobody = replace(wanted, selector=ServiceSelector(namespace=NAMESPACE, labels={"app": "other"}))

@@ -16,7 +16,7 @@ from tests.unit.plugins.action.conftest import World, mesh
 BOTH = mesh("c1", "c2")
 
 
-def test_connect_writes_waits_and_tells_the_status(make_world: Any) -> None:
+def test_connect_writes_waits_and_reports_the_status(make_world: Any) -> None:
     world: World = make_world()
     result = world.run("mesh_connect", mesh=BOTH)
     assert "failed" not in result, result
@@ -217,7 +217,7 @@ def test_a_defect_is_reported_without_its_text_and_without_hiding_the_change(mak
     assert "exception" not in result
 
 
-def test_verify_is_silent_about_a_fit_mesh(make_world: Any) -> None:
+def test_verify_finds_nothing_in_a_sound_mesh(make_world: Any) -> None:
     world: World = make_world()
     result = world.run("mesh_verify", mesh=BOTH)
     assert "failed" not in result, result
@@ -225,7 +225,7 @@ def test_verify_is_silent_about_a_fit_mesh(make_world: Any) -> None:
     assert result["changed"] is False
 
 
-def test_verify_fails_on_a_blocking_finding_unless_told_not_to(make_world: Any) -> None:
+def test_verify_fails_on_a_blocking_finding_unless_an_option_forbids_it(make_world: Any) -> None:
     world: World = make_world(cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0", config={"cluster-id": "1"}))
     failed = world.run("mesh_verify", mesh=BOTH)
     assert failed["failed"] is True

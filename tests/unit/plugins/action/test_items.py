@@ -270,7 +270,7 @@ def test_a_plan_with_items_that_wait_is_approved_only_by_their_names(world: Worl
     assert world.run(mesh=mesh("a"), hash=plan["hash"])["msg"].startswith("CM-PLAN-02: ")
 
 
-def test_a_deletion_that_needs_a_failed_write_is_told_for_its_own_item(world: World) -> None:
+def test_a_deletion_that_needs_a_failed_write_is_reported_for_its_own_item(world: World) -> None:
     world.run(mesh=mesh("old"))
     world.refusing = {("c1", "connectivityIntents/new"): ServerRefused("The API server answered 422 (Invalid).", cluster="c1")}
     result = world.run(mesh=mesh("new"))
@@ -295,7 +295,7 @@ def test_one_refused_object_stops_neither_the_item_elsewhere_nor_others_there(wo
     assert ("failed" in mended, mended["changed"], rows(mended)) == (False, True, {"a": "Applied", "b": "Applied"})
 
 
-def test_a_cluster_that_goes_down_meanwhile_is_told_once(world: World) -> None:
+def test_a_cluster_that_goes_down_meanwhile_is_reported_once(world: World) -> None:
     world.refusing = {("c2", ""): Unreachable("The API server refused the connection.", cluster="c2")}
     result = world.run(mesh=mesh("a", "b", "c"), parallel=2)
     assert rows(result) == {"a": "Degraded", "b": "Degraded", "c": "Degraded"}

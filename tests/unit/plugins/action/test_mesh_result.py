@@ -129,7 +129,7 @@ def test_what_a_cluster_said_is_never_a_template(made: dict[str, Any]) -> None:
     assert made["of_braces"]["findings"][0]["evidence"] == TEMPLATE
 
 
-def test_what_the_playbook_itself_says_is_told_too(made: dict[str, Any]) -> None:
+def test_what_the_playbook_itself_says_is_reported_too(made: dict[str, Any]) -> None:
     assert [f["code"] for f in made["of_more"]["findings"]] == ["CM-ID-01", "CM-TOPO-02", "CM-API-01", "CM-ITEM-20"]
 
 

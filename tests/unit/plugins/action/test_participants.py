@@ -103,7 +103,7 @@ def test_max_failures_counts_members_that_are_away(meshed: World) -> None:
     assert "failed" not in meshed.run("mesh_connect", mesh=FOUR, max_failures=2)
 
 
-def test_everything_goes_from_those_that_are_not_away_and_what_is_left_is_told(meshed: World) -> None:
+def test_everything_goes_from_those_that_are_not_away_and_what_is_left_is_reported(meshed: World) -> None:
     meshed.away = {"c3": AWAY}
     result = meshed.run("mesh_connect", mesh=FOUR, state="absent")
     assert "failed" not in result, result["msg"]

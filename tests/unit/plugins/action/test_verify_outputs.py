@@ -53,7 +53,7 @@ def test_a_handshake_that_fails_blocks_and_is_in_the_result(make_world: Any, pro
     assert (probes[0]["clusters"], probes[0]["timeout"]) == (["c1", "c2"], 1.5)
 
 
-def test_a_line_per_cluster_says_what_it_is_fit_for(make_world: Any, probes: list[dict[str, Any]]) -> None:
+def test_a_line_per_cluster_says_what_it_is_eligible_for(make_world: Any, probes: list[dict[str, Any]]) -> None:
     world: World = make_world()
     result = world.run("mesh_verify", mesh=BOTH, fail_on="never")
     assert "failed" not in result
@@ -80,7 +80,7 @@ def test_a_timeout_that_is_none_is_refused(make_world: Any, seconds: float) -> N
 
 
 @pytest.mark.parametrize("check", [False, True])
-def test_both_files_tell_what_the_result_tells_also_in_check_mode(
+def test_both_files_report_what_the_result_reports_also_in_check_mode(
     make_world: Any, probes: list[dict[str, Any]], tmp_path: Path, check: bool
 ) -> None:
     xml, document = tmp_path / "found.xml", tmp_path / "found.json"

@@ -82,20 +82,20 @@ def test_without_a_label_for_the_name_the_cluster_has_the_name_itself() -> None:
     assert found([cluster("ffm", source="ber")]) == "ClusterNotFound"
 
 
-def test_the_namespace_has_to_be_the_same_where_the_cluster_tells_it() -> None:
+def test_the_namespace_has_to_be_the_same_where_the_cluster_reports_it() -> None:
     both = [cluster("x-1", source="ffm", namespace="default"), cluster("x-2", source="ffm", namespace="prod")]
     assert found(both) == "x-1"
     assert found(both, namespace="prod") == "x-2"
     assert found(both, namespace="dev") == "ClusterNotFound"
 
 
-def test_two_clusters_for_one_name_are_told_and_none_is_taken() -> None:
+def test_two_clusters_for_one_name_are_reported_and_none_is_taken() -> None:
     assert found([cluster("x-1", source="ffm"), cluster("x-2", source="ffm")]) == "ClusterAmbiguous"
     assert found([cluster("x-1", source="ffm"), cluster("ffm")]) == "ClusterAmbiguous"
 
 
 @pytest.mark.parametrize("labels", [None, {}, {"edge-connect.eu/source-workspace": ""}, {"edge-connect.eu/source-workspace": B}])
-def test_another_ones_cluster_of_that_name_is_told_apart_from_none_by_nothing(labels: dict[str, str] | None) -> None:
+def test_another_ones_cluster_of_that_name_is_distinguished_from_none_by_nothing(labels: dict[str, str] | None) -> None:
     other = cluster("ffm")
     other["metadata"]["labels"] = labels
     assert cluster_of([other], A, "default", "ffm") == cluster_of([], A, "default", "ffm")
@@ -248,7 +248,7 @@ def test_a_secret_that_is_not_there_is_waited_for(missing: Any) -> None:
     assert why_not(usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s"), missing)) == ("KubeconfigMissing", False)
 
 
-def test_a_secret_of_another_workspace_is_told_apart_from_none_by_nothing() -> None:
+def test_a_secret_of_another_workspace_is_distinguished_from_none_by_nothing() -> None:
     ref = SecretRef(name="s")
     assert isinstance(usable_cluster("ffm", kubernetes_cluster(), ref, secret(workspace=A)), Usable)
     for owner in (B, ""):

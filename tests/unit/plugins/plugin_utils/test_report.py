@@ -59,7 +59,7 @@ def test_what_was_read_and_the_fix_are_shown_whole_and_a_command_stays_on_its_li
     ]
 
 
-def test_an_accepted_finding_is_told_from_one_that_blocks() -> None:
+def test_an_accepted_finding_is_distinguished_from_one_that_blocks() -> None:
     assert texts(findings_lines([finding(accepted=True)]))[:1] == ["Findings: 1 accepted"]
 
 

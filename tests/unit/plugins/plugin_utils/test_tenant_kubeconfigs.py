@@ -327,7 +327,7 @@ PATHS = [
 
 
 @given(st.lists(st.tuples(st.sampled_from(PATHS), JUNK), min_size=1, max_size=3))
-def test_whatever_stands_in_a_kubeconfig_it_is_refused_or_opens_and_nothing_is_told(changes: list[tuple[Any, Any]]) -> None:
+def test_whatever_stands_in_a_kubeconfig_it_is_refused_or_opens_and_nothing_is_reported(changes: list[tuple[Any, Any]]) -> None:
     given = copy.deepcopy(document())
     for path, value in changes:
         where: Any = given
