@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -26,10 +27,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import policy_world
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan, plan_items
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Step
 from tests.testing.intent_meaning import means
 from tests.testing.policy_worlds import judged
 from tests.testing.policy_worlds import pod as endpoint
 from tests.testing.properties import examples
+from tests.testing.simulated_items import applied
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import namespace_facts, pod, scene, traffic
 from tests.testing.written_scene import Refuses, write
@@ -283,6 +286,60 @@ def test_no_flow_opens_that_was_closed_and_that_no_valid_item_asks_for(case: tup
                 wanted = in_force[str(flow.destination.cluster)].values()
                 assert means(wanted, flow.source, flow.destination, "TCP", flow.port), f"{flow} is open after {run}"
         was = now
+
+
+@dataclass(frozen=True)
+class Edits:
+    """A file, two edits of it, and after how many writes the run of each edit is killed; the last edit is carried out again to its end."""
+
+    files: tuple[tuple[Spec, ...], ...]
+    killed_after: int
+
+
+@st.composite
+def files(draw: st.DrawFn) -> Edits:
+    names = draw(st.lists(st.sampled_from(("a", "b", "c")), min_size=1, max_size=3, unique=True))
+    found: list[tuple[Spec, ...]] = [tuple(draw(specs(name)) for name in names)]
+    for _edit in range(2):
+        swapped = draw(st.booleans())
+        file = found[-1]
+        if swapped:
+            found.append(tuple({**spec, "name": name} for spec, name in zip(file, draw(st.permutations([s["name"] for s in file])), strict=True)))
+        else:
+            found.append(draw(edits(file)))
+    return Edits(tuple(found), draw(st.integers(0, 12)))
+
+
+def in_any_order(steps: Sequence[Step], order: random.Random) -> list[Step]:
+    """Return the steps as they may be written: wave by wave, and in a wave those of one item in one cluster in their order."""
+    lanes: dict[int, dict[tuple[str, str], list[Step]]] = {}
+    for step in steps:
+        lanes.setdefault(step.wave, {}).setdefault((step.cluster, step.item), []).append(step)
+    found = []
+    for _wave, there in sorted(lanes.items()):
+        while any(there.values()):
+            found.append(there[order.choice([key for key, lane in there.items() if lane])].pop(0))
+    return found
+
+
+@examples(50)
+@given(files(), st.randoms(use_true_random=False))
+def test_no_flow_opens_between_two_writes_that_is_closed_before_and_after(case: Edits, order: random.Random) -> None:
+    """At each write of a plan, no flow is open that is open neither before nor after the whole plan.
+
+    Writes of one wave come in any order. A run that is killed leaves what the next one begins from.
+    """
+    at = world()
+    at = applied(at, planned(list(case.files[0]), at).plan.steps, at.binding)
+    for file, stop in zip((*case.files[1:], case.files[-1]), (case.killed_after, case.killed_after, None), strict=True):
+        steps = planned(list(file), at).plan.steps
+        whole = allowed(at).keys() | allowed(applied(at, steps, at.binding)).keys()
+        for step in in_any_order(steps, order)[:stop]:
+            at = applied(at, [step], at.binding)
+            opened = [flow for place, flow in allowed(at).items() if place not in whole]
+            assert not opened, f"{opened[0]} is open after {step.verb} {step.object} of {step.item} in {step.cluster}, wave {step.wave}"
+    assert planned(list(case.files[-1]), at).plan.empty
+
 
 
 # The case that a person met, and its relatives
