@@ -240,7 +240,9 @@ def _writes(ref: ItemRef, wanted: DesiredObject, there: ObjectFacts | None, wave
         CONTENT_ANNOTATION: digest_of([wanted.body, former])[:16],
         FORMER_RULES_ANNOTATION: digest_of(list(former))[:16],
     }
-    both = replace(wanted, body={**wanted.body, "metadata": metadata, "specs": list(former)}, why=f"{wanted.why}; the former rule stays for now")
+    both = replace(
+        wanted, body={**wanted.body, "metadata": metadata, "specs": list(former)}, why=f"{wanted.why}; the former rule stays for now"
+    )
     alone = _apply(ref, replace(wanted, why=f"{wanted.why}; the former rule goes"), there, prune_wave or cease_wave(former))
     last = replace(alone, needs=_needs(ref, kind))
     return [_apply(ref, both, there, begin), last] if there.spec != rule else [last]

@@ -8,16 +8,21 @@ The same for intents is in tests/unit/policies/test_refused_items_keep_protectio
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address, ip_network
+from itertools import product
 from typing import Any, Final
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, InvalidInput, ServerRefused, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
+    ClusterError,
+    InvalidInput,
+    ServerRefused,
+    Unreachable,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import is_unsettled
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ExposedService, GlobalService
@@ -100,7 +105,7 @@ def services(draw: st.DrawFn, name: str) -> Spec:
 def mistyped(spec: Spec, what: str) -> Spec:
     """The spec with one mistake. All but the name of the Service refuse the item."""
     wrong = copy.deepcopy(spec)
-    about = "service" if "service" in wrong else "selector"
+    about = "service" if "class" in wrong else "selector"
     if what == "field":
         wrong["sorceRanges"] = []
     elif what == "value":
@@ -108,7 +113,7 @@ def mistyped(spec: Spec, what: str) -> Spec:
     elif what == "cluster":
         wrong["clusters" if about == "service" else "targetClusters"] = ["c3"]
     elif what == "missing":
-        wrong.pop(about)
+        wrong.pop(about, None)
     else:
         wrong[about] = {"namespace": NAMESPACE, "name": "ngin"}
     return wrong
@@ -207,8 +212,10 @@ Asks = Callable[[Desired, ItemsPlan, Scene, Case], set[Opening]]
 
 
 def check(case: Case, kind: ItemKind, openings: Callable[[Scene], set[Opening]], asked: Asks) -> None:
-    """Hold that after each run nothing is open that was closed before and that no valid item asks for; and at each write of a whole run
-    nothing that is open neither before nor after it."""
+    """Hold that after each run nothing is open that was closed before it and that no valid item asks for.
+
+    At each write of a run in which no write is refused, nothing is open that is open neither before nor after the whole run.
+    """
     at = world(case)
     for run in case.runs:
         at = settled(with_ports(at, run.ports))
@@ -239,17 +246,14 @@ def check(case: Case, kind: ItemKind, openings: Callable[[Scene], set[Opening]],
 def doors(at: Scene) -> set[Opening]:
     """Return which clients outside reach which port of which pods, through the Services of exposures and past the policies."""
     there = policy_world(at)
-    return {
-        (host, client, app, str(port))
-        for host in HOSTS
-        for found in at.traffic[host].services.values()
-        if found.spec["type"] in ("LoadBalancer", "NodePort")
-        for app in SERVICES
-        if found.spec["selector"] == {"app": app}
-        for client, address in CLIENTS.items()
-        for port in PORTS
-        if _leads(found, address, port) and judged(there, _outside(address), endpoint(host, NAMESPACE, app=app), f"TCP/{port}").outcome is Outcome.ALLOWED
-    }
+    found = set()
+    for host in HOSTS:
+        opened = [entry for entry in at.traffic[host].services.values() if entry.spec["type"] in ("LoadBalancer", "NodePort")]
+        for entry, app, (client, address), port in product(opened, SERVICES, CLIENTS.items(), PORTS):
+            if entry.spec["selector"] == {"app": app} and _leads(entry, address, port):
+                flow = judged(there, _outside(address), endpoint(host, NAMESPACE, app=app), f"TCP/{port}")
+                found |= {(host, client, app, str(port))} if flow.outcome is Outcome.ALLOWED else set()
+    return found
 
 
 def _outside(address: str) -> PolicyEndpoint:
@@ -261,7 +265,7 @@ def _leads(found: ObjectFacts, address: str, port: int) -> bool:
     return found.spec["ports"][0]["targetPort"] == port and _within(address, ranges)
 
 
-def _within(address: str, ranges: Iterator[str] | list[str] | tuple[str, ...]) -> bool:
+def _within(address: str, ranges: Iterable[str]) -> bool:
     return any(ip_address(address) in ip_network(entry) for entry in ranges)
 
 
@@ -292,9 +296,12 @@ def uses(at: Scene) -> set[Opening]:
     for host in HOSTS:
         for name in SERVICES:
             annotations = at.traffic[host].services[NAMESPACE, name].annotations
-            found |= {(host, name, "uses")} if is_global(annotations) else set()
-            found |= {(host, name, "shares")} if is_shared(annotations) else set()
+            found |= _opened(host, name, uses=is_global(annotations), shares=is_shared(annotations))
     return found
+
+
+def _opened(host: str, name: str, *, uses: bool, shares: bool) -> set[Opening]:
+    return ({(host, name, "uses")} if uses else set()) | ({(host, name, "shares")} if shares else set())
 
 
 def uses_asked(wanted: Desired, decided: ItemsPlan, seen: Scene, case: Case) -> set[Opening]:
@@ -307,9 +314,11 @@ def uses_asked(wanted: Desired, decided: ItemsPlan, seen: Scene, case: Case) -> 
             items = [item for item in wanted.each(GlobalService) if item.name in accepted and host in item.targets and _selects(item, name)]
             for item in items:
                 shared = is_shared({**tenant, GLOBAL: "true"}) if item.shared is None else item.shared
-                found |= {(host, name, "uses")} | ({(host, name, "shares")} if shared else set())
+                found |= _opened(host, name, uses=True, shares=shared)
             if not items and (settled_file or accepted):
-                found |= ({(host, name, "uses")} if is_global(tenant) else set()) | ({(host, name, "shares")} if is_shared(tenant) else set())
+                found |= ({(host, name, "uses")} if is_global(tenant) else set()) | (
+                    {(host, name, "shares")} if is_shared(tenant) else set()
+                )
     return found
 
 
