@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owne
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Step
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
 from tests.testing.intent_meaning import means
@@ -42,7 +40,7 @@ from tests.testing.intent_runs import (
     world,
 )
 from tests.testing.properties import examples
-from tests.testing.simulated_items import applied
+from tests.testing.simulated_items import applied, in_any_order
 from tests.testing.texts import mentions
 from tests.testing.written_scene import Refuses, write
 
@@ -88,18 +86,6 @@ def files(draw: st.DrawFn) -> Edits:
         swapped = tuple({**spec, "name": name} for spec, name in zip(found[-1], names, strict=True))
         found.append(draw(st.one_of(st.just(swapped), edits(found[-1]))))
     return Edits(tuple(found), draw(st.integers(0, 12)))
-
-
-def in_any_order(steps: Sequence[Step], order: random.Random) -> list[Step]:
-    """Return the steps as they may be written: wave by wave, and in a wave those of one item in one cluster in their order."""
-    lanes: dict[int, dict[tuple[str, str], list[Step]]] = {}
-    for step in steps:
-        lanes.setdefault(step.wave, {}).setdefault((step.cluster, step.item), []).append(step)
-    found = []
-    for _wave, there in sorted(lanes.items()):
-        while any(there.values()):
-            found.append(there[order.choice([key for key, lane in there.items() if lane])].pop(0))
-    return found
 
 
 @examples(50)
