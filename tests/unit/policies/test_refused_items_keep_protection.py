@@ -16,8 +16,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import owning_item
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemVerdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.policy_waves import ISOLATE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
 from tests.testing.intent_meaning import means
@@ -207,3 +209,47 @@ def test_in_a_cluster_that_left_everything_goes_also_while_an_item_is_refused() 
     file = {INTENTS: [intent("fe", action="Alow")]}
     decided = plan_items(desired_of(file, now.mesh), now, former=left)
     assert [(step.cluster, step.verb) for step in decided.plan.steps] == [("c2", "delete")]
+
+
+# What begins and what ceases
+
+
+def isolating(name: str, label: str) -> Spec:
+    return {"name": name, "action": "Isolate", "destination": {"namespace": "green", "name": label}}
+
+
+def rules(at: Scene, host: str) -> dict[str, int]:
+    """Item -> how many rules its policy has in the cluster."""
+    found = {owning_item(at.binding, entry): 1 + len(entry.specs) for entry in at.traffic[host].policies}
+    return {ref.name: count for ref, count in found.items() if ref is not None}
+
+
+def test_two_intents_that_swap_what_they_isolate_hold_both_until_both_are_written() -> None:
+    there = after(world(), isolating("a", "x"), isolating("b", "y"))
+    swapped = [isolating("a", "y"), isolating("b", "x")]
+    plan = planned(swapped, there).plan
+    assert [(step.wave, step.cluster, step.verb) for step in plan.steps] == [
+        (wave, host, "patch") for wave in ISOLATE for _item in "ab" for host in HOSTS
+    ]
+    failed, result = write(there, plan, refuses_item("c1", "b"))
+    assert (rules(failed, "c1"), rules(failed, "c2")) == ({"a": 2, "b": 1}, {"a": 1, "b": 2}), "b closes what a no longer closes"
+    assert isinstance(result.items["connectivityIntents/a"]["c1"], KeptBack)
+    again = planned(swapped, failed).plan
+    assert [(step.wave, step.cluster, step.item[-1]) for step in again.steps] == [
+        (15, "c1", "b"),
+        (19, "c1", "a"),
+        (19, "c1", "b"),
+        (19, "c2", "b"),
+    ]
+    done = write(failed, again)[0]
+    assert rules(done, "c1") == {"a": 1, "b": 1} and planned(swapped, done).plan.empty
+
+
+def test_rules_that_another_writer_added_are_not_taken_for_former_ones() -> None:
+    there = after(world(), isolating("a", "x"))
+    (policy,) = there.traffic["c1"].policies
+    added = replace(policy, specs=({"endpointSelector": {}, "ingress": [{}]},))
+    theirs = replace(there, traffic={**there.traffic, "c1": replace(there.traffic["c1"], policies=(added,))})
+    first, last = [step for step in planned([isolating("a", "y")], theirs).plan.steps if step.cluster == "c1"]
+    assert isinstance(first.action, ApiWrite) and first.action.body["specs"] == [policy.spec]
+    assert isinstance(last.action, ApiWrite) and "specs" not in last.action.body
