@@ -29,7 +29,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keep
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ExposedService, GlobalService
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
@@ -38,7 +37,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan, plan_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import GLOBAL, SHARED, is_global, is_shared
+from tests.testing import intent_runs
 from tests.testing.exposure_world import cluster, settled
+from tests.testing.intent_runs import observed
 from tests.testing.policy_worlds import judged
 from tests.testing.policy_worlds import pod as endpoint
 from tests.testing.properties import examples
@@ -50,7 +51,7 @@ HOSTS: Final = ("c1", "c2")
 SERVICES: Final = ("nginx", "web")
 PORTS: Final = (8080, 9090)
 CLIENTS: Final = {"office": "192.0.2.10", "elsewhere": "198.51.100.10"}
-RANGES: Final = (["192.0.2.0/24"], ["198.51.100.0/24"], ["0.0.0.0/0", "::/0"], ["0.0.0.0/0"], [])
+RANGES: Final[tuple[list[str], ...]] = (["192.0.2.0/24"], ["198.51.100.0/24"], ["0.0.0.0/0", "::/0"], ["0.0.0.0/0"], [])
 
 Spec = dict[str, Any]
 Opening = tuple[str, ...]
@@ -190,14 +191,6 @@ def with_ports(at: Scene, ports: tuple[int, int]) -> Scene:
     return replace(at, traffic={host: changed(there) for host, there in at.traffic.items()})
 
 
-def observed(at: Scene, run: Run) -> Scene:
-    if not run.silent:
-        return replace(at, phase=run.phase)
-    failure = ObserveFailure(host=run.silent, code="CM-API-01", message="refused the connection")
-    facts, traffics = ({host: entry for host, entry in of.items() if host != run.silent} for of in (at.facts, at.traffic))
-    return replace(at, phase=run.phase, facts=facts, traffic=traffics, failures={run.silent: failure})
-
-
 def refusing(run: Run) -> Refuses:
     def refuses(host: str, method: str, body: Mapping[str, Any]) -> ClusterError | None:
         if host != run.refused[0]:
@@ -220,7 +213,7 @@ def check(case: Case, kind: ItemKind, openings: Callable[[Scene], set[Opening]],
     at = world(case)
     for run in case.runs:
         at = settled(with_ports(at, run.ports))
-        seen = observed(at, run)
+        seen = observed(at, intent_runs.Run((), phase=run.phase, silent=run.silent))
         try:
             wanted = desired_of({} if run.file is None else {kind.value: list(run.file)}, seen.mesh)
         except InvalidInput:  # an item stands twice in the file, so nothing is written
@@ -247,7 +240,7 @@ def check(case: Case, kind: ItemKind, openings: Callable[[Scene], set[Opening]],
 def doors(at: Scene) -> set[Opening]:
     """Return which clients outside reach which port of which pods, through the Services of exposures and past the policies."""
     there = policy_world(at)
-    found = set()
+    found: set[Opening] = set()
     for host in HOSTS:
         opened = [entry for entry in at.traffic[host].services.values() if entry.spec["type"] in ("LoadBalancer", "NodePort")]
         for entry, app, (client, address), port in product(opened, SERVICES, CLIENTS.items(), PORTS):
@@ -293,7 +286,7 @@ def test_no_exposure_opens_what_no_valid_exposure_asks_for(case: Case, order: ra
 
 def uses(at: Scene) -> set[Opening]:
     """Return which Services use backends of other clusters, and which share theirs."""
-    found = set()
+    found: set[Opening] = set()
     for host in HOSTS:
         for name in SERVICES:
             annotations = at.traffic[host].services[NAMESPACE, name].annotations
