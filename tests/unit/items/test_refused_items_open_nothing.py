@@ -240,14 +240,23 @@ def check(case: Case, kind: ItemKind, openings: Callable[[Scene], set[Opening]],
 def doors(at: Scene) -> set[Opening]:
     """Return which clients outside reach which port of which pods, through the Services of exposures and past the policies."""
     there = policy_world(at)
-    found: set[Opening] = set()
-    for host in HOSTS:
-        opened = [entry for entry in at.traffic[host].services.values() if entry.spec["type"] in ("LoadBalancer", "NodePort")]
-        for entry, app, (client, address), port in product(opened, SERVICES, CLIENTS.items(), PORTS):
-            if entry.spec["selector"] == {"app": app} and _leads(entry, address, port):
-                flow = judged(there, _outside(address), endpoint(host, NAMESPACE, app=app), f"TCP/{port}")
-                found |= {(host, client, app, str(port))} if flow.outcome is Outcome.ALLOWED else set()
-    return found
+
+    def passes(host: str, client: str, app: str, port: str) -> bool:
+        flow = judged(there, _outside(CLIENTS[client]), endpoint(host, NAMESPACE, app=app), f"TCP/{port}")
+        return flow.outcome is Outcome.ALLOWED
+
+    return {opening for opening in _through(at, "LoadBalancer", "NodePort") if passes(*opening)}
+
+
+def _through(at: Scene, *types: str) -> set[tuple[str, str, str, str]]:
+    """Return what the Services of these types let through, if no policy stands in the way."""
+    return {
+        (host, client, app, str(port))
+        for host, there in at.traffic.items()
+        for entry in there.services.values()
+        for app, (client, address), port in product(SERVICES, CLIENTS.items(), PORTS)
+        if entry.spec["type"] in types and entry.spec["selector"] == {"app": app} and _leads(entry, address, port)
+    }
 
 
 def _outside(address: str) -> PolicyEndpoint:
@@ -264,8 +273,9 @@ def _within(address: str, ranges: Iterable[str]) -> bool:
 
 
 def doors_asked(wanted: Desired, decided: ItemsPlan, seen: Scene, case: Case) -> set[Opening]:
+    """Return what accepted items ask for, and what load balancers admit already: the policy of another item may close that for a while."""
     accepted = {plan.ref.name for plan in decided.items if plan.verdict is ItemVerdict.ACCEPTED}
-    return {
+    found: set[Opening] = {
         (host, client, item.service, str(seen.traffic[host].services[NAMESPACE, item.service].spec["ports"][0]["targetPort"]))
         for item in wanted.each(ExposedService)
         if item.name in accepted and item.service in SERVICES
@@ -273,6 +283,7 @@ def doors_asked(wanted: Desired, decided: ItemsPlan, seen: Scene, case: Case) ->
         for client, address in CLIENTS.items()
         if _within(address, item.source_ranges)
     }
+    return found | _through(seen, "LoadBalancer")
 
 
 @examples(100)
