@@ -245,17 +245,18 @@ def doors(at: Scene) -> set[Opening]:
         flow = judged(there, _outside(CLIENTS[client]), endpoint(host, NAMESPACE, app=app), f"TCP/{port}")
         return flow.outcome is Outcome.ALLOWED
 
-    return {opening for opening in _through(at, "LoadBalancer", "NodePort") if passes(*opening)}
+    return {opening for opening in _through(at) if passes(*opening)}
 
 
-def _through(at: Scene, *types: str) -> set[tuple[str, str, str, str]]:
-    """Return what the Services of these types let through, if no policy stands in the way."""
+def _through(at: Scene, *, unguarded: bool = False) -> set[tuple[str, str, str, str]]:
+    """Return what the Services let through, if no policy stands in the way. ``unguarded``: without those that have a policy of their own."""
     return {
         (host, client, app, str(port))
         for host, there in at.traffic.items()
         for entry in there.services.values()
         for app, (client, address), port in product(SERVICES, CLIENTS.items(), PORTS)
-        if entry.spec["type"] in types and entry.spec["selector"] == {"app": app} and _leads(entry, address, port)
+        if entry.spec["type"] in ("LoadBalancer", "NodePort") and entry.spec["selector"] == {"app": app} and _leads(entry, address, port)
+        if not (unguarded and any(policy.name == entry.name for policy in there.policies))
     }
 
 
@@ -273,7 +274,7 @@ def _within(address: str, ranges: Iterable[str]) -> bool:
 
 
 def doors_asked(wanted: Desired, decided: ItemsPlan, seen: Scene, case: Case) -> set[Opening]:
-    """Return what accepted items ask for, and what load balancers admit already: the policy of another item may close that for a while."""
+    """Return what accepted items ask for, and what their Services admit already: the policy of another item may close that for a while."""
     accepted = {plan.ref.name for plan in decided.items if plan.verdict is ItemVerdict.ACCEPTED}
     found: set[Opening] = {
         (host, client, item.service, str(seen.traffic[host].services[NAMESPACE, item.service].spec["ports"][0]["targetPort"]))
@@ -283,7 +284,7 @@ def doors_asked(wanted: Desired, decided: ItemsPlan, seen: Scene, case: Case) ->
         for client, address in CLIENTS.items()
         if _within(address, item.source_ranges)
     }
-    return found | _through(seen, "LoadBalancer")
+    return found | _through(seen, unguarded=True)
 
 
 @examples(100)
