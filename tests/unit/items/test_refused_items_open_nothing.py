@@ -249,7 +249,7 @@ def doors(at: Scene) -> set[Opening]:
 
 
 def _through(at: Scene, *, unguarded: bool = False) -> set[tuple[str, str, str, str]]:
-    """Return what the Services let through, if no policy stands in the way. ``unguarded``: without those that have a policy of their own."""
+    """Return what the Services let through, if no policy stands in the way. ``unguarded``: of those without a policy of their own."""
     return {
         (host, client, app, str(port))
         for host, there in at.traffic.items()
@@ -274,7 +274,7 @@ def _within(address: str, ranges: Iterable[str]) -> bool:
 
 
 def doors_asked(wanted: Desired, decided: ItemsPlan, seen: Scene, case: Case) -> set[Opening]:
-    """Return what accepted items ask for, and what their Services admit already: the policy of another item may close that for a while."""
+    """Return what accepted items ask for, and what Services without a policy admit already, which another item may close for a while."""
     accepted = {plan.ref.name for plan in decided.items if plan.verdict is ItemVerdict.ACCEPTED}
     found: set[Opening] = {
         (host, client, item.service, str(seen.traffic[host].services[NAMESPACE, item.service].spec["ports"][0]["targetPort"]))
