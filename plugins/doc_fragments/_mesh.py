@@ -157,7 +157,7 @@ options:
   certificate_days:
     description:
       - Days that minted client certificates are valid.
-      - From V(1) to V(3650).
+      - More than O(renew_before_days). From V(1) to V(3650).
     type: int
     default: 365
   renew_before_days:

@@ -69,7 +69,7 @@ options:
   ca_days:
     description:
       - Days that a new CA is valid.
-      - From V(2) to V(7300).
+      - More than O(renew_before_days). From V(2) to V(7300).
     type: int
     default: 1095
   wait_timeout:

@@ -21,7 +21,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     },
     "mesh_apply": {
         "accept": {"type": "list", "elements": "str", "default": []},
-        "certificate_days": {"type": "int", "default": 365, "minimum": 1, "maximum": 3650},
+        "certificate_days": {"type": "int", "default": 365, "minimum": 1, "maximum": 3650, "above": "renew_before_days"},
         "clusters": {"type": "list", "elements": "str", "default": []},
         "fail_on_changes": {"type": "bool", "default": False},
         "hash": {"type": "str", "default": ""},
@@ -46,8 +46,8 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     },
     "mesh_ca": {
         "accept": {"type": "list", "elements": "str", "default": []},
-        "ca_days": {"type": "int", "default": 1095, "minimum": 2, "maximum": 7300},
-        "certificate_days": {"type": "int", "default": 365, "minimum": 1, "maximum": 3650},
+        "ca_days": {"type": "int", "default": 1095, "minimum": 2, "maximum": 7300, "above": "renew_before_days"},
+        "certificate_days": {"type": "int", "default": 365, "minimum": 1, "maximum": 3650, "above": "renew_before_days"},
         "clusters": {"type": "list", "elements": "str", "default": []},
         "confirm": {"type": "str", "default": ""},
         "fail_on_changes": {"type": "bool", "default": False},
@@ -68,7 +68,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     },
     "mesh_connect": {
         "accept": {"type": "list", "elements": "str", "default": []},
-        "certificate_days": {"type": "int", "default": 365, "minimum": 1, "maximum": 3650},
+        "certificate_days": {"type": "int", "default": 365, "minimum": 1, "maximum": 3650, "above": "renew_before_days"},
         "clusters": {"type": "list", "elements": "str", "default": []},
         "fail_on_changes": {"type": "bool", "default": False},
         "lock_duration": {"type": "int", "minimum": 5, "maximum": 3600},
@@ -164,7 +164,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     },
     "mesh_plan": {
         "accept": {"type": "list", "elements": "str", "default": []},
-        "certificate_days": {"type": "int", "default": 365, "minimum": 1, "maximum": 3650},
+        "certificate_days": {"type": "int", "default": 365, "minimum": 1, "maximum": 3650, "above": "renew_before_days"},
         "clusters": {"type": "list", "elements": "str", "default": []},
         "fail_on_changes": {"type": "bool", "default": False},
         "max_failures": {"type": "int", "minimum": 0, "maximum": 511},

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..module_utils.base.errors import InvalidInput
-from ..module_utils.base.input_problems import SUBDOMAIN, Problems, clip, is_list, list_items, quoted, suggest
+from ..module_utils.base.input_problems import SUBDOMAIN, Problems, clip, is_list, list_items, quoted, sentence, suggest
 from ..module_utils.mesh.model import Mesh
 from ..module_utils.status.fabric import BindingRow
 from .play import Play, mesh_of, plain
@@ -51,7 +51,7 @@ def fabric_of(play: Play, raw: Any, statuses: Mapping[str, Any]) -> Fabric:
     for stranger in sorted(set(given_statuses) - set(names)):
         problems.add(f"statuses.{clip(stranger)}", f"is no binding of the fabric; {suggest(stranger, names, 'it has')}")
     if problems.found:
-        raise InvalidInput("; ".join(problems.found) + ".", remedy="See docs/fabric.md; no cluster was asked.")
+        raise InvalidInput(sentence(problems.found), remedy="See docs/fabric.md; no cluster was asked.")
     known = [_row(entry, given_statuses[n]) for (_where, entry), n in zip(entries, names, strict=True) if n in given_statuses]
     meshes = [_mesh(play, where, entry) for (where, entry), n in zip(entries, names, strict=True) if n not in given_statuses]
     return Fabric(name=name, names=tuple(names), known=tuple(known), meshes=tuple(meshes))

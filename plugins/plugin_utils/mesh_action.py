@@ -22,6 +22,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ..module_utils.base.errors import Defect, InvalidInput, MeshError
+from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.mesh.model import Mesh
 from ..module_utils.pipeline.outcome import Interrupted, Outcome, changes_sentence, finding_of
@@ -125,7 +126,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         found = unknown_variables(task_vars, play_of(task_vars).own_variables(), others)
         if found:
             raise InvalidInput(
-                "; ".join(found) + ".",
+                sentence(found),
                 remedy=f"Correct the names; docs/variables.md lists every variable. Name those that belong to others in {OTHERS}. "
                 "No cluster was contacted.",
             )
@@ -136,11 +137,11 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         if unknown:
             raise unknown_options(plain(self._task.args), self.SPEC)
         if validation.error_messages:
-            raise InvalidInput("; ".join(validation.error_messages) + ".", remedy="See ansible-doc of this module for its options.")
+            raise InvalidInput(sentence(validation.error_messages), remedy="See ansible-doc of this module for its options.")
         params = dict(validation.validated_parameters)
         problems = option_problems(type(self).__module__.rpartition(".")[2], self.SPEC, params, task_vars)
         if problems:
-            raise InvalidInput("; ".join(problems) + ".", remedy="No cluster was contacted.")
+            raise InvalidInput(sentence(problems), remedy="No cluster was contacted.")
         return params
 
 

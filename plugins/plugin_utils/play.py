@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..module_utils.base.errors import InvalidInput
+from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import ClusterAccess
 from ..module_utils.mesh.model import Binding, Mesh
@@ -176,7 +177,7 @@ def accesses(play: Play, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
         except InvalidInput as error:
             problems.append(error.message)
     if problems:
-        raise InvalidInput("; ".join(problems) + ".", remedy="See docs/inventory.md for the variables of a host.")
+        raise InvalidInput(sentence(problems), remedy="See docs/inventory.md for the variables of a host.")
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping
 from typing import Any, Final, TypeAlias
 
 from ..module_utils.base.errors import InvalidInput
-from ..module_utils.base.input_problems import clip, suggest
+from ..module_utils.base.input_problems import clip, sentence, suggest
 from .arguments import ARGUMENTS, HANDED
 
 Spec: TypeAlias = dict[str, dict[str, Any]]
@@ -27,27 +27,35 @@ def spec_of(module: str) -> Spec:
 
 
 def option_problems(module: str, spec: Spec, params: Mapping[str, Any], task_vars: Container[str]) -> list[str]:
-    """Return one problem for each number that is not in its range. It names the option, and the variable that a role or playbook read.
+    """Return one problem for each number that is not in its range, or not more than another one that it has to exceed.
+
+    It names the options, and the variables that a role or playbook read.
 
     :param module: the module as the task names it, without the collection.
     """
+
+    def shown(name: str) -> str:
+        given = [variable for variable in HANDED.get(module, {}).get(name, ()) if variable in task_vars]
+        return f"{name} ({given[0]})" if given else name
+
     found = []
     for name, option in spec.items():
         value = params.get(name)
         if value is None or "minimum" not in option:
             continue
+        other = option.get("above", "")
         if not option["minimum"] <= value <= option["maximum"]:  # also false for a float that is not a number
-            given = [variable for variable in HANDED.get(module, {}).get(name, ()) if variable in task_vars]
-            source = f" ({given[0]})" if given else ""
-            found.append(f"{name}{source} is {value}; use {option['minimum']} to {option['maximum']}")
+            found.append(f"{shown(name)} is {value}; use {option['minimum']} to {option['maximum']}")
+        elif other and params.get(other) is not None and not value > params[other]:
+            found.append(f"{shown(name)} is {value}; it must be more than {shown(other)}, which is {params[other]}")
     return found
 
 
 def unknown_options(given: Mapping[str, Any], spec: Spec) -> InvalidInput:
     """Return the error about options that the module does not have, each with the one that was probably meant."""
     names = sorted(str(name) for name in given if name not in spec)
-    problems = [f"{clip(name)}: unknown option; {suggest(name, tuple(spec), 'the options are').removesuffix('?')}" for name in names]
+    problems = [f"{clip(name)}: unknown option; {suggest(name, tuple(spec), 'the options are')}" for name in names]
     remedy = "See ansible-doc of this module for its options."
     if CREDENTIALS & set(names):
         remedy = "The credentials of a cluster are variables of its host, such as cilium_mesh_kubeconfig (docs/inventory.md). " + remedy
-    return InvalidInput(f"Unsupported options: {'; '.join(problems)}.", remedy=remedy)
+    return InvalidInput(f"Unsupported options: {sentence(problems)}", remedy=remedy)

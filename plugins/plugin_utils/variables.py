@@ -87,4 +87,4 @@ def _problem(name: str, hosts: list[str]) -> str:
     near = [known for known in OFFERED if not variants.isdisjoint(_variants(known))]
     hint = suggest(name, OFFERED, "") if not near else f"did you mean {' or '.join(near[:3])}?"
     close = hint if hint.startswith("did you mean") else "no variable of this collection has a name like it"
-    return f"variable {clip(name)}{where} is not known; {close.removesuffix('?')}"
+    return f"variable {clip(name)}{where} is not known; {close}"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.policy_waves import ALLOW
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from tests.integration import credentials
 from tests.integration.everything import everything
@@ -120,7 +121,7 @@ def test_one_file_makes_the_mesh_and_takes_it_away(lab: MeshLab) -> None:
     absent = lab.play("mesh", mesh=whole, cilium_mesh_state="absent", own_process=True)
     assert absent.rc == 0, absent.output
     waves = [step["wave"] for step in absent.result["plan"]["steps"]]
-    policies, services = PRUNE_WAVES[ItemKind.INTENT], PRUNE_WAVES[ItemKind.GLOBAL_SERVICE]
+    policies, services = ALLOW.cease, PRUNE_WAVES[ItemKind.GLOBAL_SERVICE]
     assert waves == [policies, policies, services, services, *sorted(wave for wave in waves if wave < 10)]
     assert everything(lab) == before
     again = lab.play("mesh", mesh=whole, cilium_mesh_state="absent")

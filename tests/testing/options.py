@@ -37,6 +37,8 @@ HEADER: Final = "".join(
 STRUCTURE: Final = ("type", "elements", "choices", "required", "default")
 RANGE: Final = re.compile(r"From V\((?P<least>[\d.]+)\) to V\((?P<most>[\d.]+)\)\.")
 """The sentence that says the range of a number; documentation of modules has no key for it."""
+ABOVE: Final = re.compile(r"More than O\((?P<other>\w+)\)\.")
+"""The sentence that says than which other number of the module a number has to be more."""
 
 Option = Mapping[str, Any]
 
@@ -89,12 +91,15 @@ def arguments_file() -> str:
     return "".join(lines)
 
 
-def bounds_of(option: Option) -> dict[str, float]:
-    """Return ``minimum`` and ``maximum`` of a number, as its text says them; {} for other options and for one that does not say them."""
+def bounds_of(option: Option) -> dict[str, Any]:
+    """Return ``minimum``, ``maximum`` and ``above`` (another option) of a number, as its text says them; {} for other options."""
     kind = {"int": int, "float": float}.get(option["type"])
     text = option["description"]
-    match = RANGE.search(text if isinstance(text, str) else " ".join(text))
-    return {"minimum": kind(match["least"]), "maximum": kind(match["most"])} if kind is not None and match is not None else {}
+    text = text if isinstance(text, str) else " ".join(text)
+    match, above = RANGE.search(text), ABOVE.search(text)
+    if kind is None or match is None:
+        return {}
+    return {"minimum": kind(match["least"]), "maximum": kind(match["most"]), **({"above": above["other"]} if above else {})}
 
 
 def _name_lists() -> list[str]:

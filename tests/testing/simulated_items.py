@@ -8,7 +8,8 @@ manager no longer sends goes when nobody else owns it; somebody else's object is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,6 +48,18 @@ def applied(scene: Scene, steps: Iterable[Step], binding: Binding) -> Scene:
         after = _after(action, place, body, there, binding, timestamp(scene.now))
         traffic[step.cluster] = place.put(traffic[step.cluster], after)
     return replace(scene, traffic=traffic)
+
+
+def in_any_order(steps: Sequence[Step], order: random.Random) -> list[Step]:
+    """Return the steps as they may be written: wave by wave, and in a wave those of one item in one cluster in their order."""
+    lanes: dict[int, dict[tuple[str, str], list[Step]]] = {}
+    for step in steps:
+        lanes.setdefault(step.wave, {}).setdefault((step.cluster, step.item), []).append(step)
+    found = []
+    for _wave, there in sorted(lanes.items()):
+        while any(there.values()):
+            found.append(there[order.choice([key for key, lane in there.items() if lane])].pop(0))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,8 +156,12 @@ def _result(steps: Iterable[Step], course: _Course, stopped: bool) -> ApplyResul
 
 def _kept_back(step: Step, missing: Step) -> KeptBack:
     where = "" if missing.cluster == step.cluster else f" in {missing.cluster}"
-    why = f"{step.object} is kept, because {missing.object} of {missing.item} was not written{where} and may replace it."
-    return KeptBack(why, remedy="Resolve the failed write and run again: the run then deletes it.", cluster=step.cluster)
+    why = f"{step.object} is kept as it is, because {missing.object} of {missing.item} was not written{where} and may replace it."
+    return KeptBack(
+        why,
+        remedy=f"Resolve the failed write and run again: the run then {'deletes' if step.verb == 'delete' else 'changes'} it.",
+        cluster=step.cluster,
+    )
 
 
 def _not_tried(cluster: str) -> ClusterError:

@@ -65,9 +65,15 @@ class Problems:
         """
         if self.found:
             raise InvalidInput(
-                f"cilium_mesh has {count(len(self.found), 'problem')}: " + "; ".join(self.found) + ".",
+                f"cilium_mesh has {count(len(self.found), 'problem')}: {sentence(self.found)}",
                 remedy="Correct the variable cilium_mesh; no cluster was contacted.",
             )
+
+
+def sentence(problems: Sequence[str]) -> str:
+    """Return the problems as one sentence, which ends in a question mark if the last one does."""
+    text = "; ".join(problems)
+    return text if text.endswith("?") else f"{text}."
 
 
 def list_items(problems: Problems, path: str, value: Any, what: str) -> list[tuple[str, Any]]:

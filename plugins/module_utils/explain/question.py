@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..base.errors import InvalidInput
-from ..base.input_problems import SUBDOMAIN, Problems, quoted, suggest
+from ..base.input_problems import SUBDOMAIN, Problems, quoted, sentence, suggest
 from ..items.labels import valid_key, valid_value
 
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
@@ -69,7 +69,7 @@ def question_of(params: Mapping[str, Any], members: Sequence[str]) -> Question:
         problems.add("protocol", f"{quoted(protocol)} is not known; {suggest(protocol, PROTOCOLS, 'use one of')}")
     port, name = _port(problems, params.get("port"), named=target is not None and bool(target.service))
     if problems.found or source is None or target is None:
-        raise InvalidInput("; ".join(problems.found) + ".", remedy="See docs/explain.md for how to name both ends.")
+        raise InvalidInput(sentence(problems.found), remedy="See docs/explain.md for how to name both ends.")
     return Question(source=source, target=target, port=port, port_name=name, protocol=protocol)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from ..mesh.model import MANAGER_DOMAIN, Binding
 from ..mesh.ownership import labels_of_new_object
 from ..mesh.traffic_facts import ObjectFacts
 from ..plan.steps import ApiWrite, Step, digest_of
+from .policy_waves import Rule, cease_wave, replaces_at_once, span_of
 
 ITEM_ANNOTATION: Final = f"{MANAGER_DOMAIN}/item"
 """Annotation with the item that an object was made for, e.g. ``globalServices/nginx``."""
@@ -29,6 +30,9 @@ ITEM_ANNOTATION: Final = f"{MANAGER_DOMAIN}/item"
 CONTENT_ANNOTATION: Final = f"{MANAGER_DOMAIN}/content"
 """Annotation with the digest of the applied object. If a field is no longer wanted (a port of a rule, say), all wanted fields are still in
 place; only the digest shows that the object has more than it should."""
+
+FORMER_RULES_ANNOTATION: Final = f"{MANAGER_DOMAIN}/former-rules"
+"""Annotation of a policy in ``specs`` of which former rules stay until the end of the run, with their digest: they are this mesh's."""
 
 FOREIGN: Final = "CM-ITEM-02"
 """Code of the finding about a foreign object with the name of an object of an item."""
@@ -109,12 +113,13 @@ def object_changes(
     wanted: Iterable[DesiredObject],
     observed: Mapping[str, Iterable[ObjectFacts]],
     *,
-    wave: int,
-    prune_wave: int,
+    wave: int = 0,
+    prune_wave: int = 0,
 ) -> tuple[list[Step], list[Finding]]:
     """Return the steps that make the objects of ``ref`` as wanted and prune those no longer wanted, and findings about foreign ones.
 
     :param observed: by inventory name, every object of the kinds that the item may have; clusters that are not in it are left alone.
+    :param wave: of writes; 0: of each policy by what it says (items/policy_waves.py), and so with ``prune_wave``.
     """
     steps: list[Step] = []
     findings: list[Finding] = []
@@ -128,30 +133,31 @@ def object_changes(
         if there is not None and owning_item(binding, there) is None:
             findings.append(_foreign(ref, entry))
         elif there is None or not matches_body(there, entry.body):
-            steps.append(_apply(ref, entry, there, wave))
+            steps += _writes(ref, entry, there, wave, prune_wave)
         elif entry.body["kind"] in EXACT and (there.spec != entry.body.get("spec") or there.specs):
             findings.append(_drifted(ref, entry))
     for host, entries in places.items():
         gone = [o for path, o in entries.items() if owning_item(binding, o) == ref and path not in kept.get(host, ())]
         why = "the item no longer asks for it"
-        steps += [delete_step(ref, host, o, wave=prune_wave, why=why, needs=str(ref)) for o in gone]
+        steps += [_prune(ref, host, o, prune_wave, why, needs=_needs(ref, o.kind)) for o in sorted(gone, key=_is_policy)]
     return steps, findings
 
 
 def prune_steps(
-    binding: Binding, kind: ItemKind, kept: Collection[str], observed: Mapping[str, Iterable[ObjectFacts]], *, wave: int
+    binding: Binding, kind: ItemKind, kept: Collection[str], observed: Mapping[str, Iterable[ObjectFacts]], *, wave: int = 0
 ) -> list[Step]:
     """Return the deletion of every object whose item of ``kind`` does not exist any more.
 
     :param kept: names of the items that exist.
+    :param wave: as ``prune_wave`` of ``object_changes``.
     """
     steps = []
     for host, entries in observed.items():
-        for entry in entries:
+        for entry in sorted(entries, key=_is_policy):
             ref = owning_item(binding, entry)
             if ref is not None and ref.kind is kind and ref.name not in kept:
                 why = f"{kind.crd} {ref.name} no longer exists"
-                steps.append(delete_step(ref, host, entry, wave=wave, why=why, needs=kind.value))
+                steps.append(_prune(ref, host, entry, wave, why, needs=(kind.value,)))
     return steps
 
 
@@ -180,7 +186,7 @@ def contains(there: Any, wanted: Any) -> bool:
     return bool(there == wanted)
 
 
-def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: str, needs: str) -> Step:
+def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: str, needs: tuple[str, ...]) -> Step:
     """Return the deletion of exactly the observed object, with its uid and resource version as preconditions.
 
     :param needs: see ``Step.needs``.
@@ -197,6 +203,49 @@ def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: 
         needs=needs,
         action=ApiWrite(method="delete", path=found.path, body=body),
     )
+
+
+def _is_policy(found: ObjectFacts) -> bool:
+    """Return whether the object goes after all others of its item: it may restrict what they open."""
+    return found.kind in EXACT
+
+
+def _prune(ref: ItemRef, host: str, found: ObjectFacts, wave: int, why: str, *, needs: tuple[str, ...]) -> Step:
+    return delete_step(ref, host, found, wave=wave or cease_wave((found.spec, *_former_rules(found))), why=why, needs=needs)
+
+
+def _needs(ref: ItemRef, kind: str) -> tuple[str, ...]:
+    """Return what has to be written before something of an item goes. What a policy closes, another item may close from now on."""
+    return (str(ref), ref.kind.value) if kind in EXACT else (str(ref),)
+
+
+def _former_rules(there: ObjectFacts) -> tuple[Rule, ...]:
+    """Return the rules that this mesh left beside the new one, in a run that did not come to its end."""
+    ours = there.specs and there.annotations.get(FORMER_RULES_ANNOTATION) == digest_of(list(there.specs))[:16]
+    return there.specs if ours else ()
+
+
+def _writes(ref: ItemRef, wanted: DesiredObject, there: ObjectFacts | None, wave: int, prune_wave: int) -> list[Step]:
+    """Return the write of an object; of a policy whose rule changes, two: the new rule beside the former ones, then alone."""
+    kind, rule = wanted.body["kind"], wanted.body.get("spec") or {}
+    if kind not in EXACT:
+        return [_apply(ref, wanted, there, wave)]
+    begin = wave or span_of(rule).begin
+    former = () if there is None else tuple(entry for entry in (there.spec, *_former_rules(there)) if entry and entry != rule)
+    if there is None or not former or (len(former) == 1 and there.spec != rule and replaces_at_once(rule, former[0])):
+        return [_apply(ref, wanted, there, begin)]
+    metadata = dict(wanted.body["metadata"])
+    metadata["annotations"] = {
+        **metadata["annotations"],
+        CONTENT_ANNOTATION: digest_of([wanted.body, former])[:16],
+        FORMER_RULES_ANNOTATION: digest_of(list(former))[:16],
+    }
+    both = replace(
+        wanted, body={**wanted.body, "metadata": metadata, "specs": list(former)}, why=f"{wanted.why}; the former rule stays for now"
+    )
+    alone = _apply(ref, replace(wanted, why=f"{wanted.why}; the former rule goes"), there, prune_wave or cease_wave(former))
+    last = replace(alone, needs=_needs(ref, kind))
+    return [_apply(ref, both, there, begin), last] if there.spec != rule else [last]
 
 
 def _apply(ref: ItemRef, wanted: DesiredObject, there: ObjectFacts | None, wave: int) -> Step:

@@ -12,11 +12,13 @@ from ..findings.finding import Finding
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..plan.steps import Step
 
-WAVES: Final = {ItemKind.GLOBAL_SERVICE: 13, ItemKind.INTENT: 14, ItemKind.EXPOSURE: 15}
-WITHDRAWAL_WAVE: Final = 16
+WAVES: Final = {ItemKind.GLOBAL_SERVICE: 13, ItemKind.EXPOSURE: 16}
+"""Waves of writes, without those of intents, which follow from what a policy says (items/policy_waves.py)."""
+
+WITHDRAWAL_WAVE: Final = 17
 """Wave in which an exposed service leaves a cluster, after its objects in other clusters are written."""
 
-PRUNE_WAVES: Final = {ItemKind.EXPOSURE: 17, ItemKind.INTENT: 18, ItemKind.GLOBAL_SERVICE: 19}
+PRUNE_WAVES: Final = {ItemKind.EXPOSURE: 18, ItemKind.GLOBAL_SERVICE: 21}
 """Objects of items are pruned in reverse order of their creation, and after everything is written: what goes may be replaced by what is
 new, and no moment may be without both. Names of objects contain their item, so the two do not collide."""
 

@@ -147,7 +147,7 @@ class Step:
     disruption: str = ""  # "" or what stops for a moment
     undo: str = ""
     item: str = ""  # the item that it is for (mesh/item_kinds.py), "" for the mesh itself
-    needs: str = ""  # of a deletion: the writes without which it is not done (see ``needs_written``)
+    needs: tuple[str, ...] = ()  # of a deletion, or what takes something back: writes without which it is not done (``needs_written``)
     action: Action
 
     @cached_property
@@ -156,16 +156,16 @@ class Step:
 
         Versions of objects are left out: they change with every write of any writer.
         """
-        return digest_of([*self._said().values(), _action_data(self.action), *([self.needs] if self.needs else [])])
+        return digest_of([*self._said().values(), _action_data(self.action), *self.needs])
 
     def needs_written(self, other: Step) -> bool:
         """Return whether this deletion is done only after ``other`` was written: what goes may be replaced by it.
 
-        ``needs`` is a kind of items, for its writes in the same cluster, or one item, for its writes in every cluster.
+        An entry of ``needs`` is a kind of items, for its writes in the same cluster, or one item, for its writes in every cluster.
         """
-        if not self.needs or not other.item or other.needs:
+        if not other.item or other.needs:
             return False
-        return other.item == self.needs or (other.cluster == self.cluster and other.item.partition("/")[0] == self.needs)
+        return other.item in self.needs or (other.cluster == self.cluster and other.item.partition("/")[0] in self.needs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step as plain data for results: its description and digest, without its action."""

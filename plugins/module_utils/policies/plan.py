@@ -14,7 +14,7 @@ from ..items.desired import Desired
 from ..items.keeping import former_objects_finding
 from ..items.models import ConnectivityIntent
 from ..items.owned import DesiredObject, object_changes, owned_object, owning_item, prune_steps
-from ..items.planned import PRUNE_WAVES, WAVES, ItemPlan, ItemVerdict
+from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.model import Binding
@@ -58,7 +58,7 @@ def prune_intents(desired: Desired, scene: Scene) -> tuple[list[Step], list[Find
         return [], []
     policies = {host: cilium_policies(scene.traffic[host]) for host in scene.hosts}
     kept = desired.kept(ItemKind.INTENT)
-    return prune_steps(scene.binding, ItemKind.INTENT, kept, policies, wave=PRUNE_WAVES[ItemKind.INTENT]), []
+    return prune_steps(scene.binding, ItemKind.INTENT, kept, policies), []
 
 
 def cilium_policies(traffic: TrafficFacts) -> tuple[ObjectFacts, ...]:
@@ -118,7 +118,7 @@ class _Draft:
     @property
     def written(self) -> tuple[str, ...]:
         """Clusters where a policy is new or changed."""
-        return tuple(step.cluster for step in self.steps if step.verb != "delete")
+        return tuple(dict.fromkeys(step.cluster for step in self.steps if step.verb != "delete"))
 
 
 def _draft(intent: ConnectivityIntent, scene: Scene, place: _ObservedPolicies) -> _Draft:
@@ -140,9 +140,7 @@ def _draft(intent: ConnectivityIntent, scene: Scene, place: _ObservedPolicies) -
     seen = place.observed(ref, wanted)
     ours = {host: tuple(o for o in entries if (host, o.path) not in spared) for host, entries in seen.items()}
     observed, kept = _without_irreplaceable(intent, scene, wanted, absent, ours)
-    # What replaces another policy of the intent (another mode, say) is written before that one goes, so that no moment is without it.
-    wave, prune_wave = WAVES[ItemKind.INTENT], PRUNE_WAVES[ItemKind.INTENT]
-    steps, foreign = object_changes(scene.binding, ref, wanted, observed, wave=wave, prune_wave=prune_wave)
+    steps, foreign = object_changes(scene.binding, ref, wanted, observed)
     return _Draft(
         intent=intent,
         hosts=hosts,

@@ -133,9 +133,11 @@ def _plans_of(kind: ItemKind, desired: Desired, scene: Scene, held: bool, table:
 
 def _without_taken_over(steps: list[Step]) -> list[Step]:
     """Return the steps without deletions of objects that another item of the run takes over."""
-    written = {(step.cluster, step.action.path) for step in steps if isinstance(step.action, ApiWrite) and not step.needs}
+    writers = {(step.cluster, step.action.path): step.item for step in steps if isinstance(step.action, ApiWrite) and not step.needs}
     return [
-        step for step in steps if not (step.needs and isinstance(step.action, ApiWrite) and (step.cluster, step.action.path) in written)
+        step
+        for step in steps
+        if not (step.needs and isinstance(step.action, ApiWrite) and writers.get((step.cluster, step.action.path), step.item) != step.item)
     ]
 
 

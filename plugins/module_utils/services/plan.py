@@ -53,7 +53,7 @@ def prune_services(desired: Desired, scene: Scene) -> tuple[list[Step], list[Fin
     steps: list[Step] = []
     findings: list[Finding] = []
     for ref, held in _of_others(decided.index.held, kept):
-        more, about = _released(ref, held, decided, annotated, _no_more(ref), needs=ref.kind.value)
+        more, about = _released(ref, held, decided, annotated, _no_more(ref), needs=(ref.kind.value,))
         steps += more
         findings += about
     for places, made in (
@@ -62,7 +62,7 @@ def prune_services(desired: Desired, scene: Scene) -> tuple[list[Step], list[Fin
     ):
         for ref, entries in _of_others(made, kept):
             gone = [entry for entry in entries if not (connected and (entry.host, entry.object.key) in places)]
-            why, needs = _no_more(ref), ref.kind.value
+            why, needs = _no_more(ref), (ref.kind.value,)
             steps += [delete_step(ref, entry.host, entry.object, wave=PRUNE_WAVE, why=why, needs=needs) for entry in gone]
     unclaimed = [entry for entry in decided.index.unreadable if (entry.host, entry.object.key) not in annotated]
     return steps, [*findings, *unreadable_findings(unclaimed, scene)]
@@ -137,11 +137,11 @@ def _releases(item: GlobalService, decided: Decisions) -> tuple[list[Step], list
     spoken = decided.assignment.won[item.name] if item.backend == "Annotations" else {}
     mine = {(host, key) for key, hosts in spoken.items() for host in hosts}
     held = tuple(entry for entry in decided.index.held.get(name, ()) if (entry.host, entry.service.key) not in mine)
-    return _released(item.ref, held, decided, decided.changes, "the item no longer asks for it", needs=name)
+    return _released(item.ref, held, decided, decided.changes, "the item no longer asks for it", needs=(name,))
 
 
 def _released(
-    ref: ItemRef, held: Iterable[RecordedService], decided: Decisions, claimed: Container[Place], why: str, *, needs: str
+    ref: ItemRef, held: Iterable[RecordedService], decided: Decisions, claimed: Container[Place], why: str, *, needs: tuple[str, ...]
 ) -> tuple[list[Step], list[Finding]]:
     """Return the steps that restore Services. ``claimed``: Services that another item marks in this run; ``needs``: see ``Step.needs``."""
     steps: list[Step] = []
@@ -156,7 +156,7 @@ def _released(
     return steps, findings
 
 
-def _patch(ref: ItemRef, host: str, service: ObjectFacts, patch: Values, *, wave: int, why: str, needs: str = "") -> Step:
+def _patch(ref: ItemRef, host: str, service: ObjectFacts, patch: Values, *, wave: int, why: str, needs: tuple[str, ...] = ()) -> Step:
     """Return the step that patches a Service. The API server refuses it when the Service is not the one that was read.
 
     :param needs: of a patch that restores earlier values: see ``Step.needs``.

@@ -248,7 +248,7 @@ def _trust(made: Lab) -> Iterable[Json]:
     for trust in ("auto", "minted", "copied", "same_ca"):
         yield made.step("mesh_plan", mesh=mesh(1, 2, 3), trust=trust)
     yield made.step("mesh_connect", mesh=mesh(1, 2, 3), trust="copied", wait_timeout=5)
-    yield made.step("mesh_connect", mesh=mesh(1, 2, 3), trust="minted", wait_timeout=5, certificate_days=20)
+    yield made.step("mesh_connect", mesh=mesh(1, 2, 3), trust="minted", wait_timeout=5, certificate_days=20, renew_before_days=10)
     yield made.step("mesh_connect", mesh=mesh(1, 2, 3), trust="minted", wait_timeout=5, certificate_days=400, renew_before_days=60)
 
 

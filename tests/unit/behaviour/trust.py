@@ -33,7 +33,9 @@ def ca() -> dict[str, Any]:
         with lab(cluster(1, **options), cluster(2, **options), shared_ca=shared) as made:
             made.run("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
             course: Json = {"report": made.step("mesh_ca", mesh=mesh(1, 2))}
-            course["renew"] = made.step("mesh_ca", mesh=mesh(1, 2), state="renewed", renew_before_days=2000, diff=True)
+            course["renew"] = made.step(
+                "mesh_ca", mesh=mesh(1, 2), state="renewed", certificate_days=3000, ca_days=3000, renew_before_days=2000, diff=True
+            )
             rolling: Json = {"state": "rolled", "wait_timeout": 30}
             if not shared:
                 rolling["clusters"] = ["c1"]

@@ -21,7 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owne
     owning_item,
     prune_steps,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES, WAVES, ItemPlan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
@@ -57,7 +57,7 @@ def plan(wanted: Desired, scene: Scene) -> list[ItemPlan]:
     for item in wanted.each(ConnectivityIntent):
         ref = ItemRef(KIND, item.name)
         objects = [_object(scene, ref, host, item.action) for host in scene.hosts]
-        steps, findings = object_changes(scene.binding, ref, objects, observed, wave=WAVES[KIND], prune_wave=PRUNE_WAVES[KIND])
+        steps, findings = object_changes(scene.binding, ref, objects, observed)
         if item.action == "Forbidden":
             said = Finding(code="CM-INT-01", severity=Severity.BLOCKING, item=str(ref), cluster="c1", summary="this cannot be")
             findings = [*findings, said]
@@ -67,7 +67,7 @@ def plan(wanted: Desired, scene: Scene) -> list[ItemPlan]:
 
 def prune(wanted: Desired, scene: Scene) -> tuple[list[Step], list[Finding]]:
     observed = {host: scene.traffic[host].policies for host in scene.hosts}
-    return prune_steps(scene.binding, KIND, wanted.kept(KIND), observed, wave=PRUNE_WAVES[KIND]), []
+    return prune_steps(scene.binding, KIND, wanted.kept(KIND), observed), []
 
 
 def status(item: Item, planned: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired, Refused
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES, WAVES, WITHDRAWAL_WAVE, ItemVerdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.policy_waves import ALLOW, DENY, ISOLATE, Span
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
@@ -93,9 +94,10 @@ def test_whoever_says_so_does_not_wait() -> None:
 def test_what_goes_goes_after_everything_is_written() -> None:
     made = after(two_clusters(), plan_items(desired(intent("old")), two_clusters()))
     decided = plan_items(desired(intent("new")), made)
-    assert [step.wave for step in decided.plan.steps] == [WAVES[KIND]] * 2 + [PRUNE_WAVES[KIND]] * 2
-    assert max(WAVES.values()) < WITHDRAWAL_WAVE < min(PRUNE_WAVES.values())
-    assert sorted(WAVES, key=lambda kind: WAVES[kind]) == sorted(PRUNE_WAVES, key=lambda kind: -PRUNE_WAVES[kind])
+    assert [step.wave for step in decided.plan.steps] == [ALLOW.begin] * 2 + [ALLOW.cease] * 2
+    spans = sorted([DENY, ALLOW, ISOLATE, *(Span(WAVES[kind], PRUNE_WAVES[kind]) for kind in WAVES)])
+    assert spans[-1].begin < WITHDRAWAL_WAVE < spans[-1].cease
+    assert [span.cease for span in spans] == sorted((span.cease for span in spans), reverse=True)
 
 
 def test_of_a_kind_that_the_file_does_not_speak_of_nothing_is_taken_away() -> None:

@@ -29,11 +29,32 @@ def problems(module: str, name: str, value: Any, *variables: str) -> list[str]:
 def test_a_number_is_taken_at_its_bounds_and_refused_beyond(module: str, name: str) -> None:
     option = spec_of(module)[name]
     least, most = option["minimum"], option["maximum"]
-    assert {"minimum": least, "maximum": most} == bounds_of(modules()[module][name])
+    assert {key: option[key] for key in ("minimum", "maximum", "above") if key in option} == bounds_of(modules()[module][name])
     step = 1 if option["type"] == "int" else 0.01
     assert [problems(module, name, value) for value in (least, most, option.get("default"), None)] == [[]] * 4
     for value in (least - step, most + step, -(10**9), 10**9):
         assert problems(module, name, value) == [f"{name} is {value}; use {least} to {most}"]
+
+
+RELATED = [(module, name, spec_of(module)[name]["above"]) for module, name in NUMBERS if "above" in spec_of(module)[name]]
+
+
+def test_certificates_and_authorities_live_longer_than_the_time_before_their_end_in_which_they_are_renewed() -> None:
+    assert {(name, other) for _module, name, other in RELATED} == {(days, "renew_before_days") for days in ("certificate_days", "ca_days")}
+    with_both = {module for module, options in modules().items() if {"certificate_days", "renew_before_days"} <= set(options)}
+    assert {module for module, name, _other in RELATED if name == "certificate_days"} == with_both
+
+
+@pytest.mark.parametrize(("module", "name", "other"), RELATED)
+def test_a_number_that_has_to_exceed_another_one_is_refused_unless_it_does(module: str, name: str, other: str) -> None:
+    def told(value: int, limit: int | None, *variables: str) -> list[str]:
+        return option_problems(module, spec_of(module), {name: value, other: limit}, variables)
+
+    assert told(31, 30) == told(31, None) == []
+    for value in (29, 30):
+        assert told(value, 30) == [f"{name} is {value}; it must be more than {other}, which is 30"]
+    variable = HANDED[module][other][0] if other in HANDED.get(module, {}) else ""
+    assert not variable or told(30, 30, variable) == [f"{name} is 30; it must be more than {other} ({variable}), which is 30"]
 
 
 def test_a_float_that_is_no_number_is_refused() -> None:

@@ -104,7 +104,7 @@ def test_another_mode_is_written_before_the_old_policy_goes() -> None:
     steps = planned(intent(mode="Clusterwide"), done(intent(), world())).steps
     assert [(step.verb, step.object.split()[0], step.wave) for step in steps] == [
         ("create", "CiliumClusterwideNetworkPolicy", 14),
-        ("delete", "CiliumNetworkPolicy", 18),
+        ("delete", "CiliumNetworkPolicy", 20),
     ]
 
 

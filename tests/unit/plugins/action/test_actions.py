@@ -64,7 +64,7 @@ def test_a_check_with_changes_fails_where_that_is_asked(make_world: Any, action:
 def test_options_that_a_module_does_not_have_are_named_as_that(make_world: Any) -> None:
     result = make_world().run("mesh_connect", mesh=BOTH, kubeconfig="/x", paralel=3)
     assert result["msg"].startswith("CM-INPUT-01: Unsupported options: kubeconfig: unknown option; ")
-    assert "paralel: unknown option; did you mean parallel." in result["msg"]
+    assert "paralel: unknown option; did you mean parallel? The" in result["msg"]
     assert "cilium_mesh_kubeconfig (docs/inventory.md)" in result["msg"]
 
 
@@ -84,7 +84,7 @@ def test_a_folder_that_does_not_exist_is_refused_before_a_cluster_is_asked(make_
 def test_an_unknown_variable_is_refused_before_a_cluster_is_asked(make_world: Any) -> None:
     world: World = make_world()
     result = world.run("mesh_connect", mesh=BOTH, more={"cilium_mesh_stat": "absent"})
-    assert "cilium_mesh_stat is not known; did you mean cilium_mesh_state" in result["msg"] and not world.contacted
+    assert "cilium_mesh_stat is not known; did you mean cilium_mesh_state? Correct" in result["msg"] and not world.contacted
     assert "failed" not in world.run("mesh_connect", mesh=BOTH, more={"cilium_mesh_mine": {"changed": True, "failed": False}})
 
 
