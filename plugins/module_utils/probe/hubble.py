@@ -19,9 +19,10 @@ from ..base.errors import ClusterError
 from ..items.models import ConnectivityIntent, PodSelection, PortRule
 from ..kube.client import Cluster
 from ..mesh.facts import ClusterFacts, PodFacts
+from ..mesh.flow_facts import Flow
 from ..observe.pods import AGENT, pod_facts
 from ..observe.reads import pods_read
-from .flows import Flow, parse_flows
+from .flows import parse_flows
 from .limits import Limits
 
 SOCKET: Final = "/var/run/cilium/hubble.sock"
