@@ -128,10 +128,10 @@ class _Traffic:
 
     def cut(self, hosts: Iterable[str]) -> dict[Source, Cut]:
         """Return what is cut in several clusters together."""
-        there = [self.cuts.get(host, {}) for host in hosts]
-        return {
-            source: Cut.sum(cuts[source] for cuts in there if source in cuts) for source in dict.fromkeys(s for cuts in there for s in cuts)
-        }
+        found: dict[Source, list[Cut]] = {}
+        for source, cut in (row for host in hosts for row in self.cuts.get(host, {}).items()):
+            found.setdefault(source, []).append(cut)
+        return {source: Cut.sum(cuts) for source, cuts in found.items()}
 
     def text(self, cut: Cut) -> str:
         """Return text such as ``on TCP 80 (17 flows in the last 5 minutes, last 12 s ago)``."""
