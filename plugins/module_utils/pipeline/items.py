@@ -75,7 +75,7 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
         if decided is None:
             return recorder.outcome
         traffic = {**scene.traffic, **(former.traffic if former else {})}
-        decided = with_seen_flows(decided, scene, observation.clusters, now=run.ports.now(), parallel=options.parallel)
+        decided = with_seen_flows(decided, scene, observation, now=run.ports.now(), parallel=options.parallel)
         announce(run, decided.plan, observation, recorder, traffic)
         run.ports.show(FindingsMade(decided.findings))  # before anything is written: it says who loses access
         stops = outages(decided)

@@ -7,26 +7,25 @@ The plan and its hash stay as they are: who speaks at this moment is no reason t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
 from ..findings.finding import Severity, ordered
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import Scene
-from ..kube.client import Cluster
+from ..observe import Observation
 from ..policies.impact_findings import IMPACT_CODES, IntentImpact, impact_findings
 from ..policies.plan import IntentDetail
 from ..probe.seen_flows import read_seen_flows
 from .plan import ItemsPlan
 
 
-def with_seen_flows(decided: ItemsPlan, scene: Scene, clusters: Mapping[str, Cluster], *, now: datetime, parallel: int) -> ItemsPlan:
+def with_seen_flows(decided: ItemsPlan, scene: Scene, observation: Observation, *, now: datetime, parallel: int) -> ItemsPlan:
     """Return ``decided`` with findings that know who speaks to the pods which its intents isolate. Reads from agents."""
     impacts = {plan.ref: impact for plan in decided.of(ItemVerdict.ACCEPTED) if (impact := _impact(plan)) and impact.cutting}
     hosts = dict.fromkeys(host for impact in impacts.values() for host in impact.cutting)
     wanted = {host: [impact.intent for impact in impacts.values() if host in impact.cutting] for host in hosts}
-    seen = read_seen_flows(wanted, scene, clusters, now=now, parallel=parallel)
+    seen = read_seen_flows(wanted, scene, observation.clusters, now=now, parallel=parallel)
     found = {
         ref: impact_findings(impact, {host: seen[impact.intent.name, host] for host in impact.cutting}) for ref, impact in impacts.items()
     }
