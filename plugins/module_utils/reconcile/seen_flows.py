@@ -24,11 +24,9 @@ def with_seen_flows(decided: ItemsPlan, scene: Scene, observation: Observation, 
     """Return ``decided`` with findings that know who speaks to the pods which its intents isolate. Reads from agents."""
     impacts = {plan.ref: impact for plan in decided.of(ItemVerdict.ACCEPTED) if (impact := _impact(plan)) and impact.cutting}
     hosts = dict.fromkeys(host for impact in impacts.values() for host in impact.cutting)
-    wanted = {host: [impact.intent for impact in impacts.values() if host in impact.cutting] for host in hosts}
+    wanted = {host: [impact.intent.destination for impact in impacts.values() if host in impact.cutting] for host in hosts}
     seen = read_seen_flows(wanted, scene, observation.clusters, now=now, parallel=parallel)
-    found = {
-        ref: impact_findings(impact, {host: seen[impact.intent.name, host] for host in impact.cutting}) for ref, impact in impacts.items()
-    }
+    found = {ref: impact_findings(impact, seen) for ref, impact in impacts.items()}
     gone = {(str(ref), code) for ref in found for code in IMPACT_CODES}
     kept = [entry for entry in decided.findings if (entry.item, entry.code) not in gone]
     return replace(decided, findings=ordered((*kept, *(entry for entries in found.values() for entry in entries))))
