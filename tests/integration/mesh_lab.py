@@ -167,6 +167,7 @@ class MeshLab:
             lambda found: not found,
             what="kvstoremesh of every cluster is ready for its peers",
             passing=(AssertionError, ClusterError),
+            every=0.7,  # each look runs a program in every mesh pod
         )
 
     def wait_for_mesh_pods(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.lab.tools import ToolUnavailable, cache, cilium_crds, crds_for_profile, golang
 from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS
-from tests.lab.tools.crds import FOLDER, SUMS, merged, parse_folder
+from tests.lab.tools.crds import FOLDER, SUMS, merged, parse_folder, without_descriptions
 from tests.lab.tools.refresh import module_text, staging_modules
 
 
@@ -78,6 +78,13 @@ def test_a_profile_has_the_newest_crds_and_those_that_only_the_binarys_release_h
     store(CILIUM_CRDS, [crd("nodes", version="new"), crd("fresh")])
     store(CILIUM, [crd("nodes", version="old"), crd("gone")])
     assert crds_for_profile("1.18") == [crd("nodes", version="new"), crd("fresh"), crd("gone")]
+
+
+def test_the_crds_of_a_lab_have_no_descriptions_but_every_property() -> None:
+    schema = {"description": "long", "properties": {"description": {"type": "string", "description": "long"}}, "required": ["description"]}
+    assert without_descriptions({"spec": [schema]}) == {
+        "spec": [{"properties": {"description": {"type": "string"}}, "required": ["description"]}]
+    }
 
 
 def test_a_profile_that_does_not_exist_is_refused() -> None:
