@@ -96,7 +96,7 @@ def test_what_planning_can_do_without_may_be_forbidden(name: str) -> None:
     assert [entry.what for entry in read({name: [Forbidden("no", remedy="grant it")]}).unread] == [name]
 
 
-def test_pods_of_the_host_s_network_are_told_apart() -> None:
+def test_pods_of_the_host_s_network_are_distinguished() -> None:
     found = read({"pods": [[named("agent", "kube-system"), named("web", "production")]], "hostpods": [[named("agent", "kube-system")]]})
     assert {pod.name: pod.host_network for pod in found.pods} == {"agent": True, "web": False} and not found.unread
 
