@@ -109,7 +109,7 @@ def test_everything_goes_from_those_that_are_not_away_and_what_is_left_is_report
     assert "failed" not in result, result["msg"]
     assert (held(meshed), meshed.contacted) == ({"c1": "", "c2": "", "c3": "124", "c4": ""}, {"c1", "c2", "c4"})
     condition = result["status"]["conditions"][0]
-    assert (condition["reason"], condition["message"]) == ("ClustersUnreachable", "Not reached, and left as they are: c3")
+    assert (condition["reason"], condition["message"]) == ("ClustersUnreachable", "Not observed, and left as they are: c3")
 
 
 def test_a_cluster_that_left_and_is_away_is_forgotten_by_the_others(meshed: World) -> None:
