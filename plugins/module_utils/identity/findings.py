@@ -78,7 +78,7 @@ def _side_effects(decision: IdentityDecision, cluster: ClusterFacts, assign: boo
             yield finding(
                 "CM-LEASE-11",
                 cluster=decision.host,
-                summary=f"Secret {named.secret} of {decision.host} needs a certificate for {named.common_name}, which this run cannot issue",
+                summary=f"Secret {named.secret} of {decision.host} needs a certificate for {named.common_name}; no run can issue it",
                 evidence=named.obstacle,
                 fix=lines(
                     "Issue it again by the installation's own method, then run this again:",

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eligibility of clusters: whether each can be meshed at all, and whether it can be meshed now, from the findings alone.
 
-``eligible``: no blocking finding needs a new cluster, new nodes or new address ranges. ``ready``: no finding blocks. A cluster that could not
-be observed, or was not asked, is neither, since nothing is known of it, whatever the severity of the finding that says so. A finding about
-several clusters counts for each of them: their owners decide which of them changes.
+``eligible``: no blocking finding needs a new cluster, new nodes or new address ranges. ``ready``: no finding blocks. A cluster that was not
+observed, or not asked, is neither, since nothing is known of it, whatever the severity of the finding that says so. A finding about several
+clusters counts for each of them: their owners decide which of them changes.
 """
 
 from __future__ import annotations

@@ -264,6 +264,7 @@ def _of_services() -> Cases:
         cases[name] = (changed, _services(backend="MCS"))
     there = after_items(scene(_shop("c1"), _shop("c2")), _services())
     ours = there.traffic["c1"].services[KEY].annotations
+    cases["one is refused, and another is gone"] = (there, {"globalServices": [{"name": "other", "selector": {}}]})
     texts: dict[str, Mapping[str, str]] = {
         "somebody changed it": {**ours, "service.cilium.io/global": "false"},
         "somebody took all away": {"service.cilium.io/global": "false"},
@@ -423,6 +424,9 @@ def actions() -> dict[str, Any]:
         made.run("mesh_connect", mesh=mesh(1, 2, 3), wait_timeout=5)
         found["check"] = made.step("mesh_items", mesh=whole, check=True, diff=True)
         found["a hash that is none"] = made.step("mesh_items", mesh=whole, hash="0" * 64)
+        found["a hash of a plan that leaves items out"] = made.step(
+            "mesh_items", mesh=whole, hash=found["check"]["mesh_result"]["plan"]["hash"]
+        )
         found["run"] = made.step("mesh_items", mesh=whole)
         found["again"] = made.step("mesh_items", mesh=whole)
         found["look"] = made.look(whole)
