@@ -1,7 +1,7 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Random specs of custom resources, put together from parts of the examples; what the engine says to a spec; and where its answer may differ
-from that of the API server.
+"""Random specs of custom resources, put together from parts of the examples; what the engine says to a spec; and where its answer
+may differ from that of the API server.
 
 A rule that stands in a CRD as CEL stands in a parser as Python (decision 0035). Parts of right and wrong examples are mixed, so that each
 rule meets values that no author thought of beside each other.
