@@ -16,7 +16,7 @@ from typing import Any, Final
 import jmespath
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError, clause
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
@@ -53,7 +53,7 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
     blocking = [entry for entry in found if entry.get("severity") == "blocking"]
     if not blocking:
         return None
-    summaries = "; ".join(f"{entry.get('code')} {entry.get('cluster') or ''}: {entry.get('summary')}" for entry in blocking)
+    summaries = "; ".join(f"{f.get('code')} {f.get('cluster') or ''}: {clause(str(f.get('summary')))}" for f in blocking)
     if row.listed:  # a refused item has a row of its own: the finding that stopped the run is about the mesh
         return _unmeasured(stored, "Pending", "MeshNotConnected", f"Nothing is written for the mesh: {summaries}", now)
     reason = "RunnerFailed" if all(entry.get("code") == MeshError.code for entry in blocking) else "PrerequisiteNotMet"

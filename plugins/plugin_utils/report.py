@@ -109,7 +109,12 @@ def _first_hosts(hosts: Sequence[str]) -> str:
     return ", ".join(hosts[:LINKS_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-_UNKNOWN: Final = {"not_reached": "not reached, nothing is known of it", "not_asked": "not asked"}
+_UNKNOWN: Final = {
+    "not_reached": "not reached, nothing is known of it",
+    "refused": "refuses to be read, nothing is known of it",
+    "credentials_invalid": "not read for lack of valid credentials, nothing is known of it",
+    "not_asked": "not asked",
+}
 
 
 def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:

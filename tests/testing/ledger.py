@@ -38,8 +38,8 @@ PLACES = (("metadata", "labels"), ("metadata", "annotations"), ("data",))
 class Ledger:
     """The three objects of each cluster that hold peers."""
 
-    def __init__(self, *hosts: str, version: str = "1.20.0") -> None:
-        self._facts = {host: cluster_facts(host, version=version) for host in hosts}
+    def __init__(self, *hosts: str, version: str = "1.20.0", **facts: Any) -> None:
+        self._facts = {host: cluster_facts(host, version=version, **facts) for host in hosts}
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
 
     def create(self, host: str, name: str, data: Mapping[str, str], manager: str, **metadata: Mapping[str, str]) -> None:

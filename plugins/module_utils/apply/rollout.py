@@ -68,7 +68,7 @@ def _progress(cluster: Cluster, workload: Workload) -> str:
     try:
         found = workload_facts(cluster.get(path), workload.kind)
     except ClusterError as error:
-        return error.message
+        return error.clause
     if found is None:
         return "it is gone"
     old = found.desired - min(found.updated, found.desired)

@@ -14,6 +14,11 @@ Right = tuple[str, str, str, str]
 """Verb, resource with its group, namespace and name of an object; "" where there is none."""
 
 
+def clause(sentence: str) -> str:
+    """Return a sentence without its full stop, to stand in parentheses or in a list; the sentence around it has its own."""
+    return sentence if sentence.endswith("...") else sentence.removesuffix(".")
+
+
 class MeshError(Exception):
     """Base of every error that the engine raises on purpose.
 
@@ -29,6 +34,11 @@ class MeshError(Exception):
         self.message = message
         self.remedy = remedy
         self.cluster = cluster
+
+    @property
+    def clause(self) -> str:
+        """Message as a part of another sentence."""
+        return clause(self.message)
 
     def __str__(self) -> str:
         where = f"{self.cluster}: " if self.cluster else ""

@@ -85,7 +85,7 @@ def _mark_findings(inputs: RollInputs, facts: ClusterFacts) -> Iterator[Finding]
     yield _blocking(
         "CM-CA-03",
         facts.host,
-        f"Another roll, or what is left of one, stands in Secret {CA_SECRET} of {facts.host}",
+        f"Secret {CA_SECRET} of {facts.host} has the mark of another CA roll, or of one whose keys are lost: no stage of this one begins",
         f"Secret {facts.namespace}/{CA_SECRET}: {why}",
         "Finish that roll with the mesh that began it. If there is none: the runbook of this finding says what to delete by hand.",
     )
@@ -180,7 +180,7 @@ def _job_findings(inputs: RollInputs, facts: ClusterFacts) -> Iterator[Finding]:
         yield _blocking(
             "CM-CA-06",
             facts.host,
-            f"Job {name} of {facts.host}, which issues the certificates again, has failed",
+            f"Job {name} of {facts.host}, which issues the certificates again, has failed: the roll stays where it is",
             f"Job {facts.namespace}/{name}: condition Failed",
             f"kubectl --namespace {facts.namespace} logs job/{name}\nRemove the cause, delete the Job, and run again.",
         )

@@ -259,7 +259,7 @@ def _etcd_pod(cluster: Cluster, pod: PodFacts, roll: Roll, pairs: Mapping[str, t
         try:
             shake = cluster.forward_handshake(pod.name, ETCD_PORT, *pair)
         except ClusterError as error:
-            return EtcdPod(name=pod.name, ready=pod.ready, problem=error.message)
+            return EtcdPod(name=pod.name, ready=pod.ready, problem=error.clause)
         accepted[which] = shake.accepted
         serves = serves or _signer(shake.served, roll)
     return EtcdPod(name=pod.name, ready=pod.ready, accepts_old=accepted["old"], accepts_new=accepted["new"], serves=serves)
@@ -320,7 +320,7 @@ def _query_reader(cluster: Cluster, kind: str, pod: PodFacts, servers: Mapping[s
         elif not in_order(answer.stdout, servers.values()):
             shown, problem = {}, "text of a peer is mixed into the output of its troubleshoot command"
     except ClusterError as error:
-        shown, problem = {}, error.message
+        shown, problem = {}, error.clause
     return [
         Reader(server=host, kind=kind, pod=pod.name, trust=shown.get(name, ReaderTrust()), problem=problem)
         for host, name in servers.items()

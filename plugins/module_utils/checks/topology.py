@@ -55,7 +55,7 @@ def former_members_hold_no_links(context: CheckContext) -> Iterator[Finding]:
         if host in context.former:
             continue
         failure = context.former_failures.get(host)
-        why = f"it does not answer: {failure.message}" if failure else "it does not take part in this play"
+        why = f"it does not answer: {failure.clause}" if failure else "it does not take part in this play"
         yield finding(
             "CM-TOPO-03",
             cluster=host,

@@ -23,6 +23,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final, Self
 
+from ..base.errors import clause
 from ..base.redact import one_line
 from ..base.sealed import Sealed
 
@@ -51,6 +52,7 @@ class EtcdError(Exception):
         super().__init__(message)
         self.why = why
         self.message = message
+        self.clause = clause(message)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +259,7 @@ def missing_library() -> str:
     try:
         _libraries()
     except EtcdError as error:
-        return error.message
+        return error.clause
     return ""
 
 

@@ -47,7 +47,7 @@ class ExplainInputs:
     def why_silent(self, cluster: str) -> str:
         """Return why a cluster does not answer."""
         failure = self.scene.failures.get(cluster)
-        return failure.message if failure else "it was not asked"
+        return failure.clause if failure else "it was not asked"
 
 
 def pods_of(traffic: TrafficFacts, side: QuestionSide) -> tuple[PodMeta, ...]:
@@ -73,7 +73,7 @@ def read_identities(
             try:
                 found[host, pod.namespace, pod.name] = identity_of(clusters[host].get(path))
             except ClusterError as error:
-                problems[host] = error.message
+                problems[host] = error.clause
                 break
     return found, problems
 

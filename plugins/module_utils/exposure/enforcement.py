@@ -145,7 +145,7 @@ def _no_family(facts: ClusterFacts) -> ExposureIssue:
     return ExposureIssue(
         code="CM-EXPO-13",
         reason="FamilyNotServed",
-        summary="No source range is of an IP version that this cluster has",
+        summary="No source range is of an IP version that this cluster has, so nothing is exposed there",
         evidence=config_evidence(facts, "enable-ipv4", "enable-ipv6"),
         fix="Name ranges of the other IP version, or leave this cluster out of clusters.",
     )

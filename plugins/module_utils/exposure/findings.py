@@ -88,10 +88,10 @@ def _no_address(assessment: Assessment) -> ExposureIssue:
     return ExposureIssue(
         code="CM-EXPO-09",
         reason="AddressPending",
-        summary=f"The {kind} is refused by its controller"
+        summary=f"The controller of the {kind} refuses it, so it has no address"
         if refused
         else f"The {kind} has had no address for more than {_MINUTES} minutes",
-        evidence=f"{refused}: {assessment.standing.message}" if refused else "its status names none",
+        evidence=f"{refused}: {assessment.standing.message}" if refused else f"the status of the {kind} has no address",
         fix="Correct what the controller names."
         if refused
         else "See whether the cluster has a controller for load balancers (of the cloud, or Cilium's own IPAM), and its quota: "

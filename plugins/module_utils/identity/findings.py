@@ -78,7 +78,7 @@ def _side_effects(decision: IdentityDecision, cluster: ClusterFacts, assign: boo
             yield finding(
                 "CM-LEASE-11",
                 cluster=decision.host,
-                summary=f"Secret {named.secret} of {decision.host} needs a certificate for {named.common_name}, and none can be issued",
+                summary=f"Secret {named.secret} of {decision.host} needs a certificate for {named.common_name}; no run can issue it",
                 evidence=named.obstacle,
                 fix=lines(
                     "Issue it again by the installation's own method, then run this again:",
@@ -124,7 +124,7 @@ def foreign_leases(mesh: Mesh, facts: Mapping[str, ClusterFacts], others: Mappin
             yield finding(
                 "CM-LEASE-07",
                 cluster=host,
-                summary=f"Another binding has leased {host} {listed(lease_text(lease) for lease in held)}, which it does not run",
+                summary=f"Another binding leases {listed(lease_text(lease) for lease in held)} to {host}, which runs another name or id",
                 evidence=f"ConfigMap {cluster.namespace}/{show(name)}; {config_evidence(cluster, 'cluster-name', 'cluster-id')}",
                 fix="A cluster has one name and one id in all its meshes. Let that binding adopt what runs, or disconnect it there.",
             )

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from ..base.errors import clause
+
 
 @dataclass(frozen=True, kw_only=True)
 class CertificateFacts:
@@ -331,6 +333,11 @@ class ObserveFailure:
     code: str
     message: str
     remedy: str = ""
+
+    @property
+    def clause(self) -> str:
+        """Message as a part of another sentence."""
+        return clause(self.message)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,7 +61,7 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], 
     try:
         listed = pods_read(facts.namespace).run(cluster)
     except ClusterError as error:
-        return ReaderFacts(cluster=facts.host, problems=(error.message,), forbidden=isinstance(error, Forbidden))
+        return ReaderFacts(cluster=facts.host, problems=(error.clause,), forbidden=isinstance(error, Forbidden))
     agents = pod_facts(listed, AGENT)
     asked = _sample(agents)
     meshes = _mesh_pods(pod_facts(listed, APISERVER)) if facts.runs_kvstoremesh else ()
@@ -115,7 +115,7 @@ def _query_kvstoremesh(cluster: Cluster, host: str, pod: PodFacts, peers: Mappin
     except ClusterError as error:
         if metrics is not None:
             return _Answer(links=_proven(cluster, pod, program, gauged) if prove else tuple(link for link, name in gauged))
-        return _Answer(problem=f"kvstoremesh in pod {pod.name} cannot be queried: {error.message}", forbidden=isinstance(error, Forbidden))
+        return _Answer(problem=f"kvstoremesh in pod {pod.name} cannot be queried: {error.clause}", forbidden=isinstance(error, Forbidden))
     if statuses is None:
         return _Answer(problem=f"kvstoremesh in pod {pod.name} reports its status in an unknown form.")
     links = [(link_from_status(replace(link, source=source), statuses.get(name)), name) for link, name in blanks]
@@ -169,7 +169,7 @@ def _query_agent(
     try:
         statuses = agent_statuses(_output(cluster.exec(pod.name, container, [*command, "status", "-o", "json"])))
     except ClusterError as error:
-        return _Answer(problem=f"{where} cannot be queried: {error.message}", forbidden=isinstance(error, Forbidden))
+        return _Answer(problem=f"{where} cannot be queried: {error.clause}", forbidden=isinstance(error, Forbidden))
     if statuses is None:
         return _Answer(problem=f"{where} reports its status in an unknown form.")
     links = []

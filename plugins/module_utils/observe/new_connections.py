@@ -58,7 +58,7 @@ def _run(cluster: Cluster, pod: str, program: Sequence[str], names: Sequence[str
     try:
         result = cluster.exec(pod, container, [*command, f"--timeout={PEER_SECONDS}s", *names], timeout=COMMAND_SECONDS, partial=True)
     except ClusterError as error:
-        return {}, f"no new connection could be tried: {error.message}", False
+        return {}, f"no new connection could be tried: {error.clause}", False
     late = result.exit_code == -1
     if not in_order(result.stdout, names):
         return {}, SPOILED, late

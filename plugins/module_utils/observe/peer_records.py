@@ -62,7 +62,7 @@ def _read_peer(peer: str, ways: Sequence[tuple[Link, EtcdAccess | str]], names: 
                 _read(reader, names[link], found)
             return PeerRecords(host=peer, reader=link[0], **found)
         except EtcdError as error:
-            problem = error.message
+            problem = error.clause
             if error.why is ReadFailure.MISSING or found["counts"]:
                 return PeerRecords(host=peer, reader=link[0], problem=problem, **found)
     return PeerRecords(host=peer, problem=problem)

@@ -240,9 +240,9 @@ def _measure_rest(run: Run, options: ConnectOptions, leaving: frozenset[str] | N
 
 
 def disconnected_sentence(name: str, clusters: Sequence[str], silent: Sequence[str]) -> Sentence:
-    """Return ``edge-mesh-eu: disconnected (1/2 clusters); not reached, and left as it was: cluster-ber-2``."""
+    """Return ``edge-mesh-eu: disconnected (1/2 clusters); not observed, and left as it was: cluster-ber-2``."""
     text = f"{cell(name)}: disconnected ({len(clusters) - len(silent)}/{len(clusters)} clusters)"
-    return Sentence(f"{text}; not reached, and left as it was: {', '.join(silent)}", "attention") if silent else Sentence(text, "good")
+    return Sentence(f"{text}; not observed, and left as it was: {', '.join(silent)}", "attention") if silent else Sentence(text, "good")
 
 
 def _show(run: Run, sentences: Sequence[Sentence]) -> None:

@@ -228,10 +228,10 @@ def items_sentence(refs: Iterable[str], what: str) -> str:
 
 
 def _removal_sentence(mesh: Mesh, kinds: Collection[ItemKind], reached: Sequence[str], failed: Collection[str]) -> Sentence:
-    """Return ``edge-mesh-eu: globalServices taken away (2/3 clusters); not reached, and left as they are: cluster-ber-2``."""
+    """Return ``edge-mesh-eu: globalServices taken away (2/3 clusters); not observed, and left as they are: cluster-ber-2``."""
     which = ", ".join(kind.value for kind in ItemKind if kind in kinds)
     if failed:
         return Sentence(f"{cell(mesh.binding.name)}: {which} not completely removed", "bad")
     silent = [host for host in mesh.clusters if host not in reached]
     done = f"{cell(mesh.binding.name)}: {which} removed ({len(reached)}/{len(mesh.clusters)} clusters)"
-    return Sentence(f"{done}; not reached, and left as they are: {', '.join(silent)}", "attention") if silent else Sentence(done, "good")
+    return Sentence(f"{done}; not observed, and left as they are: {', '.join(silent)}", "attention") if silent else Sentence(done, "good")

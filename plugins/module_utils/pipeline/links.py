@@ -40,7 +40,7 @@ def read_all(observation: Observation, mesh: Mesh, *, prove: bool = False) -> di
         try:
             return read_links(observation.clusters[host], facts[host], peers, prove=prove)
         except ClusterError as error:
-            return ReaderFacts(cluster=host, problems=(error.message,))
+            return ReaderFacts(cluster=host, problems=(error.clause,))
 
     hosts = [host for host in mesh.clusters if host in facts]
     with ThreadPoolExecutor(max_workers=observation.parallel) as pool:

@@ -108,7 +108,7 @@ def after_disconnect(silent: Sequence[str]) -> dict[str, Any] | None:
     """Return ``status.binding`` of a disconnected mesh: None, or Degraded while ``silent`` clusters still hold its objects."""
     if not silent:
         return None
-    message = f"Not reached, and left as they are: {', '.join(silent)}"
+    message = f"Not observed, and left as they are: {', '.join(silent)}"
     condition = {"type": "Degraded", "status": "True", "reason": "ClustersUnreachable", "message": message}
     return {"phase": "Degraded", "meshStatus": [], "links": [], "conditions": [condition]}
 

@@ -120,7 +120,7 @@ def _unanswered_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[F
 
 
 def _failure_text(scene: Scene, hosts: list[str]) -> str:
-    return "; ".join(f"{host}: {scene.failures[host].message if host in scene.failures else 'not asked'}" for host in hosts)
+    return "; ".join(f"{host}: {scene.failures[host].clause if host in scene.failures else 'not asked'}" for host in hosts)
 
 
 def _link_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:

@@ -61,7 +61,7 @@ def read_agents(cluster: Cluster, facts: ClusterFacts) -> Agents:
     try:
         pods = pod_facts(pods_read(facts.namespace).run(cluster), AGENT)
     except ClusterError as error:
-        return Agents(problem=error.message)
+        return Agents(problem=error.clause)
     return Agents(by_node={pod.node: pod.name for pod in pods if _usable(pod)})
 
 
@@ -120,7 +120,7 @@ def ask_agents(
         try:
             result = cluster.exec(agents.by_node[node], CONTAINER, list(command), timeout=min(limits.exec_seconds, share), partial=True)
         except ClusterError as error:
-            notes.append(f"the agent on node {node} of {cluster.host} could not be asked: {error.message}")
+            notes.append(f"the agent on node {node} of {cluster.host} could not be asked: {error.clause}")
             continue
         if result.exit_code > 0:
             notes.append(f"hubble observe on node {node} of {cluster.host} ended with exit code {result.exit_code}")

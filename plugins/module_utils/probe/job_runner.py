@@ -55,7 +55,7 @@ def sweep_jobs(cluster: Cluster, binding: Binding, limits: Limits) -> str:
     except WriteConflict:
         return ""  # another Job has its name now
     except ClusterError as error:
-        return error.message
+        return error.clause
     return ""
 
 
@@ -72,7 +72,7 @@ def run_job(cluster: Cluster, binding: Binding, body: Mapping[str, Any], limits:
             return JobResult(problem=problem)
         made = _created(cluster, binding, collection, body, limits)
     except ClusterError as error:
-        return JobResult(problem=f"the Job could not be made: {error.message}")
+        return JobResult(problem=f"the Job could not be made: {error.clause}")
     if made is None:
         return JobResult(problem="another run is probing the intent right now")
     found: tuple[ContainerEnd, ...] = ()
@@ -133,7 +133,7 @@ def _waited(
             found = cluster.list(pods, label_selector=f"{POD_LABEL}={name}", most=2)
             job = cluster.get(f"{jobs_path(namespace)}/{name}")
         except ClusterError as error:
-            problem = error.message
+            problem = error.clause
         else:
             seen = seen or bool(found)
             states = container_ends(found[0], count) if found else []

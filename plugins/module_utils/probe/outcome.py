@@ -86,14 +86,15 @@ def probe_findings(results: Mapping[str, Reachability]) -> list[Finding]:
         if result.code == LEFT_OUT:
             found.append(_finding(LEFT_OUT, name, "the probe was left out of this run", (), _LEFT_OUT_FIX))
         elif result.code == JOB_LEFT:
-            found.append(_finding(JOB_LEFT, name, "the Job of the probe could not be deleted", result.evidence, _JOB_FIX))
+            found.append(_finding(JOB_LEFT, name, _JOB_STAYS, result.evidence, _JOB_FIX))
     return found
 
 
 _REFUTED_FIX: Final = "Read the evidence; other policies that select the same pods count as well."
 _UNKNOWN_FIX: Final = "Send traffic that the intent covers, or set probe.image, so that a Job can try it."
 _LEFT_OUT_FIX: Final = "Run again: intents that were not probed for the longest time come first."
-_JOB_FIX: Final = "Grant delete on jobs.batch in that namespace. Kubernetes deletes the Job a minute after its end."
+_JOB_STAYS: Final = "the Job of the probe could not be deleted; Kubernetes deletes it a minute after its end"
+_JOB_FIX: Final = "Grant delete on jobs.batch in the namespace of the Job (docs/rbac.md), or see why the API server does not answer."
 
 
 def _finding(code: str, name: str, summary: str, evidence: Sequence[str], fix: str) -> Finding:

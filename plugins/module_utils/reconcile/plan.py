@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from ..base.errors import clause
 from ..base.gc_pause import collector_paused
 from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import finding
@@ -174,7 +175,8 @@ def _decided(plan: ItemPlan, scene: Scene, held: bool) -> ItemPlan:
 
 
 def _sentence(finding: Finding) -> str:
-    return f"{finding.cluster}: {finding.summary}" if finding.cluster else finding.summary
+    named = not finding.cluster or finding.summary.startswith(tuple(f"{finding.cluster}{after}" for after in (": ", " ", ", ")))
+    return ("" if named else f"{finding.cluster}: ") + clause(finding.summary)
 
 
 def _waits(ref: ItemRef, scene: Scene) -> Finding:

@@ -3,7 +3,7 @@
 """Eligibility of clusters: whether each can be meshed at all, and whether it can be meshed now, from the findings alone.
 
 ``eligible``: no blocking finding needs a new cluster, new nodes or new address ranges. ``ready``: no finding blocks. A cluster that was not
-reached, or not asked, is neither, since nothing is known of it, whatever the severity of the finding that says so. A finding about several
+observed, or not asked, is neither, since nothing is known of it, whatever the severity of the finding that says so. A finding about several
 clusters counts for each of them: their owners decide which of them changes.
 """
 
@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
+from ..base.errors import CredentialsInvalid, Forbidden, ServerRefused, WriteConflict
 from ..checks.registry import registered
 from ..findings.finding import Cure, Finding, Severity
 
@@ -22,8 +23,17 @@ class Answer(StrEnum):
     """Whether anything is known of a cluster."""
 
     OBSERVED = "observed"
-    NOT_REACHED = "not_reached"  # it did not answer, or refused to be read
+    NOT_REACHED = "not_reached"  # it did not answer
+    REFUSED = "refused"  # it answered, and refused to be read
+    CREDENTIALS_INVALID = "credentials_invalid"  # the kubeconfig cannot be used, or the cluster does not know its user
     NOT_ASKED = "not_asked"  # --limit, or the hosts pattern of the play, leaves it out
+
+
+_ANSWERS: Final = {
+    CredentialsInvalid.code: Answer.CREDENTIALS_INVALID,
+    **dict.fromkeys((Forbidden.code, ServerRefused.code, WriteConflict.code), Answer.REFUSED),
+}
+"""Code of the failed observation -> answer; every other failure is one to reach the cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +70,8 @@ def eligibility(
     checks = registered()
     cures = {code: entry.cure for code, entry in checks.items()}
     answers = {host: Answer.NOT_ASKED if host not in asked else Answer.OBSERVED for host in clusters}
-    answers |= {host: Answer.NOT_REACHED for host in answers if host in asked and host not in observed}
+    failed = {f.cluster: _ANSWERS[f.code] for f in every if f.code in _ANSWERS}
+    answers |= {host: failed.get(host, Answer.NOT_REACHED) for host in answers if host in asked and host not in observed}
     return {host: _of_one([f for f in every if _concerns(f, host)], cures, answer) for host, answer in answers.items()}
 
 

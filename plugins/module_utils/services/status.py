@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..base.conditions import condition
+from ..base.errors import clause
 from ..findings.wording import listed, printable
 from ..items.desired import Item
 from ..items.models import GlobalService
@@ -18,7 +19,7 @@ from ..mesh.traffic_facts import Key
 from .annotations import affinity_of, is_shared
 from .assignment import Place
 from .index import stub_item
-from .mcs import conditions_of, export_obstacle, importing_clusters, is_exported
+from .mcs import Condition, conditions_of, export_obstacle, importing_clusters, is_exported
 from .mesh_view import MeshView
 
 PENDING: Final = "is not written yet"
@@ -119,7 +120,12 @@ def _export_state(host: str, key: Key, view: MeshView) -> str:
     state = is_exported(export)
     if state is None:
         return PENDING
-    return "" if state else "; ".join(f"{c.reason}: {c.message}" for c in conditions_of(export).values() if c.status == "False")
+    return "" if state else "; ".join(_told(c) for c in conditions_of(export).values() if c.status == "False")
+
+
+def _told(said: Condition) -> str:
+    """Return what Cilium says; the message may be empty, and may be a sentence."""
+    return f"{said.reason}: {clause(said.message)}" if said.message else said.reason
 
 
 def _conflicts(detail: ServiceDetail, view: MeshView) -> tuple[str, ...]:
@@ -129,7 +135,7 @@ def _conflicts(detail: ServiceDetail, view: MeshView) -> tuple[str, ...]:
             export = view.scene.traffic[host].exports.get(key)
             said = conditions_of(export).get("Conflict") if export else None
             if said and said.status == "True":
-                found.append(f"{host}: {said.reason}: {said.message}")
+                found.append(f"{host}: {_told(said)}")
     return tuple(found)
 
 

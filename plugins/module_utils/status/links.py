@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..base.conditions import condition, timestamp, with_transition_times
+from ..base.errors import clause
 from ..etcd.heartbeat import ControllerProof, ProofVerdict
 from ..findings.finding import Finding
 from ..mesh.facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
@@ -167,7 +168,7 @@ def _with_proof(state: LinkState, links: Sequence[LinkFacts], controller: Contro
 
 def _unknown_state(cluster: str, peer: str, reader: ReaderFacts | None, failure: ObserveFailure | None) -> LinkState:
     problems = reader.problems if reader else ()
-    error = f"{failure.host}: {failure.message}" if failure else "; ".join(problems) or f"no reader in {cluster} could be queried"
+    error = f"{failure.host}: {failure.clause}" if failure else "; ".join(problems) or f"no reader in {cluster} could be queried"
     total = reader.agents_total if reader else 0
     return LinkState(cluster=cluster, peer=peer, stage=LinkStage.UNKNOWN, error=error, nodes_total=total)
 
@@ -348,7 +349,7 @@ def _conditions(
     Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady, ClustersUnreachable, PrerequisiteNotMet,
     HeartbeatStale.
     """
-    blocking = list(dict.fromkeys(f"{f.code} {f.cluster}: {f.summary}" for f in findings if f.blocks))
+    blocking = list(dict.fromkeys(f"{f.code} {f.cluster}: {clause(f.summary)}" for f in findings if f.blocks))
     all_ready = all(link.ready for link in links) and not failures
     if phase == "Connected":
         established = f"Mesh established between {asked} clusters" if asked > 1 else "Every link of the cluster that was asked is ready"
@@ -358,7 +359,7 @@ def _conditions(
     if blocking and (phase == "Error" or all_ready):
         reason, message = "PrerequisiteNotMet", "; ".join(blocking)
     elif failures:
-        reason, message = "ClustersUnreachable", "; ".join(f"{f.host}: {f.message}" for f in list(failures.values())[:_NAMED])
+        reason, message = "ClustersUnreachable", "; ".join(f"{f.host}: {f.clause}" for f in list(failures.values())[:_NAMED])
     elif phase == "Pending":
         reason, message = "NotYetConnected", "No link is configured yet"
     elif stale and all_ready:

@@ -79,7 +79,7 @@ def _query(
     try:
         readers = ask()
     except ClusterError as error:
-        return {}, link_states(mesh, {}, facts=facts), error.message
+        return {}, link_states(mesh, {}, facts=facts), error.clause
     return readers, link_states(mesh, readers, facts=facts), ""
 
 

@@ -18,6 +18,7 @@ FAMILIES: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "trust-adoptions": trust.adoptions,
     "findings-catalogue": findings.catalogue,
     "findings-fit": findings.fit,
+    "findings-facts": findings.decided_on_facts,
     "items-scenes": traffic.on_scenes,
     "items-settings": traffic.settings,
     "items-probes": traffic.probed,

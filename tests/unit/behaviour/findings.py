@@ -5,12 +5,19 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
-from tests.testing.facts_builders import cluster_facts, context_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import Method
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.observe import JobFacts, KeysFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Lease, Registry, registry_name, write_registry
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, write_roll
+from tests.testing.facts_builders import cluster_facts, context_of, key_facts, mesh_of, peer_secret
+from tests.unit.engine.test_ca_parts import seen
 from tests.unit.engine.test_checks_catalogue import CATALOGUE
+from tests.unit.engine.test_identity import decided, fresh
 
-from .adapter import Json, checks, connect_plan, plain, still
+from .adapter import Json, checks, connect_plan, decisions, left_items, plain, still
 
 
 def catalogue() -> dict[str, Any]:
@@ -26,6 +33,37 @@ def catalogue() -> dict[str, Any]:
                         outcome["disconnect"] = plain(checks(context, "disconnect"))
                     found[f"{code} {word} {place}"] = outcome
     return found
+
+
+def decided_on_facts() -> dict[str, Any]:
+    """Return findings that no check makes, of what forbids a CA roll, a name or an id; and those of the playbook ``disconnect``."""
+    c1, c2 = cluster_facts("c1"), cluster_facts("c2")
+    mine, other = mesh_of("c1", "c2"), mesh_of("c1", name="other").binding
+    marks = {owner: write_roll(Roll(stage=RollStage.TRUST, owner=owner, old="o", new="n")) for owner in ("f" * 12, mine.binding.owner)}
+    marked = {owner: replace(c1, ca=replace(c1.ca, annotations={MARK: mark})) for owner, mark in {**marks, "": "x"}.items()}
+    text = "endpoints:\n- https://other.mesh.cilium.io:2379\n"
+    strange = replace(c1, kvstoremesh=peer_secret("cilium-kvstoremesh", {"other": key_facts(text, managers=("helm",), config=text)}))
+    rolls = {
+        **{f"a mark of {owner or 'nothing'}": seen(found, c2, keys=KeysFacts()) for owner, found in marked.items()},
+        "a failed Job": seen(c1, c2, job=JobFacts(present=True, failed=True)),
+        "peers outside": seen(strange, c2),
+        "provided": seen(c1, c2, method=Method.PROVIDED),
+    }
+    lease = Lease(host="x", name="c1", id=40, uid="uid-of-c1")
+    leases = {"c1": {registry_name(other): write_registry(Registry(mesh=other.owner, leases=(lease,)))}}
+    new = fresh("c7")
+    bare = replace(new, ca=replace(new.ca, has_key=False))
+    found: dict[str, Any] = {}
+    with still():
+        for accept in (frozenset(), frozenset({"CM-CA-04"})):
+            for name, inputs in rolls.items():
+                found[f"roll, {name}{', accepted' if accept else ''}"] = decisions("roll_blockers", inputs, ("c1",), accept)
+        found["a lease of another binding"] = decisions("foreign_leases", mine, {"c1": c1, "c2": c2}, leases)
+        for assign in (True, False):
+            given = decided(c1, bare).values()
+            found[f"no CA key, {assign}"] = decisions("identity_findings", given, {"c1": c1, "c7": bare}, assign=assign)
+        found["items that remain"] = left_items("globalServices", "exposedServices")
+    return plain(found)  # type: ignore[no-any-return]
 
 
 VERSIONS = ("1.14.20", "1.15.19", "1.16.19", "1.17.17", "1.18.11", "1.19.5", "1.20.0", "1.21.0-pre.0")

@@ -326,6 +326,9 @@ def _answers(made: Lab) -> Iterable[Json]:
         yield made.step("mesh_status", mesh=mesh(1, 2, 3))
         made.failing = {"c2": f"write {kind}"}
         yield made.step("mesh_connect", mesh=mesh(1, 2, 3), wait_timeout=5)
+    for kind in ("MissingLibrary", "no error of the engine"):
+        made.failing = {"c2": kind}
+        yield made.step("mesh_verify", mesh=mesh(1, 2, 3))
 
 
 def _fabric(made: Lab) -> Iterable[Json]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
@@ -241,8 +242,29 @@ def _of_services() -> Cases:
         _services(),
     )
     cases["what runs the mesh"] = (scene(_shop("c1"), _shop("c2")), _services(selector={"namespace": "kube-system", "name": "kube-dns"}))
+    cases["the mesh's own Service"] = (
+        scene(_shop("c1"), _shop("c2")),
+        _services(selector={"namespace": "kube-system", "name": "clustermesh-apiserver"}),
+    )
+    mcs = {h: cluster_facts(h, version="1.19.5", config={"clustermesh-enable-mcs-api": "true"}) for h in ("c1", "c2")}
+    places = (replace(_shop(h), served=SERVED | {MCS}) for h in mcs)
+    exported = after_items(scene(*places, facts=mcs), _services(backend="MCS"))
+    valid = {"type": "Valid", "status": "True", "reason": "Valid", "message": ""}
+    reports: dict[str, list[Json]] = {
+        "exports in conflict": [
+            valid,
+            {"type": "Conflict", "status": "True", "reason": "PortConflict", "message": "Ports differ.\non http"},
+        ],
+        "an export that is not valid": [{**valid, "status": "False", "reason": "NoService", "message": "Service doesn't exist"}],
+        "an export without a message": [{**valid, "status": "False", "reason": "NoService"}],
+    }
+    for name, conditions in reports.items():
+        export = replace(exported.traffic["c2"].exports[KEY], status={"conditions": conditions})
+        changed = replace(exported, traffic={**exported.traffic, "c2": replace(exported.traffic["c2"], exports={KEY: export})})
+        cases[name] = (changed, _services(backend="MCS"))
     there = after_items(scene(_shop("c1"), _shop("c2")), _services())
     ours = there.traffic["c1"].services[KEY].annotations
+    cases["one is refused, and another is gone"] = (there, {"globalServices": [{"name": "other", "selector": {}}]})
     texts: dict[str, Mapping[str, str]] = {
         "somebody changed it": {**ours, "service.cilium.io/global": "false"},
         "somebody took all away": {"service.cilium.io/global": "false"},
@@ -295,6 +317,20 @@ def _of_exposures() -> Cases:
         replace(exposing(h), services={KEY: service(ipFamilies=["IPv4", "IPv6"], ipFamilyPolicy="PreferDualStack")}) for h in ("c1", "c2")
     ]
     cases["ranges of IPv4 alone, a Service of both"] = (scene(*dual, facts=six), _exposed())
+    late = after_items(scene(exposing("c1"), exposing("c2")), _exposed())
+    cases["no address for an hour"] = (replace(late, now=late.now + timedelta(hours=1)), _exposed())
+    wide: Json = {"class": "Gateway", "sourceRanges": ["0.0.0.0/0", "::/0"]}
+    gates = {h: cluster_facts(h, config={"enable-gateway-api": "true"}) for h in ("c1", "c2")}
+    gate = after_items(scene(exposing("c1"), exposing("c2"), facts=gates), _exposed(**wide))
+    no = {"type": "ResolvedRefs", "status": "False", "reason": "InvalidCertificateRef", "message": "Secret not found."}
+    refused = {
+        host: replace(t, gateways={key: replace(g, status={"listeners": [{"conditions": [no]}]}) for key, g in t.gateways.items()})
+        for host, t in gate.traffic.items()
+    }
+    cases["a Gateway that is refused"] = (replace(gate, traffic=refused), _exposed(**wide))
+    for hosts in (("c1",), ("c1", "c2")):
+        only_six = {h: cluster_facts(h, config={"enable-ipv4": "false", "enable-ipv6": "true"} if h in hosts else {}) for h in ("c1", "c2")}
+        cases[f"ranges of IPv4 alone, {len(hosts)} of IPv6 alone"] = (scene(exposing("c1"), exposing("c2"), facts=only_six), _exposed())
     cases["two of one hostname"] = (
         scene(exposing("c1"), exposing("c2")),
         {"exposedServices": [{"name": name, **SHOP, "class": "LoadBalancer", "hostname": "shop.example.com"} for name in ("one", "two")]},
@@ -347,6 +383,9 @@ def probed() -> dict[str, Any]:
                         **probes(there, clusters, [wanted], **quick),
                         "jobs": [*clusters["c1"].made, *clusters["c2"].made],
                     }
+        there, clusters = probe_world.world(hubble=False)
+        clusters["c1"].fail["delete jobs"] = Forbidden("RBAC forbids to delete jobs (403).", cluster="c1")
+        found["a Job that stays"] = probes(there, clusters, [probe_world.intent(probe={"image": "busybox:1.36"})], **quick)
         there, clusters = probe_world.world()
         for one in clusters.values():
             probe_world.silent(one)
@@ -385,6 +424,9 @@ def actions() -> dict[str, Any]:
         made.run("mesh_connect", mesh=mesh(1, 2, 3), wait_timeout=5)
         found["check"] = made.step("mesh_items", mesh=whole, check=True, diff=True)
         found["a hash that is none"] = made.step("mesh_items", mesh=whole, hash="0" * 64)
+        found["a hash of a plan that leaves items out"] = made.step(
+            "mesh_items", mesh=whole, hash=found["check"]["mesh_result"]["plan"]["hash"]
+        )
         found["run"] = made.step("mesh_items", mesh=whole)
         found["again"] = made.step("mesh_items", mesh=whole)
         found["look"] = made.look(whole)

@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import HostAlias
+from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS, apiserver_workload
 from tests.testing.ledger import Ledger
 
 from .adapter import Json, adoption, cluster, hand_back, lab
@@ -94,6 +95,16 @@ def adoptions() -> dict[str, Any]:
     for peers, name in ((({"c1": ("c2", "c9"), "c2": ("c1",)}), "a stranger"), (({"c1": ("c2",)}), "one side")):
         ledger = _made_by("cilium", marks["helm"], peers)
         found[name] = {"handed over": adoption(ledger, ("c1", "c2"), handed_over=True), "back": hand_back(ledger, ("c1", "c2"))}
+    aliases = [HostAlias(ip=f"192.0.2.{n}", hostnames=(f"c{n}.mesh.cilium.io",), managers=("cilium", "helm")) for n in (1, 2)]
+    for version in ("1.19.5", "1.20.0"):
+        ledger = _made_by("helm", marks["helm"], version=version, apiserver=apiserver_workload(version, aliases=aliases))
+        for told in (False, True):
+            found[f"host aliases at {version}, {'told to be' if told else 'not'} handed over"] = adoption(
+                ledger, ("c1", "c2"), handed_over=told
+            )
+    annotations = {**marks["argo"]["annotations"], "argocd.argoproj.io/sync-options": "Validate=false"}
+    ledger = _made_by("argocd-controller", {"annotations": annotations})
+    found["another value of sync-options"] = adoption(ledger, ("c1", "c2"), handed_over=True)
     with lab(cluster(1), cluster(2)) as made:
         runs = [made.step("mesh_adopt", mesh=mesh(1, 2))]
         made.run("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
@@ -103,9 +114,9 @@ def adoptions() -> dict[str, Any]:
     return found
 
 
-def _made_by(manager: str, marks: Json, peers: Mapping[str, tuple[str, ...]] | None = None) -> Ledger:
-    """Return c1 and c2 meshed by a tool, as tests/unit/engine/test_adopt.py has them."""
-    ledger = Ledger("c1", "c2")
+def _made_by(manager: str, marks: Json, peers: Mapping[str, tuple[str, ...]] | None = None, **facts: Any) -> Ledger:
+    """Return c1 and c2 meshed by a tool, as tests/unit/engine/test_adopt.py has them. ``facts``: of both clusters."""
+    ledger = Ledger("c1", "c2", **facts)
     for host, names in (peers or {"c1": ("c2",), "c2": ("c1",)}).items():
         for secret in SECRETS:
             ledger.create(host, secret, {peer: _config(peer) for peer in names}, manager, **marks)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
@@ -59,8 +60,17 @@ def test_what_the_user_accepts_does_not_count() -> None:
 
 def test_nothing_is_claimed_of_a_cluster_that_did_not_answer() -> None:
     rows = judged(context_of(C1, failures=[failure("c2", "CM-API-03")]))
-    silent = Eligibility(eligible=False, ready=False, answer=Answer.NOT_REACHED, blocking=("CM-API-03",))
-    assert rows["c2"] == silent and rows["c1"] == SOUND
+    refused = Eligibility(eligible=False, ready=False, answer=Answer.REFUSED, blocking=("CM-API-03",))
+    assert rows["c2"] == refused and rows["c1"] == SOUND
+
+
+@pytest.mark.parametrize("error", [ClusterError, *ClusterError.__subclasses__()])
+def test_a_cluster_that_answers_is_not_called_unreached(error: type[ClusterError]) -> None:
+    """401, 403, 409 and 422 are answers, also to a cluster of which nothing else is known."""
+    row = judged(context_of(C1, failures=[failure("c2", error.code)]))["c2"]
+    answers = {"CM-API-02": Answer.CREDENTIALS_INVALID} | dict.fromkeys(("CM-API-03", "CM-API-04", "CM-API-05"), Answer.REFUSED)
+    assert row.answer is answers.get(error.code, Answer.NOT_REACHED)
+    assert (row.eligible, row.ready) == (False, False)
 
 
 @pytest.mark.parametrize("severity", list(Severity))

@@ -12,36 +12,20 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from mesh_operator.crds import api_resource_schema, crds
 from mesh_operator.kinds import GROUP as OUR_GROUP
-from mesh_operator.kinds import ITEMS, ROWS, VERSION
-from tests.testing.crd_examples import BINDING, MEMBERS, Example, changed, examples
+from mesh_operator.kinds import ROWS, VERSION
+from tests.testing.crd_examples import MEMBERS, Example, changed, examples
+from tests.testing.crd_random import LISTS, MESH, problems_of
 from tests.testing.crd_schema import misfits, nodes, paths_of, schemas
 from tests.testing.crd_statuses import Made, statuses
 from tests.testing.rows import in_one_test
 
-MESH = Mesh(binding=Binding(name=BINDING, cluster_refs=MEMBERS))
-LISTS = {row.kind: ItemKind(row.listed) for row in ITEMS}
 SCHEMAS = schemas()
 SPECS = {kind: schema["properties"]["spec"] for kind, schema in SCHEMAS.items()}
 OURS = tuple(row for row in ROWS if row.group == OUR_GROUP)
-
-
-def problems_of(kind: str, spec: Any) -> str:
-    """What the engine says against a spec; "" when it takes it."""
-    try:
-        if kind in LISTS:
-            entry = {"name": "x", **spec} if isinstance(spec, dict) else spec
-            return "; ".join(text for refused in desired_of({LISTS[kind]: [entry]}, MESH).refused for text in refused.problems)
-        parse({"binding": {"name": BINDING, **spec} if isinstance(spec, dict) else spec}, MEMBERS)
-    except InvalidInput as error:
-        return error.message
-    return ""
 
 
 def parsed() -> list[Example]:

@@ -125,10 +125,10 @@ def test_flows_that_are_older_than_the_policy_do_not_count() -> None:
     ("break_it", "facts"),
     [
         (lambda c: setattr(c["c2"], "flows", said(DELIVERED, code=1)), ("node-1", "c2", "exit code 1")),
-        (lambda c: silent(c["c2"]), ("node-1", "c2", "It took longer than 10 s.")),
+        (lambda c: silent(c["c2"]), ("node-1", "c2", "It took longer than 10 s")),
         (lambda c: setattr(c["c2"], "agents", []), ("no agent", "c2")),
         (lambda c: setattr(c["c2"], "flows", said("garbage " * 9000, '{"flow": 7}', "{}")), ("2 lines", "node-1", "c2")),
-        (lambda c: c["c2"].fail.update({"list pods": Forbidden("RBAC forbids it.")}), ("RBAC forbids it.",)),
+        (lambda c: c["c2"].fail.update({"list pods": Forbidden("RBAC forbids it.")}), ("RBAC forbids it",)),
     ],
 )
 def test_what_cannot_be_asked_is_unknown_and_says_why(break_it: Any, facts: Sequence[str]) -> None:
@@ -319,7 +319,7 @@ def test_missing_rights_are_unknown_with_the_right_in_the_message() -> None:
     scene, clusters = world(hubble=False)
     clusters["c1"].fail["create jobs"] = Forbidden("RBAC forbids to create jobs (403).", cluster="c1")
     found = one(scene, clusters, intent(probe=IMAGE))
-    assert found.result == "unknown" and mentions(found.message, "RBAC forbids to create jobs (403).")
+    assert found.result == "unknown" and mentions(found.message, "RBAC forbids to create jobs (403)")
 
 
 def test_what_a_killed_run_left_is_swept_and_a_young_job_is_another_runs() -> None:

@@ -364,7 +364,7 @@ def test_absent_takes_everything_away_whatever_the_mesh_and_the_file_say(world: 
     result = world.run(mesh=mesh("a", {"name": "broken", "action": "?"}), state="absent")
     assert result["incomplete"] is True, result
     assert (result["changed"], world.policies("c1"), world.policies("c2"), world.measured) == (True, set(), {"a", "b"}, [])
-    assert world.output[-1].endswith("removed (1/2 clusters); not reached, and left as they are: c2")
+    assert world.output[-1].endswith("removed (1/2 clusters); not observed, and left as they are: c2")
     world.failures = {}
     assert world.run(mesh=mesh(), state="absent")["changed"] is True
     assert world.run(mesh=mesh(), state="absent")["changed"] is False

@@ -133,5 +133,5 @@ def test_a_disconnect_names_the_clusters_it_could_not_reach() -> None:
     assert disconnected_sentence("edge", ("c1", "c2"), ()).text == "edge: disconnected (2/2 clusters)"
     assert (
         disconnected_sentence("edge", ("c1", "c2"), ("c2",)).text
-        == "edge: disconnected (1/2 clusters); not reached, and left as it was: c2"
+        == "edge: disconnected (1/2 clusters); not observed, and left as it was: c2"
     )
