@@ -156,8 +156,8 @@ def test_a_reader_that_cannot_be_asked_is_a_problem_and_not_a_link() -> None:
     assert not read(PlayedCluster(metrics=NO, mesh=NO, agent=NO)).forbidden
     assert found.links == ()
     assert found.problems == (
-        "kvstoremesh in pod mesh-1 cannot be queried: RBAC forbids to create pods/exec.",
-        "The agent in pod agent-1 on node node-of-agent-1 cannot be queried: pods cannot be reached.",
+        "kvstoremesh in pod mesh-1 cannot be queried: RBAC forbids to create pods/exec",
+        "The agent in pod agent-1 on node node-of-agent-1 cannot be queried: pods cannot be reached",
     )
 
 
@@ -173,7 +173,7 @@ def test_an_answer_of_another_form_is_a_problem() -> None:
 
 
 def test_pods_that_cannot_be_listed_are_a_problem() -> None:
-    assert read(PlayedCluster(list=NO)).problems == ("pods cannot be reached.",)
+    assert read(PlayedCluster(list=NO)).problems == ("pods cannot be reached",)
 
 
 def test_a_cluster_without_running_readers_says_so() -> None:

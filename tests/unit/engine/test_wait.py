@@ -133,7 +133,7 @@ def test_when_they_never_answer_the_reason_is_reported() -> None:
     assert (result.ready, {s.stage for s in result.last}, {s.error for s in result.last}) == (
         False,
         {LinkStage.UNKNOWN},
-        {"c1 does not answer."},
+        {"c1 does not answer"},
     )
 
 
