@@ -1,0 +1,286 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Playbooks of which one API call fails, behind the fault proxy, and what must hold afterwards (docs/reliability.md).
+
+A scene is a run that leads the mesh from one state to another. `Bench.attempt` lets one call of it fail, runs it once more, and returns what
+did not hold. States follow one another in a circle, so that a case seldom needs a run of its own to get to its beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import MANAGED_BY_LABEL
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
+from tests.integration.mesh_lab import KINDS, NAMESPACE, MeshLab
+from tests.integration.shop import EXPOSURE, INTENT, SERVICE
+from tests.integration.shop import NAMESPACE as SHOP
+from tests.testing.fault_proxy import FAULTS, OF_READS, OF_WRITES, TOKEN, Call, FaultProxy
+from tests.testing.killed_playbook import kill_run
+from tests.testing.playbooks import PlaybookRun, run_warm
+
+Variables = dict[str, Any]
+
+LOCK: Final = {"cilium_mesh_lock_duration": 5}
+PATIENT: Final = {"cilium_mesh_lock_duration": 5, "cilium_mesh_lock_timeout": 60}
+QUICK: Final = {"connect": 2.0, "read": 2.0}
+"""Timeouts of the client in seconds, for calls that get no answer; users have longer ones."""
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+EXPIRY: Final = 15.0  # seconds after which a lock of five seconds has ended: duration, margin, and a slow machine
+FOREIGN: Final = (
+    *KINDS,
+    f"/api/v1/namespaces/{SHOP}/services",
+    f"/api/v1/namespaces/{SHOP}/configmaps",
+    f"/apis/cilium.io/v2/namespaces/{SHOP}/ciliumnetworkpolicies",
+)
+_HALF_MADE: Final = ("Connected", "Degraded", "Connecting")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A run that leads from one state of the mesh to another."""
+
+    name: str
+    playbook: str
+    begins: str
+    ends: str
+    items: bool | None = None  # its file has the items, or says that there are none; None: it does not speak of items
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+
+SCENES: Final = {
+    scene.name: scene
+    for scene in (
+        Scene("connect", "connect", "apart", "meshed", variables={"mesh_connect_wait": False}),
+        Scene("disconnect", "disconnect", "meshed", "apart"),
+        Scene("measure", "connect", "meshed", "meshed", variables={"mesh_connect_wait_timeout": 60}),
+        Scene("items", "mesh", "meshed", "filled", items=True, variables={"mesh_connect_wait_timeout": 60}),
+        Scene("items withdrawn", "mesh", "filled", "meshed", items=False, variables={"mesh_connect_wait_timeout": 60}),
+        Scene("certificates renewed", "ca", "meshed", "meshed", variables={"ca_sync_state": "renewed"}),
+    )
+}
+
+
+@dataclass(frozen=True, order=True)
+class Case:
+    """One call of a scene, and the fault that it meets."""
+
+    scene: str
+    call: Call
+    fault: str
+
+
+@dataclass
+class Verdict:
+    """What came of a case. ``problems`` is empty where all held; ``reached`` is false where the run did not make the call."""
+
+    case: Case
+    reached: bool = True
+    masked: bool = False  # the run succeeded in spite of it
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    output: str = ""
+
+
+class Bench:
+    """A lab, the proxy before its API servers, and the state that its mesh is in."""
+
+    def __init__(self, lab: MeshLab, proxy: FaultProxy) -> None:
+        self.lab, self.proxy = lab, proxy
+        self.state = "apart"
+        self._age = 400  # days of the last certificates: each run of "certificates renewed" asks for a day more
+        self._pid = 0
+        self.foreign = foreign_values(lab)
+
+    def record(self, scene: Scene) -> list[Call]:
+        """Return the calls of a scene that fails nowhere, in the order of their names."""
+        self.go(scene.begins)
+        run = self._play(scene, quick=False)
+        assert run.rc == 0 and run.changed, run.output
+        self.state = scene.ends
+        return sorted(self.proxy.calls)
+
+    def go(self, state: str) -> None:
+        """Bring the mesh into a state by runs that meet no fault."""
+        ways = {
+            "apart": ["items withdrawn", "disconnect"] if self.state == "filled" else ["disconnect"],
+            "meshed": ["connect", "measure"] if self.state == "apart" else ["items withdrawn"],
+            "filled": ["connect", "measure", "items"] if self.state == "apart" else ["items"],
+        }
+        for name in ways[state] if state != self.state else ():
+            self.proxy.begin()
+            run = self._play(SCENES[name], quick=False, **PATIENT)
+            assert run.rc == 0, run.output
+            self.state = SCENES[name].ends
+
+    def attempt(self, case: Case) -> Verdict:
+        """Run a scene with its fault and once more, and look at everything that must hold."""
+        scene, began = SCENES[case.scene], time.monotonic()
+        self.go(scene.begins)
+        verdict = Verdict(case)
+        self._age += 1
+        self.proxy.begin(case.call, FAULTS[case.fault], kill=lambda: kill_run(self._pid))
+        run = self._play(scene, quick="silent" in case.fault)
+        verdict.reached, verdict.masked, verdict.output = self.proxy.met, run.rc == 0, run.output
+        written, locked = list(self.proxy.written), bool(self.proxy.carried_out)
+        verdict.problems += self._truthful(case, run, written)
+        verdict.problems += self._locks(case, run)
+        verdict.problems += self._links(run, "the run")
+        if written and run.rc:
+            status = run_warm("status", inventory=self.lab.inventory(), variables={"cilium_mesh": self.lab.mesh()})
+            verdict.problems += self._links(status, "status")
+        if run.rc and (written or locked or run.status == "killed"):
+            self.proxy.begin()
+            again = self._play(scene, quick=False, **PATIENT)
+            if again.rc:
+                verdict.problems.append(f"one more run fails:\n{again.output}")
+            self.state = scene.ends if again.rc == 0 else "unknown"
+        elif run.rc == 0:
+            self.state = scene.ends
+        if self.state == scene.ends and (run.rc == 0 or written):
+            verdict.problems += self._converged(scene)
+        verdict.problems += [f"foreign: {what}" for what in differences(self.foreign, foreign_values(self.lab))] if written else []
+        verdict.seconds = time.monotonic() - began
+        return verdict
+
+    def _play(self, scene: Scene, *, quick: bool, check: bool = False, **more: Any) -> PlaybookRun:
+        mesh = self.lab.mesh()
+        if scene.items is not None:
+            items = [[SERVICE], [INTENT], [EXPOSURE]] if scene.items else [[], [], []]
+            mesh |= dict(zip(("globalServices", "connectivityIntents", "exposedServices"), items, strict=True))
+        renewal = {"ca_sync_certificate_days": self._age + 1, "ca_sync_renew_before_days": self._age} if scene.playbook == "ca" else {}
+        self.lab.runs_that_wrote.append(scene.playbook)
+        return run_warm(
+            scene.playbook,
+            inventory=self.lab.inventory(self.proxy.hosts()),
+            variables={"cilium_mesh": mesh, **LOCK, **scene.variables, **renewal, **more},
+            arguments=["--check"] if check else [],
+            timeouts=QUICK if quick else None,
+            started=self._started,
+        )
+
+    def _started(self, pid: int) -> None:
+        self._pid = pid
+
+    def _converged(self, scene: Scene) -> list[str]:
+        self.proxy.begin()
+        check = self._play(scene, quick=False, check=True)
+        if check.rc or check.changed or (check.mesh_result or {}).get("plan", {}).get("steps"):
+            return [f"something is left to do:\n{check.output}"]
+        return []
+
+    def _truthful(self, case: Case, run: PlaybookRun, written: Sequence[Call]) -> Iterator[str]:
+        """Look at what the run said of itself."""
+        said = "\n".join((run.output, *run.events))
+        for secret in (TOKEN, "PRIVATE KEY", "Traceback (most recent call last)"):
+            if secret in said:
+                yield f"the output has {secret!r}"
+        if run.status == "killed":
+            return
+        result = run.mesh_result or {}
+        if run.mesh_result is None:
+            yield "there is no mesh_result"
+        if run.rc not in (0, 2):
+            yield f"the exit status is {run.rc}"
+        if written and not result.get("changed"):
+            yield f"{written[0]} was carried out, and the run says that nothing changed"
+        if run.rc == 2:
+            findings = [finding for finding in result.get("findings", []) if finding["severity"] in ("blocker", "remediable")]
+            if case.call.cluster not in run.output:
+                yield "the output does not name the cluster"
+            yield from (f"finding {finding['code']} does not say what to do" for finding in findings if not finding.get("fix"))
+            if not findings:
+                yield "no finding says why"
+
+    def _locks(self, case: Case, run: PlaybookRun) -> Iterator[str]:
+        for name in self.lab.names:
+            for lease in self.lab.api(name).list(LEASES, label_selector=f"{MANAGED_BY_LABEL}={MANAGER_DOMAIN}"):
+                spec = lease.get("spec") or {}
+                if spec.get("holderIdentity") and spec.get("leaseDurationSeconds", 0) > LOCK["cilium_mesh_lock_duration"]:
+                    yield f"the lock in {name} lasts longer than asked"
+                if spec.get("holderIdentity") and run.status != "killed" and not (case.call.is_of_the_lock and case.call.cluster == name):
+                    yield f"the lock in {name} was not given back"
+
+    def _links(self, run: PlaybookRun, who: str) -> Iterator[str]:
+        """Compare what is called ready with the objects that make a pair: each side has to hold the way to the other."""
+        status = ((run.mesh_result or {}).get("status") or {}).get("binding") or {}
+        ready = {(row["cluster"], row["peer"]) for row in status.get("links") or () if row.get("ready")}
+        claimed = set(permutations(self.lab.names, 2)) if status.get("phase") == "Connected" else set()
+        if not ready | claimed:
+            return
+        held = {(name, peer) for name in self.lab.names for peer in self.lab.secret(name, "cilium-kvstoremesh")}
+        for one, other in sorted(ready | claimed):
+            if (one, other) not in held:
+                yield f"{who} calls {one} -> {other} ready, and {one} has no way to it"
+        for one, other in sorted(claimed - ready):
+            yield f"{who} calls the mesh Connected, and {one} -> {other} is not ready"
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the places of which the values differ."""
+    return [place for place in sorted(before.keys() | now.keys()) if before.get(place) != now.get(place)]
+
+
+def foreign_values(lab: MeshLab) -> dict[str, Any]:
+    """Return every value that a manager other than ours owns, by cluster, object and path of the field.
+
+    Statuses, and what controllers count in workloads, are left out: they change by themselves.
+    """
+    found: dict[str, Any] = {}
+    for name in lab.names:
+        for path in FOREIGN:
+            for item in lab.api(name).list(path):
+                for entry in item["metadata"].get("managedFields") or ():
+                    if MANAGER_DOMAIN not in entry["manager"] and not entry.get("subresource") and entry["manager"] != "kube-controller-manager":
+                        for field_path, value in _values(entry.get("fieldsV1") or {}, item, ""):
+                            found[f"{name}{path}/{item['metadata']['name']} {entry['manager']} {field_path}"] = value
+    return found
+
+
+def _values(fields: Mapping[str, Any], value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Walk fieldsV1 (structured-merge-diff, serialize-pe.go): ``f:`` is a field, ``k:`` an entry of a list by its keys."""
+    for key, below in fields.items():
+        kind, _, name = key.partition(":")
+        if kind == "f" and isinstance(value, Mapping):
+            inner = value.get(name)
+        elif kind == "k" and isinstance(value, list):
+            wanted = json.loads(name)
+            inner = next((entry for entry in value if wanted.items() <= entry.items()), None)
+        else:
+            continue
+        if below and below != {".": {}}:
+            yield from _values(below, inner, f"{path}.{name}")
+        elif not isinstance(inner, (Mapping, list)):
+            yield f"{path}.{name}", inner
+
+
+def kind_of(call: Call) -> tuple[str, str]:
+    """Return what calls of every cluster and number have in common."""
+    return call.verb, re.sub(r"c\d\b", "cN", call.path)
+
+
+def cover(scene: str, calls: Iterable[Call], seed: int, *, known: set[tuple[str, str]]) -> list[Case]:
+    """Return cases such that every call fails, and every kind of call fails in every way.
+
+    :param known: kinds of reads that another scene has tried in every way; each of their calls gets one fault here. Those of this
+        scene are added.
+    """
+    groups: dict[tuple[str, str], list[Call]] = {}
+    for call in calls:
+        groups.setdefault(kind_of(call), []).append(call)
+    chosen: set[Case] = set()
+    for number, (kind, same) in enumerate(sorted(groups.items())):
+        faults = OF_WRITES if same[0].writes else OF_READS
+        if kind not in known or same[0].writes:
+            chosen |= {Case(scene, same[(place + seed) % len(same)], name) for place, name in enumerate(faults)}
+            known.add(kind)
+        for place, call in enumerate(same):
+            if not any(case.call == call for case in chosen):
+                chosen.add(Case(scene, call, faults[(number + place + seed) % len(faults)]))
+    return sorted(chosen)
