@@ -182,7 +182,7 @@ class FaultProxy:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     async def _listen(self) -> None:
-        authority = pki.Authority(self._folder, "fault-proxy")
+        authority = pki.Authority(self._folder, "fault-proxy-ca")
         pair = authority.issue("proxy", "fault-proxy", names=["127.0.0.1"])
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(pair.cert, pair.key)
