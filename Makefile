@@ -60,6 +60,10 @@ test-fast: venv ## the unit tests but the slowest, with fewer examples of each p
 test-all: venv ## every test and the full matrix, with many examples of each property
 	@$(pytest) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(ARGS)
 
+.PHONY: reliability
+reliability: venv ## every API call fails once, and every play is killed at each write (docs/reliability.md)
+	@env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest -p no:xdist -s -m full tests/integration/test_reliability.py $(ARGS)
+
 .PHONY: findings
 findings: venv ## what the docs say of each finding, from the catalogue
 	@$(python) -m tests.testing.write_code_table

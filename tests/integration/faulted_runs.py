@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Playbooks of which one API call fails, behind the fault proxy, and what must hold afterwards (docs/reliability.md).
 
-A scene is a run that leads the mesh from one state to another. `Bench.attempt` lets one call of it fail, runs it once more, and returns what
-did not hold. States follow one another in a circle, so that a case seldom needs a run of its own to get to its beginning.
+A scene is a run that leads the mesh from one state to another. `Bench.attempt` lets one call of it fail, runs it once more, and
+returns what did not hold. Scenes lead to one another in a circle, so that a case seldom needs a run of its own to get to its beginning.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ LOCK: Final = {"cilium_mesh_lock_duration": 5}
 PATIENT: Final = {"cilium_mesh_lock_duration": 5, "cilium_mesh_lock_timeout": 60}
 QUICK: Final = {"connect": 2.0, "read": 2.0}
 """Timeouts of the client in seconds, for calls that get no answer; users have longer ones."""
+MOST_RUNS: Final = 60  # of a roll: it writes some 30 times
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 FOREIGN: Final = (
     *KINDS,
@@ -94,6 +95,7 @@ class Bench:
         self.state = "apart"
         self._age = 400  # days of the last certificates: each run of "certificates renewed" asks for a day more
         self._pid = 0
+        self._paused = False
         self._writes: dict[str, list[Call]] = {}  # by scene: what it writes where nothing fails
         self.foreign = foreign_values(lab)
 
@@ -116,6 +118,8 @@ class Bench:
             "filled": ["connect", "measure", "items"] if self.state == "apart" else ["items"],
         }
         for name in ways[state] if state != self.state else ():
+            if name == "measure" and self._paused:
+                continue  # no link gets ready
             self.proxy.begin()
             run = self._play(SCENES[name], quick=False, **PATIENT)
             assert run.rc == 0, run.output
@@ -123,8 +127,11 @@ class Bench:
 
     def rollouts(self, *, paused: bool) -> None:
         """Let changed pod templates wait, since a restart of the mesh pods costs more than all else; or let them go on."""
+        self._paused = paused
         for name in self.lab.names:
-            self.lab.api(name).patch(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver", {"spec": {"paused": paused}})
+            self.lab.api(name).patch(
+                f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver", {"spec": {"paused": paused}}
+            )
         self.foreign = foreign_values(self.lab)
 
     def attempt(self, case: Case) -> Verdict:
@@ -133,12 +140,13 @@ class Bench:
         self.go(scene.begins)
         verdict = Verdict(case)
         self._age += 1
+        held = self._holders()
         self.proxy.begin(case.call, FAULTS[case.fault], kill=lambda: kill_run(self._pid))
         run = self._play(scene, quick="silent" in case.fault)
         verdict.reached, verdict.masked, verdict.output = self.proxy.met, run.rc == 0, run.output
         written, locked = list(self.proxy.written), bool(self.proxy.carried_out)
         verdict.problems += self._truthful(case, run, written)
-        verdict.problems += self._locks(case, run)
+        verdict.problems += self._locks(run, held)
         verdict.problems += self._links(run, "the run")
         if written and run.rc:
             status = run_warm("status", inventory=self.lab.inventory(), variables={"cilium_mesh": self.lab.mesh()})
@@ -157,6 +165,24 @@ class Bench:
         verdict.problems += [f"foreign: {what}" for what in differences(self.foreign, foreign_values(self.lab))] if written else []
         verdict.seconds = time.monotonic() - began
         return verdict
+
+    def roll(self, fault: str) -> int:
+        """Roll the CA of every cluster, where in each run the second write meets ``fault``, until a run ends well. Return the runs.
+
+        So each run but the last is stopped one write further on than the one before.
+        """
+        scene = Scene("roll", "ca", "meshed", "meshed", variables={"ca_sync_state": "rolled", "ca_sync_wait_timeout": 300})
+        for number in range(1, MOST_RUNS):
+            held = self._holders()
+            self.proxy.begin(fault=FAULTS[fault], kill=lambda: kill_run(self._pid), write=2)
+            run = self._play(scene, quick=False, **PATIENT)
+            written = self.proxy.written
+            problems = [*self._truthful(None, run, written), *self._locks(run, held), *self._links(run, "the run")]
+            assert not problems, f"run {number} ({fault}): {problems}\n{run.output}"
+            if run.rc == 0:
+                return number
+            assert self.proxy.met, run.output
+        raise AssertionError(f"the roll did not end within {MOST_RUNS} runs")
 
     def _play(self, scene: Scene, *, quick: bool, check: bool = False, **more: Any) -> PlaybookRun:
         mesh = self.lab.mesh()
@@ -184,7 +210,7 @@ class Bench:
             return [f"something is left to do:\n{check.output}"]
         return []
 
-    def _truthful(self, case: Case, run: PlaybookRun, written: Sequence[Call]) -> Iterator[str]:
+    def _truthful(self, case: Case | None, run: PlaybookRun, written: Sequence[Call]) -> Iterator[str]:
         """Look at what the run said of itself."""
         said = "\n".join((run.output, *run.events))
         for secret in (TOKEN, "PRIVATE KEY", "Traceback (most recent call last)"):
@@ -201,19 +227,23 @@ class Bench:
             yield f"{written[0]} was carried out, and the run says that nothing changed"
         if run.rc == 2:
             findings = [finding for finding in result.get("findings", []) if finding["severity"] != "advisory"]
-            named = [finding for finding in findings if finding["cluster"] == case.call.cluster]
+            named = [finding for finding in findings if case is None or finding["cluster"] == case.call.cluster]
             yield from (f"finding {finding['code']} does not say what to do" for finding in named if not finding["fix"])
             if not named:
                 yield "no finding names the cluster"
 
-    def _locks(self, case: Case, run: PlaybookRun) -> Iterator[str]:
-        for name in self.lab.names:
-            for lease in self.lab.api(name).list(LEASES, label_selector=f"{MANAGED_BY_LABEL}={MANAGER_DOMAIN}"):
-                spec = lease.get("spec") or {}
-                if spec.get("holderIdentity") and spec.get("leaseDurationSeconds", 0) > LOCK["cilium_mesh_lock_duration"]:
-                    yield f"the lock in {name} lasts longer than asked"
-                if spec.get("holderIdentity") and run.status != "killed":
-                    yield f"the lock in {name} was not given back"
+    def _holders(self) -> dict[str, tuple[str, int]]:
+        """Return who holds the lock of each cluster, and for how many seconds; a run that was killed earlier may still stand there."""
+        leases = {name: self.lab.api(name).list(LEASES, label_selector=f"{MANAGED_BY_LABEL}={MANAGER_DOMAIN}") for name in self.lab.names}
+        specs = {name: lease.get("spec") or {} for name, found in leases.items() for lease in found}
+        return {name: (spec["holderIdentity"], spec["leaseDurationSeconds"]) for name, spec in specs.items() if spec.get("holderIdentity")}
+
+    def _locks(self, run: PlaybookRun, before: Mapping[str, tuple[str, int]]) -> Iterator[str]:
+        for name, (holder, seconds) in self._holders().items():
+            if seconds > LOCK["cilium_mesh_lock_duration"]:
+                yield f"the lock in {name} lasts longer than asked"
+            if run.status != "killed" and before.get(name, ("", 0))[0] != holder:
+                yield f"the lock in {name} was not given back"
 
     def _links(self, run: PlaybookRun, who: str) -> Iterator[str]:
         """Compare what is called ready with the objects that make a pair: each side has to hold the way to the other."""
@@ -245,7 +275,11 @@ def foreign_values(lab: MeshLab) -> dict[str, Any]:
         for path in FOREIGN:
             for item in listed(lab.api(name), path):
                 for entry in item["metadata"].get("managedFields") or ():
-                    if MANAGER_DOMAIN not in entry["manager"] and not entry.get("subresource") and entry["manager"] != "kube-controller-manager":
+                    if (
+                        MANAGER_DOMAIN not in entry["manager"]
+                        and not entry.get("subresource")
+                        and entry["manager"] != "kube-controller-manager"
+                    ):
                         for field_path, value in _values(entry.get("fieldsV1") or {}, item, ""):
                             found[f"{name}{path}/{item['metadata']['name']} {entry['manager']} {field_path}"] = value
     return found

@@ -161,9 +161,15 @@ class FaultProxy:
         self._thread.join()
         self._loop.close()
 
-    def begin(self, call: Call | None = None, fault: Fault | None = None, kill: Callable[[], None] = lambda: None) -> None:
-        """Forget what was recorded, and let ``call`` meet ``fault`` from now on. ``kill`` ends the run, for the faults that do."""
-        self._call, self._fault, self._kill = call, fault, kill
+    def begin(
+        self, call: Call | None = None, fault: Fault | None = None, kill: Callable[[], None] = lambda: None, *, write: int = 0
+    ) -> None:
+        """Forget what was recorded, and let ``call``, or the write of that number, meet ``fault`` from now on.
+
+        :param kill: ends the run, for the faults that do.
+        :param write: counts from 1 over all clusters, without those of the lock.
+        """
+        self._call, self._fault, self._kill, self._write = call, fault, kill, write
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self.calls: list[Call] = []
         self.carried_out: list[Call] = []  # writes that a server answered with success, dry runs not among them
@@ -252,12 +258,17 @@ class FaultProxy:
         self._counts[name] += 1
         call = Call(*name, number=self._counts[name])
         self.calls.append(call)
-        chosen = self._call
-        if self._fault is None or chosen is None or replace(call, number=chosen.number) != chosen:
-            return call, None
-        hit = call.number == chosen.number or (self._fault.lasting and call.number > chosen.number)
+        if call.writes and not call.is_of_the_lock:
+            self._write -= 1
+        hit = self._fault is not None and (self._is_chosen(call) or (call.writes and not call.is_of_the_lock and self._write == 0))
         self.met = self.met or hit
         return call, self._fault if hit else None
+
+    def _is_chosen(self, call: Call) -> bool:
+        chosen, fault = self._call, self._fault
+        if chosen is None or fault is None or replace(call, number=chosen.number) != chosen:
+            return False
+        return call.number == chosen.number or (fault.lasting and call.number > chosen.number)
 
     async def _give(self, fault: Fault, answer: _Message | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Give the client what a fault makes of the answer; the connection ends afterwards."""

@@ -22,11 +22,11 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlencode
 
-from ..base.errors import ServerRefused, Unreachable
+from ..base.errors import Unreachable
 from ..base.optional_imports import optional, require
 from ..base.redact import one_line
-from .credentials import Credentials, load_credentials
 from .answers import answers, says_absent
+from .credentials import Credentials, load_credentials
 from .errors import Request, Server, from_answer, from_transport, no_answer
 from .streams import ExecResult, decoded_json, run_exec, run_forward
 from .tls import Handshake, client_context, run_handshake

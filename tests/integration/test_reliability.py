@@ -1,0 +1,141 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Every API call of the playbooks that write fails, hangs or answers nonsense once, and the play is killed at each of its writes.
+
+A sample runs always. `make reliability` runs everything and prints the table of docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+from tests.collection_path import CHECKOUT
+from tests.integration.faulted_runs import SCENES, Bench, Case, Verdict, cover
+from tests.integration.labs import TWO_118
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.shop import furnish
+from tests.testing.fault_proxy import FAULTS, Call, FaultProxy
+
+pytestmark = pytest.mark.lab(TWO_118)
+
+SEED: Final = int(os.environ.get("MESH_FAULT_SEED") or time.time() // 86400)
+"""Another sample every day; the variable repeats one."""
+MINUTES: Final = float(os.environ.get("MESH_FAULT_MINUTES") or 600)
+"""After so many minutes of a circle no further case begins."""
+SAMPLE: Final = 4  # cases of each of two scenes
+CIRCLES: Final = (("connect", "disconnect"), ("measure", "certificates renewed"), ("items", "items withdrawn"))
+"""Scenes that lead to one another."""
+PAGE: Final = CHECKOUT / "docs" / "reliability.md"
+
+
+@pytest.fixture(scope="module")
+def bench(module_lab: MeshLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    furnish(module_lab)
+    targets = {name: module_lab.lab.clusters[name].kubeconfig for name in module_lab.names}
+    with FaultProxy(targets, tmp_path_factory.mktemp("proxy")) as proxy:
+        yield Bench(module_lab, proxy)
+
+
+def recorded(bench: Bench, scenes: Sequence[str]) -> dict[str, list[Call]]:
+    """Return the calls of each scene of a circle. The first time round differs: a cluster has no ConfigMap of users yet, for instance."""
+    for _ in range(2):
+        calls = {name: bench.record(SCENES[name]) for name in scenes}
+    return calls
+
+
+@contextmanager
+def quiet_pods(bench: Bench) -> Iterator[None]:
+    """Without restarts of mesh pods, for scenes that do not look at links."""
+    bench.go("apart")
+    bench.rollouts(paused=True)
+    yield
+    bench.go("apart")
+    bench.rollouts(paused=False)
+
+
+def tried(bench: Bench, todo: Sequence[list[Case]]) -> list[Verdict]:
+    """Try the cases of scenes that lead to one another, in turns."""
+    verdicts, until = [], time.monotonic() + 60 * MINUTES
+    while any(todo) and time.monotonic() < until:
+        for cases in filter(None, todo):
+            verdict = bench.attempt(cases.pop())
+            verdicts.append(verdict)
+            state = "FAILED" if verdict.problems else "passed" if verdict.reached else "not reached"
+            print(f"{state} {verdict.seconds:5.1f} s  {verdict.case.scene} | {verdict.case.call} | {verdict.case.fault}", flush=True)
+            print("".join(f"    {problem}\n" for problem in verdict.problems), end="", flush=True)
+    return verdicts
+
+
+def assert_good(verdicts: Sequence[Verdict]) -> None:
+    bad = [verdict for verdict in verdicts if verdict.problems]
+    texts = [f"{verdict.case}:\n" + "\n".join(verdict.problems) + f"\n{verdict.output}" for verdict in bad]
+    assert not bad, f"{len(bad)} of {len(verdicts)} cases (MESH_FAULT_SEED={SEED}):\n" + "\n\n".join(texts)
+
+
+def row(scene: str, calls: Sequence[Call]) -> str:
+    """Return the row of the documented table that a recording makes."""
+    cases = cover(scene, calls, 0, set())
+    writes = sum(call.writes for call in calls)
+    return f"| {scene} | `{SCENES[scene].playbook}` | {len(calls) - writes} | {writes} | {len({case.fault for case in cases})} |"
+
+
+def test_a_sample_of_failing_calls_is_told_truly_and_mended_by_one_more_run(bench: Bench) -> None:
+    print(f"MESH_FAULT_SEED={SEED}")
+    with quiet_pods(bench):
+        calls = recorded(bench, ("connect", "disconnect"))
+        chosen = random.Random(SEED)
+        faults, known = chosen.sample(sorted(FAULTS), len(FAULTS)), set[tuple[str, str]]()
+        todo = []
+        for name, found in calls.items():
+            cases = sorted(cover(name, found, SEED, known), key=lambda case: faults.index(case.fault))
+            apart = {case.fault: case for case in cases}
+            todo.append([apart[fault] for fault in (faults[:SAMPLE] if name == "connect" else faults[SAMPLE:]) if fault in apart][:SAMPLE])
+        assert_good(tried(bench, todo))
+    page = PAGE.read_text(encoding="utf-8")
+    for name, found in calls.items():
+        assert row(name, found) in page, f"docs/reliability.md has another row than\n{row(name, found)}"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scenes", CIRCLES, ids="+".join)
+def test_every_call_fails_once_and_every_write_in_every_way(bench: Bench, scenes: tuple[str, ...]) -> None:
+    bench.go("apart")
+    bench.rollouts(paused=scenes[0] == "connect")
+    calls, known = recorded(bench, scenes), set[tuple[str, str]]()
+    todo = [cover(name, found, SEED, known) for name, found in calls.items()]
+    for cases in todo:
+        random.Random(SEED).shuffle(cases)
+    verdicts = tried(bench, todo)
+    for name, found in calls.items():
+        mine = [verdict for verdict in verdicts if verdict.case.scene == name]
+        passed = sum(not verdict.problems for verdict in mine)
+        print(f"{row(name, found)} {len(mine)} | {passed} | {sum(verdict.seconds for verdict in mine) / 60:.0f} min |")
+    assert_good(verdicts)
+    for name, found in calls.items():
+        assert row(name, found) in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fault", ["killed after", "lost", "409", "HTML"])
+def test_a_roll_of_the_ca_is_stopped_at_each_of_its_writes_and_ends(bench: Bench, fault: str) -> None:
+    bench.go("meshed")
+    before = {name: bench.lab.secret(name, "cilium-ca")["ca.crt"] for name in bench.lab.names}
+    runs = bench.roll(fault)
+    print(f"the CA was rolled in {runs} runs, each stopped by: {fault}")
+    after = {name: bench.lab.secret(name, "cilium-ca")["ca.crt"] for name in bench.lab.names}
+    assert runs > 10 and not set(before.values()) & set(after.values())
+    bench.lab.wait_connected()
+    assert bench.lab.play("connect", arguments=["--check"]).changed == 0
+
+
+def test_the_page_names_every_fault() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert re.findall(r"(?m)^\| `([^`]+)` \|", page.partition("## Faults")[2]) == list(FAULTS)
