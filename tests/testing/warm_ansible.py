@@ -141,7 +141,9 @@ def _run(request: dict[str, Any]) -> int:
     if "timeouts" in request:  # seconds of requests to API servers, which users cannot set
         from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
 
-        client.Timeouts.__init__.__kwdefaults__.update(request["timeouts"])
+        defaults = client.Timeouts.__init__.__kwdefaults__
+        assert defaults is not None
+        defaults.update(request["timeouts"])
     program = request.get("program", "ansible-playbook")
     sys.argv = [program, *request["args"]]
     try:
