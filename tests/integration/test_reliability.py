@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -83,8 +82,9 @@ def assert_good(verdicts: Sequence[Verdict]) -> None:
 def row(scene: str, calls: Sequence[Call]) -> str:
     """Return the row of the documented table that a recording makes."""
     cases = cover(scene, calls, 0, set())
-    writes = sum(call.writes for call in calls)
-    return f"| {scene} | `{SCENES[scene].playbook}` | {len(calls) - writes} | {writes} | {len({case.fault for case in cases})} |"
+    reads = sum(not call.writes for call in calls)
+    writes = sum(call.writes and not call.is_of_the_lock for call in calls)  # a slow run renews its lock more often
+    return f"| {scene} | `{SCENES[scene].playbook}` | {reads} | {writes} | {len({case.fault for case in cases})} |"
 
 
 def test_a_sample_of_failing_calls_is_told_truly_and_mended_by_one_more_run(bench: Bench) -> None:
@@ -134,8 +134,3 @@ def test_a_roll_of_the_ca_is_stopped_at_each_of_its_writes_and_ends(bench: Bench
     assert runs > 10 and not set(before.values()) & set(after.values())
     bench.lab.wait_connected()
     assert bench.lab.play("connect", arguments=["--check"]).changed == 0
-
-
-def test_the_page_names_every_fault() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert re.findall(r"(?m)^\| `([^`]+)` \|", page.partition("## Faults")[2]) == list(FAULTS)
