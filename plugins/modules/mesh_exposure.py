@@ -133,7 +133,7 @@ findings:
       type: str
       sample: CM-ITEM-01
     severity:
-      description: One of V(blocking), V(remediable) and V(advisory).
+      description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
       description: Always false here; only findings about the mesh can be accepted.
@@ -159,6 +159,11 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+outages:
+  description: The items by which sources lose access that they have, as V(connectivityIntents/frontend-to-backend).
+  returned: always
+  type: list
+  elements: str
 mesh:
   description: Inventory names of the members.
   returned: always

@@ -121,7 +121,7 @@ findings:
       type: str
       sample: CM-FAB-01
     severity:
-      description: One of V(blocking), V(remediable) and V(advisory).
+      description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
       description: Always false here.

@@ -111,7 +111,7 @@ findings:
       type: str
       sample: CM-CIDR-01
     severity:
-      description: One of V(blocking), V(remediable) and V(advisory).
+      description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
       description: Whether the code was listed in O(accept).

@@ -7,6 +7,8 @@ Pure: data in, lines out. Texts that clusters and tenants wrote are cut to one p
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -35,17 +37,18 @@ class Line(NamedTuple):
     colour: str = ""
 
 
-_COLOURS: Final = {"blocking": "red", "accepted": "yellow", "remediable": "yellow", "advisory": "cyan"}
+_COLOURS: Final = {"blocking": "red", "outage": "red", "accepted": "yellow", "remediable": "yellow", "advisory": "cyan"}
 PHASE_COLOURS: Final = {"Connected": "green", "Connecting": "yellow", "Pending": "yellow", "Degraded": "yellow", "Error": "red"}
 
 
-def findings_lines(findings: Sequence[Finding]) -> list[Line]:
-    """Return a heading with totals, and a row per finding with evidence and fix below; [] when there is none."""
+def findings_lines(findings: Sequence[Finding], most: int = sys.maxsize) -> list[Line]:
+    """Return a heading with totals, and a row for each of the first ``most`` findings with evidence and fix below; [] without one."""
+    rest = [Line(f"  and {count(len(findings) - most, 'more finding')}; all are in the result", "yellow")] if len(findings) > most else []
     if not findings:
         return []
     severities = [_severity(finding) for finding in findings]
     totals = ", ".join(f"{severities.count(kind)} {kind}" for kind in _COLOURS if kind in severities)
-    return [Line(f"Findings: {totals}"), *finding_lines(findings)]
+    return [Line(f"Findings: {totals}"), *finding_lines(findings[:most]), *rest]
 
 
 def finding_lines(findings: Sequence[Finding], *, under_item: bool = False) -> list[Line]:
@@ -198,6 +201,9 @@ def _where(finding: Finding) -> str:
 
 
 def _place(finding: Finding) -> str:
+    """Return the cluster, or the pair; "" where the summary of a finding about an item begins with its clusters."""
+    if finding.item and re.match(rf"{re.escape(finding.cluster)}(:|,| and )", finding.summary):
+        return ""
     return f"{finding.cluster} -> {finding.peer}" if finding.peer else finding.cluster
 
 

@@ -30,6 +30,7 @@ from .report import PHASE_COLOURS, Line, finding_lines, findings_lines, plan_lin
 
 ITEMS_SHOWN: Final = 40  # of more, only those that are not ready or have findings that need action
 FINDINGS_SHOWN: Final = 5  # of one item
+FINDINGS_AT_ONCE: Final = 200  # about items, the worst first; of hundreds of items there may be thousands
 
 _DONE: Final = {ItemKind.GLOBAL_SERVICE: "exportedClusters", ItemKind.INTENT: "appliedClusters"}
 
@@ -49,7 +50,7 @@ def lines_of(shown: Shown) -> list[Line]:
         case Sentence(text, tone):
             return [Line(text, _TONES[tone])]
         case FindingsMade(findings):
-            return findings_lines(findings)
+            return findings_lines(findings, FINDINGS_AT_ONCE if any(finding.item for finding in findings) else len(findings))
         case PlanMade(plan):
             return plan_lines(plan)
         case LinksMeasured(name, status):

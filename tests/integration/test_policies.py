@@ -181,6 +181,14 @@ class TwoClusters:
             arguments=arguments,
         )
 
+    def pod(self, cluster: str, name: str, app: str, *, on_host: bool) -> None:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "production"}}
+        if self.api(cluster).get("/api/v1/namespaces/production/serviceaccounts/default") is None:
+            self.api(cluster).create(account)
+        spec = {"containers": [{"name": "main", "image": "main"}], "hostNetwork": on_host}
+        about = {"name": name, "namespace": "production", "labels": {"app": app}}
+        self.api(cluster).create({"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec})
+
     def policies(self, path: str = POLICIES) -> dict[tuple[str, str], Object]:
         """(cluster, name without its digest) -> the policy, of every cluster."""
         return {(name, item["metadata"]["name"].rpartition("-")[0]): item for name in self.names for item in self.api(name).list(path)}
@@ -206,8 +214,16 @@ def test_intents_from_first_to_last(clusters: TwoClusters) -> None:
         intent("allow"),
         intent("deny", action="Deny", destination={"namespace": "production", "allPods": True, "clusters": ["c2"]}),
     )
+    for name, app, on_host in (("backend", "backend", False), ("client", "client", False), ("exporter", "exporter", True)):
+        clusters.pod("c1", name, app, on_host=on_host)
     first = clusters.play(allow, deny)
     assert first.rc == 0 and first.changed == 1, first.output
+    loss = "c1: 2 workloads lose access to production/Pod backend (1 pod): production/Pod backend in c1; production/Pod client in c1"
+    assert first.output.count(loss) == 1 and 0 < first.output.index("Plan: ") < first.output.index(loss) < first.output.index(
+        "  Applied  "
+    ), first.output
+    assert first.result["outages"] == ["connectivityIntents/allow"] and "outage: 1 item took access" in first.output
+    assert "exporter" not in first.output and "is not known: no agent runs on the nodes in question in c1." in first.output
     made = clusters.policies()
     assert set(made) == {("c1", "allow"), ("c2", "allow"), ("c2", "deny"), ("c2", "of-the")}
     assert made["c2", "allow"]["spec"]["endpointSelector"]["matchLabels"] == {

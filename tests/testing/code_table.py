@@ -51,8 +51,9 @@ _INTRODUCTION: Final = """# Runbooks
 A page for every code that a finding can have: what it means, how it is found, why it matters and what to do. This index and the first lines
 of each page are written from the catalogue (`plugins/module_utils/findings/catalogue.py`) by `make findings`.
 
-A **blocking** finding stops the run before its first write; one about an item stops that item alone. A **remediable** finding lets the run
-go on, but something does not work or will stop working, and the fix is known. An **advisory** finding is for information.
+A **blocking** finding stops the run before its first write; one about an item stops that item alone. An **outage** lets the run go on, and
+its writes stop traffic that passes today. A **remediable** finding lets the run go on, but something does not work or will stop working,
+and the fix is known. An **advisory** finding is for information.
 """
 
 

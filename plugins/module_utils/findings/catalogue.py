@@ -393,14 +393,20 @@ _ROWS: Final = (
         "An intent isolates pods that no policy isolated before",
         Severity.REMEDIABLE,
         Scope.ITEM,
-        cases={Severity.ADVISORY: "for action Isolate"},
+        cases={
+            Severity.OUTAGE: "where system pods are isolated, or addresses outside or other nodes that speak to the pods are cut off",
+            Severity.ADVISORY: "for action Isolate",
+        },
     ),
     Row(
         "CM-INT-31",
         "An intent takes access from workloads",
-        Severity.REMEDIABLE,
+        Severity.OUTAGE,
         Scope.ITEM,
-        cases={Severity.ADVISORY: "for actions Deny and Isolate"},
+        cases={
+            Severity.REMEDIABLE: "where it is not certain, or system workloads alone lose access",
+            Severity.ADVISORY: "for actions Deny and Isolate, unless a workload that is cut off speaks to the pods now",
+        },
     ),
     Row("CM-INT-32", "The pods that an intent isolates cannot be determined for certain", Severity.ADVISORY, Scope.ITEM),
     Row("CM-INT-33", "Sources that an intent allows are still blocked", Severity.REMEDIABLE, Scope.ITEM),

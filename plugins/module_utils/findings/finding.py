@@ -17,6 +17,7 @@ class Severity(StrEnum):
     """Effect of a finding on the run."""
 
     BLOCKING = "blocking"  # nothing is written anywhere while it stands
+    OUTAGE = "outage"  # the run goes on, and traffic that passes today stops with its writes
     REMEDIABLE = "remediable"  # the run goes on, but something does not work or will stop working; the fix is known
     ADVISORY = "advisory"  # for information; nothing needs to be done now
 

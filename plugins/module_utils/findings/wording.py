@@ -89,7 +89,7 @@ def item_finding(
     hosts: Sequence[str],
     *,
     summary: str,
-    evidence: str = "",
+    evidence: str | Sequence[str] = "",
     fix: str = "",
     severity: Severity | None = None,
 ) -> Finding:

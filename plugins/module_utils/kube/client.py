@@ -136,7 +136,9 @@ class Cluster:
         """
         return self.list_if_served(path, label_selector=label_selector, metadata_only=metadata_only, most=most) or []
 
-    def list_if_served(self, path: str, *, label_selector: str = "", metadata_only: bool = False, most: int = 0) -> Objects | None:
+    def list_if_served(
+        self, path: str, *, label_selector: str = "", field_selector: str = "", metadata_only: bool = False, most: int = 0
+    ) -> Objects | None:
         """Return all objects of a collection as ``list`` does; None if there is no such resource (404).
 
         That includes a resource that goes away between two pages. For callers that must not take a missing resource for an empty
@@ -145,6 +147,7 @@ class Cluster:
         :raises ClusterError: see the class.
         """
         query = {"limit": str(min(most, PAGE) if most else PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
+        query |= {"fieldSelector": field_selector} if field_selector else {}
         found: Objects = []
         while True:
             body = self._json("GET", path, query=query, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)

@@ -84,6 +84,7 @@ class PodMeta:
     name: str
     labels: Labels = field(default_factory=dict)
     owner: str = ""  # "ReplicaSet backend-7d9f", "" without one
+    host_network: bool = False  # it is its node for Cilium; False too where ``hostpods`` is in ``TrafficFacts.unread``
 
 
 @dataclass(frozen=True, kw_only=True)

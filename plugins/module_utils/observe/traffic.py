@@ -5,7 +5,7 @@
     1 /apis (served API groups) · 1 list of namespaces                                                   always
     1 list each of services, endpointslices                                                              global services, exposures
     1 list each of CiliumNetworkPolicy, CiliumClusterwideNetworkPolicy                                   intents, exposures
-    1 list each of NetworkPolicy, pods (metadata alone)                                                  intents
+    1 list each of NetworkPolicy, pods, pods of the host's network (metadata alone)                      intents
     1 list each of ServiceExport, ServiceImport where MCS-API is served                                  global services
     1 list each of GatewayClass, Gateway, HTTPRoute where they are served                                exposures
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
 
 from ..base.errors import ClusterError, Forbidden, ServerRefused
@@ -27,7 +28,7 @@ from ..base.json_fields import annotations_of, items, labels_of, mapping, number
 from ..kube.client import Cluster
 from ..mesh.facts import ObserveFailure, Unread
 from ..mesh.item_kinds import ItemKind
-from ..mesh.traffic_facts import GATEWAY_GROUP, MCS_GROUP, EndpointFacts, ObjectFacts, PodMeta, SliceFacts, TrafficFacts
+from ..mesh.traffic_facts import GATEWAY_GROUP, MCS_GROUP, EndpointFacts, Key, ObjectFacts, PodMeta, SliceFacts, TrafficFacts
 
 REQUESTS_AT_ONCE: Final = 4
 
@@ -50,6 +51,7 @@ class _List:
     kinds: frozenset[ItemKind] = frozenset(ItemKind)
     metadata_only: bool = False
     optional: bool = False
+    field_selector: str = ""
 
     def collection(self, served: Collection[str]) -> str:
         """Return the API path; "" if the cluster does not serve it."""
@@ -79,6 +81,14 @@ LISTS: Final[Mapping[str, _List]] = {
         optional=True,
     ),
     "pods": _List(kind="Pod", resource="pods", kinds=frozenset({ItemKind.INTENT}), metadata_only=True, optional=True),
+    "hostpods": _List(
+        kind="Pod",
+        resource="pods",
+        kinds=frozenset({ItemKind.INTENT}),
+        metadata_only=True,
+        optional=True,
+        field_selector="spec.hostNetwork=true",  # from Kubernetes 1.28 (kubernetes/kubernetes, pull request 110477)
+    ),
     "serviceexports": _List(
         kind="ServiceExport", resource="serviceexports", group=MCS_GROUP, kinds=frozenset({ItemKind.GLOBAL_SERVICE}), optional=True
     ),
@@ -111,7 +121,10 @@ def read_traffic(cluster: Cluster, kinds: Collection[ItemKind]) -> TrafficFacts:
     wanted = {name: path for name, entry in LISTS.items() if entry.kinds & frozenset(kinds) and (path := entry.collection(served))}
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         pending = {
-            name: pool.submit(cluster.list_if_served, path, metadata_only=LISTS[name].metadata_only) for name, path in wanted.items()
+            name: pool.submit(
+                cluster.list_if_served, path, metadata_only=LISTS[name].metadata_only, field_selector=LISTS[name].field_selector
+            )
+            for name, path in wanted.items()
         }
         answers: dict[str, Any] = {}
         errors: dict[str, ClusterError] = {}
@@ -120,7 +133,7 @@ def read_traffic(cluster: Cluster, kinds: Collection[ItemKind]) -> TrafficFacts:
                 answers[name] = future.result()
             except ClusterError as error:
                 errors[name] = error
-    hard = {name: error for name, error in errors.items() if not (isinstance(error, Forbidden) and LISTS[name].optional)}
+    hard = {name: error for name, error in errors.items() if not _dispensable(LISTS[name], error)}
     if hard:
         raise _one_error(cluster.host, hard)
     unread = tuple(Unread(what=name, message=error.message, remedy=error.remedy) for name, error in errors.items())
@@ -128,6 +141,12 @@ def read_traffic(cluster: Cluster, kinds: Collection[ItemKind]) -> TrafficFacts:
     if not answers["namespaces"]:
         raise ServerRefused("The API server lists no namespace at all, and every cluster has some.", remedy=_WHOLE, cluster=cluster.host)
     return assemble(cluster.host, served, answers, (*unread, *gone))
+
+
+def _dispensable(entry: _List, error: ClusterError) -> bool:
+    """Return whether planning can do without a list. An API server answers 400 to a field selector that it does not know."""
+    unknown = isinstance(error, ServerRefused) and error.status == HTTPStatus.BAD_REQUEST and bool(entry.field_selector)
+    return entry.optional and (isinstance(error, Forbidden) or unknown)
 
 
 def read_all_traffic(
@@ -155,6 +174,7 @@ def assemble(host: str, served: Iterable[str], answers: Mapping[str, Any], unrea
         return tuple(object_facts(entry.kind, entry.resource, base, value) for value in answers.get(name) or ())
 
     served_now = frozenset(served)
+    on_host = {(text(pod, "metadata", "namespace"), text(pod, "metadata", "name")) for pod in answers.get("hostpods") or ()}
     policies = ("ciliumnetworkpolicies", "ciliumclusterwidenetworkpolicies", "networkpolicies")
     return TrafficFacts(
         host=host,
@@ -162,7 +182,7 @@ def assemble(host: str, served: Iterable[str], answers: Mapping[str, Any], unrea
         namespaces={entry.name: entry for entry in objects("namespaces")},
         services={entry.key: entry for entry in objects("services")},
         slices=tuple(_slice(value) for value in answers.get("endpointslices") or ()),
-        pods=tuple(_pod(value) for value in answers.get("pods") or ()),
+        pods=tuple(_pod(value, on_host) for value in answers.get("pods") or ()),
         policies=tuple(entry for name in policies for entry in objects(name)),
         exports={entry.key: entry for entry in objects("serviceexports")},
         imports={entry.key: entry for entry in objects("serviceimports")},
@@ -232,11 +252,13 @@ def _endpoint(address: str, value: Mapping[str, Any]) -> EndpointFacts:
     )
 
 
-def _pod(value: Any) -> PodMeta:
+def _pod(value: Any, on_host: Collection[Key]) -> PodMeta:
     owner: Mapping[str, Any] = next((o for o in items(value, "metadata", "ownerReferences") if o.get("controller") is True), {})
+    namespace, name = text(value, "metadata", "namespace"), text(value, "metadata", "name")
     return PodMeta(
-        namespace=text(value, "metadata", "namespace"),
-        name=text(value, "metadata", "name"),
+        namespace=namespace,
+        name=name,
+        host_network=(namespace, name) in on_host,
         labels=labels_of(value),
         owner=f"{text(owner, 'kind')} {text(owner, 'name')}" if owner else "",
     )

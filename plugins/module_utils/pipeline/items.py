@@ -26,6 +26,7 @@ from ..observe import Observation
 from ..plan.stored import StoredPlan
 from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
 from ..reconcile.scene import as_if_connected, observe_again, observe_scene
+from ..reconcile.seen_flows import outages, with_seen_flows
 from ..reconcile.status import Course, Rows, item_rows, requeue_seconds
 from .approval import unnamed_finding
 from .connect import NOTHING_WRITTEN, refuse_changed
@@ -55,7 +56,10 @@ def reconcile_items(run: Run, options: ItemsOptions, desired: Desired, *, approv
 def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: StoredPlan | None) -> Outcome | None:
     """Observe, plan and write once; return None if the clusters have to be observed again."""
     mesh = run.mesh
-    with Recorder(Outcome(clusters=mesh.clusters, extra={"status": NO_ROWS})) as recorder, run.observe(options.parallel) as observation:
+    with (
+        Recorder(Outcome(clusters=mesh.clusters, extra={"status": NO_ROWS, "outages": []})) as recorder,
+        run.observe(options.parallel) as observation,
+    ):
         observe_former(run.ports, run.who, mesh, observation, parallel=options.parallel, more=options.former, reads_lock=run.reads_lock)
         scene, former = observe_scenes(run, options, desired, _binding_status(run, options, desired, observation), observation)
         absent = options.state == "absent"
@@ -71,8 +75,11 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
         if decided is None:
             return recorder.outcome
         traffic = {**scene.traffic, **(former.traffic if former else {})}
+        decided = with_seen_flows(decided, scene, observation, now=run.ports.now(), parallel=options.parallel)
         announce(run, decided.plan, observation, recorder, traffic)
-        recorder.note(findings=ordered((*findings, *decided.findings)))
+        run.ports.show(FindingsMade(decided.findings))  # before anything is written: it says who loses access
+        stops = outages(decided)
+        recorder.note(findings=ordered((*findings, *decided.findings)), extra={"status": NO_ROWS, "outages": stops})
         if approved is not None and not approved.is_the_same_as(decided.plan.hash):
             refuse_changed(run, approved, decided.plan.hash, recorder, fix="approve its hash")
             return recorder.outcome
@@ -178,12 +185,17 @@ def _record_statuses(
     """Record and show the status of every item, and record the error of the run if an item failed."""
     name, show = run.mesh.binding.name, run.ports.show
     rows = item_rows(desired, decided, scene, course, now=run.ports.now(), previous=options.previous_status)
-    show(ItemsMeasured(name, rows, [finding for finding in recorder.outcome.findings if finding.item]))
+    shown = set(map(id, decided.findings))
+    show(ItemsMeasured(name, rows, [finding for finding in recorder.outcome.findings if finding.item and id(finding) not in shown]))
     if options.state == "absent" and not run.check_mode:
         show(_removal_sentence(run.mesh, desired.kinds, scene.hosts, course.failed))
     for sentence in left_out_sentences(run.who, run.mesh):
         show(sentence)
-    extra = {"status": rows, "requeue_seconds": requeue_seconds(desired, rows)}
+    stops = outages(decided)
+    if stops:
+        what = f"item{'s' if len(stops) > 1 else ''} {'would take' if run.check_mode else 'took'} access from sources that had it"
+        show(Sentence(f"{cell(name)}: outage: {items_sentence(stops, what)}", "bad"))
+    extra = {"status": rows, "requeue_seconds": requeue_seconds(desired, rows), "outages": stops}
     recorder.note(extra=extra, error=_error_of(decided, scene, course, rows))
 
 

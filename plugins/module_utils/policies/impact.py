@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Impact of one intent's policies in one destination cluster: pods that they isolate, sources that lose access or are still denied.
 
-Traffic itself is not observed. The result is which pods could reach which by the policies, before and after.
+The result is which pods could reach which by the policies, before and after; cut_flows.py adds the traffic that was recorded.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from .evaluate.endpoints import Kind, Party, PolicyEndpoint, identity_of
-from .evaluate.label_filters import LabelFilters
+from .cut_flows import party_of_kind
+from .evaluate.endpoints import Kind, Party
 from .evaluate.ports import PortMatch
 from .evaluate.rules import Direction, Entry, Rule
 from .evaluate.ternary import Ternary, all_of, any_of
@@ -46,6 +46,11 @@ class Impact:
     pairs: int = PAIRS  # that may still be evaluated
 
     @property
+    def targets(self) -> dict[int, Group]:
+        """Groups that sources lose access to, by number."""
+        return {group.number: group for group in (*self.isolated, *self.perhaps_isolated, *self.closed)}
+
+    @property
     def limit_reached(self) -> bool:
         """Whether pairs were left out because ``PAIRS`` was reached."""
         return self.pairs < 0
@@ -64,13 +69,8 @@ class _Reach:
     free: frozenset[int]
 
 
-def _party_of_kind(kind: Kind) -> Party:
-    endpoint = PolicyEndpoint(kind=kind)
-    return Party(endpoint, identity_of(endpoint, "", LabelFilters(())))
-
-
-_WORLD: Final = _party_of_kind(Kind.WORLD)
-_NODE: Final = _party_of_kind(Kind.REMOTE_NODE)
+_WORLD: Final = party_of_kind(Kind.WORLD)
+_NODE: Final = party_of_kind(Kind.REMOTE_NODE)
 
 
 def impact_of(index: WorkloadIndex, planned: Planned, host: str, own: Sequence[Rule], *, allows: bool) -> Impact:

@@ -21,7 +21,7 @@ from ..mesh.model import Binding
 from ..mesh.traffic_facts import ObjectFacts, TrafficFacts
 from ..plan.steps import Step
 from .compile import API_VERSION, Body, CannotExpress, destinations, policy_for
-from .impact_findings import impact_findings, planned_intents
+from .impact_findings import IntentImpact, impact_findings, intent_impact, planned_intents
 from .scene_findings import absent_namespaces, namespace_findings, scene_findings, selection_text
 from .settings_findings import identity_findings, settings_findings, version_findings
 from .workload_index import Planned
@@ -41,6 +41,7 @@ class IntentDetail:
 
     wanted: tuple[DesiredObject, ...] = ()
     unwritten: Mapping[str, str] = field(default_factory=dict)  # destination cluster -> why nothing is written there
+    impact: IntentImpact | None = None  # of what is written; None when nothing is
 
 
 def plan_intents(desired: Desired, scene: Scene) -> list[ItemPlan]:
@@ -189,9 +190,9 @@ def _plan(draft: _Draft, scene: Scene, together: Planned | None) -> ItemPlan:
         *identity_findings(intent, scene),
     ]
     findings += [*scene_findings(intent, scene), *namespace_findings(intent, scene), *_invalid_policy_findings(draft)]
-    if draft.written:
-        findings += impact_findings(intent, {host: draft.compiled[host] for host in draft.written}, scene, together)
-    detail = IntentDetail(wanted=draft.wanted, unwritten=draft.absent)
+    impact = intent_impact(intent, {host: draft.compiled[host] for host in draft.written}, scene, together) if draft.written else None
+    findings += impact_findings(impact) if impact else []
+    detail = IntentDetail(wanted=draft.wanted, unwritten=draft.absent, impact=impact)
     return ItemPlan(ref=ref, steps=draft.steps, findings=tuple(findings), unplaced=bool(draft.absent) and not draft.wanted, detail=detail)
 
 

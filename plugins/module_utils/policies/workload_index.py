@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from ..items.owned import owning_item
 from ..items.scene import Scene
+from ..items.system import is_system_namespace
 from ..mesh.item_kinds import ItemRef
 from ..mesh.traffic_facts import ObjectFacts, PodMeta
-from .evaluate.endpoints import Party
+from .evaluate.endpoints import NAMESPACE, Party
 from .evaluate.peers import Peers
 from .evaluate.rules import Direction, Rule
 from .evaluate.selectors import Selector
@@ -97,6 +98,11 @@ class WorkloadIndex:
         return tuple(h for h in scene.mesh.clusters if h not in scene.traffic or scene.traffic[h].could_not_read("pods") is not None)
 
     @cached_property
+    def mixed(self) -> tuple[str, ...]:
+        """Members that do not say which pods run in the host's network (Kubernetes before 1.28)."""
+        return tuple(host for host in self.world.clusters if self.scene.traffic[host].could_not_read("hostpods") is not None)
+
+    @cached_property
     def groups(self) -> tuple[Group, ...]:
         """All groups, by number."""
         found: list[Group] = []
@@ -104,7 +110,7 @@ class WorkloadIndex:
             traffic = self.scene.traffic[host]
             by_identity: dict[tuple[str, frozenset[tuple[str, str]], tuple[str, ...]], tuple[Party, list[PodMeta]]] = {}
             seen: dict[tuple[str, frozenset[tuple[str, str]]], Any] = {}
-            for pod in traffic.pods:
+            for pod in (pod for pod in traffic.pods if not pod.host_network):
                 raw = (pod.namespace, frozenset(pod.labels.items()))
                 if raw not in seen:
                     party = self.world.party(pod_endpoint(traffic, pod))
@@ -116,6 +122,27 @@ class WorkloadIndex:
             for (namespace, _labels, _unsure), (party, pods) in by_identity.items():
                 found.append(Group(len(found), host, namespace, party, tuple(pods)))
         return tuple(found)
+
+    @cached_property
+    def system(self) -> frozenset[int]:
+        """Numbers of the groups in system namespaces."""
+        return frozenset(g.number for g in self.groups if is_system_namespace(g.namespace, self.scene.facts[g.host]))
+
+    @cached_property
+    def _numbers_by_pod(self) -> Mapping[tuple[str, str, str], int]:
+        return {(group.host, group.namespace, pod.name): group.number for group in self.groups for pod in group.pods}
+
+    @cached_property
+    def _numbers_by_labels(self) -> Mapping[tuple[str, str, frozenset[tuple[str, str]]], int]:
+        texts = ((g, {key.removeprefix("k8s:"): value for key, value in g.party.identity.labels.items()}) for g in self.groups)
+        return {(group.host, group.namespace, _own_labels(labels)): group.number for group, labels in texts}
+
+    def group_of(self, cluster_name: str, namespace: str, pod: str, labels: Mapping[str, str]) -> Group | None:
+        """Return the group of a pod, or, of one that is gone, the group that has the labels of its identity."""
+        host = next((host for host, view in self.world.clusters.items() if view.name == cluster_name), "")
+        number = self._numbers_by_pod.get((host, namespace, pod))
+        number = self._numbers_by_labels.get((host, namespace, _own_labels(labels))) if number is None else number
+        return None if number is None else self.groups[number]
 
     @cached_property
     def all_numbers(self) -> frozenset[int]:
@@ -176,14 +203,14 @@ class WorkloadIndex:
         return found
 
     @cached_property
-    def by_name(self) -> tuple[tuple[str, int], ...]:
-        """(``production/frontend in c1``, number of its group), in order. A workload whose pods differ has several rows."""
-        return tuple(sorted((f"{g.namespace}/{name} in {g.host}", g.number) for g in self.groups for name in g.workloads))
+    def by_name(self) -> tuple[tuple[tuple[str, str], int], ...]:
+        """((``production/frontend``, cluster), number of its group), in order. A workload whose pods differ has several rows."""
+        return tuple(sorted(((f"{g.namespace}/{name}", g.host), g.number) for g in self.groups for name in g.workloads))
 
     @cached_property
     def _single_workload_groups(self) -> frozenset[int]:
         """Groups that are exactly one workload."""
-        names: dict[str, int] = {}
+        names: dict[tuple[str, str], int] = {}
         for name, _number in self.by_name:
             names[name] = names.get(name, 0) + 1
         return frozenset(number for name, number in self.by_name if names[name] == 1 and len(self.groups[number].workloads) == 1)
@@ -292,6 +319,11 @@ def index_workloads(scene: Scene) -> WorkloadIndex:
         kept["_workload_index"] = WorkloadIndex(scene)
     found: WorkloadIndex = kept["_workload_index"]
     return found
+
+
+def _own_labels(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """Return the labels of an identity that the pod itself has."""
+    return frozenset((key, value) for key, value in labels.items() if not key.startswith("io.cilium.k8s") and key != NAMESPACE)
 
 
 def _facts_of_body(body: Body) -> ObjectFacts:

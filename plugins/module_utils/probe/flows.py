@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ..base.json_fields import mapping, number, parse_time, text, texts
-from ..base.redact import one_line
+from ..mesh.flow_facts import Flow, FlowSide
 
 POLICY_DROPS: Final = frozenset({"POLICY_DENIED", "POLICY_DENY"})
 """No policy allows it; a deny rule forbids it (flow.proto, DropReason)."""
@@ -29,51 +28,6 @@ _CLUSTER: Final = "io.cilium.k8s.policy.cluster"
 _TRACE, _POLICY_VERDICT = 4, 5  # event_type.type: MessageTypeTrace, MessageTypePolicyVerdict (cilium: pkg/monitor/api/types.go)
 _PORTS: Final = ("TCP", "UDP", "SCTP")
 _ICMP: Final = {"ICMPv4": "ICMP", "ICMPv6": "ICMPv6"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlowSide:
-    """Source or destination of a flow.
-
-    ``labels`` are those of Kubernetes without the prefix; "" and {} where the flow does not contain them.
-    """
-
-    namespace: str = ""
-    cluster: str = ""  # cluster-name
-    labels: Mapping[str, str] = field(default_factory=dict)
-    name: str = ""  # of the pod, else its address
-
-    @property
-    def shown(self) -> str:
-        """Namespace and name as text."""
-        return one_line(f"{self.namespace}/{self.name}" if self.namespace else self.name or "?", 120)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Flow:
-    """One packet as one agent observed it."""
-
-    time: datetime  # aware, UTC
-    verdict: str  # FORWARDED, DROPPED, REDIRECTED, AUDIT, ERROR, ...
-    reason: str = ""  # drop_reason_desc
-    source: FlowSide
-    destination: FlowSide
-    protocol: str  # as in PortRule: TCP, UDP, SCTP, ICMP, ICMPv6
-    port: int = 0  # of the destination; for ICMP its type
-    direction: str = ""  # INGRESS, EGRESS, "" unknown
-    reply: bool | None = None  # None: the agent does not know, as for drops
-    delivered: bool = False  # handed to the destination's endpoint, or let in by its ingress policy
-    answers: bool = False  # a SYN+ACK: the answer to a connection from the other side
-
-    @property
-    def shown(self) -> str:
-        """One line of evidence."""
-        what = f"type {self.port}" if self.protocol.startswith("ICMP") else str(self.port)
-        why = f" ({one_line(self.reason, 60)})" if self.reason else ""
-        return (
-            f"{self.time:%H:%M:%SZ} {self.source.shown} in {one_line(self.source.cluster, 63)} -> {self.destination.shown}"
-            f" in {one_line(self.destination.cluster, 63)} {self.protocol} {what}: {one_line(self.verdict, 20)}{why}"
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,15 +111,19 @@ def _layer4(value: Mapping[str, Any]) -> tuple[str, int, Mapping[str, Any]] | No
 
 def _side(value: Mapping[str, Any], key: str) -> FlowSide:
     labels: dict[str, str] = {}
+    reserved = ""
     for label in texts(value, key, "labels")[:_LABELS]:
         name, _sep, content = label.partition("=")
         if name.startswith("k8s:"):
             labels[name.removeprefix("k8s:")] = content
+        elif name.startswith("reserved:"):
+            reserved = reserved or name.removeprefix("reserved:")
     address = text(value, "IP", key)
     return FlowSide(
         namespace=labels.get(_NAMESPACE, "") or text(value, key, "namespace"),
         cluster=labels.get(_CLUSTER, "") or text(value, key, "cluster_name"),
         labels=labels,
+        reserved=reserved,
         name=text(value, key, "pod_name") or address,
     )
 

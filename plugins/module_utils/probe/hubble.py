@@ -19,9 +19,10 @@ from ..base.errors import ClusterError
 from ..items.models import ConnectivityIntent, PodSelection, PortRule
 from ..kube.client import Cluster
 from ..mesh.facts import ClusterFacts, PodFacts
+from ..mesh.flow_facts import Flow
 from ..observe.pods import AGENT, pod_facts
 from ..observe.reads import pods_read
-from .flows import Flow, parse_flows
+from .flows import parse_flows
 from .limits import Limits
 
 SOCKET: Final = "/var/run/cilium/hubble.sock"
@@ -72,16 +73,28 @@ def observe_command(
     :param sources: cluster-names; of several label options Hubble takes either (cilium: pkg/hubble/filters/labels.go).
     :param destination: cluster-name.
     """
-    socket = (facts.config or {}).get("hubble-socket-path", "") or SOCKET
-    command = ["hubble", "observe", "--server", f"unix://{socket}", "-o", "jsonpb", "--since", timestamp(since), "--last", str(last)]
-    for kind in _TYPES:
-        command += ["--type", kind]
+    command = _command(facts, since, last)
     if intent.source is not None:
         for name in sources:
             command += ["--from-label", _labels(intent.source, name)]
     command += ["--to-label", _labels(intent.destination, destination)]
     for port in _exact_ports(intent.ports):
         command += ["--to-port", str(port)]
+    return command
+
+
+def observe_pods_command(
+    selections: Iterable[PodSelection], facts: ClusterFacts, *, destination: str, since: datetime, last: int
+) -> list[str]:
+    """Return the command that observes the flows from anywhere to pods of any of the selections. ``destination``: their cluster-name."""
+    return [*_command(facts, since, last), *(word for one in selections for word in ("--to-label", _labels(one, destination)))]
+
+
+def _command(facts: ClusterFacts, since: datetime, last: int) -> list[str]:
+    socket = (facts.config or {}).get("hubble-socket-path", "") or SOCKET
+    command = ["hubble", "observe", "--server", f"unix://{socket}", "-o", "jsonpb", "--since", timestamp(since), "--last", str(last)]
+    for kind in _TYPES:
+        command += ["--type", kind]
     return command
 
 

@@ -24,7 +24,7 @@ from .pairs import Case
 from .pods import ProbedPod, pods_of, read_pods
 from .verdict import flows_of_intent, judge
 
-_AHEAD = timedelta(minutes=10)  # a node's clock may be ahead of ours; a flow from further in the future does not count
+AHEAD = timedelta(minutes=10)  # a node's clock may be ahead of ours; a flow from further in the future does not count
 
 
 @dataclass
@@ -129,7 +129,7 @@ class IntentProbe:
                 source=source,
                 destination=self.cluster_name(host),
                 since=self.since(case),
-                until=self.context.now + _AHEAD,
+                until=self.context.now + AHEAD,
             )
             case.notes += found.notes
             if found.asked and not chosen and not again:

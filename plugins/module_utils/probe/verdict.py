@@ -20,7 +20,8 @@ from typing import Final
 
 from ..items.labels import selects
 from ..items.models import ConnectivityIntent, PortRule
-from .flows import POLICY_DROPS, Flow
+from ..mesh.flow_facts import Flow
+from .flows import POLICY_DROPS
 from .outcome import PROVEN, REFUTES, UNDECIDED
 
 
@@ -35,7 +36,7 @@ class FlowOutcome(StrEnum):
     LOST = "dropped for another reason"
 
 
-_PASSED: Final = (FlowOutcome.DELIVERED, FlowOutcome.PROXIED, FlowOutcome.AUDITED)
+PASSED: Final = (FlowOutcome.DELIVERED, FlowOutcome.PROXIED, FlowOutcome.AUDITED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +124,7 @@ def _allow(by_kind: dict[FlowOutcome, tuple[Flow, ...]]) -> Judgement:
 
 
 def _deny(by_kind: dict[FlowOutcome, tuple[Flow, ...]]) -> Judgement:
-    passed = tuple(flow for kind in _PASSED for flow in by_kind[kind])
+    passed = tuple(flow for kind in PASSED for flow in by_kind[kind])
     if passed:
         why = (
             "packets were let through by audit mode"
@@ -138,7 +139,7 @@ def _deny(by_kind: dict[FlowOutcome, tuple[Flow, ...]]) -> Judgement:
 
 def _isolate(by_kind: dict[FlowOutcome, tuple[Flow, ...]], alone: bool) -> Judgement:
     """Return the judgement for Isolate. Another policy may allow the traffic, which is what isolation is for."""
-    passed = tuple(flow for kind in _PASSED for flow in by_kind[kind])
+    passed = tuple(flow for kind in PASSED for flow in by_kind[kind])
     if passed and alone:
         return Judgement(result=REFUTES, why="packets were let in although no other policy allows any", flows=passed)
     if by_kind[FlowOutcome.DENIED]:

@@ -30,7 +30,7 @@ from ..plan.steps import ApiWrite, Plan, Step, digest_of
 from ..services.record import Values, patched
 from .kinds import ROWS, KindRow
 
-RELIED_SEVERITIES = (Severity.BLOCKING, Severity.REMEDIABLE)
+RELIED_SEVERITIES = (Severity.BLOCKING, Severity.OUTAGE, Severity.REMEDIABLE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +227,8 @@ def items_fingerprint(
     relied: dict[str, list[list[str]]] = {}
     for entry in findings:
         if entry.severity in RELIED_SEVERITIES:
-            relied.setdefault(entry.cluster, []).append([entry.code, entry.item, entry.peer, entry.severity.value])
+            for host in (entry.cluster, *entry.others):
+                relied.setdefault(host, []).append([entry.code, entry.item, entry.peer, entry.severity.value])
     verdicts = sorted([str(plan.ref), plan.verdict.value] for plan in items if plan.verdict is not ItemVerdict.ACCEPTED)
     found = {}
     for host in scene.hosts:

@@ -44,6 +44,7 @@ def mesh_result(links: _Run, items: _Run, *, items_first: bool = False, both: bo
             "reliedOn": first.get("reliedOn") or {},
             **_left_out(plans),
         },
+        "outages": [item for run in runs for item in run.get("outages") or ()],
         "status": {"binding": links.get("status"), **{kind.value: status.get(kind.value) or [] for kind in ItemKind}},
         "requeueSeconds": min(int(run.get("requeue_seconds", _REQUEUE_SECONDS)) for run in runs),
     }

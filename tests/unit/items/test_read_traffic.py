@@ -37,7 +37,7 @@ class Api(Cluster):
         if path == "/apis":
             groups = self.groups
             return None if groups is None else {"groups": [{"versions": [{"groupVersion": text}]} for text in groups]}
-        resource = path.rpartition("/")[2]
+        resource = "hostpods" if "fieldSelector" in kwargs["query"] else path.rpartition("/")[2]
         pages = self.answers.get(resource, [[]])
         turn = self.pages.get(resource, 0)
         self.pages[resource] = turn + 1
@@ -94,6 +94,21 @@ def test_a_kind_that_goes_away_while_it_is_read_is_reported(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, entry in LISTS.items() if entry.optional])
 def test_what_planning_can_do_without_may_be_forbidden(name: str) -> None:
     assert [entry.what for entry in read({name: [Forbidden("no", remedy="grant it")]}).unread] == [name]
+
+
+def test_pods_of_the_host_s_network_are_told_apart() -> None:
+    found = read({"pods": [[named("agent", "kube-system"), named("web", "production")]], "hostpods": [[named("agent", "kube-system")]]})
+    assert {pod.name: pod.host_network for pod in found.pods} == {"agent": True, "web": False} and not found.unread
+
+
+def test_an_api_server_that_cannot_tell_them_apart_is_named() -> None:
+    unknown = ServerRefused("field label not supported: spec.hostNetwork", status=400)
+    found = read({"pods": [[named("web", "production")]], "hostpods": [unknown]})
+    assert [entry.what for entry in found.unread] == ["hostpods"] and not found.pods[0].host_network
+    with pytest.raises(ServerRefused):
+        read({"pods": [unknown]})
+    with pytest.raises(ServerRefused):
+        read({"hostpods": [ServerRefused("the server broke", status=500)]})
 
 
 def test_the_number_of_requests_does_not_depend_on_what_is_there() -> None:

@@ -17,7 +17,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
     PodSelection,
     PortRule,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import Flow, parse_flows
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.flow_facts import Flow
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.verdict import any_port, flows_of_intent, judge
 from tests.testing.flow_builders import BACKEND, FRONTEND, flow, side
 from tests.testing.rows import in_one_test

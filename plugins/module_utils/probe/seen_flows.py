@@ -1,0 +1,84 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Reading of the traffic that enters the pods of intents now, before these are written. Does I/O; errors become texts.
+
+Who speaks to a pod decides nothing: it ranks what is told of a plan. So no error ends a run, and the cost is bounded. Requests of a cluster
+are one list of its agents, one list of pods for each of ``LIMITS.intents`` intents, and one call of each of ``LIMITS.agents`` agents.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from ..base.errors import ClusterError
+from ..items.models import PodSelection
+from ..items.scene import Scene
+from ..kube.client import Cluster
+from ..mesh.flow_facts import SeenFlows
+from .hubble import ask_agents, hubble_on, observe_pods_command, read_agents
+from .intent_probe import AHEAD
+from .limits import Limits
+from .pods import pods_of, read_pods
+from .verdict import PASSED, flow_outcome
+
+LIMITS: Final = Limits(total=30.0, flows=500, exec_seconds=5.0)
+"""Of one cluster and run; clusters are read side by side."""
+
+
+def read_seen_flows(
+    wanted: Mapping[str, Sequence[PodSelection]],
+    scene: Scene,
+    clusters: Mapping[str, Cluster],
+    *,
+    now: datetime,
+    parallel: int = 10,
+    limits: Limits = LIMITS,
+) -> dict[str, SeenFlows]:
+    """Return the traffic to the pods that are wanted, by inventory name.
+
+    :param wanted: by inventory name, the destinations of intents. After ``limits.intents`` of them the others are left out.
+    """
+    with ThreadPoolExecutor(max(1, min(parallel, len(wanted)))) as pool:
+        read = {host: pool.submit(_of_cluster, host, sides, scene, clusters.get(host), now, limits) for host, sides in wanted.items()}
+        return {host: future.result() for host, future in read.items()}
+
+
+def _of_cluster(
+    host: str, sides: Sequence[PodSelection], scene: Scene, cluster: Cluster | None, now: datetime, limits: Limits
+) -> SeenFlows:
+    nothing = SeenFlows(now=now, window=limits.window)
+    if cluster is None or not hubble_on(scene.facts[host]):
+        return replace(nothing, unknown=f"Hubble is off in {host}" if cluster else f"{host} does not answer")
+    ends = time.monotonic() + limits.total
+    agents, name = read_agents(cluster, scene.facts[host]), scene.names.get(host, host)
+    since, chosen = now - timedelta(seconds=limits.window), sides[: limits.intents]
+    command = observe_pods_command(chosen, scene.facts[host], destination=name, since=since, last=limits.flows)
+    nodes = None if agents.problem else _nodes(chosen, host, scene, cluster, limits)
+    answer = ask_agents(cluster, agents, nodes, command, limits, timeout=max(1.0, ends - time.monotonic()))
+    if not answer.asked:
+        return replace(nothing, unknown=answer.notes[0] if answer.notes else f"no agent of {host} answered")
+    passed = (flow for flow in answer.flows if flow_outcome(flow) in PASSED and flow.reply is not True and not flow.answers)
+    flows = tuple(flow for flow in passed if since <= flow.time <= now + AHEAD and flow.destination.cluster == name)
+    notes = [f"each agent of {host} returns its last {limits.flows} flows at most"] if len(answer.flows) >= limits.flows else []
+    notes += [f"flows were requested for {limits.intents} of {len(sides)} intents in {host}"] if len(sides) > limits.intents else []
+    return replace(nothing, flows=flows, notes=(*notes, *answer.notes))
+
+
+def _nodes(sides: Iterable[PodSelection], host: str, scene: Scene, cluster: Cluster, limits: Limits) -> set[str] | None:
+    """Return the nodes of the pods; None where they cannot be read, or where one selection has pods in several namespaces."""
+    found: set[str] = set()
+    for side in sides:
+        known = pods_of(side, scene.traffic[host]) or ()
+        namespaces = {pod.namespace for pod in known} if side.all_namespaces else {side.namespace}
+        if len(namespaces) != 1:
+            return None
+        try:
+            found |= {pod.node for pod in read_pods(cluster, side, namespaces.pop(), limits.pods) if pod.node and pod.has_identity}
+        except ClusterError:
+            return None
+    return found
