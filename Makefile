@@ -61,8 +61,8 @@ test-all: venv ## every test and the full matrix, with many examples of each pro
 	@$(pytest) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(ARGS)
 
 .PHONY: reliability
-reliability: venv ## every API call fails once, and every play is killed at each write (docs/reliability.md)
-	@env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest -p no:xdist -s -m full tests/integration/test_reliability.py $(ARGS)
+reliability: venv ## every API call fails once, and every play and the operator are killed at their writes (docs/reliability.md)
+	@env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest -n0 -s -m full tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
 
 .PHONY: findings
 findings: venv ## what the docs say of each finding, from the catalogue

@@ -9,6 +9,7 @@ returns what did not hold. Scenes lead to one another in a circle, so that a cas
 from __future__ import annotations
 
 import json
+import random
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,8 +28,8 @@ from tests.testing.playbooks import PlaybookRun, run_warm
 
 Variables = dict[str, Any]
 
-LOCK: Final[Variables] = {"cilium_mesh_lock_duration": 10}
-"""A busy machine needs longer than the shortest, and who waits for a lock that was left should not wait for long."""
+LOCK_SECONDS: Final = 10  # a busy machine needs longer than the shortest
+LOCK_OF_A_KILLED_RUN: Final = 5  # the shortest: the next run waits for its end
 PATIENT: Final[Variables] = {"cilium_mesh_lock_timeout": 120}
 QUICK: Final = {"connect": 2.0, "read": 2.0}
 """Timeouts of the client in seconds, for calls that get no answer; users have longer ones."""
@@ -78,11 +79,10 @@ class Case:
 
 @dataclass
 class Verdict:
-    """What came of a case. ``problems`` is empty where all held; ``reached`` is false where the run did not make the call."""
+    """What came of a case. ``problems`` is empty where all held; ``reached`` is false where the run had no time to make the call."""
 
     case: Case
     reached: bool = True
-    masked: bool = False  # the run succeeded in spite of it
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)
     output: str = ""
@@ -98,18 +98,25 @@ class Bench:
         self._pid = 0
         self._paused = False
         self._writes: dict[str, list[Call]] = {}  # by scene: what it writes where nothing fails
+        self._always: dict[str, set[Call]] = {}  # by scene: what each recording has, without what depends on time
         self.foreign = foreign_values(lab)
 
     def record(self, scene: Scene) -> list[Call]:
         """Return the calls of a scene that fails nowhere, in the order of their names."""
+        self.play_once(scene)
+        self._writes[scene.name] = sorted(self.proxy.written)
+        timeless = {call for call in self.proxy.calls if not depends_on_time(call)}
+        self._always[scene.name] = self._always.get(scene.name, timeless) & timeless
+        return sorted(self.proxy.calls)
+
+    def play_once(self, scene: Scene) -> None:
+        """Run a scene that meets no fault."""
         self.go(scene.begins)
         self._age += 1
         self.proxy.begin()
         run = self._play(scene, quick=False)
         assert run.rc == 0, run.output
         self.state = scene.ends
-        self._writes[scene.name] = sorted(self.proxy.written)
-        return sorted(self.proxy.calls)
 
     def go(self, state: str) -> None:
         """Bring the mesh into a state by runs that meet no fault."""
@@ -144,7 +151,10 @@ class Bench:
         held = self._holders()
         self.proxy.begin(case.call, FAULTS[case.fault], kill=lambda: kill_run(self._pid))
         run = self._play(scene, quick="silent" in case.fault)
-        verdict.reached, verdict.masked, verdict.output = self.proxy.met, run.rc == 0, run.output
+        verdict.reached, verdict.output = self.proxy.met, run.output
+        if not verdict.reached and case.call in self._always[scene.name]:
+            missed = sorted(self._always[scene.name] - set(self.proxy.calls))
+            verdict.problems.append(f"the run did not make the call, which each recording has, nor {len(missed)} in all: {missed[:9]}")
         written, locked = list(self.proxy.written), bool(self.proxy.carried_out)
         verdict.problems += self._truthful(case, run, written)
         verdict.problems += self._locks(run, held)
@@ -167,22 +177,27 @@ class Bench:
         verdict.seconds = time.monotonic() - began
         return verdict
 
-    def roll(self, fault: str) -> int:
-        """Roll the CA of every cluster, where in each run the second write meets ``fault``, until a run ends well. Return the runs.
+    def roll(self, faults: Sequence[str]) -> list[str]:
+        """Roll the CA of every cluster, where the second write of each run meets the next of ``faults``, until a run ends well.
 
-        So each run but the last is stopped one write further on than the one before.
+        So each run but the last is stopped about one write further on than the one before. Return what was met where.
         """
-        scene = Scene("roll", "ca", "meshed", "meshed", variables={"ca_sync_state": "rolled", "ca_sync_wait_timeout": 300})
-        for number in range(1, MOST_RUNS):
-            held = self._holders()
+        scene, met = (
+            Scene("roll", "ca", "meshed", "meshed", variables={"ca_sync_state": "rolled", "ca_sync_wait_timeout": 300}),
+            list[str](),
+        )
+        for number in range(MOST_RUNS):
+            fault, held = faults[number % len(faults)], self._holders()
             self.proxy.begin(fault=FAULTS[fault], kill=lambda: kill_run(self._pid), write=2)
-            run = self._play(scene, quick=False, **PATIENT)
+            run = self._play(scene, quick="silent" in fault, **PATIENT)
             written = self.proxy.written
             problems = [*self._truthful(None, run, written), *self._locks(run, held), *self._links(run, "the run")]
-            assert not problems, f"run {number} ({fault}): {problems}\n{run.output}"
-            if run.rc == 0:
-                return number
-            assert self.proxy.met, run.output
+            writes = [call for call in self.proxy.calls if call.writes and not call.is_of_the_lock]
+            met += [f"{writes[1]} | {fault}"] if self.proxy.met else []
+            print(f"run {number + 1}, status {run.rc}: {met[-1] if self.proxy.met else 'no fault met'}", flush=True)
+            assert not problems, f"run {number + 1} ({fault}): {problems}\n{run.output}"
+            if run.rc == 0 and not self.proxy.met:
+                return met
         raise AssertionError(f"the roll did not end within {MOST_RUNS} runs")
 
     def _play(self, scene: Scene, *, quick: bool, check: bool = False, **more: Any) -> PlaybookRun:
@@ -191,11 +206,12 @@ class Bench:
             items = [[SERVICE], [INTENT], [EXPOSURE]] if scene.items else [[], [], []]
             mesh |= dict(zip(("globalServices", "connectivityIntents", "exposedServices"), items, strict=True))
         renewal = {"ca_sync_certificate_days": self._age + 1, "ca_sync_renew_before_days": self._age} if scene.playbook == "ca" else {}
+        seconds = LOCK_OF_A_KILLED_RUN if self.proxy.kills else LOCK_SECONDS
         self.lab.runs_that_wrote.append(scene.playbook)
         return run_warm(
             scene.playbook,
             inventory=self.lab.inventory(self.proxy.hosts()),
-            variables={"cilium_mesh": mesh, **LOCK, **scene.variables, **renewal, **more},
+            variables={"cilium_mesh": mesh, "cilium_mesh_lock_duration": seconds, **scene.variables, **renewal, **more},
             arguments=["--check"] if check else [],
             timeouts=QUICK if quick else None,
             started=self._started,
@@ -241,7 +257,7 @@ class Bench:
 
     def _locks(self, run: PlaybookRun, before: Mapping[str, tuple[str, int]]) -> Iterator[str]:
         for name, (holder, seconds) in self._holders().items():
-            if seconds > LOCK["cilium_mesh_lock_duration"]:
+            if seconds > LOCK_SECONDS:
                 yield f"the lock in {name} lasts longer than asked"
             if run.status != "killed" and before.get(name, ("", 0))[0] != holder:
                 yield f"the lock in {name} was not given back"
@@ -303,23 +319,40 @@ def _values(fields: Mapping[str, Any], value: Any, path: str) -> Iterator[tuple[
             yield f"{path}.{name}", inner
 
 
-def kind_of(call: Call) -> tuple[str, str]:
-    """Return what calls of every cluster and number have in common."""
-    return call.verb, call.path
+def depends_on_time(call: Call) -> bool:
+    """Whether a run makes the call only if it takes long enough: it renews its lock, and asks again and again whether links are ready."""
+    return call.number > 1 and (call.is_of_the_lock or resource_of(call) == "pods/exec")
 
 
-def cover(scene: str, calls: Iterable[Call], seed: int, known: set[tuple[str, str]]) -> list[Case]:
-    """Return cases in which every call fails once, and every kind of write fails in every way.
+def resource_of(call: Call) -> str:
+    """Return what a call is about, without names: ``secrets``, ``pods/exec``; "watch" stands for itself, since the answer streams."""
+    path, _, query = call.path.partition("?")
+    parts = path.split("/")[1:]
+    parts = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else parts
+    parts = parts[2:] if parts[:1] == ["namespaces"] and len(parts) > 2 else parts
+    return "/".join([*parts[:1], *parts[2:3], *(["watch"] if "watch=" in query else [])])
 
-    :param seed: chooses which fault a read meets, and which of several calls of a kind meets each fault.
-    :param known: kinds of writes that another scene has tried in every way; those of this one are added.
+
+def cover(scene: str, calls: Iterable[Call], seed: int, known: set[tuple[str, str, str]]) -> list[Case]:
+    """Return cases of a scene, the most telling first: each call fails once; every write fails in every way; every kind of read too.
+
+    A kind of write is a verb and a path, a kind of read is a resource. Calls of a kind take their faults in turn.
+
+    :param seed: chooses which of several calls of a kind meets which fault.
+    :param known: kinds, each with a fault, that other scenes try; those of this one are added.
     """
-    ordered = sorted(calls)
-    chosen = {Case(scene, call, OF_READS[(seed + place) % len(OF_READS)]) for place, call in enumerate(ordered) if not call.writes}
-    writes = [call for call in ordered if call.writes]
-    for kind in sorted({kind_of(call) for call in writes} - known):
-        same = [call for call in writes if kind_of(call) == kind]
-        chosen |= {Case(scene, same[(place + seed) % len(same)], name) for place, name in enumerate(OF_WRITES)}
-    known |= {kind_of(call) for call in writes}
-    left = [call for call in writes if all(case.call != call for case in chosen)]
-    return sorted(chosen | {Case(scene, call, OF_WRITES[(seed + place) % len(OF_WRITES)]) for place, call in enumerate(left)})
+    kinds: dict[tuple[str, str], list[Call]] = {}
+    for call in sorted(calls):
+        kinds.setdefault((call.verb, call.path if call.writes else resource_of(call)), []).append(call)
+    first, writes, reads = list[Case](), list[Case](), list[Case]()
+    for place, (kind, same) in enumerate(sorted(kinds.items())):
+        faults = OF_WRITES if same[0].writes else OF_READS
+        turn = [faults[(seed + 5 * place + number) % len(faults)] for number in range(max(len(same), len(faults)))]
+        first += [Case(scene, call, fault) for call, fault in zip(same, turn, strict=False)]
+        left = [(number, fault) for number, fault in enumerate(turn) if number >= len(same) and (*kind, fault) not in known]
+        (writes if same[0].writes else reads).extend(Case(scene, same[number % len(same)], fault) for number, fault in left)
+        known |= {(*kind, fault) for fault in turn}
+    mixed = random.Random(seed)
+    for cases in (first, writes, reads):
+        mixed.shuffle(cases)
+    return [*first, *writes, *reads]

@@ -162,18 +162,30 @@ class FaultProxy:
         self._loop.close()
 
     def begin(
-        self, call: Call | None = None, fault: Fault | None = None, kill: Callable[[], None] = lambda: None, *, write: int = 0
+        self,
+        call: Call | None = None,
+        fault: Fault | None = None,
+        kill: Callable[[], None] = lambda: None,
+        *,
+        write: int = 0,
+        choose: Callable[[Call], Fault | None] = lambda _call: None,
     ) -> None:
         """Forget what was recorded, and let ``call``, or the write of that number, meet ``fault`` from now on.
 
         :param kill: ends the run, for the faults that do.
         :param write: counts from 1 over all clusters, without those of the lock.
+        :param choose: says which fault a call meets, where that is not known before.
         """
-        self._call, self._fault, self._kill, self._write = call, fault, kill, write
+        self._call, self._fault, self._kill, self._write, self._choose = call, fault, kill, write, choose
         self._counts: Counter[tuple[str, str, str]] = Counter()
         self.calls: list[Call] = []
         self.carried_out: list[Call] = []  # writes that a server answered with success, dry runs not among them
         self.met = False
+
+    @property
+    def kills(self) -> bool:
+        """Whether the run is to be killed."""
+        return self._fault is not None and self._fault.then == "kill"
 
     @property
     def written(self) -> list[Call]:
@@ -262,7 +274,7 @@ class FaultProxy:
             self._write -= 1
         hit = self._fault is not None and (self._is_chosen(call) or (call.writes and not call.is_of_the_lock and self._write == 0))
         self.met = self.met or hit
-        return call, self._fault if hit else None
+        return call, self._fault if hit else self._choose(call)
 
     def _is_chosen(self, call: Call) -> bool:
         chosen, fault = self._call, self._fault
