@@ -34,6 +34,7 @@ PATIENT: Final[Variables] = {"cilium_mesh_lock_timeout": 120}
 QUICK: Final = {"connect": 2.0, "read": 2.0}
 """Timeouts of the client in seconds, for calls that get no answer; users have longer ones."""
 MOST_RUNS: Final = 60  # of a roll: it writes some 30 times
+OURS: Final = f"{MANAGED_BY_LABEL}={MANAGER_DOMAIN}"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 FOREIGN: Final = (
     *KINDS,
@@ -170,6 +171,11 @@ class Bench:
             verdict.problems += [] if done else [f"one more run fails:\n{again.output}"]
             self.state = "unknown"
         self.state = scene.ends if done else self.state
+        if done and scene.ends == "apart":
+            left = {name: self.lab.api(name).list(LEASES, label_selector=OURS) for name in self.lab.names}
+            verdict.problems += [
+                f"a lock is left in {name}, which has nothing of the mesh any more" for name, found in left.items() if found
+            ]
         # A run that succeeded by the very writes of one that met no fault needs no third run to be believed.
         if done and (run.rc or sorted(written) != self._writes.get(scene.name)):
             verdict.problems += self._converged(scene)
@@ -251,7 +257,7 @@ class Bench:
 
     def _holders(self) -> dict[str, tuple[str, int]]:
         """Return who holds the lock of each cluster, and for how many seconds; a run that was killed earlier may still stand there."""
-        leases = {name: self.lab.api(name).list(LEASES, label_selector=f"{MANAGED_BY_LABEL}={MANAGER_DOMAIN}") for name in self.lab.names}
+        leases = {name: self.lab.api(name).list(LEASES, label_selector=OURS) for name in self.lab.names}
         specs = {name: lease.get("spec") or {} for name, found in leases.items() for lease in found}
         return {name: (spec["holderIdentity"], spec["leaseDurationSeconds"]) for name, spec in specs.items() if spec.get("holderIdentity")}
 

@@ -102,7 +102,9 @@ class MeshLock:
         for host, lock in self._held.items():
             lock.cluster = clusters.get(host, lock.cluster)
             lock.stays = host in kept
-        if not write:
+        # A run that was killed when it had taken a cluster out of the mesh left its lock there, and the plan may have no step any more.
+        left = any(host not in kept and states[host].present for host in set(clusters) & set(states))
+        if not write and not left:
             busy = [host for host in sorted(states) if host not in self._held and states[host].held_by_other(self.holder)]
             if busy:  # after the run that holds it has ended, everything is observed again
                 self._await(busy[0], self._current(busy[0]) or states[busy[0]])

@@ -326,6 +326,19 @@ def test_the_lock_is_deleted_where_the_mesh_has_nothing_any_more(world: LeaseWor
     assert [host for host, server in world.servers.items() if server.lease] == ["c3"]
 
 
+def test_a_lock_that_a_killed_run_left_where_the_mesh_has_nothing_goes_with_a_run_without_a_step(world: LeaseWorld) -> None:
+    killed = Side(world, "disconnect")
+    killed.start()
+    world.time += 60
+    run = Side(world, "disconnect")
+    run.observe()
+    while not run.take(write=False, stay=("c3",)):
+        run.observe()
+    run.lock.release()
+    assert [host for host, server in world.servers.items() if server.lease] == ["c3"]
+    assert [server.holder for server in world.servers.values() if server.lease] == [""]
+
+
 def test_the_first_in_the_order_of_names_decides_and_only_one_of_two_runs_is_refused(world: LeaseWorld) -> None:
     """The other is stopped by one request more, and never holds a lock behind."""
     first, second = Side(world), Side(world, hosts=("c3", "c2", "c1"))
