@@ -200,9 +200,12 @@ class Bench:
             problems = [*self._truthful(None, run, written), *self._locks(run, held), *self._links(run, "the run")]
             writes = [call for call in self.proxy.calls if call.writes and not call.is_of_the_lock]
             met += [f"{writes[1]} | {fault}"] if self.proxy.met else []
-            print(f"run {number + 1}, status {run.rc}: {met[-1] if self.proxy.met else 'no fault met'}", flush=True)
+            codes = run.finding_codes() if run.rc > 0 and not self.proxy.met else []
+            print(f"run {number + 1}, status {run.rc}: {met[-1] if self.proxy.met else f'no fault met {codes}'}", flush=True)
+            # A machine that does much else may be too slow to renew so short a lock; nothing else ends a run that met no fault.
+            assert run.rc <= 0 or self.proxy.met or "CM-LOCK-02" in codes, run.output
             assert not problems, f"run {number + 1} ({fault}): {problems}\n{run.output}"
-            if run.rc == 0 and not self.proxy.met:
+            if run.rc == 0:
                 return met
         raise AssertionError(f"the roll did not end within {MOST_RUNS} runs")
 
