@@ -185,7 +185,7 @@ class Bench:
     def roll(self, faults: Sequence[str]) -> None:
         """Roll the CA of every cluster, where the second write of each run meets the next of ``faults``, and then by a run without a fault.
 
-        So each run is stopped about one write further on than the one before; one that is not stopped ends the roll, and the next begins another.
+        So each run is stopped about one write further on than the one before. One that ends the roll is followed by another roll.
         """
         scene = Scene("roll", "ca", "meshed", "meshed", variables={"ca_sync_state": "rolled", "ca_sync_wait_timeout": 300})
         for fault in faults:
