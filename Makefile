@@ -60,6 +60,10 @@ test-fast: venv ## the unit tests but the slowest, with fewer examples of each p
 test-all: venv ## every test and the full matrix, with many examples of each property
 	@$(pytest) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(ARGS)
 
+.PHONY: reliability
+reliability: venv ## every API call fails once, and every play and the operator are killed at their writes (docs/reliability.md)
+	@env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest -n0 -s -m full tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
+
 .PHONY: findings
 findings: venv ## what the docs say of each finding, from the catalogue
 	@$(python) -m tests.testing.write_code_table

@@ -40,10 +40,15 @@ def run_until_killed(name: str, *, inventory: Mapping[str, Any], variables: Mapp
             return process.poll() is None
         finally:
             if process.poll() is None:
-                for pid in (process.pid, *descendants(process.pid)):  # workers have sessions of their own (ansible-core, worker.py)
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
+                kill_run(process.pid)
             process.wait()
+
+
+def kill_run(pid: int) -> None:
+    """Kill a play at once, with its workers, which have sessions of their own (ansible-core, worker.py)."""
+    for process in (pid, *descendants(pid)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:

@@ -13,11 +13,12 @@ import atexit
 import json
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -126,10 +127,15 @@ def run_warm(
     inventory: str | Mapping[str, Any],
     variables: Mapping[str, Any] | None = None,
     arguments: Sequence[str] = (),
+    timeouts: Mapping[str, float] | None = None,
+    started: Callable[[int], None] | None = None,
 ) -> PlaybookRun:
     """Run a playbook as `run_playbook` does, as a fork of the warm process of this test run.
 
     The events are those of results of tasks and of the statistics, see tests/testing/callbacks/mesh_record.py.
+
+    :param timeouts: fields of the client's Timeouts that are other than users have them.
+    :param started: called with the process id; the run may then be killed, and has status "killed" where it was.
     """
     with _folder_of(name, inventory, variables) as (folder, playbook, source, extra):
         output, record = Path(folder, "output"), Path(folder, "events")
@@ -139,9 +145,12 @@ def run_warm(
             "env": {"HOME": str(Path(folder, "home")), "MESH_RECORD": str(record)},
             "cwd": str(Path(folder, "project")),
             "output": str(output),
+            **({"timeouts": dict(timeouts)} if timeouts else {}),
         }
-        answer = _ask_warm_process(request)
+        answer = _ask_warm_process(request, started)
         text = output.read_text(encoding="utf-8") if output.exists() else ""
+        if not answer and started is not None:
+            return PlaybookRun(rc=-signal.SIGKILL, status="killed", output=text, mesh_result=None)
         assert answer, f"the run died without an exit status\n{text}"
         events = tuple(record.read_text(encoding="utf-8").splitlines()) if record.exists() else ()
         stats: dict[str, Any] = next(
@@ -195,12 +204,16 @@ def _folder_of(name: str, inventory: str | Mapping[str, Any], variables: Mapping
         yield folder, name if name.endswith(".yml") else f"{COLLECTION}.{name}", source, str(extra)
 
 
-def _ask_warm_process(request: Mapping[str, Any]) -> str:
-    """Send a request to the warm process and return its answer, the exit status as text."""
+def _ask_warm_process(request: Mapping[str, Any], started: Callable[[int], None] | None = None) -> str:
+    """Send a request to the warm process and return its answer, the exit status as text; "" of a run that died."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(_warm_socket())
         connection.sendall(json.dumps(request).encode() + b"\n")
-        return connection.recv(16).decode()
+        with connection.makefile("r") as answers:
+            pid = answers.readline()
+            if started is not None and pid:
+                started(int(pid))
+            return answers.read()
 
 
 @cache

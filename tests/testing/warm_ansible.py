@@ -11,7 +11,7 @@ templates, role, actions, output, exit status. What it cannot show is how a run 
     python -m tests.testing.warm_ansible SOCKET    # ends when its standard input ends
 
 A request is one JSON document in a line, on a connection of its own: ``{"args": [], "env": {}, "cwd": "", "output": "file"}``. The answer
-is the exit status as text; no answer means that the run died.
+is a line with the id of the run's process, and then the exit status as text; none means that the run died.
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ def _answer(connection: socket.socket) -> None:
     try:
         with connection.makefile("rb") as stream:
             request: dict[str, Any] = json.loads(stream.readline(LONGEST))
+        connection.sendall(f"{os.getpid()}\n".encode())
         status = _run(request)
         connection.sendall(str(status).encode())
     except BaseException:
@@ -137,6 +138,12 @@ def _run(request: dict[str, Any]) -> int:
     os.chdir(request["cwd"])
     for name, value in request.get("settings", {}).items():  # Ansible has read its settings before the fork
         constants.set_constant(name, value)
+    if "timeouts" in request:  # seconds of requests to API servers, which users cannot set
+        from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
+
+        defaults = client.Timeouts.__init__.__kwdefaults__
+        assert defaults is not None
+        defaults.update(request["timeouts"])
     program = request.get("program", "ansible-playbook")
     sys.argv = [program, *request["args"]]
     try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..base.errors import ClusterError, CredentialsInvalid, InvalidInput, KeptBack, LockLost, Unreachable
+from ..base.errors import ClusterError, CredentialsInvalid, InvalidInput, KeptBack, LockLost, Unreachable, may_be_done
 from ..base.sealed import Sealed
 from ..kube.client import Cluster
 from ..observe import Observation
@@ -38,11 +38,12 @@ class ApplyResult:
     skipped: tuple[Step, ...]  # not tried: a step before it failed in the same cluster, or too many clusters had failed
     stopped: bool = False  # more clusters failed than were allowed, and waves were left
     items: Mapping[str, Mapping[str, ClusterError]] = field(default_factory=dict)  # item -> inventory name -> why it is not done there
+    doubtful: bool = False  # a write got no answer that says whether it was carried out
 
     @property
     def changed(self) -> bool:
-        """Whether anything was written."""
-        return bool(self.applied)
+        """Whether anything was written, or may have been."""
+        return bool(self.applied) or self.doubtful
 
 
 ENDING: Final = (Unreachable, CredentialsInvalid, LockLost)
@@ -61,6 +62,7 @@ class _Course:
     failed: dict[int, ClusterError] = field(default_factory=dict)  # by the id of a step
     broken: dict[LaneKey, ClusterError] = field(default_factory=dict)
     ended: dict[str, ClusterError] = field(default_factory=dict)  # by inventory name: nothing more is tried there
+    doubtful: bool = False  # see ApplyResult
     unwritten: tuple[Step, ...] = ()  # of the waves before this one: steps that were not applied
 
     def work(self, queue: deque[Lane]) -> None:
@@ -82,10 +84,13 @@ class _Course:
             if missing is not None:
                 self.failed[id(step)] = self.broken[lane.key] = _kept_back(step, missing)
                 return
+            sent = False
             try:
                 self.allow(cluster)
+                sent = True
                 _write(self.plan.manager, self.clusters[cluster], step, values, self.now)
             except ClusterError as error:
+                self.doubtful = self.doubtful or (sent and may_be_done(error))
                 self.failed[id(step)] = self.broken[lane.key] = error
                 if not step.item or isinstance(error, ENDING):
                     self.ended.setdefault(cluster, error)
@@ -151,7 +156,14 @@ def _result(steps: Iterable[Step], course: _Course, stopped: bool) -> ApplyResul
             key = LaneKey(step.cluster, step.item)
             error = course.failed.get(id(step)) or course.broken.get(key) or course.ended.get(step.cluster)
             items.setdefault(step.item, {}).setdefault(step.cluster, error or _not_tried(step.cluster))
-    return ApplyResult(applied=tuple(applied), failures=dict(course.ended), skipped=tuple(skipped), stopped=stopped, items=items)
+    return ApplyResult(
+        applied=tuple(applied),
+        failures=dict(course.ended),
+        skipped=tuple(skipped),
+        stopped=stopped,
+        items=items,
+        doubtful=course.doubtful,
+    )
 
 
 def _kept_back(step: Step, missing: Step) -> KeptBack:

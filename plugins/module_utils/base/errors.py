@@ -23,16 +23,17 @@ class MeshError(Exception):
     """Base of every error that the engine raises on purpose.
 
     :param message: one sentence that names the thing; safe to print.
-    :param remedy: one sentence that says what to do; may be empty.
+    :param remedy: one sentence that says what to do; "" takes ``usual_remedy``, which a class may lack.
     :param cluster: the inventory name of the cluster concerned, or "".
     """
 
     code = "CM-ERR-00"
+    usual_remedy = ""
 
     def __init__(self, message: str, *, remedy: str = "", cluster: str = "") -> None:
         super().__init__(message)
         self.message = message
-        self.remedy = remedy
+        self.remedy = remedy or self.usual_remedy
         self.cluster = cluster
 
     @property
@@ -131,10 +132,16 @@ class ServerRefused(ClusterError):
     """
 
     code = "CM-API-05"
+    usual_remedy = "Run again. If it stays so, the log of what answered says why."
 
     def __init__(self, message: str, *, remedy: str = "", cluster: str = "", status: int = 0) -> None:
         super().__init__(message, remedy=remedy, cluster=cluster)
         self.status = status
+
+
+def may_be_done(error: ClusterError) -> bool:
+    """Return whether a write that ended in this error may have been carried out: no answer came, or none that says that it was not."""
+    return isinstance(error, Unreachable) or (isinstance(error, ServerRefused) and not 400 <= error.status < 500)
 
 
 class LockHeld(MeshError):

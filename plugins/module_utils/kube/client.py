@@ -22,11 +22,12 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlencode
 
-from ..base.errors import ServerRefused, Unreachable
+from ..base.errors import Unreachable
 from ..base.optional_imports import optional, require
 from ..base.redact import one_line
+from .answers import answers, says_absent
 from .credentials import Credentials, load_credentials
-from .errors import Request, Server, from_answer, from_transport
+from .errors import Request, Server, from_answer, from_transport, no_answer
 from .streams import ExecResult, decoded_json, run_exec, run_forward
 from .tls import Handshake, client_context, run_handshake
 
@@ -305,15 +306,15 @@ class Cluster:
         accept_absent: bool = False,
         wanted: str = ANY,
     ) -> Object | None:
-        """Return the decoded object; None for 404 if ``accept_absent`` (the body is plain text when the resource itself is not served)."""
+        """Return the decoded object; None for 404 if ``accept_absent``. Whatever is no answer to this very request is an error."""
         target = f"{path}?{urlencode(query)}" if query else path
         status, data = self._request(method, target, body=body, media=media, accept=(404,) if accept_absent else (), wanted=wanted)
-        if status == 404:
+        request, decoded = Request.of(method, path), decoded_json(data)
+        if status == 404 and says_absent(data, decoded):
             return None
-        decoded = decoded_json(data)
-        if not isinstance(decoded, dict):
-            raise ServerRefused(f"The API server's answer to {Request.of(method, path)} is not an object.", cluster=self.host)
-        return decoded
+        if status != 404 and isinstance(decoded, dict) and answers(request, decoded, body):
+            return decoded
+        raise no_answer(self._server, request, status)
 
     def _written(
         self,
@@ -343,11 +344,16 @@ class Cluster:
         headers = {"accept": wanted, "content-type": media, **self._credentials.headers()}
         kwargs: dict[str, Any] = {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
         content = None if body is None else json.dumps(body).encode()
+        sent = {"body": content, "headers": headers, "preload_content": False, "redirect": False, **kwargs}
         try:
-            answer = self._pool.request(
-                method, self._credentials.server + path, body=content, headers=headers, preload_content=False, redirect=False, **kwargs
-            )
-            data = answer.read(ANSWER_LIMIT + 1)
+            answer = self._pool.request(method, self._credentials.server + path, **sent)
+            try:
+                data = answer.read(ANSWER_LIMIT + 1)
+            except urllib3.exceptions.ProtocolError:  # half an answer, which urllib3 retries only if it reads the body itself
+                if method != "GET" or retries is not None:
+                    raise
+                answer = self._pool.request(method, self._credentials.server + path, **sent)
+                data = answer.read(ANSWER_LIMIT + 1)
             answer.release_conn()
         except (urllib3.exceptions.HTTPError, OSError) as error:
             wait = timeout.read_timeout if timeout else None
@@ -356,7 +362,8 @@ class Cluster:
         self._date = _dated(answer.headers.get("date", "")) or self._date
         if len(data) > ANSWER_LIMIT:
             answer.close()
-            raise Unreachable(f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB.", cluster=self.host)
+            why = f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB."
+            raise Unreachable(why, remedy="Check what answers at the address in the kubeconfig.", cluster=self.host)
         if 200 <= answer.status < 300 or answer.status in accept:
             return answer.status, data
         raise from_answer(self._server, request, answer.status, decoded_json(data))

@@ -14,6 +14,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http.client import IncompleteRead
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import ClusterError, CredentialsInvalid, Forbidden, ServerRefused, Unreachable, WriteConflict
@@ -34,6 +35,7 @@ _PATH = re.compile(
 )
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 _MANAGER = re.compile(r'conflict with "([^"]*)"')
+_ADDRESS = "Check the address in the kubeconfig, and that no proxy or login page answers in the server's place. Then run again."
 _UNDECLARED = re.compile(r" (\.[A-Za-z0-9_.\[\]-]{1,120}): field not declared in schema")
 """Refusal of a server-side apply with a field that the server does not know (structured-merge-diff). The path is from our own request."""
 
@@ -102,13 +104,24 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
     return ServerRefused(f"The API server answered {status}{reason} to {request}{fields}.", cluster=server.cluster, status=status)
 
 
+def no_answer(server: Server, request: Request, status: int) -> ServerRefused:
+    """Return the error for an HTTP answer that no API server gives to this request, whatever its status says."""
+    return ServerRefused(
+        f"What answered at {server.address} to {request} ({status}) is not the answer of an API server.",
+        remedy=_ADDRESS,
+        cluster=server.cluster,
+        status=0 if status < 300 else status,
+    )
+
+
 def from_transport(server: Server, error: BaseException, *, connect: float, read: float) -> ClusterError:
     """Return the error for a request that got no answer. ``connect`` and ``read`` are the timeouts in force, in seconds."""
     where = f"The API server at {server.address}" + (" or the proxy before it" if server.proxied else "")
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, (http.ProxyError, websocket.WebSocketProxyException)):
-            return Unreachable("The proxy of this cluster's kubeconfig or environment cannot be used.", cluster=server.cluster)
+            why = "The proxy of this cluster's kubeconfig or environment cannot be used."
+            return Unreachable(why, remedy="Correct it there, or check that it runs.", cluster=server.cluster)
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
             return _tls(server, cause)
@@ -126,7 +139,8 @@ def _sentence(cause: BaseException, connect: float, read: float) -> str:
         return f"did not answer within {read:g} s (timeout)"
     if isinstance(cause, ConnectionRefusedError):
         return "refused the connection"
-    if isinstance(cause, (ConnectionResetError, BrokenPipeError, http.IncompleteRead)) or "RemoteDisconnected" in type(cause).__name__:
+    broken = (ConnectionResetError, BrokenPipeError, http.IncompleteRead, http.InvalidChunkLength, IncompleteRead)
+    if isinstance(cause, broken) or "RemoteDisconnected" in type(cause).__name__:
         return "closed the connection before it answered"
     if isinstance(cause, TimeoutError):
         return f"did not accept a connection within {connect:g} s (timeout)"
@@ -176,11 +190,13 @@ def _tls(server: Server, error: ssl.SSLError) -> ClusterError:
         if _expired(server):
             return _unauthorized(server, f"{where} hung up in the TLS handshake")
         return Unreachable(
-            f"TLS: {where[0].lower()}{where[1:]} hung up in the handshake; it may want a client certificate.", cluster=server.cluster
+            f"TLS: {where[0].lower()}{where[1:]} hung up in the handshake; it may want a client certificate.",
+            remedy="Run again. If it stays so, look whether the kubeconfig has the credentials that this server wants.",
+            cluster=server.cluster,
         )
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE"):
-        return Unreachable(f"TLS: {where[0].lower()}{where[1:]} does not speak TLS.", cluster=server.cluster)
-    return Unreachable(f"TLS: the handshake with {where[0].lower()}{where[1:]} failed.", cluster=server.cluster)
+        return Unreachable(f"TLS: {where[0].lower()}{where[1:]} does not speak TLS.", remedy=_ADDRESS, cluster=server.cluster)
+    return Unreachable(f"TLS: the handshake with {where[0].lower()}{where[1:]} failed.", remedy=_ADDRESS, cluster=server.cluster)
 
 
 def _unauthorized(server: Server, what: str = "The API server refused our credentials (401)") -> CredentialsInvalid:

@@ -179,7 +179,8 @@ def channel_frames(
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
-            raise Unreachable(f"It took longer than {timeout:g} s to {request}.", cluster=server.cluster)
+            why = f"It took longer than {timeout:g} s to {request}."
+            raise Unreachable(why, remedy="Check the pod and its node, and run again.", cluster=server.cluster)
         stream.settimeout(left)
         try:
             code, frame = stream.recv_data_frame(control_frame=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Final, Protocol
 
-from ..base.errors import ClusterError, Forbidden, LockHeld, LockLost
+from ..base.errors import ClusterError, Forbidden, LockHeld, LockLost, ServerRefused, Unreachable, may_be_done
 from ..kube.client import Cluster
 from ..mesh.model import Binding
 from .holder import holder_name
@@ -83,6 +83,7 @@ class MeshLock:
         self._clock, self._sleep, self._say, self._renews = clock, sleep, say, renews
         self._held: dict[str, MemberLock] = {}
         self._errors: dict[str, ClusterError] = {}  # members that could not be locked
+        self._doubtful: dict[str, MemberLock] = {}  # of these, locks that may have been taken: their answer was lost
         self._lost: LockLost | None = None
         self._clusters: dict[str, Cluster] = {}
         self._states: dict[str, LockState] = {}
@@ -101,7 +102,9 @@ class MeshLock:
         for host, lock in self._held.items():
             lock.cluster = clusters.get(host, lock.cluster)
             lock.stays = host in kept
-        if not write:
+        # A run that was killed when it had taken a cluster out of the mesh left its lock there, and the plan may have no step any more.
+        left = any(host not in kept and states[host].present for host in set(clusters) & set(states))
+        if not write and not left:
             busy = [host for host in sorted(states) if host not in self._held and states[host].held_by_other(self.holder)]
             if busy:  # after the run that holds it has ended, everything is observed again
                 self._await(busy[0], self._current(busy[0]) or states[busy[0]])
@@ -166,8 +169,11 @@ class MeshLock:
             self._keeper.join(self.terms.duration)
         held = dict(self._held)
         self._give_back(held)
-        for lock in held.values():
+        with self._pool(len(self._doubtful)) as pool:
+            list(pool.map(_release_doubtful, self._doubtful.values()))
+        for lock in (*held.values(), *self._doubtful.values()):
             lock.cluster.close()
+        self._doubtful.clear()
         return dict.fromkeys(held, 1)
 
     # Taking
@@ -204,9 +210,12 @@ class MeshLock:
                 state, dead = known[host]
                 found = lock.take(state, dead=dead)
             except ClusterError as error:
+                if may_be_done(error):
+                    self._doubtful[host] = lock
                 return error
             if found.held:
                 self._held[host] = lock
+                self._doubtful.pop(host, None)
             return found
 
         if not hosts:
@@ -307,5 +316,15 @@ class MeshLock:
 
 
 def _release(lock: MemberLock) -> None:
-    with suppress(ClusterError):  # a lock that stays ends by itself
+    try:
         lock.release()
+    except (Unreachable, ServerRefused):
+        _release_doubtful(lock)  # once more: the answer, or the request, may have been lost
+    except ClusterError:
+        pass  # a lock that stays ends by itself
+
+
+def _release_doubtful(lock: MemberLock) -> None:
+    """Give back a lock of which this run does not know whether it holds it."""
+    with suppress(ClusterError):
+        lock.release_if_held()

@@ -111,6 +111,15 @@ class MemberLock:
                     raise
                 self._version = self._own(self.read()).version
 
+    def release_if_held(self) -> None:
+        """Give the lock back if the member says that this run holds it, for a run that does not know.
+
+        :raises ClusterError: when the member does not answer, refuses, or has it as another run's.
+        """
+        state = self._own(self.read())
+        self._version, self._uid = state.version, state.uid
+        self.release()
+
     @property
     def _manager(self) -> str:
         return f"{self._binding.manager}/lock"

@@ -8,7 +8,7 @@ import contextlib
 import ssl
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -43,6 +43,8 @@ class KcpDouble:
 
     def __init__(self, server: OneServer, users: Mapping[str, User]) -> None:
         self.faults = Faults()
+        # Called with each request of a virtual workspace and what answers it, by tests that stand in between.
+        self.around: Callable[[Request, Callable[[], Reply]], Reply] = lambda _request, answer: answer()
         self._hidden: set[str] = set()
         self._shards: dict[str, ShardServer] = {}
         self._api = server.api
@@ -137,7 +139,7 @@ class KcpDouble:
         if user is None:
             return failure(401, "Unauthorized")
         if request.path.startswith("/services/apiexport/"):
-            return self._virtual.answer(request, user, request.path.removeprefix("/services/apiexport/"))
+            return self.around(request, lambda: self._virtual.answer(request, user, request.path.removeprefix("/services/apiexport/")))
         if request.path.startswith("/clusters/"):
             return self._plain.answer(request, user, request.path.removeprefix("/clusters/"))
         return plain_404()

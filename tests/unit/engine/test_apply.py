@@ -19,9 +19,12 @@ from cryptography.x509.oid import NameOID
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import secret_values
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult, apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
+    ClusterError,
     CredentialsInvalid,
+    Forbidden,
     InvalidInput,
     LockLost,
+    ServerRefused,
     Unreachable,
     WriteConflict,
 )
@@ -260,6 +263,35 @@ def test_disconnecting_sends_objects_without_data_and_deletes_only_what_was_read
     (users,) = [body for host, verb, _, body in world.log if (host, verb) == ("c1", "patch")]
     assert users["data"] == {"users.yaml": "users:\n"}
     assert list(users["metadata"]["annotations"].values()) == [None] and users["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize(
+    ("error", "changed"),
+    [
+        (Unreachable("It closed the connection before it answered."), True),
+        (ServerRefused("It answered 504.", status=504), True),
+        (ServerRefused("What answered is no API server."), True),
+        (ServerRefused("It answered 422.", status=422), False),
+        (Forbidden("RBAC forbids it."), False),
+        (WriteConflict("Another manager owns it."), False),
+        (CredentialsInvalid("It answered 401."), False),
+    ],
+)
+def test_a_write_that_may_have_been_made_counts_as_a_change(error: ClusterError, changed: bool) -> None:
+    world = _world()
+
+    def fail(path: str) -> bool:
+        raise error
+
+    for recorded in world.recorded.values():
+        recorded.refuse = fail
+    assert world.apply().changed is changed
+
+    def refuse(cluster: str) -> None:
+        raise error
+
+    plan = world.plan()
+    assert not apply_plan(plan, world.observation, now=NOW, allow=refuse).changed, "nothing was sent"
 
 
 def test_an_empty_plan_calls_nobody() -> None:

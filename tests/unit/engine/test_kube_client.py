@@ -9,7 +9,7 @@ import logging
 import socket
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -29,6 +29,7 @@ from tests.unit.engine.scripted_server import CANARY, Answer, Asked, ScriptedSer
 
 SECRET = "/api/v1/namespaces/kube-system/secrets/cilium-ca"
 BODY = {"apiVersion": "v1", "kind": "Secret", "data": {"key": CANARY}}
+FOUND = {"kind": "Secret", "metadata": {"name": "cilium-ca"}}
 
 
 @pytest.fixture
@@ -62,8 +63,8 @@ def query(asked: Asked) -> dict[str, list[str]]:
 
 
 def test_an_object_is_read_with_the_token_of_the_kubeconfig(server: ScriptedServer, cluster: Cluster) -> None:
-    says(server, Answer(200, {"kind": "Secret"}))
-    assert cluster.get(SECRET) == {"kind": "Secret"}
+    says(server, Answer(200, FOUND))
+    assert cluster.get(SECRET) == FOUND
     assert server.asked[0].headers["authorization"] == f"Bearer {CANARY}"
     assert cluster.requests == {"get secrets": 1}
 
@@ -86,7 +87,7 @@ def test_a_long_list_is_read_page_by_page(server: ScriptedServer, cluster: Clust
 
 
 def test_server_side_apply_never_forces(server: ScriptedServer, cluster: Cluster) -> None:
-    says(server, Answer(200, {}))
+    says(server, Answer(200, FOUND))
     cluster.apply(SECRET, BODY, manager="m/1", dry_run=True)
     asked = server.asked[0]
     assert (asked.method, asked.headers["content-type"]) == ("PATCH", "application/apply-patch+yaml")
@@ -95,7 +96,7 @@ def test_server_side_apply_never_forces(server: ScriptedServer, cluster: Cluster
 
 
 def test_merge_patch_and_delete_say_what_they_mean(server: ScriptedServer, cluster: Cluster) -> None:
-    says(server, Answer(200, {}))
+    says(server, Answer(200, FOUND))
     cluster.merge_patch(SECRET, BODY, manager="m")
     cluster.delete(SECRET, uid="u", resource_version="7")
     patch, delete = server.asked
@@ -110,8 +111,8 @@ def test_deleting_what_is_gone_is_no_error(server: ScriptedServer, cluster: Clus
 
 
 def test_a_read_is_tried_again_when_the_server_is_busy_or_hangs_up(server: ScriptedServer, cluster: Cluster) -> None:
-    says(server, Answer(429, {}, {"retry-after": "0"}), Answer(503, {}), Answer(hang_up=True), Answer(200, {"kind": "Secret"}))
-    assert cluster.get(SECRET) == {"kind": "Secret"}
+    says(server, Answer(429, {}, {"retry-after": "0"}), Answer(503, {}), Answer(hang_up=True), Answer(200, FOUND))
+    assert cluster.get(SECRET) == FOUND
     assert len(server.asked) == 4
     assert cluster.requests == {"get secrets": 1}
 
@@ -119,8 +120,8 @@ def test_a_read_is_tried_again_when_the_server_is_busy_or_hangs_up(server: Scrip
 def test_a_server_cannot_make_us_wait_for_long(server: ScriptedServer, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
-    says(server, Answer(429, {}, {"retry-after": "86400"}), Answer(200, {"kind": "Secret"}))
-    assert cluster.get(SECRET) == {"kind": "Secret"}
+    says(server, Answer(429, {}, {"retry-after": "86400"}), Answer(200, FOUND))
+    assert cluster.get(SECRET) == FOUND
     assert slept == [5.0]
 
 
@@ -163,11 +164,62 @@ def test_any_other_refusal_has_status_reason_and_fields(server: ScriptedServer, 
         cluster.apply(SECRET, BODY, manager="m")
 
 
-def test_a_success_that_is_not_an_object_is_refused(server: ScriptedServer, cluster: Cluster) -> None:
-    for body in (b"<html>" + CANARY.encode(), b"[1]", b"\xff"):
-        says(server, Answer(200, body))
-        with pytest.raises(ServerRefused, match="not an object"):
-            cluster.get(SECRET)
+NODES = "/api/v1/nodes"
+CALLS: dict[str, Callable[[Cluster], object]] = {
+    "get": lambda cluster: cluster.get(SECRET),
+    "list": lambda cluster: cluster.list(NODES),
+    "page": lambda cluster: cluster.page(NODES),
+    "apply": lambda cluster: cluster.apply(SECRET, BODY, manager="m"),
+    "merge": lambda cluster: cluster.merge_patch(SECRET, BODY, manager="m"),
+    "create": lambda cluster: cluster.create(SECRET.rpartition("/")[0], {"metadata": {"name": "cilium-ca"}}, manager="m"),
+    "delete": lambda cluster: cluster.delete(SECRET),
+}
+NONSENSE = {
+    "a login page": b"<html>" + CANARY.encode(),
+    "a list without a name": b"[1]",
+    "no text": b"\xff",
+    "null": b"null",
+    "half a document": b'{"kind": "Secret", "metadata": {',
+    "too deep": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
+    "nothing": b"",
+    "an empty object": b"{}",
+    "another object": b'{"kind": "Secret", "metadata": {"name": "other"}}',
+    "a failure": b'{"kind": "Status", "status": "Failure", "metadata": {}}',
+    "a list of no list": b'{"kind": "NodeList", "items": {"a": 1}}',
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("body", NONSENSE)
+def test_a_success_or_an_absence_that_no_api_server_says_is_refused(server: ScriptedServer, cluster: Cluster, call: str, body: str) -> None:
+    """Otherwise a proxy's page would be a cluster without objects, or a write that was made."""
+    for code in (200, 404):
+        if (body, code) == ("a failure", 404):
+            continue  # that is an absence
+        says(server, Answer(code, NONSENSE[body]))
+        with pytest.raises(ServerRefused) as caught:
+            CALLS[call](cluster)
+        assert caught.value.remedy and CANARY not in str(caught.value)
+
+
+def test_half_an_answer_is_read_again_and_called_by_its_name(server: ScriptedServer, cluster: Cluster) -> None:
+    half = Answer(200, b'{"kind"', {"content-length": "50", "connection": "close"})
+    says(server, half, Answer(200, FOUND))
+    assert cluster.get(SECRET) == FOUND
+    for call in (CALLS["get"], CALLS["apply"]):
+        says(server, half)
+        with pytest.raises(Unreachable, match="closed the connection before it answered"):
+            call(cluster)
+    assert [asked.method for asked in server.asked] == ["GET"] * 4 + ["PATCH"], "a write is never sent twice"
+
+
+@pytest.mark.parametrize("code", [*range(300, 308), *range(400, 430), *range(500, 512)])
+def test_every_refusal_says_what_to_do(server: ScriptedServer, cluster: Cluster, code: int) -> None:
+    says(server, status(code, "Reason"))
+    for call in (CALLS["apply"], CALLS["delete"]) if code != 404 else (CALLS["apply"],):
+        with pytest.raises(MeshError) as caught:
+            call(cluster)
+        assert caught.value.remedy and caught.value.cluster == "c1"
 
 
 def test_a_redirect_is_not_followed_with_our_token(server: ScriptedServer, cluster: Cluster) -> None:
@@ -220,14 +272,14 @@ def test_a_cluster_that_cannot_be_reached_says_why(server: ScriptedServer, words
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")
 def test_tls_server_name_and_insecure_skip_tls_verify_are_honoured(server: ScriptedServer) -> None:
-    says(server, Answer(200, {"kind": "Secret"}))
+    says(server, Answer(200, FOUND))
     elsewhere = server.url.replace("127.0.0.1", "localhost")
     for kubeconfig in (
         server.kubeconfig(server=elsewhere, tls_server_name="127.0.0.1"),
         server.kubeconfig(server=elsewhere, insecure_skip_tls_verify=True, certificate_authority_data=None),
     ):
         with opened(kubeconfig) as cluster:
-            assert cluster.get(SECRET) == {"kind": "Secret"}
+            assert cluster.get(SECRET) == FOUND
 
 
 def provoke(server: ScriptedServer, cluster: Cluster) -> Iterator[MeshError]:

@@ -76,10 +76,13 @@ def refused(source: Any, context: str | None = None) -> str:
     return error.message
 
 
+FOUND = {"kind": "Secret", "metadata": {"name": "x"}}
+
+
 @pytest.fixture
 def server(tmp_path: Path, authority: Made) -> Iterator[ScriptedServer]:
     with ScriptedServer(tmp_path, client_ca=authority) as server:
-        server.answer = lambda asked: Answer(200, {"kind": "Secret"})
+        server.answer = lambda asked: Answer(200, FOUND)
         yield server
 
 
@@ -89,7 +92,7 @@ def read(kubeconfig: Any) -> object:
 
 
 def test_inlined_keys_work_and_leave_no_file(server: ScriptedServer, authority: Made, scratch: Path) -> None:
-    assert read(server.kubeconfig(certificate_user(make("me", issuer=authority)))) == {"kind": "Secret"}
+    assert read(server.kubeconfig(certificate_user(make("me", issuer=authority)))) == FOUND
     assert list(scratch.iterdir()) == []
 
 
@@ -115,13 +118,13 @@ def test_files_named_by_a_kubeconfig_are_found_beside_it(server: ScriptedServer,
     (tmp_path / "me.key").write_bytes(made.key)
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(server.kubeconfig({"client-certificate": "me.crt", "client-key": "me.key"})))
-    assert read(str(path)) == {"kind": "Secret"}
+    assert read(str(path)) == FOUND
 
 
 def test_many_clusters_with_the_same_ca_are_loaded_at_once(server: ScriptedServer, authority: Made, scratch: Path) -> None:
     users = [server.kubeconfig(certificate_user(make(f"user {i}", issuer=authority))) for i in range(4)]
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(read, users * 6)) == [{"kind": "Secret"}] * 24
+        assert list(pool.map(read, users * 6)) == [FOUND] * 24
     assert list(scratch.iterdir()) == []
 
 
@@ -160,7 +163,7 @@ def test_an_exec_plugin_may_give_a_certificate(server: ScriptedServer, authority
     credential = {"clientCertificateData": made.pem.decode(), "clientKeyData": made.key.decode()}
     (folder / "out.json").write_text(json.dumps({"apiVersion": EXEC_API, "kind": "ExecCredential", "status": credential}))
     user = {"exec": {"command": "cat", "args": [str(folder / "out.json")], "apiVersion": EXEC_API}}
-    assert read(server.kubeconfig(user)) == {"kind": "Secret"}
+    assert read(server.kubeconfig(user)) == FOUND
     assert list(scratch.iterdir()) == []
 
 
@@ -172,7 +175,7 @@ def test_a_certificate_that_a_plugin_gives_to_many_clusters_at_once_serves_them_
     (tmp_path / "out.json").write_text(json.dumps({"apiVersion": EXEC_API, "kind": "ExecCredential", "status": credential}))
     user = {"exec": {"command": "cat", "args": [str(tmp_path / "out.json")], "apiVersion": EXEC_API}}
     with ThreadPoolExecutor(6) as pool:
-        assert list(pool.map(read, [server.kubeconfig(user)] * 18)) == [{"kind": "Secret"}] * 18
+        assert list(pool.map(read, [server.kubeconfig(user)] * 18)) == [FOUND] * 18
     assert list(scratch.iterdir()) == []
 
 

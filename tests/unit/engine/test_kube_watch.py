@@ -309,13 +309,13 @@ def test_closing_a_watch_ends_its_connection_and_the_client_goes_on(server: Stre
         assert handler.connection.recv(1) == b""
         ended.set()
 
-    server.answers += [streams(lines(ADDED), ends=until_closed), whole(200, {"kind": "List"})]
+    server.answers += [streams(lines(ADDED), ends=until_closed), whole(200, {"kind": "List", "items": []})]
     watch = cluster.watch(PATH, version="100", seconds=60)
     assert next(watch) == ADDED
     watch.close()  # type: ignore[attr-defined]
     assert ended.wait(scaled(2))
     assert list(watch) == []
-    assert cluster.page(PATH) == {"kind": "List"}
+    assert cluster.page(PATH) == {"kind": "List", "items": []}
 
 
 def test_a_watch_that_ended_leaves_its_connection_to_the_next(server: Streaming, cluster: Cluster) -> None:
@@ -335,7 +335,7 @@ def test_connections_are_probed_while_they_are_silent(cluster: Cluster, server: 
         return connect(*args, **options)
 
     monkeypatch.setattr(urllib3.util.connection, "create_connection", connected)
-    server.answers.append(whole(200, {}))
+    server.answers.append(whole(200, {"items": []}))
     cluster.page(PATH)
     assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in made[0] and (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1) in made[0]
 

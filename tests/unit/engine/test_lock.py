@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import pytest
@@ -275,6 +277,46 @@ def test_a_cluster_that_cannot_be_locked_gets_no_write_and_the_others_do(world: 
         alone.lock.take(alone.clients, {}, (), write=True)
 
 
+class Losing:
+    """A connection of a run. The request of one number never arrives, or its answer is lost."""
+
+    def __init__(self, client: Any, turn: Iterator[int], number: int, *, arrives: bool) -> None:
+        self._client, self._turn, self._number, self._arrives = client, turn, number, arrives
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._client, name)
+        if name not in ("get", "apply", "merge_patch", "delete"):
+            return found
+
+        def ask(*args: Any, **options: Any) -> Any:
+            hit = next(self._turn) == self._number
+            answer = found(*args, **options) if self._arrives or not hit else None
+            if hit:
+                raise Unreachable("It closed the connection before it answered.", cluster=self._client.host)
+            return answer
+
+        return ask
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+@pytest.mark.parametrize("stay", [HOSTS, ()])
+def test_whichever_request_of_a_lock_is_lost_the_next_run_is_not_kept_waiting(arrives: bool, stay: tuple[str, ...]) -> None:
+    for number in count(1):
+        world, turn = LeaseWorld(*HOSTS), count(1)
+        run = Side(world)
+        run.observe()
+        run.clients = {host: Losing(client, turn, number, arrives=arrives) for host, client in run.clients.items()}
+        for _ in range(2):  # the second time as after an observation that did not stand
+            with suppress(Unreachable):
+                run.take(stay=stay)
+        run.lock.release()
+        assert {server.holder for server in world.servers.values()} == {""}, number
+        Side(world, "disconnect").start()
+        if next(turn) <= number:
+            break
+    assert number > 3 * len(HOSTS)
+
+
 def test_the_lock_is_deleted_where_the_mesh_has_nothing_any_more(world: LeaseWorld) -> None:
     run = Side(world, "disconnect")
     run.start()
@@ -282,6 +324,19 @@ def test_the_lock_is_deleted_where_the_mesh_has_nothing_any_more(world: LeaseWor
         run.lock.register(host, stays=False)
     run.lock.release()
     assert [host for host, server in world.servers.items() if server.lease] == ["c3"]
+
+
+def test_a_lock_that_a_killed_run_left_where_the_mesh_has_nothing_goes_with_a_run_without_a_step(world: LeaseWorld) -> None:
+    killed = Side(world, "disconnect")
+    killed.start()
+    world.time += 60
+    run = Side(world, "disconnect")
+    run.observe()
+    while not run.take(write=False, stay=("c3",)):
+        run.observe()
+    run.lock.release()
+    assert [host for host, server in world.servers.items() if server.lease] == ["c3"]
+    assert [server.holder for server in world.servers.values() if server.lease] == [""]
 
 
 def test_the_first_in_the_order_of_names_decides_and_only_one_of_two_runs_is_refused(world: LeaseWorld) -> None:

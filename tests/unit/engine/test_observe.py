@@ -26,7 +26,10 @@ def answers(objects: dict[str, Any]) -> Callable[[Asked], Answer]:
             return found
         if found is None:
             return Answer(404, b"404 page not found")
-        return Answer(200, {"items": found, "metadata": {}} if isinstance(found, list) else found)
+        if isinstance(found, list):
+            return Answer(200, {"items": found, "metadata": {}})
+        name = asked.path.partition("?")[0].rpartition("/")[2]
+        return Answer(200, {**found, "metadata": {**(found.get("metadata") or {}), "name": name}})
 
     return answer
 

@@ -21,7 +21,7 @@ WILDCARD = "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/fabrics"
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ScriptedServer]:
     with ScriptedServer(tmp_path) as server:
-        server.answer = lambda asked: Answer(200, {"path": asked.path})
+        server.answer = lambda asked: Answer(200, {"path": asked.path, "items": [], "metadata": {"name": asked.path.rpartition("/")[2]}})
         yield server
 
 
@@ -35,9 +35,10 @@ def kubeconfig(server: ScriptedServer, tmp_path: Path) -> str:
 def test_the_kubeconfig_s_own_server_keeps_its_path_and_a_virtual_workspace_has_another(server: ScriptedServer, kubeconfig: str) -> None:
     vw = f"{server.url}/services/apiexport/abc/networking"
     with Connections("kcp", kubeconfig, "--kcp-kubeconfig") as connections:
-        assert connections.own().get("/apis/apis.kcp.io/v1alpha1/x/y") == {"path": "/clusters/root:provider/apis/apis.kcp.io/v1alpha1/x/y"}
-        page = connections.at(vw).page(WILDCARD)
-        assert page == {"path": f"/services/apiexport/abc/networking{WILDCARD}?limit=500"}
+        found = connections.own().get("/apis/apis.kcp.io/v1alpha1/x/y") or {}
+        assert found["path"] == "/clusters/root:provider/apis/apis.kcp.io/v1alpha1/x/y"
+        page = connections.at(vw).page(WILDCARD) or {}
+        assert page["path"] == f"/services/apiexport/abc/networking{WILDCARD}?limit=500"
     assert {asked.headers["authorization"] for asked in server.asked} == {f"Bearer {CANARY}"}
 
 

@@ -1,0 +1,134 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Every API call of the playbooks that write fails, hangs or answers nonsense once, and the play is killed at each of its writes.
+
+A sample runs always. `make reliability` runs everything and prints the table of docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import pytest
+
+from tests.collection_path import CHECKOUT
+from tests.integration.faulted_runs import SCENES, Bench, Case, Verdict, cover
+from tests.integration.labs import TWO_118
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.shop import furnish
+from tests.testing.fault_proxy import FAULTS, OF_WRITES, Call, FaultProxy
+
+pytestmark = pytest.mark.lab(TWO_118)
+
+SEED: Final = int(os.environ.get("MESH_FAULT_SEED") or time.time() // 86400)
+"""Another sample every day; the variable repeats one."""
+MINUTES: Final = float(os.environ.get("MESH_FAULT_MINUTES") or 600)
+"""After so many minutes of a circle no further case begins."""
+SAMPLE: Final = 2  # cases of each of two scenes
+CIRCLES: Final = (("connect", "disconnect"), ("measure", "certificates renewed"), ("items", "items withdrawn"))
+"""Scenes that lead to one another."""
+PAGE: Final = CHECKOUT / "docs" / "reliability.md"
+
+
+@pytest.fixture(scope="module")
+def bench(module_lab: MeshLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    furnish(module_lab)
+    targets = {name: module_lab.lab.clusters[name].kubeconfig for name in module_lab.names}
+    with FaultProxy(targets, tmp_path_factory.mktemp("proxy")) as proxy:
+        yield Bench(module_lab, proxy)
+
+
+def recorded(bench: Bench, scenes: Sequence[str], rounds: int = 1) -> dict[str, list[Call]]:
+    """Return the calls of each scene of a circle. The first time round differs: a cluster has no ConfigMap of users yet, for instance."""
+    for name in scenes:
+        bench.play_once(SCENES[name])
+    return {name: bench.record(SCENES[name]) for _ in range(rounds) for name in scenes}
+
+
+@contextmanager
+def quiet_pods(bench: Bench) -> Iterator[None]:
+    """Without restarts of mesh pods, for scenes that do not look at links."""
+    bench.go("apart")
+    bench.rollouts(paused=True)
+    yield
+    bench.go("apart")
+    bench.rollouts(paused=False)
+
+
+def tried(bench: Bench, todo: Sequence[list[Case]]) -> list[Verdict]:
+    """Try the cases of scenes that lead to one another, in turns."""
+    verdicts, until = [], time.monotonic() + 60 * MINUTES
+    while any(todo) and time.monotonic() < until:
+        for cases in filter(None, todo):
+            verdict = bench.attempt(cases.pop(0))
+            verdicts.append(verdict)
+            state = "FAILED" if verdict.problems else "passed" if verdict.reached else "not reached"
+            print(f"{state} {verdict.seconds:5.1f} s  {verdict.case.scene} | {verdict.case.call} | {verdict.case.fault}", flush=True)
+            print("".join(f"    {problem}\n" for problem in verdict.problems), end="", flush=True)
+    return verdicts
+
+
+def assert_good(verdicts: Sequence[Verdict]) -> None:
+    bad = [verdict for verdict in verdicts if verdict.problems]
+    texts = [f"{verdict.case}:\n" + "\n".join(verdict.problems) + f"\n{verdict.output}" for verdict in bad]
+    assert not bad, f"{len(bad)} of {len(verdicts)} cases (MESH_FAULT_SEED={SEED}):\n" + "\n\n".join(texts)
+
+
+def row(scene: str, calls: Sequence[Call]) -> str:
+    """Return the row of the documented table that a recording makes."""
+    cases = cover(scene, calls, 0, set())
+    reads = sum(not call.writes for call in calls)
+    writes = sum(call.writes and not call.is_of_the_lock for call in calls)  # a slow run renews its lock more often
+    return f"| {scene} | `{SCENES[scene].playbook}` | {reads} | {writes} | {len({case.fault for case in cases})} |"
+
+
+def test_a_sample_of_failing_calls_is_told_truly_and_mended_by_one_more_run(bench: Bench) -> None:
+    print(f"MESH_FAULT_SEED={SEED}")
+    with quiet_pods(bench):
+        calls = recorded(bench, ("connect", "disconnect"))
+        chosen = random.Random(SEED)
+        faults, known = chosen.sample(sorted(FAULTS), len(FAULTS)), set[tuple[str, str, str]]()
+        todo = []
+        for name, found in calls.items():
+            cases = sorted(cover(name, found, SEED, known), key=lambda case: faults.index(case.fault))
+            apart = {case.fault: case for case in cases}
+            mine = faults[: len(faults) // 2] if name == "connect" else faults[len(faults) // 2 :]
+            todo.append([apart[fault] for fault in mine if fault in apart][:SAMPLE])
+        assert_good(tried(bench, todo))
+    page = PAGE.read_text(encoding="utf-8")
+    for name, found in calls.items():
+        assert row(name, found) in page, f"docs/reliability.md has another row than\n{row(name, found)}"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scenes", CIRCLES, ids="+".join)
+def test_every_call_fails_once_and_every_write_in_every_way(bench: Bench, scenes: tuple[str, ...]) -> None:
+    bench.go("apart")
+    bench.rollouts(paused=scenes[0] == "connect")
+    calls, known = recorded(bench, scenes, rounds=2), set[tuple[str, str, str]]()
+    todo = [cover(name, found, SEED, known) for name, found in calls.items()]
+    verdicts = tried(bench, todo)
+    for name, found in calls.items():
+        mine = [verdict for verdict in verdicts if verdict.case.scene == name]
+        passed = sum(verdict.reached and not verdict.problems for verdict in mine)
+        tried_calls = {verdict.case.call for verdict in mine if verdict.reached}
+        print(f"{row(name, found)} {len(tried_calls)} of {len(found)} | {len(mine)} | {passed} |")
+    assert_good(verdicts)
+    for name, found in calls.items():
+        assert row(name, found) in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.full
+def test_a_roll_of_the_ca_meets_every_fault_of_writes_in_turn_and_ends(bench: Bench) -> None:
+    bench.go("meshed")
+    before = {name: bench.lab.secret(name, "cilium-ca")["ca.crt"] for name in bench.lab.names}
+    bench.roll(OF_WRITES)
+    after = {name: bench.lab.secret(name, "cilium-ca")["ca.crt"] for name in bench.lab.names}
+    assert not set(before.values()) & set(after.values())
+    bench.lab.wait_connected()
+    assert bench.lab.play("connect", arguments=["--check"]).changed == 0
