@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every API call of the playbooks that write fails, hangs or answers nonsense once, and the play is killed at each of its writes.
 
-A sample runs always. `make reliability` runs everything and prints the table of docs/reliability.md.
+`make reliability` runs everything and prints the table of docs/reliability.md; the first test is a sample of it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.testing.fault_proxy import FAULTS, OF_WRITES, Call, FaultProxy
 
 pytestmark = pytest.mark.lab(TWO_118)
 
-SEED: Final = int(os.environ.get("MESH_FAULT_SEED") or time.time() // 86400)
-"""Another sample every day; the variable repeats one."""
+SEED: Final = int(os.environ.get("MESH_FAULT_SEED") or 1)
+"""The variable chooses another sample, and another order of the whole."""
 MINUTES: Final = float(os.environ.get("MESH_FAULT_MINUTES") or 600)
 """After so many minutes of a circle no further case begins."""
 SAMPLE: Final = 2  # cases of each of two scenes
@@ -87,7 +87,8 @@ def row(scene: str, calls: Sequence[Call]) -> str:
     return f"| {scene} | `{SCENES[scene].playbook}` | {reads} | {writes} | {len({case.fault for case in cases})} |"
 
 
-def test_a_sample_of_failing_calls_is_told_truly_and_mended_by_one_more_run(bench: Bench) -> None:
+@pytest.mark.full
+def test_a_run_with_a_failing_call_says_truly_what_it_did_and_one_more_run_mends_it(bench: Bench) -> None:
     print(f"MESH_FAULT_SEED={SEED}")
     with quiet_pods(bench):
         calls = recorded(bench, ("connect", "disconnect"))
