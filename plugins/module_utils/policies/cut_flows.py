@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..mesh.flow_facts import Flow, FlowSide
 from .evaluate.endpoints import Kind, Party, PolicyEndpoint, identity_of
@@ -20,7 +20,7 @@ from .workload_index import Group, Planned, WorkloadIndex
 WORLD: Final = "addresses outside of the clusters"
 NODES: Final = "other nodes"
 
-Source = int | str
+Source: TypeAlias = "int | str"
 """Number of a group of the workload index, ``WORLD`` or ``NODES``."""
 
 
