@@ -23,7 +23,7 @@ USUAL: Final = "tests"
 def register() -> None:
     """Register all profiles, and load the usual one; the option of the command line is read later.
 
-    The examples of ``full`` are others each time. Those of the other profiles are the same until the test changes, so that a run of CI can be
+    The examples of ``full`` are others each time. Those of the other profiles are the same until the test changes, so that CI can be
     repeated. On a loaded machine a draw may take a second; how long something takes is a matter for the benchmark, not for a test.
     """
     for name, count in PROFILES.items():

@@ -19,7 +19,7 @@ def in_one_test(test: Callable[..., None]) -> Callable[..., None]:
 
     All rows share the fixtures of the test.
     """
-    marks: Sequence[pytest.Mark] = test.pytestmark  # type: ignore[attr-defined]
+    marks: Sequence[pytest.Mark] = test.pytestmark  # type: ignore[attr-defined]  # pytest puts it there
     tables = [list(_rows(*mark.args, **mark.kwargs)) for mark in marks if mark.name == "parametrize"]
     rows = [(" ".join(name for name, _ in parts), dict(ChainMap(*(row for _, row in parts)))) for parts in itertools.product(*tables)]
     assert rows, f"{test.__name__} has no rows"
@@ -30,7 +30,7 @@ def in_one_test(test: Callable[..., None]) -> Callable[..., None]:
         for name, values in rows:
             try:
                 test(**fixtures, **values)
-            except Exception as error:
+            except Exception as error:  # whatever fails in one row, the others run too; all are raised together
                 error.add_note(f"in row: {name}")
                 failed.append(error)
         if failed:

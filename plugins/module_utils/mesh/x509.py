@@ -39,6 +39,9 @@ NOT_BEFORE_MARGIN = timedelta(minutes=5)  # for clocks that are behind this mach
 
 Extension = TypeVar("Extension", bound=x509.ExtensionType)
 
+_REMEMBERED_BYTES = 16 * 1024
+"""Longest bundle that `parse` remembers, so that what a member keeps in its Secrets does not fill the memory of the operator."""
+
 
 class CertificateProblem(ValueError):
     """Fault of a certificate or key, in words that can follow its name: "is not a PEM certificate"."""
@@ -109,12 +112,17 @@ def describe(certificate: x509.Certificate) -> CertificateFacts:
         raise CertificateProblem("is not a well-formed certificate") from None
 
 
-@lru_cache(maxsize=1024)
 def parse(pem: bytes) -> tuple[CertificateFacts, ...]:
-    """Parse a PEM bundle to facts, in order. Every cluster of a mesh has the same CAs of its peers.
+    """Parse a PEM bundle to facts, in order.
 
     :raises CertificateProblem: when there is no certificate, or one does not parse.
     """
+    return _parse_once(pem) if len(pem) <= _REMEMBERED_BYTES else _parse_once.__wrapped__(pem)
+
+
+@lru_cache(maxsize=1024)
+def _parse_once(pem: bytes) -> tuple[CertificateFacts, ...]:
+    """Parse a bundle that may come again: every cluster of a mesh has the same CAs of its peers."""
     return tuple(describe(c) for c in load_certificates(pem))
 
 

@@ -54,7 +54,7 @@ def written() -> dict[str, Any]:
             found[f"the way back after {seconds} s"] = next_write(
                 after, {key: value for key, value in before.items() if key != "links"}, seconds
             )
-    return plain(found)  # type: ignore[no-any-return]
+    return plain(found)  # type: ignore[no-any-return]  # it comes from JSON
 
 
 def requests() -> dict[str, Any]:
@@ -80,4 +80,4 @@ def requests() -> dict[str, Any]:
                 intents = {f"i{n}": dict(entry) for n, entry in enumerate(INTENTS.values())} if items else {}
                 exposures = {f"e{n}": dict(entry) for n, entry in enumerate(EXPOSURES.values())} if items else {}
                 found[f"{name}{word}"] = operator_request(spec, services, intents, exposures, clusters, record)
-    return plain(found)  # type: ignore[no-any-return]
+    return plain(found)  # type: ignore[no-any-return]  # it comes from JSON

@@ -63,7 +63,7 @@ def decided_on_facts() -> dict[str, Any]:
             given = decided(c1, bare).values()
             found[f"no CA key, {assign}"] = decisions("identity_findings", given, {"c1": c1, "c7": bare}, assign=assign)
         found["items that remain"] = left_items("globalServices", "exposedServices")
-    return plain(found)  # type: ignore[no-any-return]
+    return plain(found)  # type: ignore[no-any-return]  # it comes from JSON
 
 
 VERSIONS = ("1.14.20", "1.15.19", "1.16.19", "1.17.17", "1.18.11", "1.19.5", "1.20.0", "1.21.0-pre.0")
