@@ -13,10 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import yaml
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import loader
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 
 from .tenant_addresses import may_be_contacted
@@ -52,11 +50,10 @@ def rebuild_kubeconfig(
     :raises KubeconfigRefused: when it is not valid, or has a field or an address that is not accepted from a tenant.
     """
     document: Any = None
-    # BaseLoader makes texts, lists and mappings, and has no merge keys: aliases add nothing.
-    with suppress(yaml.YAMLError, ValueError, RecursionError):
-        document = yaml.load(text, loader("Base")) if len(text) <= LIMIT else None
+    with suppress(NotYaml):
+        document = load_yaml(text, "Base") if len(text) <= LIMIT else None  # texts, lists and mappings
     if not isinstance(document, dict):
-        raise KubeconfigRefused(f"The kubeconfig is not one YAML mapping of at most {LIMIT // 1024} KiB.")
+        raise KubeconfigRefused(f"The kubeconfig is not one YAML mapping of at most {LIMIT // 1024} KiB without aliases and merge keys.")
     context = _entry(document, "context", document.get("current-context"))
     cluster, user = (_accepted_fields(kind, _entry(document, kind, context.get(kind))) for kind in _TAKEN)
     server = _SERVER.fullmatch(cluster.get("server", ""))
@@ -78,7 +75,8 @@ def _entry(document: Mapping[str, Any], kind: str, name: Any) -> dict[str, Any]:
     """Return the content of the one entry of that name; for contexts without a name, of the only one."""
     entries = document.get(f"{kind}s")
     named = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    found = named if kind == "context" and name in _NOTHING else [entry for entry in named if name and entry.get("name") == name]
+    only = kind == "context" and name in _NOTHING
+    found = named if only else [entry for entry in named if name and isinstance(name, str) and entry.get("name") == name]
     entry = found[0].get(kind) if len(found) == 1 else None
     if not isinstance(entry, dict):
         raise KubeconfigRefused(f"The kubeconfig's {kind}s do not have exactly one matching {kind}.")

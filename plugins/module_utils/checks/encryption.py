@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..base.networks import NetworkSet
 from ..findings.finding import Finding
 from ..findings.wording import (
     config_evidence,
@@ -25,7 +26,7 @@ from ..findings.wording import (
     value_groups,
     where,
 )
-from ..mesh.cidrs import allocated_ranges, contains_network, parse_networks, pool_ranges
+from ..mesh.cidrs import allocated_ranges, parse_networks, pool_ranges
 from ..mesh.cilium_config import enabled, setting
 from ..mesh.facts import ClusterFacts
 from .context import CheckContext, members
@@ -177,14 +178,14 @@ def strict_encryption_covers_peer_pods(context: CheckContext, facts: ClusterFact
     text = setting(facts, "encryption-strict-egress-cidr") or setting(facts, "encryption-strict-mode-cidr")
     if not any(enabled(facts, key) for key in _STRICT[0]) or not text:
         return
-    own = parse_networks([text])
+    own = NetworkSet(parse_networks([text]))
     peers = [context.facts[host] for host in context.mesh.peers(facts.host) if host in context.facts]
     outside = [
         f"{c.network} of {peer.host}"
         for peer in peers
         for c in pool_ranges(peer) or allocated_ranges(peer)
         if c.network.version == 4
-        if not contains_network(own, c.network)
+        if not own.contains(c.network)
     ]
     if outside:
         yield finding(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from ipaddress import ip_address
 from typing import Final
 
+from ..base.networks import NetworkSet
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, value_groups
 from ..mesh.cidrs import (
@@ -18,7 +19,6 @@ from ..mesh.cidrs import (
     AddressRange,
     Overlap,
     allocated_ranges,
-    contains_network,
     describe,
     ipam_mode,
     overlaps,
@@ -212,8 +212,8 @@ def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: 
         text = setting(local, key) or (setting(local, "native-routing-cidr") if version == 4 else "")
         if not text or not enabled(local, f"enable-{family}-masquerade", True) or enabled(local, "enable-ip-masq-agent"):
             continue  # with ip-masq-agent its own list decides as well (CM-NET-05)
-        own = parse_networks([text])
-        outside = [c for c in wanted if c.network.version == version and not contains_network(own, c.network)]
+        own = NetworkSet(parse_networks([text]))
+        outside = [c for c in wanted if c.network.version == version and not own.contains(c.network)]
         if outside:
             yield finding(
                 "CM-NET-04",

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
+from ..base.networks import NetworkSet
 from ..findings.finding import Finding
 from ..findings.wording import command, finding, group_finding, listed
-from ..mesh.cidrs import allocated_ranges, contains_network, parse_networks
+from ..mesh.cidrs import allocated_ranges, parse_networks
 from ..mesh.endpoints import MeshEndpoint, canonical_ip, is_ip
 from ..mesh.facts import ClusterFacts
 from .context import CheckContext, members
@@ -23,7 +24,7 @@ def router_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
     CiliumInternalIP is the address that answers for a node in the mesh. Within overlapping pod ranges CM-CIDR-01 is reported instead.
     """
     owners: dict[str, dict[str, str]] = {}
-    ranges = {f.host: [claim.network for claim in allocated_ranges(f)] for f in members(context)}
+    ranges = {f.host: NetworkSet(claim.network for claim in allocated_ranges(f)) for f in members(context)}
     for facts in members(context):
         for node in facts.nodes:
             for ip in node.router_ips:
@@ -31,7 +32,7 @@ def router_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
                     owners.setdefault(canonical_ip(ip), {}).setdefault(facts.host, node.name)
     for ip, hosts in owners.items():
         address = parse_networks([ip])[0]
-        if len(hosts) < 2 or sum(contains_network(ranges[host], address) for host in hosts) > 1:
+        if len(hosts) < 2 or sum(ranges[host].contains(address) for host in hosts) > 1:
             continue
         yield group_finding(
             "CM-NODE-02",

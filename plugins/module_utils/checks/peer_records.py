@@ -7,13 +7,14 @@ They run only where the caller read the records (option ``claims``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 
-from ..etcd.peer_records import ADDRESSES, CONFIG, IDENTITIES, NODES, RESERVED, Network, PeerRecords, identity_range
+from ..base.networks import Network, NetworkSet
+from ..etcd.peer_records import ADDRESSES, CONFIG, IDENTITIES, NODES, RESERVED, PeerRecords, identity_range
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed, show
-from ..mesh.cidrs import allocated_ranges, contains_network, parse_networks, pool_ranges
+from ..mesh.cidrs import allocated_ranges, parse_networks, pool_ranges
 from ..mesh.cilium_config import setting
 from ..mesh.facts import ClusterFacts
 from .context import CheckContext
@@ -96,14 +97,13 @@ def published_addresses_are_not_of_others(context: CheckContext, facts: ClusterF
         return
     own = _networks(facts)
     theirs = [(peer.host, _networks(peer, taken=True)) for peer in _other_members(context, facts)]
+    on_nodes = [(peer.host, {ip for node in peer.nodes for ip in node.internal_ips}) for peer in _other_members(context, facts)]
     found = []
     for text, network, host_ip in _published_addresses(records):
-        if network is not None and not contains_network(own, network):
-            victims = [host for host, ranges in theirs if _overlaps(ranges, network)]
+        if network is not None and not own.contains(network):
+            victims = [host for host, ranges in theirs if ranges.overlaps(network)]
             found += [f"{text} belongs to {listed(victims)}"] if victims else []
-        nodes = [
-            peer.host for peer in _other_members(context, facts) if host_ip and any(host_ip in node.internal_ips for node in peer.nodes)
-        ]
+        nodes = [host for host, addresses in on_nodes if host_ip and host_ip in addresses]
         found += [f"{text} is said to be on node {host_ip} of {listed(nodes)}"] if nodes else []
     if found:
         yield finding(
@@ -121,15 +121,16 @@ def published_addresses_are_in_pod_networks(context: CheckContext, facts: Cluste
     records, own = _comparable_records(context, facts), _networks(facts)
     if records is None or not own:  # in ENI mode and similar IPAM modes no ranges are configured
         return
-    theirs = [network for peer in _other_members(context, facts) for network in _networks(peer, taken=True)]
+    theirs = [_networks(peer, taken=True) for peer in _other_members(context, facts)]
     said = ((text, network) for text, network, _other in _published_addresses(records))
-    found = [text for text, network in said if network is None or not (contains_network(own, network) or _overlaps(theirs, network))]
+    known = [own.contains, *(ranges.overlaps for ranges in theirs)]
+    found = [text for text, network in said if network is None or not any(has(network) for has in known)]
     if found:
         yield finding(
             "CM-CLAIM-04",
             cluster=facts.host,
             summary=f"{facts.host} publishes {len(found)} addresses that are in none of its pod networks",
-            evidence=_evidence(records, ADDRESSES, found) + f"; on record: {listed(str(network) for network in own)}",
+            evidence=_evidence(records, ADDRESSES, found) + f"; on record: {listed(str(network) for network in _pod_networks(facts))}",
             fix="If the cluster got further pod networks, cilium-config and its CiliumNodes must show them. " + _FIX,
         )
 
@@ -201,20 +202,20 @@ def _other_members(context: CheckContext, facts: ClusterFacts) -> list[ClusterFa
     return [context.facts[host] for host in context.mesh.clusters if host in context.facts and host != facts.host]
 
 
-def _networks(facts: ClusterFacts, *, taken: bool = False) -> list[Network]:
-    """Return the pod networks of the cluster.
+def _networks(facts: ClusterFacts, *, taken: bool = False) -> NetworkSet:
+    """Return the addresses of the pod networks of the cluster.
 
     With ``taken`` it returns the networks that nodes hold, and the addresses of nodes, because pools of members may overlap (CM-CIDR-02
     reports those).
     """
-    ranges = allocated_ranges(facts) if taken else (*pool_ranges(facts), *allocated_ranges(facts))
-    nodes = parse_networks(ip for node in facts.nodes for ip in node.internal_ips) if taken else []
-    return [*(range_.network for range_ in ranges), *nodes]
+    if not taken:
+        return NetworkSet(_pod_networks(facts))
+    nodes = parse_networks(ip for node in facts.nodes for ip in node.internal_ips)
+    return NetworkSet([*(range_.network for range_ in allocated_ranges(facts)), *nodes])
 
 
-def _overlaps(ranges: Sequence[Network], network: Network) -> bool:
-    """Return whether the network overlaps one of the ranges."""
-    return any(other.version == network.version and other.overlaps(network) for other in ranges)
+def _pod_networks(facts: ClusterFacts) -> list[Network]:
+    return [range_.network for range_ in (*pool_ranges(facts), *allocated_ranges(facts))]
 
 
 def _published_addresses(records: PeerRecords) -> Iterator[tuple[str, Network | None, str]]:

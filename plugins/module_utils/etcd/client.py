@@ -30,6 +30,7 @@ from ..base.sealed import Sealed
 SECONDS: Final = 3.0  # for one range, with the connection and its handshake
 PAGE: Final = 500  # keys of one answer
 ANSWER_LIMIT: Final = 8 * 1024 * 1024  # bytes; 500 nodes of 16 KiB
+SINGLE_LIMIT: Final = 128 * 1024  # bytes of an answer with one value or a number; a node has some 2 KiB
 
 _RANGE: Final = "/etcdserverpb.KV/Range"
 _CERTIFICATE: Final = ("certificate", "handshake", "verification", "ssl", "tls")
@@ -139,8 +140,8 @@ class EtcdReader:
         while left > 0:
             asked = min(page, left)
             found = self._range(key=start, range_end=end, limit=asked, revision=revision)
-            if len(found.items) > asked or (found.more and len(found.items) < asked):  # one key per page would last hours
-                raise EtcdError(ReadFailure.BROKEN, f"{self._access.where} answers with another number of keys than it was asked for.")
+            if found.more and len(found.items) < asked:  # one key per page would last hours
+                raise self._wrong_number()
             yield from found.items
             left -= len(found.items)
             if not found.more:
@@ -167,6 +168,9 @@ class EtcdReader:
             return answer
         raise problem or EtcdError(ReadFailure.UNREACHED, f"{self._access.where} has no address.")
 
+    def _wrong_number(self) -> EtcdError:
+        return EtcdError(ReadFailure.BROKEN, f"{self._access.where} answers with another number of keys than it was asked for.")
+
     def _open(self, target: str) -> Any:
         grpc, access = self._grpc, self._access
         credentials = grpc.ssl_channel_credentials(
@@ -183,11 +187,20 @@ class EtcdReader:
         return grpc.secure_channel(target, credentials, options=options)
 
     def _call(self, channel: Any, request: Any, deadline: float) -> Range:
-        range_of = channel.unary_unary(_RANGE, request_serializer=_bytes, response_deserializer=self._response.FromString)
+        range_of = channel.unary_unary(_RANGE, request_serializer=_bytes)
         try:
-            answer = range_of(request, timeout=max(0.05, deadline - time.monotonic()))
+            data = range_of(request, timeout=max(0.05, deadline - time.monotonic()))
         except self._grpc.RpcError as error:
             raise _problem(self._grpc, self._access, error) from None
+        # A megabyte of empty keys is half a million objects, so the length is judged before anything is made of it.
+        if len(data) > (SINGLE_LIMIT if request.limit == 1 or request.count_only else ANSWER_LIMIT):
+            raise EtcdError(ReadFailure.BROKEN, f"{self._access.where} answers at greater length than it was asked for.")
+        try:
+            answer = self._response.FromString(data)
+        except Exception:  # protobuf's DecodeError, of whichever of its implementations
+            raise EtcdError(ReadFailure.BROKEN, f"{self._access.where} does not answer as an etcd does.") from None
+        if len(answer.kvs) > request.limit:
+            raise self._wrong_number()
         items = tuple(KeyValue(item.key.decode("utf-8", "surrogateescape"), item.value) for item in answer.kvs)
         return Range(items=items, count=answer.count, more=answer.more, revision=answer.header.revision)
 

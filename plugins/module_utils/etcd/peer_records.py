@@ -16,10 +16,10 @@ import json
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any, Final, TypeAlias
+from ipaddress import ip_address, ip_network
+from typing import Any, Final
 
-Network: TypeAlias = IPv4Network | IPv6Network
+from ..base.networks import Network
 
 CONFIG: Final = "cilium/cluster-config/"
 NODES: Final = "cilium/state/nodes/v1/"

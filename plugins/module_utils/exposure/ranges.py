@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, collapse_addresses, ip_network
-from typing import Any, Final, TypeAlias
+from ipaddress import AddressValueError, IPv6Network, NetmaskValueError, ip_network
+from typing import Any, Final
 
 from ..base.input_problems import Problems, list_items, quoted
+from ..base.networks import Network, join_networks
 
 LIMIT: Final = 256
 """Ranges of one item. Load balancers and maps of ranges are bounded too (Cilium: bpf-lb-map-max), and tenants write these lists."""
@@ -16,8 +17,6 @@ LIMIT: Final = 256
 EVERYONE: Final = {4: "0.0.0.0/0", 6: "::/0"}
 
 _MAPPED: Final = IPv6Network("::ffff:0:0/96")
-
-Network: TypeAlias = IPv4Network | IPv6Network
 
 
 def parse_ranges(problems: Problems, path: str, value: Any) -> tuple[str, ...]:
@@ -73,7 +72,7 @@ def _collapsed(problems: Problems, path: str, networks: list[Any], version: int)
 
     Ranges that together cover the whole internet may be a mistake, so that they have to be written as one.
     """
-    together: list[Network] = list(collapse_addresses(networks))
+    together = join_networks(networks)
     everyone = EVERYONE[version]
     if [str(n) for n in together] == [everyone] and everyone not in {str(n) for n in networks}:
         problems.add(path, f"together these are every address; write {everyone} if that is intended")

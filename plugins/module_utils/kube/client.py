@@ -27,7 +27,8 @@ from ..base.optional_imports import optional, require
 from ..base.redact import one_line
 from .answers import answers, says_absent
 from .credentials import Credentials, load_credentials
-from .errors import Request, Server, from_answer, from_transport, no_answer
+from .deadlines import all_within, deadline_passed
+from .errors import AnswerTooLong, Request, Server, from_answer, from_transport, no_answer
 from .streams import ExecResult, decoded_json, run_exec, run_forward
 from .tls import Handshake, client_context, run_handshake
 
@@ -48,7 +49,10 @@ KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT",
 WATCH_GRACE: Final = 30  # seconds that a watch may stay silent beyond its end; a server that respects timeoutSeconds ends it before
 METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-ANSWER_LIMIT: Final = 64 * 1024 * 1024  # bytes; the largest etcd object is 1.5 MiB, a page of nodes some 10 MiB
+ANSWER_LIMIT: Final = 16 * 1024 * 1024  # bytes; the largest etcd object is 1.5 MiB, a page of nodes some 10 MiB
+OBJECTS_LIMIT: Final = 300_000  # objects of one list; the largest clusters that Kubernetes supports have 150,000 pods
+PAGES_LIMIT: Final = 10_000  # pages of one list, in which a server may send nothing but the token of the next
+_TOO_LONG: Final = "Check what answers at the address in the kubeconfig, and who made objects that large."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +73,11 @@ class ClusterAccess:
 
 @dataclass(frozen=True, kw_only=True)
 class Timeouts:
-    """Timeouts in seconds. ``read`` is the longest silence, not the length of the whole answer."""
+    """Timeouts in seconds. ``read`` is the longest silence, ``answer`` the whole of one request, with what is repeated of it."""
 
     connect: float = 5.0
     read: float = 20.0
+    answer: float = 120.0
 
 
 class Cluster:
@@ -98,6 +103,7 @@ class Cluster:
         )
         self._pool = _pool(credentials, timeouts, connections)
         self._count = threading.Lock()
+        self._page_sizes: dict[str, int] = {}  # by path, where a page of PAGE objects is too long
         self._date: tuple[datetime, float] | None = None  # the last Date header, and the monotonic time at which it came
 
     def __enter__(self) -> Self:
@@ -146,30 +152,52 @@ class Cluster:
 
         :raises ClusterError: see the class.
         """
-        query = {"limit": str(min(most, PAGE) if most else PAGE)} | ({"labelSelector": label_selector} if label_selector else {})
+        query = {"labelSelector": label_selector} if label_selector else {}
         query |= {"fieldSelector": field_selector} if field_selector else {}
         found: Objects = []
-        while True:
-            body = self._json("GET", path, query=query, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)
+        for _page in range(PAGES_LIMIT):
+            body = self._page(path, query, most=most, metadata_only=metadata_only)
             if body is None:
                 return None
             found += body.get("items") or []
             token = (body.get("metadata") or {}).get("continue")
             if not token or 0 < most <= len(found):
                 return found[:most] if most else found
+            if len(found) > OBJECTS_LIMIT:
+                break
             query["continue"] = token
+        what = f"The list of {Request.of('GET', path).resource} has more than {OBJECTS_LIMIT} objects or {PAGES_LIMIT} pages."
+        raise AnswerTooLong(what, remedy=_TOO_LONG, cluster=self.host)
 
     def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None:
         """Return one page of a collection as the server sent it; None if there is no such resource (404).
 
-        It has ``metadata.resourceVersion``, and ``metadata.continue`` if there are more.
+        It has ``metadata.resourceVersion``, and ``metadata.continue`` if there are more. It has fewer objects where they are large.
 
         :raises ServerRefused: with status 410 when ``token`` has expired.
         :raises ClusterError: see the class.
         """
-        query = {"limit": str(PAGE), "continue": token, "fieldSelector": field_selector}
-        chosen = {key: value for key, value in query.items() if value}
-        return self._json("GET", path, query=chosen, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)
+        query = {"continue": token, "fieldSelector": field_selector}
+        return self._page(path, {key: value for key, value in query.items() if value}, metadata_only=metadata_only)
+
+    def _page(self, path: str, query: Mapping[str, str], *, most: int = 0, metadata_only: bool) -> Object | None:
+        """Read a page of at most PAGE objects, and of a quarter of them again and again while the answer is too long.
+
+        A whole list must not fail because somebody has large objects in it. The size holds until the list begins anew.
+
+        :raises AnswerTooLong: when a single object is too long.
+        """
+        if "continue" not in query:
+            self._page_sizes.pop(path, None)
+        while True:
+            size = self._page_sizes.get(path, min(most, PAGE) if most else PAGE)
+            asked = {"limit": str(size), **query}
+            try:
+                return self._json("GET", path, query=asked, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)
+            except AnswerTooLong:
+                if size == 1:
+                    raise
+                self._page_sizes[path] = max(1, size // 4)
 
     def watch(self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False) -> Iterator[Object]:
         """Yield events ``{type, object}`` from ``version`` on, bookmarks among them.
@@ -345,25 +373,28 @@ class Cluster:
         kwargs: dict[str, Any] = {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
         content = None if body is None else json.dumps(body).encode()
         sent = {"body": content, "headers": headers, "preload_content": False, "redirect": False, **kwargs}
-        try:
-            answer = self._pool.request(method, self._credentials.server + path, **sent)
+        with all_within(self._timeouts.answer):
             try:
-                data = answer.read(ANSWER_LIMIT + 1)
-            except urllib3.exceptions.ProtocolError:  # half an answer, which urllib3 retries only if it reads the body itself
-                if method != "GET" or retries is not None:
-                    raise
                 answer = self._pool.request(method, self._credentials.server + path, **sent)
-                data = answer.read(ANSWER_LIMIT + 1)
-            answer.release_conn()
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            wait = timeout.read_timeout if timeout else None
-            seconds = float(wait) if isinstance(wait, (int, float)) else self._timeouts.read
-            raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds) from None
+                try:
+                    data = answer.read(ANSWER_LIMIT + 1)
+                except urllib3.exceptions.ProtocolError:  # half an answer, which urllib3 retries only if it reads the body itself
+                    if method != "GET" or retries is not None:
+                        raise
+                    answer = self._pool.request(method, self._credentials.server + path, **sent)
+                    data = answer.read(ANSWER_LIMIT + 1)
+                if len(data) > ANSWER_LIMIT:
+                    answer.close()  # the rest of it would be the answer to the next request
+                answer.release_conn()
+            except (urllib3.exceptions.HTTPError, OSError) as error:
+                wait = timeout.read_timeout if timeout else None
+                silence = float(wait) if isinstance(wait, (int, float)) else self._timeouts.read
+                seconds = self._timeouts.answer if deadline_passed() else silence
+                raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds) from None
         self._date = _dated(answer.headers.get("date", "")) or self._date
         if len(data) > ANSWER_LIMIT:
-            answer.close()
             why = f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB."
-            raise Unreachable(why, remedy="Check what answers at the address in the kubeconfig.", cluster=self.host)
+            raise AnswerTooLong(why, remedy=_TOO_LONG, cluster=self.host)
         if 200 <= answer.status < 300 or answer.status in accept:
             return answer.status, data
         raise from_answer(self._server, request, answer.status, decoded_json(data))
@@ -388,14 +419,22 @@ def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, con
 
 
 class _Retry(urllib3.Retry):
-    """Retry policy that waits no longer than RETRY_AFTER, whatever a server asks for.
+    """Retry policy that waits no longer than RETRY_AFTER, whatever a server asks for, and repeats a read of which TLS fails.
 
-    urllib3's own ``retry_after_max`` is younger than 2.0.
+    urllib3's own ``retry_after_max`` is younger than 2.0, and it counts failures of TLS among the "other" ones, for writes too.
     """
 
     def parse_retry_after(self, retry_after: str) -> float:
         """Return the seconds to wait, at most RETRY_AFTER."""
         return min(super().parse_retry_after(retry_after), RETRY_AFTER)
+
+    def increment(self, method: str | None = None, *args: Any, **options: Any) -> Self:
+        """Return the policy for the next try.
+
+        :raises urllib3.exceptions.HTTPError: when there is none.
+        """
+        policy = self if method == "GET" else self.new(other=0)
+        return super(_Retry, policy).increment(method, *args, **options)
 
 
 def _pool(credentials: Credentials, timeouts: Timeouts, connections: int) -> urllib3.PoolManager:
@@ -415,7 +454,7 @@ def _pool(credentials: Credentials, timeouts: Timeouts, connections: int) -> url
             read=1,
             status=3,
             redirect=0,
-            other=0,
+            other=1,
             allowed_methods=("GET",),
             status_forcelist=(429, 500, 502, 503, 504),
             backoff_factor=0.2,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import CredentialsInvalid, MeshError
 from ..base.optional_imports import optional
 from ..base.redact import one_line
+from .deadlines import DeadlineSocket
 
 if TYPE_CHECKING:
     import urllib3
@@ -248,6 +249,7 @@ def _tls_context(cluster: str, name: str, configuration: Configuration) -> tuple
     if not configuration.host.startswith("https://"):
         return None, None
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    tls.sslsocket_class = DeadlineSocket
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     # Python 3.13 sets this flag; CAs made by k3s, kcp and openssl lack the extensions that it demands, and client-go takes them.
     tls.verify_flags &= ~ssl.VERIFY_X509_STRICT

@@ -40,6 +40,10 @@ _UNDECLARED = re.compile(r" (\.[A-Za-z0-9_.\[\]-]{1,120}): field not declared in
 """Refusal of a server-side apply with a field that the server does not know (structured-merge-diff). The path is from our own request."""
 
 
+class AnswerTooLong(Unreachable):
+    """Answer of more bytes than are read of one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """Request to an API server in the words of RBAC. ``resource`` is "" for paths such as /version."""
@@ -139,6 +143,8 @@ def _sentence(cause: BaseException, connect: float, read: float) -> str:
         return f"did not answer within {read:g} s (timeout)"
     if isinstance(cause, ConnectionRefusedError):
         return "refused the connection"
+    if isinstance(cause, (websocket.WebSocketPayloadException, websocket.WebSocketProtocolException)):
+        return "sent a stream that no API server sends"
     broken = (ConnectionResetError, BrokenPipeError, http.IncompleteRead, http.InvalidChunkLength, IncompleteRead)
     if isinstance(cause, broken) or "RemoteDisconnected" in type(cause).__name__:
         return "closed the connection before it answered"

@@ -15,6 +15,7 @@ import http.client
 import io
 import json
 import ssl
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from urllib.parse import urlencode
 from ..base.errors import ServerRefused, Unreachable
 from ..base.optional_imports import optional
 from .credentials import Credentials
+from .deadlines import all_within
 from .errors import Request, Server, from_answer, from_transport
 
 if TYPE_CHECKING:
@@ -137,12 +139,20 @@ def connected_stream(
     stream = websocket.WebSocket(sslopt=options, skip_utf8_validation=True)
     try:
         stream.settimeout(min(connect, timeout))
+        stream.frame_buffer = _BoundedFrames(stream.frame_buffer.recv, True)
         url = "ws" + credentials.server.removeprefix("http") + target
-        stream.connect(url, header=headers, subprotocols=list(protocols), suppress_origin=True, **_proxy(credentials))
-        yield stream
+        options = {"header": headers, "subprotocols": list(protocols), "suppress_origin": True, **_proxy(credentials)}
+        with all_within(timeout):
+            with all_within(2 * connect):  # the connection, and then the handshakes
+                _forget_cookies()
+                stream.connect(url, redirect_limit=0, **options)
+            yield stream
     except websocket.WebSocketBadStatusException as error:
         raise from_answer(server, request, error.status_code, decoded_json(error.resp_body or b"")) from None
     except (websocket.WebSocketException, OSError) as error:
+        answer = stream.handshake_response
+        if answer is not None and 300 <= answer.status < 400:  # the token is for this server alone
+            raise from_answer(server, request, answer.status, None) from None
         raise from_transport(server, error, connect=connect, read=timeout) from None
     finally:
         stream.shutdown()  # not close(): that would wait for the other side's closing frame
@@ -183,17 +193,52 @@ def channel_frames(
             raise Unreachable(why, remedy="Check the pod and its node, and run again.", cluster=server.cluster)
         stream.settimeout(left)
         try:
-            code, frame = stream.recv_data_frame(control_frame=True)
+            frame = stream.recv_frame()  # recv_data_frame would join fragments, however many
         except websocket.WebSocketTimeoutException:
             continue
         except websocket.WebSocketConnectionClosedException:
             return
-        if code == websocket.ABNF.OPCODE_CLOSE:
+        if frame.opcode == websocket.ABNF.OPCODE_CLOSE:
             return
-        if code in (websocket.ABNF.OPCODE_BINARY, websocket.ABNF.OPCODE_TEXT) and frame.data:
+        if frame.opcode == websocket.ABNF.OPCODE_PING:
+            stream.pong(frame.data)
+        if not frame.fin or frame.opcode == websocket.ABNF.OPCODE_CONT:
+            raise ServerRefused(f"What answered to {request} sent a message in parts, which no API server does.", cluster=server.cluster)
+        if frame.opcode in (websocket.ABNF.OPCODE_BINARY, websocket.ABNF.OPCODE_TEXT) and frame.data:
             data = frame.data if isinstance(frame.data, bytes) else frame.data.encode()
             if data[0] != 255:  # v5: a channel was closed
                 yield data[0], data[1:]
+
+
+class _BoundedFrames(websocket.frame_buffer):  # type: ignore[misc]  # the package has no types
+    """Buffer of received frames, which refuses a long one before it is read."""
+
+    def recv_length(self) -> None:
+        """Read the length of a frame.
+
+        :raises websocket.WebSocketPayloadException: when it is longer than any output that is accepted.
+        """
+        super().recv_length()
+        if (self.length or 0) > OUTPUT_LIMIT:
+            raise websocket.WebSocketPayloadException("the frame is too long")
+
+
+class _NoCookies:
+    """Cookie jar that keeps nothing. websocket-client has one jar for the whole process, and finds cookies by the end of a host's name."""
+
+    def add(self, cookies: str | None) -> None:
+        """Keep nothing."""
+
+    def get(self, host: str) -> str:
+        """Return no cookie."""
+        del host  # the interface of websocket-client's own jar
+        return ""
+
+
+def _forget_cookies() -> None:
+    module = sys.modules["websocket._handshake"]
+    if not isinstance(getattr(module, "CookieJar", None), _NoCookies):
+        module.CookieJar = _NoCookies()  # type: ignore[attr-defined]
 
 
 def _exit_code(server: Server, request: Request, status: bytes) -> int:

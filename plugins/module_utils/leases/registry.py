@@ -17,9 +17,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cached_property
-from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
-from typing import Any, Final, TypeVar
+from ipaddress import ip_network
+from typing import Any, Final
 
+from ..base.networks import NetworkSet, widen_networks
 from ..mesh.cidrs import allocated_ranges, pool_ranges
 from ..mesh.facts import ClusterFacts, RegistryFacts
 from ..mesh.marks import OWNER_LABEL
@@ -57,7 +58,6 @@ class LeaseState(StrEnum):
     DEAD = "dead"  # disconnected without its answer: a tombstone
 
 
-Network = TypeVar("Network", IPv4Network, IPv6Network)
 _RANK: Final = {state: rank for rank, state in enumerate(LeaseState)}
 
 
@@ -369,30 +369,14 @@ def lease_of(cluster: ClusterFacts) -> Lease:
 def pod_cidrs(cluster: ClusterFacts) -> tuple[str, ...]:
     """Return all addresses that the cluster's pods may have, as at most ``CIDRS_KEPT`` networks of each family."""
     networks = [claim.network for claim in (*pool_ranges(cluster), *allocated_ranges(cluster))]
-    v4 = _join_networks([n for n in networks if isinstance(n, IPv4Network)])
-    v6 = _join_networks([n for n in networks if isinstance(n, IPv6Network)])
-    return tuple(str(network) for network in (*v4, *v6))
-
-
-def _join_networks(networks: list[Network]) -> list[Network]:
-    """Join networks, and widen them if there are too many: nodes come and go, and each change of a lease is a write to every member."""
-    found = sorted(collapse_addresses(networks))
-    while len(found) > CIDRS_KEPT:
-        longest = max(network.prefixlen for network in found)
-        found = sorted(collapse_addresses([n.supernet() if n.prefixlen == longest else n for n in found]))
-    return found
+    # Nodes come and go, and each change of a lease is a write to every member: more networks are widened.
+    return tuple(str(network) for network in widen_networks(networks, CIDRS_KEPT))
 
 
 def covers(wide: Iterable[str], narrow: Iterable[str]) -> bool:
-    """Return whether each network of ``narrow`` lies within one of ``wide``."""
-    outer = [ip_network(text) for text in wide]
-    return all(any(_within(ip_network(text), network) for network in outer) for text in narrow)
-
-
-def _within(one: IPv4Network | IPv6Network, other: IPv4Network | IPv6Network) -> bool:
-    if isinstance(one, IPv4Network):
-        return isinstance(other, IPv4Network) and one.subnet_of(other)
-    return isinstance(other, IPv6Network) and one.subnet_of(other)
+    """Return whether all addresses of ``narrow`` are in ``wide``."""
+    outer = NetworkSet(ip_network(text) for text in wide)
+    return all(outer.contains(ip_network(text)) for text in narrow)
 
 
 def with_released(registry: Registry, hosts: Iterable[str]) -> Registry:

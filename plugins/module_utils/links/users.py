@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..base.optional_imports import optional
-from ..base.yaml_reader import loader
+from ..base.yaml_reader import NotYaml, compose_yaml, load_yaml
 from ..findings.finding import Finding
 from ..findings.wording import finding
 from ..mesh.facts import ClusterFacts
@@ -156,15 +156,15 @@ def edit_users(text: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()
     sample = _edit_lines(text, gone, new[:1])
     if edited is not None and sample is not None and _same(sample, text, wanted[: len(wanted) - len(new[1:])]):
         return edited
-    document = yaml.load(text, loader()) or {}
+    document = load_yaml(text) or {}
     return yaml.safe_dump({**document, "users": wanted}, sort_keys=False)
 
 
 def _entries(text: str) -> list[dict[str, object]]:
     try:
-        document = yaml.load(text, loader())
-    except yaml.YAMLError:
-        raise ValueError("users.yaml is not YAML") from None
+        document = load_yaml(text)
+    except NotYaml as error:
+        raise ValueError(f"users.yaml cannot be read: {error}") from None
     users = (document or {}).get("users") if isinstance(document, dict | None) else None
     if not isinstance(document, dict | None) or not isinstance(users, list | None):
         raise ValueError("users.yaml holds no list of users")
@@ -175,8 +175,8 @@ def _entries(text: str) -> list[dict[str, object]]:
 
 def _same(edited: str, original: str, wanted: list[dict[str, object]]) -> bool:
     try:
-        document, before = yaml.load(edited, loader()), yaml.load(original, loader()) or {}
-    except yaml.YAMLError:
+        document, before = load_yaml(edited), load_yaml(original) or {}
+    except NotYaml:
         return False
     return (
         isinstance(document, dict) and (document.get("users") or []) == wanted and {**before, "users": None} == {**document, "users": None}
@@ -209,7 +209,7 @@ def _edit_lines(text: str, gone: set[str], new: list[str]) -> str | None:
 
 
 def _users_node(text: str) -> yaml.Node | None:
-    root = yaml.compose(text, loader())
+    root = compose_yaml(text)
     if not isinstance(root, yaml.MappingNode):
         return None
     return next((value for key, value in root.value if key.value == "users"), None)

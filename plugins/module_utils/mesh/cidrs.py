@@ -4,15 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import TypeAlias
 
+from ..base.networks import Network
 from .cilium_config import setting
 from .facts import ClusterFacts
-
-Network: TypeAlias = "IPv4Network | IPv6Network"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,24 +108,22 @@ def _pairs(claims: Iterable[AddressRange]) -> Iterable[tuple[AddressRange, Addre
     """Yield overlapping ranges of different clusters.
 
     Two ranges overlap only if one contains the other, so a stack of open ranges is enough. If several ranges of one cluster contain the
-    present one, the innermost of them is reported.
+    present one, the innermost of them is reported. A range that a cluster claims many times counts once: pairs of equal ranges would be as
+    many as the square of the claims.
     """
     ordered = sorted(claims, key=lambda c: (c.network.version, int(c.network.network_address), c.network.prefixlen, c.host))
     stack: list[AddressRange] = []
     for claim in ordered:
         while stack and not _holds(stack[-1].network, claim.network):
             stack.pop()
+        if stack and stack[-1].host == claim.host and stack[-1].network == claim.network:
+            continue
         seen = {claim.host}
         for outer in reversed(stack):
             if outer.host not in seen:
                 seen.add(outer.host)
                 yield outer, claim
         stack.append(claim)
-
-
-def contains_network(outer: Sequence[Network], inner: Network) -> bool:
-    """Return whether one of ``outer`` contains the whole of ``inner``."""
-    return any(_holds(network, inner) for network in outer)
 
 
 def _holds(outer: Network, inner: Network) -> bool:

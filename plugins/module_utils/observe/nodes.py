@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
+from contextlib import suppress
+from ipaddress import ip_network
 from typing import Any
 
 from ..base.json_fields import items, mapping, text, texts
+from ..base.networks import Network, join_networks
 from ..mesh.facts import NodeFacts, PodPoolFacts
 
 
@@ -47,15 +49,11 @@ def _allocated(cilium_node: Any) -> tuple[str, ...]:
 
 
 def _join_addresses(addresses: Iterable[str]) -> Iterator[str]:
-    networks: dict[int, list[Any]] = {4: [], 6: []}
+    networks: list[Network] = []
     for address in addresses:
-        try:
-            network: IPv4Network | IPv6Network = ip_network(address)
-        except ValueError:
-            continue
-        networks[network.version].append(network)
-    for same in networks.values():
-        yield from map(str, collapse_addresses(same))
+        with suppress(ValueError):
+            networks.append(ip_network(address))
+    return map(str, join_networks(networks))
 
 
 def _addresses(cilium_node: Any, kind: str) -> tuple[str, ...]:

@@ -42,8 +42,8 @@ def parse_users(content: str) -> tuple[dict[str, str], str]:
         return {}, "users.yaml is too long"
     try:
         document = load_yaml(content)
-    except NotYaml:
-        return {}, "users.yaml is not YAML"
+    except NotYaml as error:
+        return {}, f"users.yaml cannot be read: {error}"
     if document is None:
         return {}, ""
     entries = document.get("users") if isinstance(document, dict) else "no list"

@@ -24,13 +24,17 @@ HOSTNAME = "c2.mesh.cilium.io"
 
 @dataclass
 class PlayedEtcd:
-    """``deny`` is the status that every range ends with; ``asked`` are the requests, as (key, limit, revision, count_only)."""
+    """``deny`` is the status that every range ends with, ``raw`` what is answered instead of a range.
+
+    ``asked`` are the requests, as (key, limit, revision, count_only).
+    """
 
     port: int
     ca: Made
     client: Made
     keys: dict[str, bytes]
     deny: Any = None
+    raw: bytes | None = None
     asked: list[tuple[str, int, int, bool]] = field(default_factory=list)
 
     def access(self, **changes: Any) -> EtcdAccess:
@@ -49,6 +53,8 @@ class PlayedEtcd:
         self.asked.append((request.key.decode(), request.limit, request.revision, request.count_only))
         if self.deny is not None:
             context.abort(self.deny, "as told")
+        if self.raw is not None:
+            return self.raw
         _, _, response = etcd_read._libraries()
         end = request.range_end or request.key + b"\0"
         found = sorted((k, v) for k, v in self.keys.items() if request.key <= k.encode("utf-8", "surrogateescape") < end)
@@ -72,7 +78,7 @@ def played_etcd(keys: Mapping[str, bytes]) -> Iterator[PlayedEtcd]:
     handler = grpc.unary_unary_rpc_method_handler(
         lambda message, context: etcd.answer(message, context),
         request_deserializer=request.FromString,
-        response_serializer=lambda message: message.SerializeToString(),
+        response_serializer=lambda message: message if isinstance(message, bytes) else message.SerializeToString(),
     )
     serving.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("etcdserverpb.KV", {"Range": handler})])
     credentials = grpc.ssl_server_credentials([(server.key, server.pem)], root_certificates=ca.pem, require_client_auth=True)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -130,6 +130,31 @@ def test_a_proven_peer_that_refuses_is_distinguished_from_one_that_is_broken(etc
         assert why(etcd.access()).why is expected
     finally:
         etcd.deny = None
+
+
+EMPTY_KEY = b"\x12\x00"  # of a RangeResponse: kvs, of no length
+ANSWERS = {
+    "a key that nobody asked for": (EMPTY_KEY * 2, "another number of keys"),
+    "half a million of them": (EMPTY_KEY * 500_000, "greater length"),
+    "no message at all": (b"\xff" * 50, "not answer as an etcd does"),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("ask", ["get", "count", "scan"])
+def test_an_answer_that_was_not_asked_for_is_refused_before_anything_is_made_of_it(etcd: Any, answer: str, ask: str) -> None:
+    etcd.raw, words = ANSWERS[answer]
+    asks: dict[str, Callable[[EtcdReader], object]] = {
+        "get": lambda reader: reader.get("cilium/.heartbeat"),
+        "count": lambda reader: reader.count(NODES),
+        "scan": lambda reader: list(reader.scan(NODES, most=1)),
+    }
+    try:
+        with EtcdReader(etcd.access()) as reader, pytest.raises(EtcdError, match=words) as caught:
+            asks[ask](reader)
+    finally:
+        etcd.raw = None
+    assert caught.value.why is ReadFailure.BROKEN
 
 
 def test_credentials_that_are_none_are_an_error_and_never_shown(etcd: Any) -> None:

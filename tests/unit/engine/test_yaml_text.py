@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, load_yaml, loader
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, compose_yaml, load_yaml, loader
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import _config
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from tests.lab.patience import scaled
@@ -27,6 +27,18 @@ HOSTILE = [
     "{a: " * 100_000,
     "? {a: b}\n: c\n",
 ]
+REFUSED = {
+    "a: &x 1\nb: *x": "an alias",
+    "a: *nothing": "an alias",
+    "a: {<<: {b: 1}}": "a merge key",
+    "!!merge x: {b: 1}": "a merge key",
+    "[" * 33 + "]" * 33: "more than 32 levels",
+    "- 1\n" * 20_000: "more than 20000 values",
+    "- " + "1:" * 40 + "1": "a number of more than 64",
+    "- 0x" + "f" * 100: "a number of more than 64",
+    "- !!float " + "1" * 100: "a number of more than 64",
+    "a" * (1 << 20) + "b": "longer than 1024 KiB",
+}
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -39,7 +51,40 @@ def test_what_the_parser_does_not_bear_is_no_yaml(value: str) -> None:
 @pytest.mark.parametrize("value", HOSTILE[:4])
 def test_it_is_absent_in_the_objects_of_peers(value: str) -> None:
     assert _config(f"endpoints: {value}\n".encode()) is None
-    assert parse_users(f"users: {value}\n") == ({}, "users.yaml is not YAML")
+    assert parse_users(f"users: {value}\n") == ({}, "users.yaml cannot be read: it is not YAML")
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=REFUSED.values())
+def test_what_grows_is_refused_with_its_reason(text: str) -> None:
+    with pytest.raises(NotYaml, match=REFUSED[text]):
+        load_yaml(text)
+    with pytest.raises(NotYaml, match=REFUSED[text]):
+        compose_yaml(text)
+    if "number" not in REFUSED[text]:  # a text of any length, where nothing is a number
+        with pytest.raises(NotYaml, match=REFUSED[text]):
+            load_yaml(text, "Base")
+
+
+TOWERS = st.builds(
+    lambda levels, width, merged: "\n".join(
+        ["a0: &a0 {k: v}"]
+        + [
+            f"a{n}: &a{n} " + (f"{{<<: [{refs}]}}" if merged else f"[{refs}]")
+            for n in range(1, levels)
+            for refs in [", ".join([f"*a{n - 1}"] * width)]
+        ]
+    ),
+    st.integers(2, 30),
+    st.integers(1, 12),
+    st.booleans(),
+)
+
+
+@given(text=TOWERS, kind=st.sampled_from(["Safe", "Base"]))
+def test_a_tower_of_aliases_is_refused_at_its_first_one(text: str, kind: str) -> None:
+    """Some hundred bytes of it would be gigabytes once they are merged, or hours once they are compared."""
+    with pytest.raises(NotYaml, match="alias"):
+        load_yaml(text, kind)
 
 
 def test_deep_nesting_is_refused_at_once() -> None:
@@ -50,15 +95,22 @@ def test_deep_nesting_is_refused_at_once() -> None:
     assert process_time() - before < scaled(0.3)
 
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.dates() | st.binary()
+SCALARS = st.none() | st.booleans() | st.integers(-(10**60), 10**60) | st.floats(allow_nan=False) | st.text() | st.dates() | st.binary()
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
+
+
+class _WithoutAliases(yaml.SafeDumper):
+    """PyYAML makes an alias where two values are the same object, as two equal dates may be."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 @given(value=VALUES, flow=st.sampled_from([True, False, None]))
 def test_it_reads_what_pyyaml_reads(value: Any, flow: bool | None) -> None:
-    written = yaml.safe_dump(value, default_flow_style=flow)
+    written = yaml.dump(value, default_flow_style=flow, Dumper=_WithoutAliases)
     assert load_yaml(written) == yaml.safe_load(written) == value
-    assert yaml.load(written, loader("Base")) == yaml.load(written, yaml.BaseLoader)
+    assert load_yaml(written, "Base") == yaml.load(written, loader("Base")) == yaml.load(written, yaml.BaseLoader)
 
 
 def test_without_libyaml_python_reads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ class Api(Cluster):
         self.groups = groups
         self.pages: dict[str, int] = {}
         self.asked = 0
+        self._page_sizes = {}
 
     def _json(self, method: str, path: str, **kwargs: Any) -> dict[str, Any] | None:
         self.asked += 1
