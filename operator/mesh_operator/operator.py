@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
 from typing import Any, Final, NamedTuple
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Timeouts
@@ -37,6 +38,8 @@ Object = dict[str, Any]
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 LEASE = "mesh-operator"
 TENDING: Final = 2.0  # seconds between two rounds
+STOPPING: Final = 15.0  # seconds that workers have to end; a run that is cancelled ends within some of them
+HANG_MARGIN: Final = 300.0  # seconds beyond the longest run after which a worker that is busy with one mesh hangs
 RETRY: Final = 2.0  # seconds between tries for the lead, and the timeout of each
 
 
@@ -85,9 +88,14 @@ class Operator:
             holder=f"mesh-operator {settings.node_id}",
         )
         self._workers: list[Thread] = []
+        self._busy_since: dict[str, float] = {}  # by name of the worker
+        self._stopped_at = 0.0
 
     def work(self) -> None:
-        """Sweep the folders of a dead operator, read the records, watch, reconcile; at the end cancel the runs and wait for them."""
+        """Sweep the folders of a dead operator, read the records, watch, reconcile; at the end cancel the runs and wait for them.
+
+        Returns after ``STOPPING`` seconds at the latest when it is stopped; see ``hangs``.
+        """
         self.metrics.leader.set(1)
         log("swept", count=self._runner.sweep())
         self._records.load()
@@ -98,26 +106,41 @@ class Operator:
         chosen, relist = f"metadata.name={self._settings.api_export_name}", self._settings.reconcile_interval
         slices = _Callbacks(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
         self._slice = self._watch(self._kcp.own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist)
-        self._workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
-        for thread in self._workers:
+        workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
+        for thread in workers:
             thread.start()
+        self._workers = workers  # for the probes, which ask whether each is alive
         try:
             while not self.stop.wait(TENDING):
                 self._tend()
         finally:  # also after a defect: workers that go on alone would keep a process that is no operator any more
             self.stop.set()
             self._queue.close()
+            until = time.monotonic() + STOPPING
             for thread in self._workers:
-                thread.join()
+                thread.join(max(0.0, until - time.monotonic()))
+
+    def hangs(self) -> bool:
+        """Return whether a worker goes on although the operator was stopped. Only the end of the process ends it."""
+        return self.stop.is_set() and any(thread.is_alive() for thread in self._workers)
 
     def alive(self) -> tuple[bool, list[str]]:
         """Return whether the process is alive, with sentences that say what is wrong.
 
-        A worker that ended by itself is a defect, and kubeconfigs are read at the start: a new process is the remedy of both.
+        A worker that ended by itself or hangs is a defect, and kubeconfigs are read at the start: a new process is the remedy of all. An
+        operator that was stopped has some seconds to end.
         """
+        now = time.monotonic()
+        if self.stop.is_set():
+            self._stopped_at = self._stopped_at or now
+            late = now - self._stopped_at > 2 * STOPPING
+            return not late, ["the operator was stopped, and has not ended"] * late
+        longest = self._settings.job_timeout + HANG_MARGIN
+        hung = [name for name, since in list(self._busy_since.items()) if now - since > longest]
         ended = ["a part of the operator has ended, or hangs"] * (not all(thread.is_alive() for thread in self._workers))
-        missing = [*ended, *self._kcp.outdated(), *self._mgmt.outdated()]
-        return self.stop.is_set() or not missing, missing
+        busy = [f"{name} has been busy with one mesh for more than {longest:.0f} s" for name in hung]
+        missing = [*ended, *busy, *self._kcp.outdated(), *self._mgmt.outdated()]
+        return not missing, missing
 
     def ready(self) -> tuple[bool, list[str]]:
         """Return whether every URL and kind has been listed once, with sentences that say what is missing.
@@ -175,8 +198,10 @@ class Operator:
         while not self.stop.is_set():
             key = self._queue.get(timeout=1.0)
             if key is not None:
+                self._busy_since[current_thread().name] = time.monotonic()
                 with self.metrics.reconciling():
                     found = self._reconciler.reconcile(key)
+                del self._busy_since[current_thread().name]
                 self.metrics.reconciles.labels(BINDING, "failed" if found.failed else "done").inc()
                 self._schedule(key, found)
 
@@ -252,3 +277,6 @@ def run(settings: Settings) -> int:
                 return 0 if election.lead(operator.work, stop.set, stop) else 1
         finally:
             server.shutdown()
+            if operator.hangs():  # it would keep a process without the lead, which could still write
+                log("workers_hang", seconds=STOPPING)
+                os._exit(1)

@@ -4,18 +4,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
-from threading import Event
+from contextlib import nullcontext
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from mesh_operator import operator as operator_module
+from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import ROWS
 from mesh_operator.operator import Operator
+from mesh_operator.queue import Urgency
+from mesh_operator.reconcile import Next
 from mesh_operator.serve import Metrics
 from mesh_operator.settings import Settings
+from tests.testing.waiting import wait_for
 
 URL = "https://kcp.example.org/services/apiexport/root/edge-portal-networking"
 SLICE = {"status": {"endpoints": [{"url": URL}]}}
@@ -57,6 +64,31 @@ class OneServer:
         return []
 
 
+class Stuck:
+    """A reconcile that does not come back, as one that waits for a hostile server."""
+
+    def __init__(self) -> None:
+        self.began, self.over = Event(), Event()
+
+    def __call__(self, key: Any) -> Next:
+        self.began.set()
+        self.over.wait(60)
+        return Next(seconds=None)
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Operator, Stuck]]:
+    """An operator of which one worker hangs, and the other does not."""
+    operator, stuck = an_operator(), Stuck()
+    monkeypatch.setattr(operator._reconciler, "reconcile", stuck)
+    monkeypatch.setattr(operator_module, "TENDING", 0.01)
+    monkeypatch.setattr(operator_module, "STOPPING", 0.2)
+    operator._queue.add(MeshKey("workspace", "default", "edge"), Urgency.CHANGE)
+    yield operator, stuck
+    operator.stop.set()
+    stuck.over.set()
+
+
 def an_operator() -> Operator:
     settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one")
     server: Any = OneServer()
@@ -93,3 +125,44 @@ def test_a_defect_in_the_main_thread_ends_the_workers_too(monkeypatch: pytest.Mo
     assert operator.stop.is_set()
     assert operator._workers
     assert not any(worker.is_alive() for worker in operator._workers)
+
+
+def test_a_stop_does_not_wait_for_a_worker_that_hangs(stuck: tuple[Operator, Stuck]) -> None:
+    """A leader that lost its Lease must not live on beside the next one."""
+    operator, reconcile = stuck
+    working = Thread(target=operator.work)
+    working.start()
+    assert reconcile.began.wait(30)
+    assert operator.alive() == (True, [])
+    operator.stop.set()
+    working.join(30)
+    assert not working.is_alive() and operator.hangs()
+    wait_for(lambda: not operator.alive()[0], what="the health answer says that the stop lasts too long")
+    assert operator.alive()[1] == ["the operator was stopped, and has not ended"]
+
+
+def test_a_worker_that_is_busy_with_one_mesh_for_too_long_is_reported(
+    stuck: tuple[Operator, Stuck], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator, reconcile = stuck
+    working = Thread(target=operator.work)
+    working.start()
+    assert reconcile.began.wait(30)
+    monkeypatch.setattr(operator_module, "HANG_MARGIN", -1e9)
+    healthy, sentences = operator.alive()
+    assert not healthy and len(sentences) == 1 and "has been busy with one mesh for more than" in sentences[0]
+    operator.stop.set()
+    working.join(30)
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_process_ends_at_once_if_a_worker_hangs(hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(operator_module, "Connections", lambda *known, **options: nullcontext(OneServer()))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(Operator, "work", lambda self: self.stop.set())
+    monkeypatch.setattr(Operator, "hangs", lambda self: hangs)
+    settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one", leader_elect=False, health_addr="127.0.0.1:0")
+    operator_module.run(settings)
+    assert ended == [1] * hangs
