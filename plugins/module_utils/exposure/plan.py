@@ -10,7 +10,7 @@ from ..findings.finding import Finding
 from ..items.desired import Desired
 from ..items.models import ExposedService
 from ..items.owned import DesiredObject, object_changes, owning_item, prune_steps
-from ..items.planned import PRUNE_WAVES, WAVES, WITHDRAWAL_WAVE, ItemPlan, ItemVerdict
+from ..items.planned import PRUNE_WAVES, WAVES, ItemPlan, ItemVerdict
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.traffic_facts import ObjectFacts
@@ -73,7 +73,7 @@ def _steps(decision: PlacementDecision, scene: Scene, inventory: Inventory) -> t
         there = scene.traffic[entry.cluster].by_path.get(entry.path)
         if there is not None and there not in observed[entry.cluster]:
             observed[entry.cluster].append(there)  # of another owner
-    return object_changes(scene.binding, ref, wanted, observed, wave=WAVES[ItemKind.EXPOSURE], prune_wave=WITHDRAWAL_WAVE)
+    return object_changes(scene.binding, ref, wanted, observed, wave=WAVES[ItemKind.EXPOSURE], prune_wave=PRUNE_WAVES[ItemKind.EXPOSURE])
 
 
 def _wanted(decision: PlacementDecision, host: str, scene: Scene) -> list[DesiredObject]:

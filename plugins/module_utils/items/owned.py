@@ -211,7 +211,13 @@ def _is_policy(found: ObjectFacts) -> bool:
 
 
 def _prune(ref: ItemRef, host: str, found: ObjectFacts, wave: int, why: str, *, needs: tuple[str, ...]) -> Step:
-    return delete_step(ref, host, found, wave=wave or cease_wave((found.spec, *_former_rules(found))), why=why, needs=needs)
+    when = _cease_wave(wave, (found.spec, *_former_rules(found))) if _is_policy(found) else wave
+    return delete_step(ref, host, found, wave=when, why=why, needs=needs)
+
+
+def _cease_wave(wave: int, rules: Iterable[Rule]) -> int:
+    """Return the wave in which rules cease: after the other objects of the kind, or by what they say if ``wave`` is 0."""
+    return wave + 1 if wave else cease_wave(rules)
 
 
 def _needs(ref: ItemRef, kind: str) -> tuple[str, ...]:
@@ -243,7 +249,7 @@ def _writes(ref: ItemRef, wanted: DesiredObject, there: ObjectFacts | None, wave
     both = replace(
         wanted, body={**wanted.body, "metadata": metadata, "specs": list(former)}, why=f"{wanted.why}; the former rule stays for now"
     )
-    alone = _apply(ref, replace(wanted, why=f"{wanted.why}; the former rule goes"), there, prune_wave or cease_wave(former))
+    alone = _apply(ref, replace(wanted, why=f"{wanted.why}; the former rule goes"), there, _cease_wave(prune_wave, former))
     last = replace(alone, needs=_needs(ref, kind))
     return [_apply(ref, both, there, begin), last] if there.spec != rule else [last]
 

@@ -15,12 +15,10 @@ from ..plan.steps import Step
 WAVES: Final = {ItemKind.GLOBAL_SERVICE: 13, ItemKind.EXPOSURE: 16}
 """Waves of writes, without those of intents, which follow from what a policy says (items/policy_waves.py)."""
 
-WITHDRAWAL_WAVE: Final = 17
-"""Wave in which an exposed service leaves a cluster, after its objects in other clusters are written."""
-
-PRUNE_WAVES: Final = {ItemKind.EXPOSURE: 18, ItemKind.GLOBAL_SERVICE: 21}
-"""Objects of items are pruned in reverse order of their creation, and after everything is written: what goes may be replaced by what is
-new, and no moment may be without both. Names of objects contain their item, so the two do not collide."""
+PRUNE_WAVES: Final = {ItemKind.EXPOSURE: 17, ItemKind.GLOBAL_SERVICE: 21}
+"""Objects of items are pruned, and leave a cluster, in reverse order of their creation, and after everything is written: what goes may be
+replaced by what is new, and no moment may be without both. Names of objects contain their item, so the two do not collide. A policy goes
+in the wave after: it may guard the pods of another item's Service too, which goes in the same run."""
 
 
 class ItemVerdict(StrEnum):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Final, Protocol
 
-from ..base.errors import ClusterError, Forbidden, LockHeld, LockLost, ServerRefused, Unreachable, may_be_done
+from ..base.errors import ClusterError, Forbidden, LockHeld, LockLost, may_be_done
 from ..kube.client import Cluster
 from ..mesh.model import Binding
 from .holder import holder_name
@@ -318,13 +318,22 @@ class MeshLock:
 def _release(lock: MemberLock) -> None:
     try:
         lock.release()
-    except (Unreachable, ServerRefused):
-        _release_doubtful(lock)  # once more: the answer, or the request, may have been lost
+    except LockLost:
+        pass  # it is another run's
     except ClusterError:
-        pass  # a lock that stays ends by itself
+        _release_doubtful(lock)  # once more: the answer, or the request, may have been lost
 
 
 def _release_doubtful(lock: MemberLock) -> None:
-    """Give back a lock of which this run does not know whether it holds it."""
+    """Give back a lock of which this run does not know whether it holds it.
+
+    A lock that may not be deleted is emptied, so that the next run need not wait for its end; that run deletes it.
+    """
     with suppress(ClusterError):
-        lock.release_if_held()
+        try:
+            lock.release_if_held()
+        except Forbidden:
+            if lock.stays:
+                raise
+            lock.stays = True
+            lock.release()

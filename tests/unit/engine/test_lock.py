@@ -31,9 +31,9 @@ class Side:
         world: LeaseWorld,
         action: str = "connect",
         hosts: tuple[str, ...] = HOSTS,
+        before: Callable[[str, str], None] = lambda host, verb: None,
         *,
         timeout: int = 0,
-        before: Callable[[str, str], None] = lambda host, verb: None,
         sleep: Callable[[float], None] | None = None,
     ) -> None:
         self.world, self.said = world, list[str]()
@@ -278,10 +278,10 @@ def test_a_cluster_that_cannot_be_locked_gets_no_write_and_the_others_do(world: 
 
 
 class Losing:
-    """A connection of a run. The request of one number never arrives, or its answer is lost."""
+    """A connection of a run. The request of one number never arrives, is refused, or its answer is lost."""
 
-    def __init__(self, client: Any, turn: Iterator[int], number: int, *, arrives: bool) -> None:
-        self._client, self._turn, self._number, self._arrives = client, turn, number, arrives
+    def __init__(self, client: Any, turn: Iterator[int], number: int, how: str) -> None:
+        self._client, self._turn, self._number, self._how = client, turn, number, how
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._client, name)
@@ -290,7 +290,9 @@ class Losing:
 
         def ask(*args: Any, **options: Any) -> Any:
             hit = next(self._turn) == self._number
-            answer = found(*args, **options) if self._arrives or not hit else None
+            answer = found(*args, **options) if not hit or self._how == "arrives" else None
+            if hit and self._how == "is refused":
+                raise Forbidden("RBAC forbids it (403).", remedy="Grant it.", cluster=self._client.host)
             if hit:
                 raise Unreachable("It closed the connection before it answered.", cluster=self._client.host)
             return answer
@@ -298,16 +300,16 @@ class Losing:
         return ask
 
 
-@pytest.mark.parametrize("arrives", [False, True])
+@pytest.mark.parametrize("how", ["arrives", "never arrives", "is refused"])
 @pytest.mark.parametrize("stay", [HOSTS, ()])
-def test_whichever_request_of_a_lock_is_lost_the_next_run_is_not_kept_waiting(arrives: bool, stay: tuple[str, ...]) -> None:
+def test_whichever_request_of_a_lock_is_lost_the_next_run_is_not_kept_waiting(how: str, stay: tuple[str, ...]) -> None:
     for number in count(1):
         world, turn = LeaseWorld(*HOSTS), count(1)
         run = Side(world)
         run.observe()
-        run.clients = {host: Losing(client, turn, number, arrives=arrives) for host, client in run.clients.items()}
+        run.clients = {host: Losing(client, turn, number, how) for host, client in run.clients.items()}
         for _ in range(2):  # the second time as after an observation that did not stand
-            with suppress(Unreachable):
+            with suppress(Unreachable, Forbidden):
                 run.take(stay=stay)
         run.lock.release()
         assert {server.holder for server in world.servers.values()} == {""}, number
@@ -324,6 +326,27 @@ def test_the_lock_is_deleted_where_the_mesh_has_nothing_any_more(world: LeaseWor
         run.lock.register(host, stays=False)
     run.lock.release()
     assert [host for host, server in world.servers.items() if server.lease] == ["c3"]
+
+
+@pytest.mark.parametrize("refusals", [1, 2, 100])
+def test_a_lock_that_may_not_be_deleted_is_free_for_the_next_run(world: LeaseWorld, refusals: int) -> None:
+    """A refusal may be a moment's. One that stays leaves the lock without a holder, and a later run deletes it."""
+    turn = count(1)
+
+    def before(host: str, verb: str) -> None:
+        if verb == "delete" and next(turn) <= refusals:
+            raise Forbidden('RBAC forbids to delete leases "x" (403).', remedy="Grant delete on leases.", cluster=host)
+
+    run = Side(world, "disconnect", ("c1",), before)
+    run.observe()
+    run.take(stay=())
+    run.lock.release()
+    assert bool(world.servers["c1"].lease) is (refusals > 1) and not world.servers["c1"].holder
+    later = Side(world, "disconnect", ("c1",))
+    later.start()
+    later.lock.register("c1", stays=False)
+    later.lock.release()
+    assert world.servers["c1"].lease is None
 
 
 def test_a_lock_that_a_killed_run_left_where_the_mesh_has_nothing_goes_with_a_run_without_a_step(world: LeaseWorld) -> None:

@@ -336,3 +336,15 @@ def _selects(item: GlobalService, name: str) -> bool:
 @given(cases(services, ("", "Service")), st.randoms(use_true_random=False))
 def test_no_global_service_opens_what_no_valid_one_asks_for(case: Case, order: random.Random) -> None:
     check(case, ItemKind.GLOBAL_SERVICE, uses, uses_asked, order)
+
+
+def test_what_one_exposure_guards_stays_guarded_until_the_others_are_gone() -> None:
+    """The source ranges of one exposure also hold for a Service of another one, as long as both lead to the same pods."""
+    there = {"service": {"namespace": NAMESPACE, "name": "web"}, "port": {"number": 80}, "clusters": "all"}
+    wide = {"name": "a", "class": "LoadBalancer", "sourceRanges": ["0.0.0.0/0"], **there}
+    narrow = {"name": "b", "class": "NodePort", "sourceRanges": ["192.0.2.0/24"], **there}
+    moved = {**narrow, "class": "LoadBalancer", "service": {"namespace": NAMESPACE, "name": "nginx"}}
+    runs = (Run((wide, narrow)), Run((narrow,), refused=("c1", "Service")), Run((moved,), silent="c2"))
+    for seed in range(20):
+        check(Case(({}, {}), runs), ItemKind.EXPOSURE, doors, doors_asked, random.Random(seed))
+        check(Case(({}, {}), (runs[0], Run((moved,)))), ItemKind.EXPOSURE, doors, doors_asked, random.Random(seed))
