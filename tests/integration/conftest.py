@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -23,6 +23,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     labs.place_in_groups(items)
     if getattr(config.option, "loadgroup", False):  # in a worker of pytest-xdist with --dist loadgroup
         labs.name_groups(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the last playbooks printed beside the failure of a test that ran some."""
+    report = yield
+    if report.failed and report.when == "call":
+        for lab in (value for value in getattr(item, "funcargs", {}).values() if isinstance(value, MeshLab)):
+            report.sections.extend(
+                (f"a playbook's run, {len(lab.last_runs) - at - 1} before the last", text) for at, text in enumerate(lab.last_runs)
+            )
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import socket
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from cryptography.x509.oid import NameOID
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
-from tests.lab.api import path_of
+from tests.lab.api import change_object, path_of
 from tests.lab.cluster import profile_options
 from tests.lab.profiles import build
 
@@ -89,6 +90,10 @@ def expired(lab: MeshLab, cluster: str, place: Path) -> Host:
     return _host(cluster, place, document)
 
 
+def _with_data(data: dict[str, str], current: dict[str, Any]) -> dict[str, Any]:
+    return {**current, "data": data}
+
+
 def replace_ca(lab: MeshLab, cluster: str) -> None:
     """Give a cluster a new Cilium CA and certificates from it, and a new mesh pod that serves them, as a re-installation would."""
     options = next(row for row in lab.lab.options.cluster_options() if row.name == cluster)
@@ -96,9 +101,6 @@ def replace_ca(lab: MeshLab, cluster: str) -> None:
     for manifest in build(profile_options(options, None)):
         name = manifest["metadata"]["name"]
         if manifest["kind"] == "Secret" and (name == "cilium-ca" or name.startswith("clustermesh-apiserver-")):
-            path = path_of(manifest)
-            current = api.get(path)
-            assert current is not None
-            api.replace(path, {**current, "data": manifest["data"]})
+            change_object(api, path_of(manifest), partial(_with_data, manifest["data"]))
     lab.lab.kill(cluster)
     lab.lab.restart(cluster)

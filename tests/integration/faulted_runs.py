@@ -66,6 +66,7 @@ SCENES: Final = {
         Scene("certificates renewed", "ca", "meshed", "meshed", variables={"ca_sync_state": "renewed"}),
     )
 }
+ROLL: Final = Scene("roll", "ca", "meshed", "meshed", variables={"ca_sync_state": "rolled", "ca_sync_wait_timeout": 300})
 
 
 @dataclass(frozen=True, order=True)
@@ -110,11 +111,11 @@ class Bench:
         return sorted(self.proxy.calls)
 
     def play_once(self, scene: Scene) -> None:
-        """Run a scene that meets no fault."""
+        """Run a scene that meets no fault; the lock of a run that was killed before may still hold."""
         self.go(scene.begins)
         self._age += 1
         self.proxy.begin()
-        run = self._play(scene, quick=False)
+        run = self._play(scene, quick=False, **PATIENT)
         assert run.rc == 0, run.output
         self.state = scene.ends
 
@@ -182,24 +183,29 @@ class Bench:
         verdict.seconds = time.monotonic() - began
         return verdict
 
-    def roll(self, faults: Sequence[str]) -> None:
-        """Roll the CA of every cluster, where the second write of each run meets the next of ``faults``, and then by a run without a fault.
+    def roll(self, faults: Sequence[tuple[Call | None, str]]) -> int:
+        """Roll the CA of every cluster, where each run meets the next of ``faults``, and then by a run without a fault.
 
-        So each run is stopped about one write further on than the one before. One that ends the roll is followed by another roll.
+        A run that ends the roll is followed by another roll.
+
+        :param faults: a call and its fault; None is the second write, so that each run is stopped about one write further on than the last.
+        :return: how many faults were met; a run that goes on with a roll does not make every call that a whole roll makes
         """
-        scene = Scene("roll", "ca", "meshed", "meshed", variables={"ca_sync_state": "rolled", "ca_sync_wait_timeout": 300})
-        for fault in faults:
+        met = 0
+        for call, fault in faults:
             held = self._holders()
-            self.proxy.begin(fault=FAULTS[fault], kill=lambda: kill_run(self._pid), write=2)
-            run = self._play(scene, quick="silent" in fault, **PATIENT)
+            self.proxy.begin(call, FAULTS[fault], kill=lambda: kill_run(self._pid), write=0 if call else 2)
+            run = self._play(ROLL, quick="silent" in fault, **PATIENT)
             written, codes = self.proxy.written, run.finding_codes()
             writes = [call for call in self.proxy.calls if call.writes and not call.is_of_the_lock]
-            print(f"status {run.rc}: {f'{writes[1]} | {fault}' if self.proxy.met else f'no fault met {codes}'}", flush=True)
+            print(f"status {run.rc}: {f'{call or writes[1]} | {fault}' if self.proxy.met else f'no fault met {codes}'}", flush=True)
             problems = [*self._truthful(None, run, written), *self._locks(run, held), *self._links(run, "the run")]
-            assert not problems, f"{fault}: {problems}\n{run.output}"
+            assert not problems, f"{call} | {fault}: {problems}\n{run.output}"
             # A machine that does much else may be too slow to renew so short a lock; nothing else ends a run that met no fault.
             assert run.rc <= 0 or self.proxy.met or "CM-LOCK-02" in codes, run.output
-        self.play_once(scene)
+            met += self.proxy.met
+        self.play_once(ROLL)
+        return met
 
     def _play(self, scene: Scene, *, quick: bool, check: bool = False, **more: Any) -> PlaybookRun:
         mesh = self.lab.mesh()

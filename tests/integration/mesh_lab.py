@@ -8,6 +8,7 @@ import base64
 import copy
 import json
 import sys
+from collections import deque
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -51,6 +52,8 @@ class MeshLab:
         self.names: tuple[str, ...] = tuple(cluster.name for cluster in options.cluster_options())
         self.runs_that_wrote: list[str] = []
         """Playbooks of which a task changed something, of this lab and of every `part` of it."""
+        self.last_runs: deque[str] = deque(maxlen=3)
+        """What the last playbooks printed, the newest last. A test that fails shows it (conftest.py)."""
 
     def __enter__(self) -> Self:
         self.lab = Lab(self._options)
@@ -106,6 +109,7 @@ class MeshLab:
             run = run_warm(playbook, inventory=inventory, variables=every, arguments=arguments)
         if run.changed or (run.mesh_result or {}).get("changed", True):
             self.runs_that_wrote.append(playbook)
+        self.last_runs.append(f"{playbook}.yml ended with status {run.rc}\n{run.output}")
         return run
 
     def snapshot(self, *, volatile: bool = False) -> dict[str, Any]:

@@ -5,8 +5,9 @@
 One reads the peer's etcd with the files that the cluster's own kvstoremesh sees at that moment, as its kubelet projected them. The other
 asks the agents' stand-in, which connects to its own kvstoremesh's etcd with the files of its pod and reads the peer's cached state there.
 As etcd's own client does for reads, a read whose connection breaks is tried once more at once (etcd clientv3, retry_interceptor.go): a pod
-that is replaced breaks connections, also in the middle of a handshake. What is refused is refused again; a user that may not read counts at
-once.
+that is replaced breaks connections, also in the middle of a handshake. What is refused is refused again. A user that may not read counts
+when it may not for a while: clustermesh-apiserver makes the users of a new etcd and grants their roles when its pod takes connections
+already (clustermesh-apiserver/clustermesh/users_mgmt.go), and its clients try again.
 
 Both live in a process of their own: gRPC and a test that starts programs do not go together in one (grpc, doc/fork_support.md).
 """
@@ -32,8 +33,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 
 MOUNT = "/var/lib/cilium/clustermesh/"
-EVERY = 0.1  # seconds between two reads of etcd
-AGENT_EVERY = 0.3
+EVERY = 0.3  # seconds between two reads of etcd
+AGENT_EVERY = 1.0  # a connection, a TLS handshake and three processes each
+GRANTED = 5.0  # seconds until which a new etcd lets its users read; on a quiet machine it takes some milliseconds
 TIMEOUT = 10.0  # machines that run many tests are slow; a refusal is not
 
 
@@ -104,6 +106,10 @@ class Client:
         """ "" or why neither of two reads came back."""
         self.reads += 1
         first = self._heartbeat()
+        until = time.monotonic() + GRANTED
+        while first is not None and first.why is ReadFailure.DENIED and time.monotonic() < until:
+            time.sleep(EVERY)
+            first = self._heartbeat()
         if first is None or first.why not in (ReadFailure.UNREACHED, ReadFailure.UNTRUSTED):
             return first.message if first else ""
         second = self._heartbeat()  # with the files as they are now

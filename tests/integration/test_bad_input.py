@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from tests.integration import credentials
 from tests.integration.labs import THREE_119
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.lab.api import change_object
 from tests.testing.playbooks import PlaybookRun
 
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
@@ -96,17 +96,15 @@ def test_a_mesh_that_cannot_be_meant_is_refused(lab: MeshLab, mesh: Mapping[str,
 def changed_object(lab: MeshLab, path: str, change: Callable[[dict[str, Any]], None]) -> Callable[[], None]:
     """Change an object of c2; returns what puts it back."""
     api = lab.api("c2")
-    original = api.get(path)
-    assert original is not None
-    item = copy.deepcopy(original)
-    change(item)
-    api.replace(path, item)
+
+    def apply(item: dict[str, Any]) -> dict[str, Any]:
+        change(item)
+        return item
+
+    original = change_object(api, path, apply)
 
     def restore() -> None:
-        current = api.get(path)
-        assert current is not None
-        current.update({key: original[key] for key in ("data", "spec") if key in original})
-        api.replace(path, current)
+        change_object(api, path, lambda current: {**current, **{key: original[key] for key in ("data", "spec") if key in original}})
 
     return restore
 

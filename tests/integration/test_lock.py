@@ -29,7 +29,7 @@ pytestmark = pytest.mark.lab(THREE_120, use=2)
 WRITING: Final[dict[str, dict[str, Any]]] = {
     "connect": {},
     "disconnect": {},
-    "mesh": {},
+    "mesh": {"mesh_connect_wait_timeout": 120},  # links that the other run takes away meanwhile never get ready
     "services": {},
     "policies": {},
     "identity": {"cluster_identity_policy": "assign"},

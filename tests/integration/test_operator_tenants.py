@@ -708,7 +708,7 @@ def edited(workspace: Workspace) -> None:
     workspace.change(BINDING, "edge", clusterRefs=workspace.refs("c1", "c3"))
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(28, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [4, pytest.param(28, marks=pytest.mark.full)])
 def test_loud_tenants_keep_nobody_waiting(site: Site, count: int) -> None:
     """``count`` quiet tenants with ten resources each; with 28 of them there are 300 resources over 30 workspaces. Two more have clusters
     that refuse slowly, ten meshes each, and edit them without end: each turn of theirs takes seconds, and there are as many of them as

@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.labs import HELM, OTHER_THREE_120, THREE_119
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.lab.api import change_object
 
 FOREIGN = "endpoints:\n- https://elsewhere.example.com:2379\n"
 
@@ -25,10 +26,7 @@ def put_foreign_entries(lab: MeshLab, cluster: str) -> None:
         }
         api.create(secret)
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/clustermesh-remote-users"
-    users = api.get(path)
-    assert users is not None
-    users["data"] = {"users.yaml": "users:\n- name: remote-elsewhere\n  role: remote\n"}
-    api.replace(path, users)
+    change_object(api, path, lambda users: {**users, "data": {"users.yaml": "users:\n- name: remote-elsewhere\n  role: remote\n"}})
 
 
 @pytest.mark.lab(THREE_119, use=2)

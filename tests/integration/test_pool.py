@@ -12,7 +12,7 @@ from tests.integration.shop import furnish
 from tests.lab.pristine import Pristine
 from tests.lab.tools.gateway_crds import gateway_crds
 
-pytestmark = pytest.mark.lab(TWO_118)
+pytestmark = [pytest.mark.lab(TWO_118), pytest.mark.full]  # it tests the tests; each loan compares the lab with what it was
 
 
 def ruin(lab: MeshLab) -> None:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import base64
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from tests.integration import credentials
 from tests.integration.labs import RELEASES
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.test_rights import ACCOUNT, documented_objects
+from tests.lab.api import change_object
 from tests.testing.playbooks import PlaybookRun
 
 pytestmark = pytest.mark.lab(RELEASES)
@@ -61,19 +61,18 @@ def test_sound_clusters_of_three_releases_are_eligible_where_no_link_spans_two_m
 def changed(lab: MeshLab, cluster: str, path: str, change: Change) -> Iterator[None]:
     """An object with a fault in it, and put back afterwards."""
     api = lab.api(cluster)
-    original = api.get(path)
-    assert original is not None
-    item = copy.deepcopy(original)
-    change(item)
-    api.replace(path, item)
+
+    def apply(item: dict[str, Any]) -> dict[str, Any]:
+        change(item)
+        return item
+
+    original = change_object(api, path, apply)
+    kept = {key: value for key, value in original.items() if key in ("data", "spec")}
+    notes = original["metadata"].get("annotations")
     try:
         yield
     finally:
-        current = api.get(path)
-        assert current is not None
-        kept = {key: value for key, value in original.items() if key in ("data", "spec")}
-        notes = original["metadata"].get("annotations")
-        api.replace(path, {**current, **kept, "metadata": {**current["metadata"], "annotations": notes}})
+        change_object(api, path, lambda current: {**current, **kept, "metadata": {**current["metadata"], "annotations": notes}})
 
 
 def config(**keys: str) -> Change:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import copy
 import json
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
@@ -42,6 +43,7 @@ _CLUSTER_SCOPED = frozenset(
         "ValidatingAdmissionPolicyBinding",
     }
 )
+_TRIES = 20  # of a change that others keep overtaking: controllers write an object a few times, never that often in a row
 _PLURALS = {"Endpoints": "endpoints", "GatewayClass": "gatewayclasses"}
 
 
@@ -52,6 +54,33 @@ class ApiError(RuntimeError):
         super().__init__(f"{verb} {path}: {status} {reason}: {message}")
         self.status = status
         self.reason = reason
+
+
+class Changeable(Protocol):
+    """What `change_object` needs of an API server: a failed GET but 404, and a PUT of an old version, are ApiError."""
+
+    def get(self, path: str) -> Object | None: ...
+    def replace(self, path: str, obj: Object, *, field_manager: str = "") -> Object: ...
+
+
+def change_object(api: Changeable, path: str, change: Callable[[Object], Object], *, field_manager: str = "") -> Object:
+    """Read an object, change it and write it, and begin again when a controller wrote it in between.
+
+    :param change: from the object as it is to the one that is wanted, with the same metadata.resourceVersion; called once per try
+    :return: the object as it was before the write that succeeded
+    """
+    for attempt in range(_TRIES):
+        found = api.get(path)
+        if found is None:
+            raise ApiError("GET", path, 404, "NotFound", "there is nothing to change")
+        wanted = change(copy.deepcopy(found))
+        try:
+            api.replace(path, wanted, field_manager=field_manager)
+            return found
+        except ApiError as error:
+            if error.status != 409 or attempt == _TRIES - 1:
+                raise
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 def path_of(obj: Mapping[str, Any], *, collection: bool = False) -> str:
@@ -174,13 +203,20 @@ class LabApi:
         finally:
             response.close()
 
+    def _request(self, verb: str, target: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Send a request, once more if TLS fails: a server that starts may break a handshake, before any request."""
+        try:
+            return self._pool.request(verb, target, **options)
+        except urllib3.exceptions.SSLError:
+            return self._pool.request(verb, target, **options)
+
     def _call(
         self, verb: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, content_type: str = "application/json"
     ) -> Object:
         target = f"{path}?{urlencode(query)}" if query else path
         headers = {"Accept": "application/json", "Content-Type": content_type}
         data = None if body is None else json.dumps(body).encode()
-        response = self._pool.request(verb, target, body=data, headers=headers, timeout=urllib3.Timeout(connect=5, read=60))
+        response = self._request(verb, target, body=data, headers=headers, timeout=urllib3.Timeout(connect=5, read=60))
         if response.status >= 300:
             raise _error(verb, path, response.status, response.data)
         return cast("Object", json.loads(response.data))

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
-from ..api import path_of
+from ..api import change_object, path_of
 from .build import build
 from .objects import RESOURCE_POLICY, owned_by_helm
 from .options import RELEASE, CaPair, Manifest, ProfileOptions
@@ -83,7 +84,7 @@ def helm_upgrade(api: Api, options: ProfileOptions, *, values: Mapping[str, Any]
         if found is None:
             api.create(manifest, field_manager=HELM)
         else:
-            api.replace(path_of(manifest), _update(manifest, found), field_manager=HELM)
+            change_object(api, path_of(manifest), partial(_update, manifest), field_manager=HELM)
         done["created" if found is None else "updated"].append(name)
     for name in old.keys() - new.keys():
         found = live[name]

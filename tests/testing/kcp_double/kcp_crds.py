@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tests.lab.api import ApiError, LabApi
+from tests.lab.api import ApiError, LabApi, change_object
 from tests.lab.patience import Budget
 from tests.testing.kcp_double.translate import Resource, Scope
 
@@ -114,11 +114,14 @@ def definition_of(schema: Mapping[str, Any]) -> Object:
 def install(api: LabApi, definition: Object) -> None:
     """Create or change a CRD, and wait until it is served."""
     path = f"{_DEFINITIONS}/{definition['metadata']['name']}"
-    known = api.get(path)
-    if known is None:
+    if api.get(path) is None:
         api.create(definition)
     else:
-        api.replace(path, {**definition, "metadata": {**definition["metadata"], "resourceVersion": known["metadata"]["resourceVersion"]}})
+        change_object(api, path, lambda known: {**definition, "metadata": {**definition["metadata"], **_version(known)}})
+
+
+def _version(known: Object) -> Object:
+    return {"resourceVersion": known["metadata"]["resourceVersion"]}
 
 
 def wait_served(api: LabApi, definition: Object) -> None:

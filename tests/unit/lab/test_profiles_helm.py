@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.api import path_of
+from tests.lab.api import ApiError, path_of
 from tests.lab.profiles import HelmPeer, HelmRefused, ProfileOptions, helm_upgrade, install, parse_set, with_values
 
 SECRETS = "/api/v1/namespaces/kube-system/secrets"
@@ -28,6 +28,7 @@ class FakeApi:
         self.objects: dict[str, dict[str, Any]] = {}
         self.managers: dict[str, str] = {}
         self.writes = 0
+        self.controllers: dict[str, int] = {}  # path -> how often a controller writes it just before the next PUT
 
     def get(self, path: str) -> dict[str, Any] | None:
         return copy.deepcopy(self.objects.get(path))
@@ -38,7 +39,12 @@ class FakeApi:
         return self._write(path, obj, field_manager)
 
     def replace(self, path: str, obj: dict[str, Any], *, field_manager: str = "") -> dict[str, Any]:
-        assert obj["metadata"]["resourceVersion"] == self.objects[path]["metadata"]["resourceVersion"], "a blind overwrite"
+        if self.controllers.get(path):
+            self.controllers[path] -= 1
+            self.annotate(path, **{"deployment.kubernetes.io/revision": "7"})
+            self._write(path, self.objects[path], "kube-controller-manager")
+        if obj["metadata"]["resourceVersion"] != self.objects[path]["metadata"]["resourceVersion"]:
+            raise ApiError("PUT", path, 409, "Conflict", "the object has been modified")
         return self._write(path, obj, field_manager)
 
     def delete(self, path: str) -> None:
@@ -178,6 +184,18 @@ def test_foreign_annotations_of_an_object_survive() -> None:
     annotations = api.objects[APISERVER]["metadata"]["annotations"]
     assert annotations["deployment.kubernetes.io/revision"] == "7"
     assert annotations["meta.helm.sh/release-name"] == "cilium"
+
+
+def test_an_upgrade_goes_on_from_what_a_controller_wrote_meanwhile() -> None:
+    asked = options()
+    api = installed(asked)
+    api.controllers = {APISERVER: 3}
+    helm_upgrade(api, asked)
+    assert "hostAliases" not in api.objects[APISERVER]["spec"]["template"]["spec"]
+    assert api.objects[APISERVER]["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "7"
+    api.controllers = {APISERVER: 10**6}
+    with pytest.raises(ApiError, match="409 Conflict"):
+        helm_upgrade(api, asked)
 
 
 def test_what_somebody_deleted_comes_back() -> None:
