@@ -9,8 +9,8 @@ SHELL := /bin/sh
 python := .venv/bin/python
 # Arguments for pytest, for example: make test-fast ARGS="-k trust -x"
 ARGS ?=
-# Processes that run tests side by side: 3 for tests on the lab, which often wait for servers, and 2 for unit tests, which never wait. The
-# lab's servers need memory: count 4 GiB for each process.
+# Processes that run tests side by side: 3, since tests often wait for servers or processes. The lab's servers need memory: count 4 GiB for
+# each of them.
 WORKERS ?=
 # Molecule scenarios.
 SCENARIO ?= connect services
@@ -54,7 +54,7 @@ test: venv ## every test, unit and lab, without the full matrix
 
 .PHONY: test-fast
 test-fast: venv ## the unit tests but the slowest, with fewer examples of each property
-	@$(pytest) $(or $(WORKERS),2) tests/unit --dist worksteal -m "not slow" --hypothesis-profile fast $(ARGS)
+	@$(pytest) $(or $(WORKERS),3) tests/unit --dist worksteal -m "not slow" --hypothesis-profile fast $(ARGS)
 
 .PHONY: test-all
 test-all: venv ## every test and the full matrix, with many examples of each property

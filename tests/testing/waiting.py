@@ -23,6 +23,8 @@ from tests.lab.patience import slowness
 STALL: Final = 60.0  # seconds without any change
 ROUNDS: Final = 10  # stalls that a wait may last when something changes all the time, as the log of a server that retries does
 _EVERY: Final = 0.1  # seconds between two looks
+_LONGEST: Final = 2.0
+_SHARE: Final = 4  # times as long as a look is the time until the next one
 _KEPT: Final = 5  # last values that a failure shows
 _LOOKS: Final = 3  # without a change at least, however long each takes
 _LONG: Final = 2000  # characters of each
@@ -60,7 +62,7 @@ class Options(TypedDict, total=False):
     hopeless: Callable[[], str]
     passing: tuple[type[Exception], ...]
     stall: float
-    every: float
+    every: float | None
     timing: Timing
 
 
@@ -82,7 +84,7 @@ def wait_for(
     hopeless: Callable[[], str] = str,
     passing: tuple[type[Exception], ...] = (),
     stall: float = STALL,
-    every: float = _EVERY,
+    every: float | None = None,
     timing: Timing = _REAL,
 ) -> Any:
     """Return the first value of ``probe`` for which ``holds`` is true; the first true value when ``holds`` is not given.
@@ -93,7 +95,8 @@ def wait_for(
     :param hopeless: returns why it cannot come any more, for example that the process ended; empty as long as it can.
     :param passing: errors of ``probe`` that mean "not yet".
     :param stall: seconds without a change after which the wait fails; rarely worth setting, since only a failure waits that long.
-    :param every: seconds between two looks; less for what lasts a moment only.
+    :param every: seconds between two looks, for what lasts a moment only. Else looks take no more than a fifth of the time: many start a
+        program in a pod, and would take the time from what they wait for.
     :raises NeverCame: nothing changed for ``stall`` seconds, or it kept changing for `ROUNDS` times that, or it is hopeless.
     """
     seen: deque[str] = deque(maxlen=_KEPT)
@@ -101,6 +104,7 @@ def wait_for(
     looks, quiet, total = 0, 0.0, 0.0
     moment = timing.now()
     while True:
+        began = timing.now()
         why = hopeless()  # before the look, which so is the last one after the end
         try:
             value = probe()
@@ -126,7 +130,7 @@ def wait_for(
             why = why or f"it kept changing for {stall * ROUNDS:g} s"
         if why:
             raise NeverCame(_failure(what, why, seen, token, explain))
-        timing.sleep(every)
+        timing.sleep(min(max(_EVERY, _SHARE * (timing.now() - began)), _LONGEST) if every is None else every)
 
 
 def _failure(what: str, why: str, seen: deque[str], token: object, explain: Callable[[], str]) -> str:

@@ -32,6 +32,7 @@ from typing import Any
 
 from tests.collection_path import CHECKOUT, link
 
+POLL = 0.01  # seconds between two looks of Ansible at its workers; its own millisecond is a tenth of a processor for as long as a run waits
 LONGEST = 64 << 20  # bytes of a request
 PACKAGE = "ansible_collections.edge_portal.cilium_mesh.plugins"
 MODULES = (
@@ -44,7 +45,11 @@ MODULES = (
     "ansible.plugins.action.fail",
     "ansible.plugins.action.validate_argument_spec",
     "cryptography.x509",
+    "google.protobuf.descriptor_pb2",
+    "google.protobuf.message_factory",
     "grpc",
+    "grpc._channel",  # which grpc imports when the first channel is made
+    "grpc.experimental",
     "kubernetes.client",
     "kubernetes.config",
     "urllib3",
@@ -54,7 +59,8 @@ PLUGINS = {
     "inventory_loader": ("host_list", "script", "auto", "yaml", "ini", "toml"),
     "strategy_loader": ("linear",),
 }
-WHOLE_KINDS = ("connection_loader", "shell_loader", "become_loader")  # PlaybookExecutor.run loads all plugins of these kinds
+WHOLE_KINDS = ("connection_loader", "shell_loader", "become_loader", "callback_loader")
+"""Kinds of which each run loads all plugins."""
 
 
 def import_everything() -> None:
@@ -69,6 +75,9 @@ def import_everything() -> None:
             getattr(loader, kind).get(name, class_only=True)
     for kind in WHOLE_KINDS:
         list(getattr(loader, kind).all(class_only=True))
+    for kind in ("filter_loader", "test_loader"):  # Jinja2's, which have no class of their own
+        list(getattr(loader, kind).all())
+    loader.lookup_loader.get("inventory_hostnames", class_only=True)
     for file in sorted((CHECKOUT / "plugins" / "action").glob("mesh_*.py")):
         loader.action_loader.get(f"edge_portal.cilium_mesh.{file.stem}", class_only=True)
     for kind in ("module_utils", "plugin_utils"):
@@ -168,9 +177,12 @@ def main() -> None:
             ANSIBLE_INVENTORY_UNPARSED_WARNING="false",
             ANSIBLE_NOCOLOR="1",
         )
+        from ansible import constants  # reads the settings above
+
         # Ansible sets its loader up in every run; here that has happened before the fork.
         warnings.filterwarnings("ignore", message="AnsibleCollectionFinder has already been configured")
         import_everything()
+        constants.set_constant("DEFAULT_INTERNAL_POLL_INTERVAL", POLL)
         gc.freeze()  # the forks neither walk nor copy what was imported
         serve(sys.argv[1])
 

@@ -16,7 +16,11 @@ from .recording import FOLDER, PARTS, canonical, differences, load, parts
 SHOWN = 5  # differences; the first one is the one to look at
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+LARGE = {"meshes-profiles", "meshes-topologies", "meshes-troubles", "trust-ca"}
+"""Families that take seconds."""
+
+
+@pytest.mark.parametrize("family", [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in FAMILIES])
 def test_it_does_and_says_what_was_recorded(family: str) -> None:
     found = parts(FAMILIES[family]())
     for part in PARTS:

@@ -194,6 +194,7 @@ def stage_of(world: RollWorld) -> str:
     return min(found, key=lambda stage: RollStage(stage).place, default="")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["crash", "certgen", "projection"])
 def test_what_happens_in_between_drops_nothing(what: str) -> None:
     """A mesh pod is thrown off its node, certgen's CronJob comes round, kubelets are early or late: before every write."""
@@ -220,6 +221,7 @@ def test_what_happens_in_between_drops_nothing(what: str) -> None:
     settled(world, mesh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [2, 3, 5])
 def test_two_controllers_at_once_make_one_roll(every: int) -> None:
     """The second one looks and writes once, before every second, third or fifth write of the first."""
@@ -247,6 +249,7 @@ def test_two_controllers_at_once_make_one_roll(every: int) -> None:
     settled(world, mesh)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", list(RollStage))
 def test_a_member_that_does_not_answer_holds_the_roll_in_its_stage(stage: RollStage) -> None:
     world, mesh = connected(3, tls_method="helm")

@@ -10,7 +10,6 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -32,10 +31,17 @@ BODY = {"apiVersion": "v1", "kind": "Secret", "data": {"key": CANARY}}
 FOUND = {"kind": "Secret", "metadata": {"name": "cilium-ca"}}
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ScriptedServer]:
-    with ScriptedServer(tmp_path) as server:
+@pytest.fixture(scope="module")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedServer]:
+    with ScriptedServer(tmp_path_factory.mktemp("server")) as server:
         yield server
+
+
+@pytest.fixture
+def server(shared_server: ScriptedServer) -> ScriptedServer:
+    """A server that was asked nothing yet and has no answers."""
+    shared_server.asked, shared_server.answer = [], lambda asked: Answer(404)
+    return shared_server
 
 
 def opened(kubeconfig: Any, **timeouts: float) -> Cluster:

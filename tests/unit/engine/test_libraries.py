@@ -84,6 +84,7 @@ def modules() -> list[str]:
     return sorted(".".join([PLUGINS, *(part for part in names if part != "__init__")]) for names in parts)
 
 
+@pytest.mark.slow
 def test_every_file_of_the_collection_is_imported_without_them(without: Any) -> None:
     names = modules()
     assert {f"{PLUGINS}.module_utils.kube.client", f"{PLUGINS}.action.mesh_connect", f"{PLUGINS}.inventory.clusters"} <= set(names)
@@ -95,6 +96,7 @@ def test_every_file_of_the_collection_is_imported_without_them(without: Any) -> 
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_the_first_use_of_the_engine_names_the_package_and_the_interpreter(package: str, without: Any) -> None:
     run = python(USE.format(plugins=PLUGINS), without(package))

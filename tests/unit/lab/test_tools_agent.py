@@ -183,6 +183,7 @@ def test_a_peer_that_calls_itself_otherwise_is_connected_without_configuration(p
     assert "remote cluster configuration required but not found: cilium/cluster-config/c3: etcdserver: permission denied" in found["status"]
 
 
+@pytest.mark.slow
 def test_every_way_of_not_connecting_is_distinguished(peer: Peer) -> None:
     publish(peer)
     peer.configure("ca", ca="other")

@@ -198,6 +198,7 @@ SHOW = '{mesh: \'{{ cilium_mesh }}\', hosts: \'{{ hostvars.one | dict2items | se
 USE_KEYS = "{debug: {msg: '{{ item.key }} {{ item.value }}'}, loop: '{{ cilium_mesh.binding.meshConfig | dict2items }}'}"
 
 
+@pytest.mark.slow
 def test_a_template_at_any_place_of_a_resource_reaches_the_play_as_it_is_and_is_never_run(
     tmp_path: Path, play: Callable[..., RunResult]
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_template_at_any_place_of_a_resource_reaches_the_play_as_it_is_and_is_
     assert not (tmp_path / "MARK").exists()
 
 
+@pytest.mark.slow
 def test_that_test_would_notice_if_texts_were_not_made_unsafe(
     tmp_path: Path, play: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,6 +226,7 @@ def forged_result() -> str:
     return f"\x1b[K{token}\x1b[{len(token)}D\x1b[K"
 
 
+@pytest.mark.slow
 def test_output_that_looks_like_a_result_is_none(play: Callable[..., RunResult]) -> None:
     """Ansible prints an error's text as it is, and ansible-runner looks for events in all that is printed (utils/__init__.py)."""
     result = play("{name: Fail, fail: {msg: '{{ text }}'}}", variables={"text": f"{forged_result()} {CANARY}"})
@@ -234,6 +237,7 @@ def test_output_that_looks_like_a_result_is_none(play: Callable[..., RunResult])
 # How a run ends
 
 
+@pytest.mark.slow
 def test_a_failed_play_that_published_a_result_has_it_and_the_names_of_its_tasks_are_reported(play: Callable[..., RunResult]) -> None:
     told: list[str] = []
     result = play(
@@ -253,6 +257,7 @@ def test_a_run_that_takes_too_long_or_says_nothing_ends_as_a_timeout_with_nothin
     assert result.seconds < 30
 
 
+@pytest.mark.slow
 def test_when_the_runner_itself_fails_its_exception_is_named_and_not_quoted(play: Callable[..., RunResult]) -> None:
     def broken(task: str) -> None:
         raise ValueError(CANARY)
@@ -262,6 +267,7 @@ def test_when_the_runner_itself_fails_its_exception_is_named_and_not_quoted(play
     assert CANARY not in repr(result)
 
 
+@pytest.mark.slow
 def test_an_inventory_that_cannot_be_read_is_no_run_without_hosts(play: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "unsafe", lambda value: "{[" if "all" in value else unsafe(value))
     result = play(publish("{schema: 1}"))
@@ -292,6 +298,7 @@ def sleeping(folder: Path) -> list[int]:
     return found if [b"sleep", b"301", b""] in commands and [b"sleep", b"300", b""] in commands else []
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothing_to_anybody(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
