@@ -69,18 +69,18 @@ def change_object(api: Changeable, path: str, change: Callable[[Object], Object]
     :param change: from the object as it is to the one that is wanted, with the same metadata.resourceVersion; called once per try
     :return: the object as it was before the write that succeeded
     """
-    for attempt in range(_TRIES):
+    tries = _TRIES
+    while True:
         found = api.get(path)
         if found is None:
             raise ApiError("GET", path, 404, "NotFound", "there is nothing to change")
-        wanted = change(copy.deepcopy(found))
         try:
-            api.replace(path, wanted, field_manager=field_manager)
+            api.replace(path, change(copy.deepcopy(found)), field_manager=field_manager)
             return found
         except ApiError as error:
-            if error.status != 409 or attempt == _TRIES - 1:
+            tries -= 1
+            if error.status != 409 or not tries:
                 raise
-    raise AssertionError("unreachable: the last try returns or raises")
 
 
 def path_of(obj: Mapping[str, Any], *, collection: bool = False) -> str:

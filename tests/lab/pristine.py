@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from tests.lab.api import ApiError, LabApi, Object
+from tests.lab.api import ApiError, LabApi, Object, change_object
 from tests.lab.etcd_keys import Keys, read_keys, written_resources
 from tests.lab.patience import Budget
 
@@ -33,7 +33,6 @@ LAST: Final = ("customresourcedefinitions", "namespaces")
 _KINDS: Final = "customresourcedefinitions"
 _COUNTERS: Final = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
 _VOLATILE: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
-_TRIES: Final = 10
 _REPEATS: Final = 30.0  # seconds of an idle machine that a young API server may answer with 429
 
 
@@ -157,17 +156,11 @@ class Pristine:
 
     def _give_managers(self, api: LabApi, place: Place, fields: list[Object]) -> None:
         """A server takes managedFields as they are given only with an update that changes nothing else."""
-        for _ in range(_TRIES):
-            now = api.get(place.path)
-            if now is None:
-                return
-            now["metadata"]["managedFields"] = fields
-            try:
-                api.replace(place.path, now)
-                return
-            except ApiError as error:
-                if error.status != 409:  # a controller was quicker
-                    raise
+        try:
+            change_object(api, place.path, lambda now: {**now, "metadata": {**now["metadata"], "managedFields": fields}})
+        except ApiError as error:
+            if error.status not in (404, 409):  # it went, or a controller was quicker: the next look tells
+                raise
 
 
 def _read_keys(apis: Mapping[str, LabApi]) -> dict[str, Keys]:

@@ -81,7 +81,7 @@ def _split(networks: Iterable[Network]) -> dict[int, list[_Entry]]:
 
 
 def _cut(version: int, entries: Iterable[_Entry], length: int) -> list[_Entry]:
-    """Return the ranges, the longer ones cut to ``length``; they stay sorted by address, and by length among equal ones."""
+    """Return the ranges, the longer ones cut to ``length``, sorted by address and length."""
     bits = _BITS[version]
     mask = ((1 << length) - 1) << (bits - length)
     return sorted((address & mask, length) if own > length else (address, own) for address, own in entries)

@@ -11,7 +11,6 @@ of ``base/errors.py``.
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections import Counter
@@ -26,6 +25,7 @@ from ..base.errors import Unreachable
 from ..base.optional_imports import optional, require
 from ..base.redact import one_line
 from .answers import answers, says_absent
+from .connections import connection_pool
 from .credentials import Credentials, load_credentials
 from .deadlines import all_within, deadline_passed
 from .errors import AnswerTooLong, Request, Server, from_answer, from_transport, no_answer
@@ -43,9 +43,7 @@ Object = dict[str, Any]
 Objects = list[Object]
 
 PAGE: Final = 500  # objects per page of a list, as in kubectl
-RETRY_AFTER: Final = 5.0  # seconds
 ANY: Final = "application/json, */*"
-KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))  # seconds, seconds, probes, where the system has them
 WATCH_GRACE: Final = 30  # seconds that a watch may stay silent beyond its end; a server that respects timeoutSeconds ends it before
 METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -101,7 +99,7 @@ class Cluster:
             proxied=credentials.proxy is not None,
             client_certificate_ends=credentials.client_certificate_ends,
         )
-        self._pool = _pool(credentials, timeouts, connections)
+        self._pool = connection_pool(credentials, connect=timeouts.connect, read=timeouts.read, connections=connections)
         self._count = threading.Lock()
         self._page_sizes: dict[str, int] = {}  # by path, where a page of PAGE objects is too long
         self._date: tuple[datetime, float] | None = None  # the last Date header, and the monotonic time at which it came
@@ -416,69 +414,6 @@ def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, con
     if server:
         credentials.move_to(server)
     return Cluster(access, credentials, timeouts=timeouts or Timeouts(), connections=connections)
-
-
-class _Retry(urllib3.Retry):
-    """Retry policy that waits no longer than RETRY_AFTER, whatever a server asks for, and repeats a read of which TLS fails.
-
-    urllib3's own ``retry_after_max`` is younger than 2.0, and it counts failures of TLS among the "other" ones, for writes too.
-    """
-
-    def parse_retry_after(self, retry_after: str) -> float:
-        """Return the seconds to wait, at most RETRY_AFTER."""
-        return min(super().parse_retry_after(retry_after), RETRY_AFTER)
-
-    def increment(self, method: str | None = None, *args: Any, **options: Any) -> Self:
-        """Return the policy for the next try.
-
-        :raises urllib3.exceptions.HTTPError: when there is none.
-        """
-        policy = self if method == "GET" else self.new(other=0)
-        return super(_Retry, policy).increment(method, *args, **options)
-
-
-def _pool(credentials: Credentials, timeouts: Timeouts, connections: int) -> urllib3.PoolManager:
-    settings: dict[str, Any] = {
-        "maxsize": connections,
-        "timeout": urllib3.Timeout(connect=timeouts.connect, read=timeouts.read),
-        # Keep-alive detects within a minute that the server of a watch is gone, and not only when the watch should have ended.
-        "socket_options": [
-            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-            *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in KEEPALIVE if hasattr(socket, name)),
-        ],
-        # urllib3 retries a failed connection for every method, but an answer only for the methods named: a write is sent at most once.
-        "retries": _Retry(
-            total=3,
-            connect=1,
-            read=1,
-            status=3,
-            redirect=0,
-            other=1,
-            allowed_methods=("GET",),
-            status_forcelist=(429, 500, 502, 503, 504),
-            backoff_factor=0.2,
-            backoff_max=2.0,
-            raise_on_status=False,
-        ),
-    }
-    if credentials.tls is not None:
-        settings["ssl_context"] = credentials.tls
-        settings["server_hostname"] = credentials.tls_server_name
-    if credentials.proxy is None:
-        return urllib3.PoolManager(**settings)
-    if credentials.proxy.startswith("socks"):
-        return _socks(credentials, settings)
-    user = urllib3.util.parse_url(credentials.proxy).auth
-    return urllib3.ProxyManager(credentials.proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if user else None, **settings)
-
-
-def _socks(credentials: Credentials, settings: dict[str, Any]) -> urllib3.PoolManager:
-    try:
-        from urllib3.contrib.socks import SOCKSProxyManager  # needs PySocks, which few have
-    except ImportError:
-        raise Unreachable("The kubeconfig names a SOCKS proxy.", remedy="Install PySocks.", cluster=credentials.cluster) from None
-    return SOCKSProxyManager(credentials.proxy or "", **settings)
 
 
 def _dated(header: str) -> tuple[datetime, float] | None:

@@ -238,7 +238,7 @@ class _NoCookies:
 def _forget_cookies() -> None:
     module = sys.modules["websocket._handshake"]
     if not isinstance(getattr(module, "CookieJar", None), _NoCookies):
-        module.CookieJar = _NoCookies()  # type: ignore[attr-defined]
+        module.CookieJar = _NoCookies()  # type: ignore[attr-defined]  # the package has no types
 
 
 def _exit_code(server: Server, request: Request, status: bytes) -> int:

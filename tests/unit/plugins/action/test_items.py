@@ -54,6 +54,14 @@ class World:
     parallel: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let the actions observe, write and show here."""
+        monkeypatch.setattr(mesh_action, "real_ports", self.ports)
+        monkeypatch.setattr(observe_scene, "read_all_traffic", self.read_all_traffic)
+        monkeypatch.setattr(engine_apply, "_write", self.write)
+        display = SimpleNamespace(display=lambda text, color=None: self.output.append(text))
+        monkeypatch.setattr(mesh_action, "Display", lambda: display)
+
     def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "", lock: Any = None) -> Observation:
         unavailable = {access.host: access.unavailable for access in accesses}
         names = [host for host, reason in unavailable.items() if not reason]
@@ -140,11 +148,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     hosts = ("c1", "c2")
     made = World({host: cluster_facts(host, version="1.20.0") for host in hosts}, {host: traffic(host) for host in hosts})
     monkeypatch.setitem(table.ROWS, fake_kind.KIND, fake_kind.ROW)
-    monkeypatch.setattr(mesh_action, "real_ports", made.ports)
-    monkeypatch.setattr(observe_scene, "read_all_traffic", made.read_all_traffic)
-    monkeypatch.setattr(engine_apply, "_write", made.write)
-    display = SimpleNamespace(display=lambda text, color=None: made.output.append(text))
-    monkeypatch.setattr(mesh_action, "Display", lambda: display)
+    made.stand_in(monkeypatch)
     return made
 
 

@@ -7,19 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import apply as engine_apply
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import Ports
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.shown import FindingsMade, ItemsMeasured, PlanMade, Shown
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import scene as observe_scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.flow_builders import flow, side
 from tests.testing.probe_world import FakeCluster, pod_object, said
@@ -71,11 +67,7 @@ def members(hubble: str = "true") -> tuple[dict[str, ClusterFacts], dict[str, Tr
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> LoudWorld:
     made = LoudWorld(*members(), clusters={host: FakeCluster(host, pods=[pod_object("nginx-1")]) for host in HOSTS})
-    monkeypatch.setattr(mesh_action, "real_ports", made.ports)
-    monkeypatch.setattr(observe_scene, "read_all_traffic", made.read_all_traffic)
-    monkeypatch.setattr(engine_apply, "_write", made.write)
-    display = SimpleNamespace(display=lambda text, color=None: made.output.append(text))
-    monkeypatch.setattr(mesh_action, "Display", lambda: display)
+    made.stand_in(monkeypatch)
     return made
 
 

@@ -1,0 +1,90 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Pool of connections to one API server: what is kept alive, what is tried again, and how a proxy is used."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from ..base.errors import Unreachable
+from ..base.optional_imports import optional
+from .credentials import Credentials
+
+if TYPE_CHECKING:
+    import urllib3
+else:
+    urllib3 = optional("urllib3")
+
+RETRY_AFTER: Final = 5.0  # seconds
+KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))  # seconds, seconds, probes, where the system has them
+
+
+class _Retry(urllib3.Retry):
+    """Retry policy that waits no longer than RETRY_AFTER, whatever a server asks for, and repeats a read of which TLS fails.
+
+    urllib3's own ``retry_after_max`` is younger than 2.0, and it counts failures of TLS among the "other" ones, for writes too.
+    """
+
+    def parse_retry_after(self, retry_after: str) -> float:
+        """Return the seconds to wait, at most RETRY_AFTER."""
+        return min(super().parse_retry_after(retry_after), RETRY_AFTER)
+
+    def increment(self, method: str | None = None, *args: Any, **options: Any) -> Self:
+        """Return the policy for the next try.
+
+        :raises urllib3.exceptions.HTTPError: when there is none.
+        """
+        policy = self if method == "GET" else self.new(other=0)
+        return super(_Retry, policy).increment(method, *args, **options)
+
+
+def connection_pool(credentials: Credentials, *, connect: float, read: float, connections: int) -> urllib3.PoolManager:
+    """Return a pool of connections to one API server, or to the proxy before it.
+
+    :param connect: seconds for a connection, and for its handshake.
+    :param read: seconds of silence.
+    :param connections: how many are kept alive.
+    :raises Unreachable: when the proxy needs a Python package that is missing.
+    """
+    settings: dict[str, Any] = {
+        "maxsize": connections,
+        "timeout": urllib3.Timeout(connect=connect, read=read),
+        # Keep-alive detects within a minute that the server of a watch is gone, and not only when the watch should have ended.
+        "socket_options": [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in KEEPALIVE if hasattr(socket, name)),
+        ],
+        # urllib3 retries a failed connection for every method, but an answer only for the methods named: a write is sent at most once.
+        "retries": _Retry(
+            total=3,
+            connect=1,
+            read=1,
+            status=3,
+            redirect=0,
+            other=1,
+            allowed_methods=("GET",),
+            status_forcelist=(429, 500, 502, 503, 504),
+            backoff_factor=0.2,
+            backoff_max=2.0,
+            raise_on_status=False,
+        ),
+    }
+    if credentials.tls is not None:
+        settings["ssl_context"] = credentials.tls
+        settings["server_hostname"] = credentials.tls_server_name
+    if credentials.proxy is None:
+        return urllib3.PoolManager(**settings)
+    if credentials.proxy.startswith("socks"):
+        return _socks(credentials, settings)
+    user = urllib3.util.parse_url(credentials.proxy).auth
+    return urllib3.ProxyManager(credentials.proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if user else None, **settings)
+
+
+def _socks(credentials: Credentials, settings: dict[str, Any]) -> urllib3.PoolManager:
+    try:
+        from urllib3.contrib.socks import SOCKSProxyManager  # needs PySocks, which few have
+    except ImportError:
+        raise Unreachable("The kubeconfig names a SOCKS proxy.", remedy="Install PySocks.", cluster=credentials.cluster) from None
+    return SOCKSProxyManager(credentials.proxy or "", **settings)
