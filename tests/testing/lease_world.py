@@ -8,7 +8,7 @@ Time passes only when a test lets it pass. A server's Date may differ from the t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -28,6 +28,7 @@ class LeaseServer:
         self.ahead = 0.0  # seconds by which its clock is ahead of the runs'
         self.sends_date = True
         self.versions = count(1)
+        self.events: list[tuple[int, str, dict[str, Any]]] = []  # version, type, object
 
     @property
     def lease(self) -> dict[str, Any] | None:
@@ -79,12 +80,28 @@ class LeaseClient:
         self._ask("get")
         return deepcopy(self._server.objects.get(path))
 
+    def page(self, path: str, *, field_selector: str) -> dict[str, Any]:
+        self._ask("list")
+        found = [deepcopy(obj) for place, obj in self._server.objects.items() if place == self._place(path, field_selector)]
+        return {"metadata": {"resourceVersion": self._next()}, "items": found}
+
+    def watch(self, path: str, *, version: str, seconds: int, grace: float, field_selector: str) -> Iterator[dict[str, Any]]:
+        self._ask("watch")
+        name = field_selector.partition("=")[2]
+        for at, kind, obj in self._server.events:
+            if at > int(version) and obj["metadata"]["name"] == name:
+                yield {"type": kind, "object": deepcopy(obj)}
+
+    def _place(self, path: str, field_selector: str) -> str:
+        return f"{path}/{field_selector.partition('=')[2]}"
+
     def apply(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         self._ask("apply")
         assert "spec" not in body, "an apply that sets a holder would take the lock of another run of the same binding"
         if path not in self._server.objects:
             metadata = {**body["metadata"], "uid": f"uid-{next(self._server.versions)}", "resourceVersion": self._next()}
             self._server.objects[path] = {**deepcopy(dict(body)), "metadata": metadata}
+            self._note("ADDED", self._server.objects[path])
         return deepcopy(self._server.objects[path])
 
     def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
@@ -96,6 +113,7 @@ class LeaseClient:
         spec = {**(found.get("spec") or {}), **body["spec"]}
         metadata = {**found["metadata"], "resourceVersion": self._next()}
         self._server.objects[path] = {**found, "metadata": metadata, "spec": {k: v for k, v in spec.items() if v is not None}}
+        self._note("MODIFIED", self._server.objects[path])
         return deepcopy(self._server.objects[path])
 
     def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None:
@@ -104,10 +122,14 @@ class LeaseClient:
         if found is not None:
             self._compare(found, resource_version)
             del self._server.objects[path]
+            self._note("DELETED", {**found, "metadata": {**found["metadata"], "resourceVersion": self._next()}})
 
     def _compare(self, found: Mapping[str, Any], version: str) -> None:
         if version != found["metadata"]["resourceVersion"]:
             raise WriteConflict("Cannot patch leases: it changed since it was read (409).", cluster=self.host)
+
+    def _note(self, kind: str, obj: dict[str, Any]) -> None:
+        self._server.events.append((int(obj["metadata"]["resourceVersion"]), kind, deepcopy(obj)))
 
     def _next(self) -> str:
         return str(next(self._server.versions))

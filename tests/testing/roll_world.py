@@ -217,6 +217,12 @@ class FakeCluster:
             return [self._pod_object(pod) for pod in (*self.agents, *self.meshes)]
         return deepcopy(self.objects.get(path, {}).get("items", []))
 
+    def page(self, path: str, *, field_selector: str) -> Object:
+        """Return the object with the name that the selector has, if there is one, as a list."""
+        self._asked("list", path)
+        found = self.objects.get(f"{path}/{field_selector.removeprefix('metadata.name=')}")
+        return {"metadata": {"resourceVersion": "1"}, "items": [deepcopy(found)] if found else []}
+
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
         self._write("create", path)
         target = f"{path}/{body['metadata']['name']}"

@@ -43,7 +43,7 @@ def ca_may_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
     """Report a Secret cilium-ca that may not be read.
 
     It holds a private key, so the owner of a cluster may have a reason to withhold it. Peers then get a copy of a client certificate
-    in place of their own.
+    in place of their own; those that have one of their own keep it.
     """
     denied = next((entry for entry in facts.unread if entry.what == "ca"), None)
     if denied is None:
@@ -52,7 +52,7 @@ def ca_may_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
         "CM-RBAC-02",
         cluster=facts.host,
         summary=f"Secret cilium-ca of {facts.host} may not be read: peers with another CA get a copy of its own client certificate, "
-        "which a renewal there does not reach",
+        "which a renewal there does not reach, unless they hold a certificate of their own already",
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}: {denied.message}",
         fix=lines(denied.remedy, "Or run connect again after every renewal of the certificates."),
     )

@@ -69,6 +69,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "CM-USER": "Users of the mesh etcd",
     "CM-RBAC": "Rights in the clusters",
     "CM-DIST": "Distributions of Kubernetes",
+    "CM-LINK": "Links between clusters",
     "CM-DRIFT": "Drift",
     "CM-OWN": "Ownership of objects",
     "CM-TOMB": "Tombstones of disconnected clusters",
@@ -271,6 +272,8 @@ _ROWS: Final = (
     Row("CM-RBAC-02", "RBAC forbids reading Secret cilium-ca", Severity.REMEDIABLE, Scope.CLUSTER),
     # Distributions of Kubernetes
     Row("CM-DIST-01", "Another tool than Helm sets the values of Cilium", Severity.ADVISORY, Scope.CLUSTER),
+    # Links between clusters
+    Row("CM-LINK-01", "The links of a cluster could not be measured", Severity.REMEDIABLE, Scope.CLUSTER),
     # Drift
     Row("CM-DRIFT-01", "Keys or users that this binding wrote are gone", Severity.ADVISORY, Scope.CLUSTER),
     Row(

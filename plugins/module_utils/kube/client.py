@@ -14,7 +14,7 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -197,18 +197,21 @@ class Cluster:
                     raise
                 self._page_sizes[path] = max(1, size // 4)
 
-    def watch(self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False) -> Iterator[Object]:
+    def watch(
+        self, path: str, *, version: str, seconds: int, field_selector: str = "", metadata_only: bool = False, grace: float = WATCH_GRACE
+    ) -> Generator[Object]:
         """Yield events ``{type, object}`` from ``version`` on, bookmarks among them.
 
         The iteration ends when the server ends the watch, after ``seconds`` at most. Close the iterator to end the watch earlier.
 
-        :raises Unreachable: when the connection is cut, is silent for 30 s longer than ``seconds``, or brings something that is no event.
+        :param grace: seconds that the watch may stay silent beyond ``seconds``.
+        :raises Unreachable: when the connection is cut, is silent for longer than that, or brings something that is no event.
         :raises ClusterError: see the class.
         """
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), "resourceVersion": version}
         target = f"{path}?{urlencode(query | ({'fieldSelector': field_selector} if field_selector else {}))}"
         request = self._counted(Request.of("GET", path))
-        limit = urllib3.Timeout(connect=self._timeouts.connect, read=seconds + WATCH_GRACE)
+        limit = urllib3.Timeout(connect=self._timeouts.connect, read=seconds + grace)
         headers = {"accept": METADATA_WATCH if metadata_only else ANY, **self._credentials.headers()}
         try:
             where = self._credentials.server + target
@@ -226,7 +229,7 @@ class Cluster:
         except urllib3.exceptions.ProtocolError:
             raise self._cut(request) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds + WATCH_GRACE) from None
+            raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds + grace) from None
 
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
         """Create an object with a POST to a collection.

@@ -51,6 +51,8 @@ def keys_for_peer(
     keys = {name: literal(text)}
     if not trust.mode.own_files:
         return keys
+    if trust.kept:
+        return keys | {file: current_value(link.local, secret, file) for file in (ca, certificate, key)}
     keys[ca] = literal(trust.ca) if trust.ca else _from_tls_secret(peer, peer.server_cert, "ca.crt")
     if trust.mode.client is ClientCertificate.PEER_REMOTE:
         keys[certificate] = _from_tls_secret(peer, peer.remote_cert, "tls.crt")

@@ -5,23 +5,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from ..base.errors import ClusterError, LockLost, ServerRefused, WriteConflict
+from ..base.errors import ClusterError, Forbidden, LockLost, ServerRefused, WriteConflict
+from ..base.json_fields import items, text
 from ..kube.client import Cluster, Object
 from ..mesh.model import Binding
 from .state import LockState, emptied_body, lock_name, lock_state, locks_path, new_body, renewed_body, taken_body
 
 TRIES: Final = 5  # conflicting writes in a row, after which another run counts as the holder
 NOT_FOUND: Final = 404
+LOOK_BACK: Final = 2  # seconds of a watch that brings what was written already
 GUARD: Final = 3  # the last of so many parts of the duration is left to requests under way
 
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """Result of an attempt to take a lock. ``unchanged``: the version was the one that the caller had read."""
+    """Result of an attempt to take a lock. ``unchanged``: no other run held it since the caller had read it."""
 
     state: LockState
     held: bool
@@ -74,6 +77,7 @@ class MemberLock:
                 state, unchanged = self.read(), False
                 continue
             self._keep(made, began)
+            unchanged = unchanged or self._first_holder_since(known.absent_at)
             return Taken(state=lock_state(made, self.cluster.server_time()), held=True, unchanged=unchanged)
         return Taken(state=state, held=False)
 
@@ -120,6 +124,26 @@ class MemberLock:
         self._version, self._uid = state.version, state.uid
         self.release()
 
+    def _first_holder_since(self, version: str) -> bool:
+        """Return whether no other run held the lock between ``version`` of the collection, which had none, and this run's taking it.
+
+        A run that came and went in between may have deleted the object, so only the events tell. Without them the answer is no.
+        """
+        if not version:
+            return False
+        path, chosen = locks_path(self.cluster.namespace), _by_name(self._binding)
+        try:
+            with closing(self.cluster.watch(path, version=version, seconds=LOOK_BACK, grace=LOOK_BACK, field_selector=chosen)) as events:
+                for event in events:
+                    state = lock_state(event.get("object"), None)
+                    if event["type"] not in ("ADDED", "MODIFIED", "DELETED") or state.holder not in ("", self._holder):
+                        return False
+                    if state.version == self._version:
+                        return True
+        except ClusterError:
+            pass
+        return False
+
     @property
     def _manager(self) -> str:
         return f"{self._binding.manager}/lock"
@@ -163,6 +187,26 @@ def read_lock(cluster: Cluster, binding: Binding) -> LockState:
     """
     found = cluster.get(f"{locks_path(cluster.namespace)}/{lock_name(binding)}")
     return lock_state(found, cluster.server_time())
+
+
+def find_lock(cluster: Cluster, binding: Binding) -> LockState:
+    """Read the lock of a member as ``read_lock``; where there is none, the state says in which version of the collection.
+
+    :raises ClusterError: when it cannot be read.
+    """
+    try:
+        page = cluster.page(locks_path(cluster.namespace), field_selector=_by_name(binding))
+    except Forbidden:  # by a role that grants "get" and no "list"
+        return read_lock(cluster, binding)
+    for found in items(page, "items"):
+        if text(found, "metadata", "name") == lock_name(binding):
+            return lock_state(found, cluster.server_time())
+    return LockState(absent_at=text(page, "metadata", "resourceVersion"), read_at=cluster.server_time())
+
+
+def _by_name(binding: Binding) -> str:
+    """Return the field selector of the lock. With it, RBAC can limit the verbs list and watch to the name."""
+    return f"metadata.name={lock_name(binding)}"
 
 
 def _is_gone(error: ClusterError) -> bool:

@@ -28,11 +28,15 @@ _TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"  # metav1.MicroTime
 
 @dataclass(frozen=True, kw_only=True)
 class LockState:
-    """Lock of one member. ``holder`` is "" where no run holds it. ``read_at``: the server's time of the answer; None if it sent no date."""
+    """Lock of one member. ``holder`` is "" where no run holds it. ``read_at``: the server's time of the answer; None if it sent no date.
+
+    ``absent_at``: where there is no lock, the version of the collection without it; "" if the version is not known.
+    """
 
     present: bool = False
     uid: str = ""
     version: str = ""
+    absent_at: str = ""
     holder: str = ""
     since: datetime | None = None
     renewed: datetime | None = None

@@ -314,6 +314,11 @@ class ClusterFacts:
         return int(text) if text.isascii() and text.isdecimal() else None
 
     @property
+    def ca_unread(self) -> bool:
+        """Whether RBAC forbade to read Secret cilium-ca."""
+        return any(entry.what == "ca" for entry in self.unread)
+
+    @property
     def runs_kvstoremesh(self) -> bool:
         """Whether clustermesh-apiserver has a container named kvstoremesh. The cilium CLI makes the same test."""
         return self.apiserver is not None and "kvstoremesh" in self.apiserver.containers

@@ -99,7 +99,7 @@ class Choices:
 
     def _side(self, cluster: ClusterFacts) -> TrustSide:
         if cluster.host not in self._sides:
-            self._sides[cluster.host] = TrustSide(cluster, self._now)
+            self._sides[cluster.host] = TrustSide(cluster, self._now, self._mesh.binding.manager)
         return self._sides[cluster.host]
 
     @cached_property

@@ -15,16 +15,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Final, NamedTuple
 
 from ..base.errors import InvalidInput
 from .ca_roll import Roll, RollStage, roll_of
 from .facts import CertificateFacts, ClusterFacts, TlsSecretFacts
+from .issued_certificate import issued_certificate
 from .trust_mode import AUTO, TRUST_CHOICES, TrustMode, one_of_modes
 
 PLAIN_USER = "remote"  # made by etcdinit in every version, in every auth mode
+KEPT_UNTIL: Final = timedelta(days=7)  # before its end, a certificate whose CA cannot be read is replaced in another way
 
 
 class Trust(NamedTuple):
@@ -38,6 +40,7 @@ class Trust(NamedTuple):
     common_name: str  # the etcd user that local logs in as: "remote", or one that peer's users.yaml must hold
     digest: str
     ca: str = ""  # PEM text that local trusts peer's server by; "": ca.crt beside that certificate
+    kept: bool = False  # the link's files stay as they are: the peer's CA, which issued the certificate, cannot be read now
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +76,12 @@ class TrustSide:
     """One cluster with the properties of its certificates that every pair needs: computed once, in a mesh of 255 for 500 pairs.
 
     :param now: aware, UTC; decides which certificates are valid.
+    :param manager: field manager of the binding, by which files of its links are recognised; "" recognises none.
     """
 
-    def __init__(self, cluster: ClusterFacts, now: datetime) -> None:
+    def __init__(self, cluster: ClusterFacts, now: datetime, manager: str = "") -> None:
         self.cluster = cluster
+        self.manager = manager
         self.host = cluster.host
         self.now = now
 
@@ -215,11 +220,12 @@ def _same_ca(local: TrustSide, peer: TrustSide) -> Trust | str:
 
 
 def _minted(local: TrustSide, peer: TrustSide) -> Trust | str:
-    server_ca = peer.server_ca
-    if server_ca is None or peer.unable_to_mint:
-        return peer.unable_to_mint
     cluster, per_peer = peer.cluster, peer.users_enabled
     common_name = local.user if per_peer else PLAIN_USER
+    if cluster.ca_unread and (kept := _kept(local, peer, common_name)) is not None:
+        return kept
+    if peer.server_ca is None or peer.unable_to_mint:
+        return peer.unable_to_mint
     why_name = "its own user, so that it can be revoked alone" if per_peer else f"{peer.host} has no per-peer users (auth mode legacy)"
     why = "a CA roll is under way" if local.rolling or peer.rolling else "the CAs differ"
     return Trust(
@@ -228,6 +234,35 @@ def _minted(local: TrustSide, peer: TrustSide) -> Trust | str:
         common_name=common_name,
         digest=_digest(peer.trusted_digest, cluster.ca.digest, common_name),
         ca=peer.trusted,
+    )
+
+
+def _kept(local: TrustSide, peer: TrustSide, common_name: str) -> Trust | None:
+    """Return the trust of a link that stays as it is although the peer's CA cannot be read; None if its files are no good any more.
+
+    An answer that is missing once must not rewrite a link, which the next run would rewrite again.
+    """
+    found = issued_certificate(local.cluster, peer.cluster, local.manager)
+    if found is None or peer.server_ca is None:
+        return None
+    certificate, copied = found.certificate, _copied(local, peer)
+    accepted = {ca.subject_key_id for ca in peer.cluster.server_cert.ca if ca.subject_key_id and _valid(ca, local.now)}
+    if (
+        certificate.common_name != common_name
+        or not certificate.client_auth
+        or not certificate.not_before <= local.now < certificate.not_after - KEPT_UNTIL
+        or certificate.authority_key_id not in accepted
+        or _key(found.server_ca) != _key(peer.server_ca)
+        or (isinstance(copied, Trust) and copied.digest == found.digest)
+    ):
+        return None
+    return Trust(
+        mode=TrustMode.MINTED,
+        reason=f"cilium-ca of {peer.host} cannot be read now, and the client certificate for {common_name} that it issued is good "
+        f"until {certificate.not_after:%Y-%m-%d}: it stays",
+        common_name=common_name,
+        digest=found.digest,
+        kept=True,
     )
 
 

@@ -19,7 +19,7 @@ from ..base.errors import ClusterError, Forbidden, InvalidInput, MeshError
 from ..base.optional_imports import require
 from ..base.sealed import SecretStore
 from ..kube.client import Cluster, ClusterAccess, open_cluster
-from ..lock.member import read_lock
+from ..lock.member import find_lock
 from ..lock.state import LockState
 from ..mesh.facts import ClusterFacts, ObserveFailure, Unread
 from ..mesh.model import Binding
@@ -140,7 +140,7 @@ def _observe_one(access: ClusterAccess, requests: ThreadPoolExecutor, registry: 
 def _lock(cluster: Cluster, binding: Binding) -> LockState:
     """Read the lock; where RBAC forbids it, it counts as absent, and only a run that has to take it is refused."""
     try:
-        return read_lock(cluster, binding)
+        return find_lock(cluster, binding)
     except Forbidden:
         return LockState()
 

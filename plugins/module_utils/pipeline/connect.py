@@ -7,7 +7,7 @@ Every write is decided before the first one is made. If any finding blocks, noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,6 +26,7 @@ from ..plan.steps import Plan
 from ..plan.stored import StoredPlan, options_data
 from ..report.plan import SHORT_HASH
 from ..report.sentences import links_not_ready, verdict
+from ..status.link_findings import unmeasured_findings
 from ..status.links import LinkState, build_status, earlier_binding
 from ..status.wait import wait_for_links
 from .judgement import context_of, judge_and_plan
@@ -46,6 +47,7 @@ from .run import Run, announce, locked, observation_stands, observing, write
 from .shown import FindingsMade, LinksMeasured, Sentence, Tone
 
 EVERY: Final = 20.0  # seconds of silence
+GUARDED: Final = 10.0  # seconds between two looks at the lock while links are awaited
 FEW: Final = 12  # links; of more, only the number that is ready is shown
 
 NOTHING_WRITTEN: Final = "nothing was written anywhere."
@@ -193,7 +195,7 @@ def _wait(run: Run, options: ConnectOptions, observation: Observation, failed: M
     awaited = mesh.among([host for host in observation.facts if host not in without])
     seconds = float(options.wait_timeout) if awaited.links and not failed else 0.0
     written = bool(plan.get("steps"))
-    progress = Progress(ports=ports, links=len(awaited.links), timeout=seconds)
+    progress = Progress(ports=ports, links=len(awaited.links), timeout=seconds, guard=run.lock.settle if run.lock else lambda: None)
     waited = wait_for_links(
         lambda: ports.read_links(observation, mesh),
         awaited,
@@ -211,7 +213,10 @@ def _wait(run: Run, options: ConnectOptions, observation: Observation, failed: M
     status = build_status(mesh, observation.facts, missing, waited.readers, now=now, written=True, proofs=proofs, previous=before)
     _show(run, missing_package(options.proof))
     ports.show(LinksMeasured(mesh.binding.name, status))
-    recorder.note(status=status)
+    unmeasured = unmeasured_findings(waited.last, missing) if awaited.links else ()
+    if unmeasured:
+        ports.show(FindingsMade(unmeasured))
+    recorder.note(status=status, findings=(*recorder.outcome.findings, *unmeasured))
     refuted = [link for link in awaited.links if link in proofs and proofs[link].verdict is ProofVerdict.REFUTED]
     if awaited.links and (refuted or not waited.ready):
         late = f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s. {links_not_ready(status)}"
@@ -252,18 +257,23 @@ def _show(run: Run, sentences: Sequence[Sentence]) -> None:
 
 @dataclass
 class Progress:
-    """Progress of a wait for links, as it is shown. ``entered`` and ``sleep`` are arguments of ``wait_for_links``; times in seconds."""
+    """Progress of a wait for links, as it is shown. ``entered`` and ``sleep`` are arguments of ``wait_for_links``; times in seconds.
+
+    ``guard`` raises when another run has come between: what is awaited may then never come.
+    """
 
     ports: Ports
     links: int
     timeout: float
+    guard: Callable[[], None] = lambda: None
     _seen: set[tuple[str, str]] = field(default_factory=set)
     _ready: set[tuple[str, str]] = field(default_factory=set)
     _began: float = 0.0
     _spoke: float = 0.0
+    _guarded: float = 0.0
 
     def __post_init__(self) -> None:
-        self._began = self._spoke = self.ports.clock()
+        self._began = self._spoke = self._guarded = self.ports.clock()
 
     def entered(self, state: LinkState) -> None:
         """Show that a link entered a stage, unless the link is ready from the start."""
@@ -279,7 +289,13 @@ class Progress:
             self._say(f"{state.cluster} -> {state.peer}: {state.stage.value}{error}", "good" if state.ready else "")
 
     def sleep(self, seconds: float) -> None:
-        """Sleep between two readings, and show the number of ready links if no line was shown for ``EVERY`` seconds."""
+        """Sleep between two readings, and show the number of ready links if no line was shown for ``EVERY`` seconds.
+
+        :raises LockLost: when another run has come between.
+        """
+        if self.ports.clock() - self._guarded >= GUARDED:
+            self.guard()
+            self._guarded = self.ports.clock()
         if self.ports.clock() - self._spoke >= EVERY:
             self._say(f"waiting: {len(self._ready)} of {count(self.links, 'link')} ready")
         self.ports.sleep(seconds)

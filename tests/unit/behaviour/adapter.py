@@ -103,6 +103,7 @@ class Lab:
         self.refusing: set[str] = set()  # clusters that refuse each write
         self.failing: dict[str, str] = {}  # cluster -> class of the error with which it answers, or with which it ends each write
         self.ready = True  # do links come up?
+        self.mute: set[str] = set()  # clusters of which the readers cannot be asked
         self.away: dict[str, str] = {}  # host variable cilium_mesh_unavailable
         self.traffic: dict[str, TrafficFacts] = {}
         self.after_items: Callable[[Scene], Scene] = lambda found: found  # what controllers add to objects of items
@@ -195,6 +196,9 @@ class Lab:
             peers = [peer for local, peer in mesh.links if local == host]
             reader = reader_facts(host, peers, agents=1, kvstoremesh=kvstoremesh)
             configured = {name for pod in self.world.clusters[host].pods for name in pod.configurations()}
+            if host in self.mute:
+                found[host] = ReaderFacts(cluster=host, agents_total=1, problems=("The API server does not reach the pods.",))
+                continue
             links = tuple(self._state(link, link.peer in configured and not self._down(host, link.peer, down)) for link in reader.links)
             found[host] = ReaderFacts(cluster=host, links=links, agents_total=1, agents_asked=1)
         return found

@@ -244,6 +244,15 @@ def _links_down(made: Lab) -> Iterable[Json]:
     yield made.step("mesh_status", mesh=mesh(1, 2, 3), proof="none")
 
 
+def _readers_mute(made: Lab) -> Iterable[Json]:
+    made.mute = {"c1"}
+    yield made.step("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
+    made.mute = {"c1", "c2"}
+    yield made.step("mesh_connect", mesh=mesh(1, 2, 3), wait_timeout=5, proof="none")
+    made.mute = set()
+    yield made.step("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
+
+
 def _trust(made: Lab) -> Iterable[Json]:
     for trust in ("auto", "minted", "copied", "same_ca"):
         yield made.step("mesh_plan", mesh=mesh(1, 2, 3), trust=trust)
@@ -419,6 +428,7 @@ _TROUBLES: Final[Mapping[str, Callable[[Lab], Iterable[Json]]]] = {
     "a cluster that is no member any more": _former,
     "a cluster refuses to be written": _refused,
     "links that do not come up": _links_down,
+    "readers that cannot be asked": _readers_mute,
     "ways of trust": _trust,
     "keys that somebody changed": _repair,
     "a plan that is approved": _approved,

@@ -24,7 +24,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     ServerRefused,
     Unreachable,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
 from tests.lab.patience import scaled
 from tests.unit.engine.scripted_server import CANARY, kubeconfig
@@ -284,12 +283,11 @@ def test_a_watch_without_chunks_ends_with_its_connection(server: Streaming, clus
     assert list(cluster.watch(PATH, version="100", seconds=60)) == [ADDED]
 
 
-def test_a_watch_that_stays_silent_after_its_end_is_given_up(server: Streaming, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "WATCH_GRACE", -0.9)
+def test_a_watch_that_stays_silent_after_its_end_is_given_up(server: Streaming, cluster: Cluster) -> None:
     server.answers.append(streams(lines(ADDED), ends=lambda handler: server.finished.wait(scaled(5))))
     seen: list[Any] = []
     with pytest.raises(Unreachable, match=r"did not answer within 0\.1 s"):
-        seen.extend(cluster.watch(PATH, version="100", seconds=1))
+        seen.extend(cluster.watch(PATH, version="100", seconds=1, grace=-0.9))
 
 
 def test_a_server_that_is_not_there_is_unreachable(server: Streaming, cluster: Cluster) -> None:
@@ -312,7 +310,7 @@ def test_closing_a_watch_ends_its_connection_and_the_client_goes_on(server: Stre
     server.answers += [streams(lines(ADDED), ends=until_closed), whole(200, {"kind": "List", "items": []})]
     watch = cluster.watch(PATH, version="100", seconds=60)
     assert next(watch) == ADDED
-    watch.close()  # type: ignore[attr-defined]
+    watch.close()
     assert ended.wait(scaled(2))
     assert list(watch) == []
     assert cluster.page(PATH) == {"kind": "List", "items": []}

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import LockHeld, LockLost
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import Terms
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.free_lock import FreeLock
 from tests.unit.plugins.action.conftest import World, mesh
@@ -92,6 +93,17 @@ def test_a_status_that_another_run_made_outdated_is_an_error(make_world: Any, mo
     assert "failed" not in world.run("mesh_connect", mesh=BOTH)
     scripted(world, monkeypatch, True, settled=LockLost("Another run had the lock while this one measured it.", cluster="c2"))
     again = world.run("mesh_connect", mesh=BOTH)
+    assert again["failed"] and [f["code"] for f in again["findings"]] == ["CM-LOCK-02"], again
+
+
+def test_a_wait_for_links_ends_when_another_run_may_have_taken_them_away(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world: World = make_world()
+    assert "failed" not in world.run("mesh_connect", mesh=BOTH)
+    world.ready = False
+    lost = LockLost("Another run had the lock of mesh edge-mesh-eu while this one measured it.", cluster="c2")
+    scripted(world, monkeypatch, True, settled=lost)
+    monkeypatch.setattr(connect, "GUARDED", 0.0)
+    again = world.run("mesh_connect", mesh=BOTH, wait_timeout=600)
     assert again["failed"] and [f["code"] for f in again["findings"]] == ["CM-LOCK-02"], again
 
 
