@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from ..base.errors import ClusterError
 from ..ca.guards import OTHERS_CODE
 from ..ca.methods import Issuing, read_issuing
-from ..ca.renew import only_renewals
+from ..ca.renew import not_renewable, only_renewals
 from ..ca.report import trust_report
+from ..checks.context import CheckContext
 from ..findings.finding import Severity
+from ..findings.wording import listed
 from ..observe import Observation
 from .connect import NOTHING_WRITTEN, carry_out
 from .judgement import context_of, judge_and_plan
@@ -68,8 +71,18 @@ def _renew(run: Run, options: ConnectOptions) -> Outcome | None:
             carry_out(run, options, plan, observation, recorder)
             with run.observe(options.parallel) as after:
                 recorder.note(extra=measure_trust(run, options, after))
-        recorder.note(requests=requests(observation), unmet=silence(run.who, run.mesh, observation.failures, options.max_failures))
+        silent = silence(run.who, run.mesh, observation.failures, options.max_failures)
+        recorder.note(requests=requests(observation), unmet=" ".join(filter(None, (silent, _not_renewed(context, options)))))
     return recorder.outcome
+
+
+def _not_renewed(context: CheckContext, options: ConnectOptions) -> str:
+    """Return the sentence that names links whose certificate is due and stays, since the CA that issued it cannot be read; "" for none."""
+    due_by = context.now + timedelta(days=options.renew_before_days)
+    stuck = [f"{local} -> {peer}" for local, peer in not_renewable(context.mesh, context.facts, context.choices, due_by)]
+    if not stuck:
+        return ""
+    return f"The client certificates of {listed(stuck)} are due and were not renewed, since Secret cilium-ca of the peer may not be read."
 
 
 def measure_trust(run: Run, options: ConnectOptions, observation: Observation) -> dict[str, Any]:

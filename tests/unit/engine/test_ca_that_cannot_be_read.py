@@ -10,8 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.renew import not_renewable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts, Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
 from tests.lab.options import LabOptions
 from tests.testing.facts_builders import mesh_of
@@ -97,3 +99,16 @@ def test_a_certificate_near_its_end_is_replaced_in_another_way() -> None:
     for days, trust in ((8, "minted"), (6, "copied")):
         plan = plan_of(facts, end - timedelta(days=days))
         assert [link.trust for link in plan.links if link.cluster == "c1"] in ([trust], []), plan.problems
+
+
+def test_a_certificate_that_is_due_and_cannot_be_renewed_is_named() -> None:
+    facts = connected(LabOptions(cilium="1.20"))
+    end = facts["c1"].kvstoremesh.keys["c2.etcd-client.crt"].certificate.not_after  # type: ignore[union-attr]
+    mesh, broken = mesh_of(*facts), {**facts, "c2": unreadable(facts["c2"])}
+
+    def stuck(known: Facts, due_by: datetime) -> list[tuple[str, str]]:
+        return not_renewable(mesh, known, Choices(mesh, known, now=NOW), due_by)
+
+    assert stuck(broken, end) == [("c1", "c2")]
+    assert stuck(broken, end - timedelta(days=1)) == []
+    assert stuck(facts, end) == []
