@@ -19,7 +19,7 @@ from tests.testing.playbooks import run_playbook
 
 EMPTY, FIRST, SECOND, WAITING = "empty play", "connect, without waiting", "second connect, without waiting", "second connect, as by default"
 TARGETS = {FIRST: 3.0, SECOND: 2.5, WAITING: 2.5}
-REQUESTS = 25
+REQUESTS = 30  # of each cluster; docs/benchmark.md
 CILIUM = "1.20"
 NO_WAIT = ("connect", "-e", '{"mesh_connect_wait": false}')
 COMMANDS = {EMPTY: ("empty.json",), FIRST: NO_WAIT, SECOND: NO_WAIT, WAITING: ("connect",)}
