@@ -2,19 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watched objects of the management plane: Clusters, and of Secrets only the versions.
 
-A Secret is read when a mesh needs it, and not kept.
+A Secret is got when a mesh needs it, passed on unread, and not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 
 from .api import Api
 from .keys import MeshKey
-from .management_plane import WORKSPACE_LABEL, NotUsable, SecretRef, Usable, cluster_of, secret_of, usable_cluster
+from .management_plane import WORKSPACE_LABEL, NotUsable, SealedKubeconfig, SecretRef, cluster_of, sealed_kubeconfig, secret_of
 from .store import Stored
 
 Object = dict[str, Any]
@@ -28,13 +28,13 @@ class Clusters:
     Thread-safe: the mappings are replaced and never changed.
     """
 
-    def __init__(self, api: Api, namespace: str, touched: Touched, *, allowed: Sequence[str] = ()) -> None:
-        self._api, self._namespace, self._touched, self._allowed = api, namespace, touched, allowed
+    def __init__(self, api: Api, namespace: str, touched: Touched) -> None:
+        self._api, self._namespace, self._touched = api, namespace, touched
         self.objects = _Collection(self._cluster_changed)
         self.secrets = _Collection(self._secret_changed, named=True)
 
-    def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Stored | None) -> Usable | NotUsable:
-        """Return the credentials of a cluster of that workspace, or the reason why there are none."""
+    def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
+        """Return the kubeconfig of a cluster of that workspace, unread, or the reason why there is none."""
         if not self.objects.listed:
             return NotUsable(name=name, reason=_UNAVAILABLE, message="The operator has not read the management plane yet.")
         cluster = cluster_of(self.objects.known.values(), key.workspace, key.namespace, name)
@@ -47,7 +47,7 @@ class Clusters:
             secret = self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{ref.name}")
         except ClusterError as error:
             return NotUsable(name=name, reason=_UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
-        return usable_cluster(name, kubernetes_cluster.obj if kubernetes_cluster else None, ref, secret, allowed=self._allowed)
+        return sealed_kubeconfig(name, kubernetes_cluster.obj if kubernetes_cluster else None, ref, secret)
 
     def _cluster_changed(self, before: Object | None, after: Object | None) -> None:
         for obj in (before, after):

@@ -1,8 +1,8 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Credentials of a workspace's KubernetesCluster, found by the objects of the management plane.
+"""Credentials of a workspace's KubernetesCluster, found by the objects of the management plane. Pure.
 
-Pure, but for DNS queries of ``rebuild_kubeconfig``.
+What the Secret holds is a tenant's, and stays a sealed text here: only a confined process opens it (dry_runs.py).
 
 The Cluster has to carry the workspace's own labels, edge-connect.eu/source-workspace and source-name, as cluster-operator sets them: a
 name alone could be that of another tenant's cluster. No message to a tenant reveals whether another tenant's cluster exists.
@@ -10,15 +10,14 @@ name alone could be that of another tenant's cluster. No message to a tenant rev
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 
-from .tenant_kubeconfigs import KubeconfigRefused, rebuild_kubeconfig
+from .tenant_kubeconfigs import LIMIT, TOO_LONG
 
 CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
 WORKSPACE_LABEL: Final = "edge-connect.eu/source-workspace"
@@ -41,6 +40,15 @@ class Usable:
 
     def __repr__(self) -> str:
         return f"<Usable {self.name}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SealedKubeconfig:
+    """Cluster whose kubeconfig nobody has read yet. ``text``: base64, as the Secret has it."""
+
+    name: str
+    text: str = field(repr=False)
+    elb_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,18 +121,10 @@ def secret_of(cluster: Mapping[str, Any], name: str) -> SecretRef | NotUsable:
     return SecretRef(name=str(ref["name"]), key=str(ref.get("key") or ""))
 
 
-def usable_cluster(
-    name: str,
-    kubernetes_cluster: Mapping[str, Any] | None,
-    ref: SecretRef,
-    secret: Mapping[str, Any] | None,
-    *,
-    allowed: Sequence[str] = (),
-) -> Usable | NotUsable:
-    """Return the cluster with the Secret's kubeconfig, rebuilt (tenant_kubeconfigs.py), or the reason why it cannot be used.
-
-    :param allowed: CIDRs that would be refused otherwise.
-    """
+def sealed_kubeconfig(
+    name: str, kubernetes_cluster: Mapping[str, Any] | None, ref: SecretRef, secret: Mapping[str, Any] | None
+) -> SealedKubeconfig | NotUsable:
+    """Return the cluster with the Secret's kubeconfig, unread, or the reason why it cannot be used."""
     if kubernetes_cluster is None:
         return NotUsable(name=name, reason="ClusterNotFound", message="There is no KubernetesCluster of this name in the namespace.")
     annotations = kubernetes_cluster["metadata"].get("annotations") or {}
@@ -138,8 +138,7 @@ def usable_cluster(
     if elb_id and not _UUID.fullmatch(elb_id):
         message = f"Its annotation {ELB_ANNOTATION} is not the id of a load balancer, a UUID."
         return NotUsable(name=name, reason="LoadBalancerIdInvalid", message=message, fatal=True)
-    try:
-        kubeconfig = rebuild_kubeconfig(base64.b64decode(data[key]), allowed=allowed)
-    except KubeconfigRefused as refused:
-        return NotUsable(name=name, reason="KubeconfigRefused", message=str(refused), fatal=True)
-    return Usable(name=name, kubeconfig=kubeconfig, elb_id=elb_id)
+    text = str(data[key])
+    if len(text) > 4 * (LIMIT // 3 + 1):  # in base64
+        return NotUsable(name=name, reason="KubeconfigRefused", message=TOO_LONG, fatal=True)
+    return SealedKubeconfig(name=name, text=text, elb_id=elb_id)

@@ -18,6 +18,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 
 from .api import Connections
 from .clusters import Clusters
+from .confined_process import ConfinedProcesses
+from .confinement import hide_memory
+from .dry_runs import HANDLER, Bounds, DryRuns
 from .endpoints import urls_of
 from .events import Recorder
 from .keys import MeshKey, ObjectKey
@@ -39,7 +42,7 @@ SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 LEASE = "mesh-operator"
 TENDING: Final = 2.0  # seconds between two rounds
 STOPPING: Final = 15.0  # seconds that workers have to end; a run that is cancelled ends within some of them
-HANG_MARGIN: Final = 300.0  # seconds beyond the longest run after which a worker that is busy with one mesh hangs
+HANG_MARGIN: Final = 300.0  # seconds beyond the longest dry run and run after which a worker that is busy with one mesh hangs
 RETRY: Final = 2.0  # seconds between tries for the lead, and the timeout of each
 
 
@@ -70,12 +73,15 @@ class Operator:
         self._store = Store(self._changed, time.monotonic)
         namespace = settings.namespace or settings.mgmt_namespace
         self._records = Records(mgmt.own(), namespace)
-        self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched, allowed=settings.allowed_addresses)
+        self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched)
+        self._processes = ConfinedProcesses(HANDLER)
+        self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = Runner(job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
         self._reconciler = Reconciler(
             store=self._store,
             clusters=self._clusters,
+            dry_runs=DryRuns(self._processes, self._bounds, metrics, allowed=settings.allowed_addresses),
             records=self._records,
             runner=self._runner,
             api_at=kcp.at,
@@ -97,6 +103,7 @@ class Operator:
         Returns after ``STOPPING`` seconds at the latest when it is stopped; see ``hangs``.
         """
         self.metrics.leader.set(1)
+        self._processes.start()  # it imports the engine while the lists are read
         log("swept", count=self._runner.sweep())
         self._records.load()
         plural, version, group = self._settings.mgmt_cluster_resource.split(".", 2)
@@ -116,6 +123,7 @@ class Operator:
         finally:  # also after a defect: workers that go on alone would keep a process that is no operator any more
             self.stop.set()
             self._queue.close()
+            self._processes.close()  # dry runs under way end, and their workers return
             until = time.monotonic() + STOPPING
             for thread in self._workers:
                 thread.join(max(0.0, until - time.monotonic()))
@@ -135,7 +143,7 @@ class Operator:
             self._stopped_at = self._stopped_at or now
             late = now - self._stopped_at > 2 * STOPPING
             return not late, ["the operator was stopped, and has not ended"] * late
-        longest = self._settings.job_timeout + HANG_MARGIN
+        longest = self._settings.job_timeout + self._bounds.longest + HANG_MARGIN
         hung = [name for name, since in list(self._busy_since.items()) if now - since > longest]
         ended = ["a part of the operator has ended, or hangs"] * (not all(thread.is_alive() for thread in self._workers))
         busy = [f"{name} has been busy with one mesh for more than {longest:.0f} s" for name in hung]
@@ -259,6 +267,7 @@ def run(settings: Settings) -> int:
 
     Returns the exit status 0, or 1 after a loss: another replica leads then.
     """
+    hide_memory()  # of the credentials, from plays and dry runs, which may have the same user
     stop, metrics = Event(), Metrics()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())

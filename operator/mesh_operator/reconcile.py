@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Reconciliation of one mesh: (1) finalizers and record, (2) dry run in process, (3) playbook if it found changes, (4) statuses.
+"""Reconciliation of one mesh: (1) finalizers and record, (2) dry run in a confined process, (3) playbook if it found changes, (4) statuses.
 
 The order of finalizers: set before the first write into a cluster, removed after the last write was undone (kcp keeps the binding, and with
 it the operator's access, until they are gone).
@@ -12,16 +12,17 @@ import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from logging import WARNING
 from threading import Event
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Defect, WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun, dry_run
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
 
 from .api import MANAGER, Cluster
 from .clusters import Clusters
+from .dry_runs import DryRunFailed, DryRuns, MeshProcess
 from .keys import MeshKey, ObjectKey
 from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS
 from .log import log
@@ -31,7 +32,17 @@ from .records import Records
 from .request import MeshRequest, NoOp, Wait, request_of
 from .runs import Runner, RunRequest, RunResult, RunState
 from .serve import Metrics
-from .status import Status, patch_of, status_of_fabric, status_of_failed_run, status_of_result, status_of_waiting, worth_writing
+from .status import (
+    DRY_RUN_FAILED,
+    Status,
+    patch_of,
+    status_of_fabric,
+    status_of_failed_dry_run,
+    status_of_failed_run,
+    status_of_result,
+    status_of_waiting,
+    worth_writing,
+)
 from .store import MeshObjects, Store, Stored
 
 ABANDON: Final = "networking.edge-portal.eu/abandon"
@@ -67,6 +78,7 @@ class Reconciler:
         *,
         store: Store,
         clusters: Clusters,
+        dry_runs: DryRuns,
         records: Records,
         runner: Runner,
         api_at: Callable[[str], Cluster],
@@ -84,6 +96,7 @@ class Reconciler:
         """
         self._holder = holder
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
+        self._dry_runs = dry_runs
         self._api_at, self._cancel, self._metrics, self._event = api_at, cancel, metrics, event
         self._settled, self._deadline, self._interval = settled, teardown_deadline, check_interval
         self._linked: dict[MeshKey, _GoodLinks] = {}
@@ -114,7 +127,28 @@ class Reconciler:
             return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
         names = dict.fromkeys((*_refs(mesh), *(record.clusters if record else ())))
         place = (key.workspace, key.namespace)
-        clusters = {name: self._clusters.resolve(key, name, self._store.get(ObjectKey(CLUSTER, *place, name))) for name in names}
+        sealed = {name: self._clusters.resolve(key, name, self._store.get(ObjectKey(CLUSTER, *place, name))) for name in names}
+        try:
+            with self._dry_runs.begin(len(names)) as process:
+                planned = self._plan(mesh, process.open(sealed), process)
+        except DryRunFailed as failed:
+            return self._note_failed_dry_run(mesh, failed, sealed)
+        if isinstance(planned, Next):
+            return planned
+        request, dry = planned
+        if dry is None or dry.steps or any(_ref(stored) not in dry.kept for stored in request.leaving):
+            return self._run(request, mesh)  # the process of the dry run is gone
+        self._release([stored for stored in request.leaving if _abandoned(stored)])
+        return self._report(mesh, dry)
+
+    def _plan(
+        self, mesh: MeshObjects, clusters: Mapping[str, Usable | NotUsable], process: MeshProcess
+    ) -> Next | tuple[MeshRequest, DryRun | None]:
+        """Return the request for a mesh with its dry run, None if there is something to do for sure; or what to do without a play.
+
+        :raises DryRunFailed: when the process fails.
+        """
+        record = self._records.get(mesh.key)
         request = request_of(mesh, clusters, record)
         if request is None:
             return Next(seconds=None)
@@ -127,16 +161,11 @@ class Reconciler:
             self._give_up(mesh, _deleting(mesh), request.unavailable)
             return Next(seconds=self._interval)
         self._put_finalizers(request, mesh)
-        if request.absent or record is None or (self._recent_good_links(request) and _items_changed(request, self._kept.get(key, {}))):
-            return self._run(request, mesh)  # there is something to do for sure
-        hosts = tuple(request.hosts)
-        who = Play(hosts=hosts, inventory=hosts, limit="", hostvars=request.hosts)
-        dry = dry_run(request.cilium_mesh, who, request.variables["cilium_mesh_previous_status"])
+        if request.absent or record is None or (self._recent_good_links(request) and _items_changed(request, self._kept.get(mesh.key, {}))):
+            return request, None
+        dry = process.dry_run(request)
         self._remember(request, dry.result["status"]["binding"] if dry and dry.linked else None)
-        if dry is None or dry.steps or any(_ref(stored) not in dry.kept for stored in request.leaving):
-            return self._run(request, mesh)
-        self._release([stored for stored in request.leaving if _abandoned(stored)])
-        return self._report(mesh, dry)
+        return request, dry
 
     # Meshes for which no play runs
 
@@ -144,12 +173,34 @@ class Reconciler:
         for stored in _all(mesh):
             if not stored.deleting:
                 self._write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
-        going = _deleting(mesh)
-        if self._records.get(mesh.key) is None:
-            self._release(going)  # no cluster holds anything of it
-        else:
-            self._give_up(mesh, going, {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
+        self._let_go(mesh, clusters)
         return Next(seconds=min(30.0, self._interval))
+
+    def _note_failed_dry_run(self, mesh: MeshObjects, failed: DryRunFailed, clusters: Mapping[str, Any]) -> Next:
+        """Report a dry run that failed; the mesh is requeued later and later. No play follows: it would read the same without limits."""
+        if self._cancel.is_set():
+            return Next(seconds=0.0)  # the operator ends, and its processes with it
+        key = mesh.key
+        why = f"{failed.cause.value} {failed.detail}".strip()
+        log("dry_run_failed", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=why)
+        self._metrics.errors.labels(DRY_RUN_FAILED).inc()
+        self._linked.pop(key, None)
+        now = datetime.now(UTC)
+        for stored in _all(mesh):
+            if not stored.deleting:
+                self._write(stored, status_of_failed_dry_run(stored, str(failed), now))
+        if mesh.binding is not None:
+            self._event(mesh.binding, "Warning", DRY_RUN_FAILED, str(failed))
+        unread = {name: NotUsable(name=name, reason=DRY_RUN_FAILED, message=str(failed)) for name in clusters}
+        self._let_go(mesh, unread | {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
+        return Next(seconds=None, failed=True)
+
+    def _let_go(self, mesh: MeshObjects, clusters: Mapping[str, Any]) -> None:
+        """Remove finalizers of deleted resources for which no play can run: at once if no cluster holds anything, else as ``_give_up``."""
+        if self._records.get(mesh.key) is None:
+            self._release(_deleting(mesh))
+        else:
+            self._give_up(mesh, _deleting(mesh), {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
 
     def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
         for stored in _all(mesh):

@@ -40,6 +40,8 @@ class Metrics:
         self.reconciling = Gauge("reconciles_in_progress", "Meshes that are being reconciled", **ours).track_inprogress
         self._runs = Gauge("runs_in_progress", "Playbook runs at this moment", **ours)
         self._run_seconds = Histogram("run_seconds", "Duration of playbook runs", buckets=_SECONDS, **ours)
+        self._dry_run_seconds = Histogram("dry_run_seconds", "Duration of dry runs", buckets=_SECONDS, **ours)
+        self.dry_runs_failed = Counter("dry_runs_failed", "Confined processes that failed, by cause", ["cause"], **ours)
         self._endpoints = Gauge("endpoints", "URLs of virtual workspaces that are watched", **ours)
         self._queued = Gauge("queue_length", "Meshes that are due and wait", **ours)
         self._objects = Gauge("objects", "Custom resources that are known", ["kind"], **ours)
@@ -50,6 +52,12 @@ class Metrics:
     def running(self) -> Iterator[None]:
         """Count a play as running within the ``with`` block, and measure its time."""
         with self._runs.track_inprogress(), self._run_seconds.time():
+            yield
+
+    @contextmanager
+    def dry_running(self) -> Iterator[None]:
+        """Measure the time of a dry run."""
+        with self._dry_run_seconds.time():
             yield
 
     def show(self, *, endpoints: int, queued: int, objects: Counts, meshes: Counts, ages: Counts) -> None:

@@ -34,6 +34,8 @@ class Settings:
     max_runs_per_workspace: int = 1  # --max-runs-per-workspace
     job_timeout: float = 900.0  # --job-timeout 15m
     idle_timeout: float = 300.0  # --idle-timeout 5m
+    dry_run_timeout: float = 60.0  # --dry-run-timeout 1m: for a mesh of up to four clusters
+    dry_run_memory: int = 384  # --dry-run-memory MiB
     teardown_deadline: float = 3600.0  # --teardown-deadline 1h: then a mesh that cannot be cleaned becomes a tombstone
     orphan_grace: float = 3600.0  # --orphan-grace 1h
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers that would be refused otherwise
@@ -93,6 +95,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--max-runs-per-workspace", count, "runs at a time of one workspace")
     add("--job-timeout", duration, "how long a run may take")
     add("--idle-timeout", duration, "how long a run may print nothing")
+    add("--dry-run-timeout", duration, "how long a dry run of up to four clusters may take, and 5s more for each further one")
+    add("--dry-run-memory", count, "MiB of memory that a dry run may take")
     add("--teardown-deadline", duration, "time after which a deletion goes on without clusters that cannot be cleaned")
     add("--orphan-grace", duration, "time before objects of a vanished resource are pruned")
     parser.add_argument(

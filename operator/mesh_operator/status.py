@@ -28,6 +28,7 @@ from .runs import RunResult, RunState
 from .store import Stored
 
 SYNC_SECONDS: Final = 900
+DRY_RUN_FAILED: Final = "DryRunFailed"  # reason of conditions
 
 Status = dict[str, Any]
 
@@ -76,6 +77,11 @@ def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Statu
     task = one_line(run.last_task, 200)
     message = f"The run ended without a result, {f'in task {task!r}' if task else 'before its first task'}. It is tried again."
     return _unmeasured(stored, _before(stored).get("phase") or "Error", reason, message, now)
+
+
+def status_of_failed_dry_run(stored: Stored, message: str, now: datetime) -> Status:
+    """Return the status after a dry run without a result. The phase stays, as Degraded if it was good: what earlier plays made exists."""
+    return _unmeasured(stored, _before(stored).get("phase") or "Error", DRY_RUN_FAILED, message, now)
 
 
 def status_of_fabric(stored: Stored, bindings: Mapping[str, Stored | None], now: datetime) -> Status:

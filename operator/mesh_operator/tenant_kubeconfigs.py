@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant's kubeconfig, reduced to fields that cannot run or read anything here: server, CA, token or client certificate.
 
+It is read in a confined process (dry_run_job.py); the operator itself calls ``is_rebuilt`` only.
 Other fields of kubeconfigs, exec plugins, auth providers, paths of files, proxies, insecure-skip-tls-verify, are refused by name.
 No exception is chained: those of the libraries quote their input.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.crede
 from .tenant_addresses import may_be_contacted
 
 LIMIT: Final = 64 * 1024  # bytes; kubeconfigs have some 10 KiB, and the worst text of this length takes 0.2 s with libyaml, 2 s without
+TOO_LONG: Final = f"The kubeconfig is not one YAML mapping of at most {LIMIT // 1024} KiB without aliases and merge keys."
 CA, CERTIFICATE, KEY = "certificate-authority-data", "client-certificate-data", "client-key-data"
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}")
 _SERVER: Final = re.compile(r"https://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/:-]*)?")
@@ -39,6 +43,18 @@ class KubeconfigRefused(Exception):
     """Kubeconfig that is not accepted. The sentence names the refused key, never a value."""
 
 
+def open_kubeconfig(text: str, *, allowed: Sequence[str] = ()) -> dict[str, Any]:
+    """Return ``rebuild_kubeconfig`` of a kubeconfig in base64, as a Secret has it.
+
+    :raises KubeconfigRefused: as there, and when it is not base64.
+    """
+    try:
+        content = base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        raise KubeconfigRefused("The kubeconfig in the Secret is not in base64.") from None
+    return rebuild_kubeconfig(content, allowed=allowed)
+
+
 def rebuild_kubeconfig(
     text: bytes,
     *,
@@ -53,15 +69,13 @@ def rebuild_kubeconfig(
     with suppress(NotYaml):
         document = load_yaml(text, "Base") if len(text) <= LIMIT else None  # texts, lists and mappings
     if not isinstance(document, dict):
-        raise KubeconfigRefused(f"The kubeconfig is not one YAML mapping of at most {LIMIT // 1024} KiB without aliases and merge keys.")
+        raise KubeconfigRefused(TOO_LONG)
     context = _entry(document, "context", document.get("current-context"))
     cluster, user = (_accepted_fields(kind, _entry(document, kind, context.get(kind))) for kind in _TAKEN)
     server = _SERVER.fullmatch(cluster.get("server", ""))
     if server is None or not may_be_contacted(server[1], allowed, resolve):
         raise KubeconfigRefused("The kubeconfig has no server, or one whose address the operator does not contact for tenants.")
-    made: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": "context"}
-    for kind, entry in (("cluster", cluster), ("user", user), ("context", {"cluster": "cluster", "user": "user"})):
-        made[f"{kind}s"] = [{"name": kind, kind: entry}]
+    made = _document(cluster, user)
     if user and (CERTIFICATE in user) == (KEY in user):
         with suppress(CredentialsInvalid):  # the engine decides, because it will use the credentials
             load_credentials("", made, None)
@@ -69,6 +83,24 @@ def rebuild_kubeconfig(
     raise KubeconfigRefused(
         f"The kubeconfig needs a server, and a token or {CERTIFICATE} with its {KEY}; these and {CA} have to be PEM without a password."
     )
+
+
+def is_rebuilt(document: Any) -> bool:
+    """Return whether a value has exactly the form that ``rebuild_kubeconfig`` returns, with texts of a valid form. It decodes nothing."""
+    try:
+        cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+        fields = all(value == _accepted_fields(kind, value) for kind, value in (("cluster", cluster), ("user", user)))
+    except (LookupError, TypeError, AttributeError, KubeconfigRefused):
+        return False
+    short = fields and sum(len(value) for entry in (cluster, user) for value in entry.values()) <= LIMIT
+    return short and "server" in cluster and bool(user) and bool(document == _document(cluster, user))
+
+
+def _document(cluster: Mapping[str, str], user: Mapping[str, str]) -> dict[str, Any]:
+    made: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": "context"}
+    for kind, entry in (("cluster", cluster), ("user", user), ("context", {"cluster": "cluster", "user": "user"})):
+        made[f"{kind}s"] = [{"name": kind, kind: entry}]
+    return made
 
 
 def _entry(document: Mapping[str, Any], kind: str, name: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import importlib
 import os
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -274,6 +275,12 @@ def missing_library() -> str:
     except EtcdError as error:
         return error.clause
     return ""
+
+
+def load_libraries() -> None:
+    """Import the libraries, if they are installed, ahead of their first use: for a process that forks others."""
+    with suppress(EtcdError):
+        _libraries()
 
 
 @lru_cache(maxsize=1)

@@ -238,9 +238,13 @@ def _read(cluster: str, source: str | Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def private_folder() -> str:
-    """Create a folder that only this user may enter, in memory where the system offers that, and return its path."""
-    memory = "/dev/shm"
-    base = memory if os.path.isdir(memory) and os.access(memory, os.W_OK | os.X_OK) else None
+    """Create a folder that only this user may enter, in memory where the system offers that, and return its path.
+
+    A temporary folder that is in memory itself is preferred: it belongs to a run, which removes it, or is the only place to write in.
+    """
+    memory, own = "/dev/shm", tempfile.gettempdir()
+    in_memory = os.path.realpath(own).startswith(f"{memory}/")
+    base = memory if not in_memory and os.path.isdir(memory) and os.access(memory, os.W_OK | os.X_OK) else own
     return tempfile.mkdtemp(prefix="cilium-mesh-", dir=base)
 
 

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import Any
@@ -12,12 +13,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
-from mesh_operator import reconcile as module
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
 from mesh_operator.reconcile import ABANDON, ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, Next, Reconciler
 from mesh_operator.records import Records
+from mesh_operator.request import MeshRequest
 from mesh_operator.runs import RunRequest, RunResult, RunState
 from mesh_operator.serve import Metrics
 from mesh_operator.store import Store
@@ -66,10 +67,13 @@ class World:
         self.runs: list[RunRequest] = []
         self.answer: Callable[[RunRequest], RunResult] = connected
         self.at_run: list[Any] = []
+        self.dry_run: Callable[[MeshRequest], DryRun | None] = lambda _request: None
+        self.processes: list[str] = []  # confined processes that were forked, and how each ended
         self.events: list[tuple[str, str]] = []
         self.reconciler = Reconciler(
             store=self.store,
             clusters=self,  # type: ignore[arg-type]
+            dry_runs=self,  # type: ignore[arg-type]
             records=self.records,
             runner=self,  # type: ignore[arg-type]
             api_at=self.kcp.at,
@@ -84,10 +88,20 @@ class World:
             self.kcp.put(CLUSTER, name, {})
         self.kcp.put(BINDING, "edge", REFS)
 
+    @contextmanager
+    def begin(self, clusters: int) -> Iterator[World]:
+        self.processes.append(f"begun for {clusters}")
+        yield self
+        self.processes.append("gone")
+
+    def open(self, clusters: dict[str, Any]) -> dict[str, Any]:
+        return clusters
+
     def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Any) -> Usable | NotUsable:
         return self.found.get(name) or NotUsable(name=name, reason="ClusterNotFound", message="it does not exist")
 
     def run(self, request: RunRequest, cancel: Event, progress: Any = None) -> RunResult:
+        assert self.processes[-1] == "gone", "a play does not keep the process of the dry run waiting"
         self.runs.append(request)
         objects = [self.kcp.find(kind, name) for kind, name in ((BINDING, "edge"), (SERVICE, "nginx"))]
         self.at_run.append(([obj["metadata"].get("finalizers") for obj in objects if obj], self.records.get(KEY)))
@@ -123,8 +137,7 @@ def broken(request: RunRequest) -> RunResult:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(module, "dry_run", lambda *_: None)
+def world() -> World:
     return World()
 
 
@@ -159,7 +172,7 @@ def test_a_mesh_waits_for_its_clusters_and_nothing_is_run(world: World) -> None:
 def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reconcile()
     status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(module, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
     written = len(world.kcp.writes)
     found = world.reconcile()
     assert len(world.runs) == 1 and found.seconds == 120.0
@@ -167,13 +180,13 @@ def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, 
     status["binding"] |= {"phase": "Degraded"}
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Degraded"
-    monkeypatch.setattr(module, "dry_run", lambda *_: DryRun(steps=2, linked=False, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=2, linked=False, result={"status": status, "requeueSeconds": 120}))
     world.reconcile()
     assert len(world.runs) == 2 and "cilium_mesh_binding_status" not in world.runs[-1].variables, "the links need something"
 
 
 def test_what_was_never_carried_out_is_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "dry_run", lambda *_: pytest.fail("there is something to do for sure"))
+    monkeypatch.setattr(world, "dry_run", lambda *_: pytest.fail("there is something to do for sure"))
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Connected"
 
@@ -183,13 +196,13 @@ def looks(world: World, monkeypatch: pytest.MonkeyPatch, *, steps: int, linked: 
     status = {**(world.kcp.find(BINDING, "edge") or {})["status"], "phase": phase}
     asked: list[Any] = []
 
-    def look(mesh: Any, *_: Any) -> DryRun:
-        names = [entry["name"] for entry in mesh["globalServices"]]
+    def look(request: MeshRequest) -> DryRun:
+        names = [entry["name"] for entry in request.cilium_mesh["globalServices"]]
         asked.append(names)
         rows = [{"name": name, "phase": "Degraded", "conditions": [ready("Ready", holds=False)]} for name in names]
         return DryRun(steps=steps, linked=linked, result={"status": {"binding": status, "globalServices": rows}, "requeueSeconds": 120})
 
-    monkeypatch.setattr(module, "dry_run", look)
+    monkeypatch.setattr(world, "dry_run", look)
     return asked
 
 
@@ -271,7 +284,7 @@ def test_an_item_that_is_gone_asks_for_no_further_run(world: World, monkeypatch:
     world.kcp.delete(SERVICE, "nginx")
     world.reconcile()
     status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(module, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
+    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
     world.found["c2"] = Usable(name="c2", kubeconfig={"kind": "Config", "users": []})  # renewed credentials
     world.reconcile()
     assert len(world.runs) == 2
@@ -304,7 +317,7 @@ def test_a_renamed_item_keeps_its_finalizer_until_its_successor_is_no_longer_ref
     assert world.kcp.find(SERVICE, "nginx") is not None and world.events.count(("Warning", "ObjectsKept")) == 1
     status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
     still = DryRun(steps=0, linked=True, kept=frozenset({"globalServices/nginx"}), result={"status": status, "requeueSeconds": 60})
-    monkeypatch.setattr(module, "dry_run", lambda *_: still)
+    monkeypatch.setattr(world, "dry_run", lambda *_: still)
     assert world.reconcile().seconds == 60.0
     assert len(world.runs) == 2, "a play would keep it again"
     world.kcp.put(SERVICE, "web", {**NGINX, "affinity": "Local"})

@@ -9,12 +9,10 @@ from threading import Event
 from typing import Any
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import owning_item
-from mesh_operator import reconcile as module
 from mesh_operator.kinds import INTENT
 from mesh_operator.runs import RunRequest, RunResult, RunState
 from tests.testing.intent_meaning import means
@@ -97,21 +95,19 @@ def test_no_custom_resource_opens_what_no_valid_one_asks_for(history: list[Chang
     It goes all the same where a cluster did not answer; the next play that reaches the cluster prunes what it has of it.
     """
     tenant, answered = Tenant(), True
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "dry_run", lambda *_: None)
-        for change in history:
-            for edit in change.edits:
-                tenant.change(*edit)
-            was, tenant.silent = allowed(tenant.at), change.silent
-            tenant.reconcile()
-            for place, flow in allowed(tenant.at).items():
-                wanted = tenant.in_force[str(flow.destination.cluster)].values()
-                assert place in was or means(wanted, flow.source, flow.destination, "TCP", flow.port), f"{flow} is open after {change}"
-            resources = {name: tenant.kcp.find(INTENT, name) for base in "abc" for name in (base, f"new-{base}")}
-            going = {name for name, found in resources.items() if found and found["metadata"].get("deletionTimestamp")}
-            here = {name for name, found in resources.items() if found and found["spec"]["meshRef"]["name"] == "edge"}
-            assert tenant.asked == here - going
-            answered &= not change.silent
-            for policy in (policy for host in HOSTS for policy in tenant.at.traffic[host].policies):
-                ref = owning_item(tenant.at.binding, policy)
-                assert ref is None or resources[ref.name] or not answered, "a resource went before its policy"
+    for change in history:
+        for edit in change.edits:
+            tenant.change(*edit)
+        was, tenant.silent = allowed(tenant.at), change.silent
+        tenant.reconcile()
+        for place, flow in allowed(tenant.at).items():
+            wanted = tenant.in_force[str(flow.destination.cluster)].values()
+            assert place in was or means(wanted, flow.source, flow.destination, "TCP", flow.port), f"{flow} is open after {change}"
+        resources = {name: tenant.kcp.find(INTENT, name) for base in "abc" for name in (base, f"new-{base}")}
+        going = {name for name, found in resources.items() if found and found["metadata"].get("deletionTimestamp")}
+        here = {name for name, found in resources.items() if found and found["spec"]["meshRef"]["name"] == "edge"}
+        assert tenant.asked == here - going
+        answered &= not change.silent
+        for policy in (policy for host in HOSTS for policy in tenant.at.traffic[host].policies):
+            ref = owning_item(tenant.at.binding, policy)
+            assert ref is None or resources[ref.name] or not answered, "a resource went before its policy"

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
-from mesh_operator.management_plane import ELB_ANNOTATION, NotUsable, SecretRef, Usable, cluster_of, secret_of, usable_cluster
+from mesh_operator.dry_runs import Bounds, DryRuns
+from mesh_operator.management_plane import ELB_ANNOTATION, NotUsable, SecretRef, Usable, cluster_of, sealed_kubeconfig, secret_of
+from mesh_operator.serve import Metrics
+from tests.testing.unconfined_processes import UnconfinedProcesses
 
 A, B = "1a2b3c4d5e6f7a8b", "9z8y7x6w5v4u3t2s"
 ELB = "41fae315-2964-49c4-afde-bc6d358cd031"
@@ -53,6 +56,13 @@ def kubeconfig(server: str = "https://192.0.2.1:6443", **user: Any) -> dict[str,
         "clusters": [{"name": "c", "cluster": {"server": server}}],
         "users": [{"name": "u", "user": {"token": CANARY, **user}}],
     }
+
+
+def usable_cluster(name: str, kubernetes: Any, ref: SecretRef, secret: Any, *, allowed: Sequence[str] = ()) -> Usable | NotUsable:
+    """The cluster with the Secret's kubeconfig, as a dry run opens it."""
+    processes: Any = UnconfinedProcesses()
+    with DryRuns(processes, Bounds(), Metrics(), allowed=allowed).begin(1) as process:
+        return process.open({name: sealed_kubeconfig(name, kubernetes, ref, secret)})[name]
 
 
 def found(clusters: list[dict[str, Any]], *, workspace: str = A, namespace: str = "default", name: str = "ffm") -> str:

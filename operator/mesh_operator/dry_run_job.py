@@ -1,0 +1,54 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Work of a confined child: it reads tenants' kubeconfigs, resolves their names, and makes the dry run. Only the fork server imports it.
+
+Everything that a stranger's bytes reach is here: YAML, certificates, DNS answers, answers of API servers, frames, etcd.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import load_libraries
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import AT_ONCE, dry_run
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
+
+from .tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig
+
+# Before the fork they cost once, after it once for each dry run. An import starts no thread of gRPC; its first channel does.
+load_libraries()
+codecs.lookup("idna")  # the resolver needs it for names
+
+
+def answer(job: Mapping[str, Any]) -> Any:
+    """Do one job, which comes from the operator (dry_runs.py), and return its result as a value of JSON."""
+    return _JOBS[job["job"]](job)
+
+
+def _open(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return by cluster the rebuilt kubeconfig, or the sentence that refuses it. Names are resolved side by side: DNS may be slow."""
+    opened = partial(_opened, allowed=job["allowed"])
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return dict(zip(job["kubeconfigs"], threads.map(opened, job["kubeconfigs"].values()), strict=True))
+
+
+def _opened(text: str, allowed: list[str]) -> dict[str, Any]:
+    try:
+        return {"kubeconfig": open_kubeconfig(text, allowed=allowed)}
+    except KubeconfigRefused as refused:
+        return {"refused": str(refused)}
+
+
+def _dry_run(job: Mapping[str, Any]) -> dict[str, Any] | None:
+    hosts = tuple(job["hosts"])
+    found = dry_run(job["cilium_mesh"], Play(hosts=hosts, inventory=hosts, limit="", hostvars=job["hosts"]), job["previous"])
+    if found is None:
+        return None
+    return {"steps": found.steps, "linked": found.linked, "kept": sorted(found.kept), "result": found.result}
+
+
+_JOBS: Final = {"open": _open, "dry_run": _dry_run}

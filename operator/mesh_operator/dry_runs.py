@@ -1,0 +1,170 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs of meshes, each in a confined process of its own, which also opens the kubeconfigs. What comes back is validated here.
+
+The process gets the kubeconfigs of one mesh, what its custom resources ask for, and nothing else. A defect in a library that reads a
+tenant's bytes there can reach that tenant's own clusters and statuses, not the operator's credentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+
+from .confined_process import Cause, ConfinedProcess, ConfinedProcesses, ConfinedProcessFailed
+from .confinement import Limits
+from .management_plane import NotUsable, SealedKubeconfig, Usable
+from .request import MeshRequest
+from .serve import Metrics
+from .tenant_kubeconfigs import is_rebuilt
+
+HANDLER: Final = "mesh_operator.dry_run_job:answer"
+PER_CLUSTER: Final = 5.0  # seconds more for each cluster beyond the first ones: those that are silent cost so much (Timeouts.connect)
+FIRST: Final = 4  # clusters that are read side by side (pipeline/dry_run.py, AT_ONCE)
+LONGEST: Final = 4  # times the deadline, for a mesh of any size
+LONGEST_REQUEUE: Final = 86400.0  # seconds
+
+Closed = Mapping[str, SealedKubeconfig | NotUsable]
+
+_WORDS: Final = {
+    Cause.DEADLINE: "took longer than it may",
+    Cause.MEMORY: "needed more memory than it may",
+    Cause.CPU: "used more processor time than it may",
+    Cause.CRASHED: "ended without a result",
+    Cause.INVALID: "had a result that is not valid",
+    Cause.NOT_STARTED: "could not be started",
+}
+
+
+class DryRunFailed(Exception):
+    """Failure of the dry run of one mesh. The text is a sentence for its owner."""
+
+    def __init__(self, cause: Cause, detail: str = "") -> None:
+        super().__init__(
+            f"The dry run of the mesh {_WORDS[cause]}, and was ended. Nothing was changed. It is tried again after growing delays; "
+            "the usual cause is a cluster that answers very slowly, or with far more than a cluster has."
+        )
+        self.cause, self.detail = cause, detail
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Bounds of a dry run. ``deadline``: seconds for a mesh of up to ``FIRST`` clusters; ``memory``: bytes."""
+
+    deadline: float = 60.0
+    memory: int = 384 * 1024 * 1024
+
+    def seconds(self, clusters: int) -> float:
+        """Return the deadline for a mesh of so many clusters."""
+        return min(self.deadline + PER_CLUSTER * max(0, clusters - FIRST), self.longest)
+
+    @property
+    def longest(self) -> float:
+        """Longest deadline of all meshes."""
+        return LONGEST * self.deadline
+
+
+class DryRuns:
+    """Source of dry runs. Thread-safe."""
+
+    def __init__(self, processes: ConfinedProcesses, bounds: Bounds, metrics: Metrics, *, allowed: Sequence[str] = ()) -> None:
+        """Prepare the source.
+
+        :param allowed: CIDRs of API servers that would be refused otherwise.
+        """
+        self._processes, self._bounds, self._metrics, self._allowed = processes, bounds, metrics, allowed
+
+    @contextmanager
+    def begin(self, clusters: int) -> Iterator[MeshProcess]:
+        """Provide a process for one mesh; it is forked when it is first needed, and gone at the end of the ``with`` block."""
+        with ExitStack() as stack:
+            yield MeshProcess(stack, self._processes, self._bounds, self._metrics, clusters, self._allowed)
+
+
+class MeshProcess:
+    """Process of one mesh, for its kubeconfigs and its dry run. Used by one thread."""
+
+    def __init__(
+        self, stack: ExitStack, processes: ConfinedProcesses, bounds: Bounds, metrics: Metrics, clusters: int, allowed: Sequence[str]
+    ) -> None:
+        self._stack, self._processes, self._metrics, self._allowed = stack, processes, metrics, allowed
+        self._deadline = bounds.seconds(clusters)
+        self._limits = Limits(memory=bounds.memory, cpu=max(1, int(self._deadline / 2)))
+        self._process: ConfinedProcess | None = None
+
+    def open(self, clusters: Closed) -> dict[str, Usable | NotUsable]:
+        """Return the clusters with their kubeconfigs, rebuilt, or the reason why they cannot be used.
+
+        :raises DryRunFailed: when the process fails, for one of them or for all.
+        """
+        sealed = {name: entry for name, entry in clusters.items() if isinstance(entry, SealedKubeconfig)}
+        if not sealed:
+            return {name: entry for name, entry in clusters.items() if isinstance(entry, NotUsable)}
+        job = {"job": "open", "allowed": list(self._allowed), "kubeconfigs": {name: entry.text for name, entry in sealed.items()}}
+        answer = self._ask(job)
+        if not isinstance(answer, dict) or answer.keys() != sealed.keys():
+            raise self._failed(Cause.INVALID)
+        return {
+            name: self._opened(entry, answer[name]) if isinstance(entry, SealedKubeconfig) else entry for name, entry in clusters.items()
+        }
+
+    def dry_run(self, request: MeshRequest) -> DryRun | None:
+        """Return the dry run of a mesh; None when a playbook has to run (pipeline/dry_run.py).
+
+        :raises DryRunFailed: when the process fails.
+        """
+        previous = request.variables["cilium_mesh_previous_status"]
+        with self._metrics.dry_running():
+            found = self._ask({"job": "dry_run", "cilium_mesh": request.cilium_mesh, "hosts": request.hosts, "previous": previous})
+        if found is None:
+            return None
+        if (valid := _dry_run_of(found)) is None:
+            raise self._failed(Cause.INVALID)
+        return valid
+
+    def _ask(self, job: Mapping[str, Any]) -> Any:
+        try:
+            if self._process is None:
+                self._process = self._stack.enter_context(self._processes.open(self._limits, self._deadline))
+            return self._process.ask(job)
+        except ConfinedProcessFailed as failed:
+            raise self._failed(failed.cause, failed.detail) from None
+
+    def _opened(self, sealed: SealedKubeconfig, answer: Any) -> Usable | NotUsable:
+        refused = answer.get("refused") if isinstance(answer, dict) else None
+        if isinstance(refused, str):
+            return NotUsable(name=sealed.name, reason="KubeconfigRefused", message=one_line(refused, 400), fatal=True)
+        kubeconfig: Any = answer.get("kubeconfig") if isinstance(answer, dict) else None
+        if not is_rebuilt(kubeconfig):
+            raise self._failed(Cause.INVALID)
+        return Usable(name=sealed.name, kubeconfig=kubeconfig, elb_id=sealed.elb_id)
+
+    def _failed(self, cause: Cause, detail: str = "") -> DryRunFailed:
+        self._metrics.dry_runs_failed.labels(cause.value).inc()
+        return DryRunFailed(cause, detail)
+
+
+def _dry_run_of(found: Any) -> DryRun | None:
+    """Return an answer as a dry run; None if it does not have that shape."""
+    if not isinstance(found, dict) or found.keys() != {"steps", "linked", "kept", "result"}:
+        return None
+    steps, linked, kept, result = found["steps"], found["linked"], found["kept"], found["result"]
+    if not (type(steps) is int and steps >= 0 and type(linked) is bool and _is_list(kept, str) and isinstance(result, dict)):
+        return None
+    status, findings = result.get("status"), result.get("findings")
+    requeue: Any = result.get("requeueSeconds")
+    rows = {kind: value for kind, value in status.items() if kind != "binding"} if isinstance(status, dict) else {"": None}
+    if not (all(_is_list(value, dict) for value in rows.values()) and isinstance(status, dict) and _is_list(findings, dict)):
+        return None
+    if not (isinstance(status.get("binding"), dict) and type(requeue) in (int, float) and 0 <= requeue <= LONGEST_REQUEUE):
+        return None
+    return DryRun(steps=steps, linked=linked, kept=frozenset(kept), result=result)
+
+
+def _is_list(value: Any, of: type) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, of) for entry in value)

@@ -1,0 +1,237 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Fork server: a process without secrets that has imported everything, and forks a confined child for each request.
+
+``python -m mesh_operator.fork_server DESCRIPTOR MODULE:FUNCTION`` is started by confined_process.py with an environment of its own. A
+child answers its socket with FUNCTION, a value of JSON for a value of JSON. A request has two sockets: the child's, and a lifeline. When
+the other end of the lifeline is shut or closed, also because the operator died, the child is killed; when the child is gone, with all that
+it started and its folder, the server writes how it ended to the lifeline.
+
+The server has one thread: a fork copies only the thread that forks, and locks of others would stay closed in the child. It imports gRPC
+and OpenSSL and uses neither, as gRPC asks of programs that fork (grpc, doc/fork_support.md).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import gc
+import importlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from .confinement import Limits, Measures, confine, measures_here, readable_here
+from .messages import Broken, receive, send
+
+OUT_OF_MEMORY: Final = 71  # exit status of a child
+NOT_CONFINED: Final = 72
+JOB_LIMIT: Final = 64 * 1024 * 1024  # bytes of one message to a child; it comes from the operator
+FOLDERS: Final = "mesh-operator-confined-"
+
+_SET_CHILD_SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
+_BURY: Final = 5.0  # seconds for killed processes to be gone
+Handler = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class _Child:
+    """Child that works. ``lifeline``: our end."""
+
+    pid: int
+    handle: int  # pidfd
+    lifeline: socket.socket
+    folder: str
+
+
+class _Server:
+    def __init__(self, requests: socket.socket, answer: Handler, folder: str) -> None:
+        self._requests, self._answer, self._folder = requests, answer, folder
+        self._readable = readable_here()
+        self._measures: Measures = measures_here(self._readable)
+        self._selector = selectors.DefaultSelector()
+        self._children: dict[int, _Child] = {}  # by pidfd
+
+    def serve(self) -> None:
+        """Serve until the operator closes its end. Children are gone when it returns."""
+        self._requests.send(json.dumps(asdict(self._measures)).encode())
+        self._selector.register(self._requests, selectors.EVENT_READ, "requests")
+        try:
+            while self._turn():
+                pass
+        finally:
+            for child in list(self._children.values()):
+                _kill(child)
+            until = time.monotonic() + _BURY
+            while self._children and time.monotonic() < until:
+                self._turn()
+            _kill_strays(set())
+
+    def _turn(self) -> bool:
+        """Handle what has happened, and return False when the operator has closed its end."""
+        for key, _events in self._selector.select(1.0):
+            if key.data == "requests":
+                if not self._take():
+                    self._selector.unregister(self._requests)
+                    return False
+            elif key.data[0] == "lifeline":  # shut: the operator wants no more of it
+                _kill(key.data[1])
+                self._selector.unregister(key.fileobj)
+            else:
+                self._bury(key.data[1])
+        return True
+
+    def _take(self) -> bool:
+        message, descriptors, _flags, _address = socket.recv_fds(self._requests, 65536, 2, socket.MSG_CMSG_CLOEXEC)
+        if not message or len(descriptors) != 2:
+            return False
+        ours, lifeline = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+        folder = tempfile.mkdtemp(prefix="process-", dir=self._folder)
+        if self._measures.user >= 0:
+            os.chown(folder, self._measures.user, self._measures.user)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._be_child(ours, Limits(**json.loads(message)), folder, parent)
+        ours.close()
+        child = _Child(pid, os.pidfd_open(pid), lifeline, folder)
+        self._children[child.handle] = child
+        self._selector.register(lifeline, selectors.EVENT_READ, ("lifeline", child))
+        self._selector.register(child.handle, selectors.EVENT_READ, ("ended", child))
+        return True
+
+    def _be_child(self, ours: socket.socket, limits: Limits, folder: str, parent: int) -> None:
+        """Confine this process, answer until the operator closes its end, and end it without returning."""
+        status = NOT_CONFINED
+        try:
+            os.setsid()
+            silent = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(silent, number)
+            connection = socket.socket(fileno=os.dup2(ours.fileno(), 3, inheritable=False))
+            os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+            os.environ["TMPDIR"] = tempfile.tempdir = folder
+            confine(limits, self._measures, folder, self._readable, parent)
+            status = 1
+            with suppress(Broken):  # the operator has closed its end
+                while True:
+                    send(connection, _answer(self._answer, receive(connection, JOB_LIMIT)))
+            status = 0
+        except MemoryError:
+            status = OUT_OF_MEMORY
+        except BaseException:  # no trace is written, as its text may quote a tenant's data; the status tells where it happened
+            pass
+        finally:
+            os._exit(status)
+
+    def _bury(self, child: _Child) -> None:
+        """Reap a child that ended, and what it left: processes, whatever their group, and its folder."""
+        self._selector.unregister(child.handle)
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(child.lifeline)
+        del self._children[child.handle]
+        _pid, status, used = os.wait4(child.pid, 0)
+        os.close(child.handle)
+        _kill_strays({other.pid for other in self._children.values()})
+        shutil.rmtree(child.folder, ignore_errors=True)
+        ended = {"status": os.waitstatus_to_exitcode(status), "cpu": used.ru_utime + used.ru_stime, "memory": used.ru_maxrss * 1024}
+        with suppress(OSError), child.lifeline:
+            child.lifeline.send(json.dumps(ended).encode())
+
+
+def _answer(handler: Handler, job: Any) -> Any:
+    try:
+        return {"answer": handler(job)}
+    except MemoryError:
+        raise
+    except Exception as error:  # the text may quote a tenant's data, so only the class is kept
+        return {"failed": type(error).__name__}
+
+
+def _kill(child: _Child) -> None:
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(child.handle, signal.SIGKILL)
+
+
+def _kill_strays(known: set[int]) -> None:
+    """Kill and reap our children that we did not fork: what children started becomes ours when its parent dies, as we are its subreaper."""
+    until = time.monotonic() + _BURY
+    while (strays := _children_of(os.getpid()) - known) and time.monotonic() < until:
+        for pid in strays:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.001)
+
+
+def _children_of(parent: int) -> set[int]:
+    listed = Path(f"/proc/{parent}/task/{parent}/children")
+    with suppress(FileNotFoundError):  # a kernel without CONFIG_PROC_CHILDREN
+        return {int(pid) for pid in listed.read_text(encoding="ascii").split()}
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (place / "stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[1] == str(parent):
+                found.add(int(place.name))
+    return found
+
+
+@contextmanager
+def _folder_of_folders() -> Iterator[str]:
+    """Make the folder of the children's folders, in memory where possible, and remove those that a killed server left."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else tempfile.gettempdir()
+    for left in Path(memory).glob(f"{FOLDERS}*"):
+        with suppress(OSError):
+            if left.lstat().st_uid == os.getuid():
+                with _locked(str(left)):
+                    shutil.rmtree(left, ignore_errors=True)
+    made = tempfile.mkdtemp(prefix=FOLDERS, dir=memory)
+    with _locked(made):
+        os.chmod(made, 0o711)  # a child of another user passes through; it cannot list
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Hold the lock of a folder. BlockingIOError: a server that lives holds it; children inherit it and are gone before their server."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until the operator closes its end."""
+    descriptor, handler = arguments
+    for number in (signal.SIGINT, signal.SIGTERM):  # the operator ends it by closing its end
+        signal.signal(number, signal.SIG_IGN)
+    if ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, *(ctypes.c_ulong(value) for value in (1, 0, 0, 0))) != 0:
+        return 1
+    module, _, function = handler.partition(":")
+    answer = getattr(importlib.import_module(module), function)
+    gc.collect()
+    gc.freeze()  # the collector of a child does not copy the pages of what is here now
+    with socket.socket(fileno=int(descriptor)) as requests, _folder_of_folders() as folder:
+        _Server(requests, answer, folder).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Messages between the operator and its confined children: values of JSON with their length before them, bounded before they are read."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import struct
+import time
+from typing import Any, Final, Never
+
+VALUES: Final = 400_000  # commas and brackets of a message, so that a few bytes a value do not become a hundred
+_LENGTH: Final = struct.Struct("!Q")
+
+
+class Broken(Exception):
+    """Message that did not come whole, is too long, or is no JSON: a clause that says which."""
+
+
+class Late(Broken):
+    """Message that did not come in time."""
+
+
+def send(connection: socket.socket, value: Any, *, until: float = math.inf) -> None:
+    """Send a value. ``until``: in seconds of time.monotonic.
+
+    :raises Late: when the other side does not read it in time.
+    :raises Broken: when the other side is gone.
+    """
+    content = json.dumps(value, allow_nan=False).encode()
+    rest = memoryview(_LENGTH.pack(len(content)) + content)
+    try:
+        while rest:
+            _set_time(connection, until)
+            rest = rest[connection.send(rest) :]
+    except TimeoutError:
+        raise Late("it was not read in time") from None
+    except OSError:
+        raise Broken("the other side is gone") from None
+
+
+def receive(connection: socket.socket, limit: int, *, until: float = math.inf) -> Any:
+    """Return a value of at most ``limit`` bytes. ``until``: in seconds of time.monotonic.
+
+    :raises Late: when it does not come in time.
+    :raises Broken: when it ends early, is too long, or is no JSON.
+    """
+    (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size, until))
+    if length > limit:
+        raise Broken("it is too long")
+    content = _read(connection, length, until)
+    if sum(content.count(mark) for mark in (b",", b"[", b"{")) > VALUES:
+        raise Broken("it has too many values")
+    try:
+        return json.loads(content, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        raise Broken("it is no JSON") from None
+
+
+def _read(connection: socket.socket, length: int, until: float) -> bytes:
+    found = bytearray()
+    try:
+        while len(found) < length:
+            _set_time(connection, until)
+            part = connection.recv(min(length - len(found), 1 << 20))
+            if not part:
+                raise Broken("it ends early")
+            found += part
+    except TimeoutError:
+        raise Late("it did not come in time") from None
+    except OSError:
+        raise Broken("the other side is gone") from None
+    return bytes(found)
+
+
+def _set_time(connection: socket.socket, until: float) -> None:
+    if until == math.inf:
+        return
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    connection.settimeout(left)
+
+
+def _no_number(_text: str) -> Never:
+    raise ValueError
