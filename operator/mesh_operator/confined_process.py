@@ -28,7 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base impor
 from .confinement import Limits, Measures
 from .fork_server import NOT_CONFINED, OUT_OF_MEMORY
 from .log import log
-from .messages import Broken, Late, receive, send
+from .messages import Broken, Invalid, Late, receive, send
 
 ANSWER_LIMIT: Final = 16 * 1024 * 1024  # bytes; the status of a mesh of 255 clusters, the most that fits into a resource, has 2 MiB
 STARTING: Final = 120.0  # seconds for the server to import everything
@@ -84,9 +84,10 @@ class ConfinedProcess:
             answer = receive(self._connection, ANSWER_LIMIT, until=self._until)
         except Late:
             raise ConfinedProcessFailed(Cause.DEADLINE) from None
-        except Broken as broken:
-            end = self.end()
-            raise self._failure(end, str(broken)) from None
+        except Invalid as invalid:
+            raise ConfinedProcessFailed(Cause.INVALID, str(invalid)) from None
+        except Broken:
+            raise self._failure(self.end()) from None
         if isinstance(answer, dict) and "answer" in answer:
             return answer["answer"]
         failed = answer.get("failed") if isinstance(answer, dict) else None
@@ -111,7 +112,8 @@ class ConfinedProcess:
         finally:
             self._lifeline.close()
 
-    def _failure(self, end: _End | None, otherwise: str) -> ConfinedProcessFailed:
+    def _failure(self, end: _End | None) -> ConfinedProcessFailed:
+        """Return the failure of a child that ended by itself."""
         if end is None:
             return ConfinedProcessFailed(Cause.CRASHED, "the fork server is gone")
         if end.status == -signal.SIGXCPU or (end.status == -signal.SIGKILL and end.cpu >= self._limits.cpu):
@@ -120,8 +122,6 @@ class ConfinedProcess:
             return ConfinedProcessFailed(Cause.MEMORY)
         if end.status == NOT_CONFINED:
             return ConfinedProcessFailed(Cause.NOT_STARTED, "it could not be confined")
-        if end.status in (0, -signal.SIGKILL) and otherwise != "it ends early":
-            return ConfinedProcessFailed(Cause.INVALID, otherwise)
         if end.status == -signal.SIGKILL:  # by the kernel: nobody else kills a child that was not given up
             return ConfinedProcessFailed(Cause.MEMORY, "killed by the kernel")
         return ConfinedProcessFailed(Cause.CRASHED, f"signal {-end.status}" if end.status < 0 else f"status {end.status}")

@@ -131,7 +131,7 @@ def _limit(limits: Limits) -> None:
     for kind, bound in (
         (resource.RLIMIT_DATA, data + limits.memory),
         (resource.RLIMIT_AS, size + limits.memory + ADDRESSES),
-        (resource.RLIMIT_CPU, limits.cpu),
+        (resource.RLIMIT_CPU, limits.cpu + 1),
         (resource.RLIMIT_FSIZE, FILE_SIZE),
         (resource.RLIMIT_NOFILE, DESCRIPTORS),
         (resource.RLIMIT_CORE, 0),
@@ -139,7 +139,8 @@ def _limit(limits: Limits) -> None:
     ):
         hard = resource.getrlimit(kind)[1]
         least = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        resource.setrlimit(kind, (least, least))
+        # At the soft limit of processor time the kernel sends SIGXCPU, which says why; at the hard one SIGKILL.
+        resource.setrlimit(kind, (max(1, least - 1) if kind == resource.RLIMIT_CPU else least, least))
 
 
 def _drop_capabilities() -> None:

@@ -86,8 +86,10 @@ class _Server:
                     self._selector.unregister(self._requests)
                     return False
             elif key.data[0] == "lifeline":  # shut: the operator wants no more of it
-                _kill(key.data[1])
-                self._selector.unregister(key.fileobj)
+                child: _Child = key.data[1]
+                if self._children.get(child.handle) is child:  # else it was buried in this turn
+                    _kill(child)
+                    self._selector.unregister(key.fileobj)
             else:
                 self._bury(key.data[1])
         return True
@@ -97,19 +99,30 @@ class _Server:
         if not message or len(descriptors) != 2:
             return False
         ours, lifeline = (socket.socket(fileno=descriptor) for descriptor in descriptors)
-        folder = tempfile.mkdtemp(prefix="process-", dir=self._folder)
-        if self._measures.user >= 0:
-            os.chown(folder, self._measures.user, self._measures.user)
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            self._be_child(ours, Limits(**json.loads(message)), folder, parent)
-        ours.close()
-        child = _Child(pid, os.pidfd_open(pid), lifeline, folder)
-        self._children[child.handle] = child
-        self._selector.register(lifeline, selectors.EVENT_READ, ("lifeline", child))
-        self._selector.register(child.handle, selectors.EVENT_READ, ("ended", child))
+        try:
+            child = self._fork(ours, lifeline, Limits(**json.loads(message)))
+        except OSError:  # no process, file or memory is to be had just now: one request fails, and the others go on
+            _report(lifeline, status=NOT_CONFINED)
+        else:
+            self._children[child.handle] = child
+            self._selector.register(lifeline, selectors.EVENT_READ, ("lifeline", child))
+            self._selector.register(child.handle, selectors.EVENT_READ, ("ended", child))
+        finally:
+            ours.close()
         return True
+
+    def _fork(self, ours: socket.socket, lifeline: socket.socket, limits: Limits) -> _Child:
+        folder, parent = tempfile.mkdtemp(prefix="process-", dir=self._folder), os.getpid()
+        try:
+            if self._measures.user >= 0:
+                os.chown(folder, self._measures.user, self._measures.user)
+            pid = os.fork()
+        except OSError:
+            os.rmdir(folder)
+            raise
+        if pid == 0:
+            self._be_child(ours, limits, folder, parent)
+        return _Child(pid, os.pidfd_open(pid), lifeline, folder)
 
     def _be_child(self, ours: socket.socket, limits: Limits, folder: str, parent: int) -> None:
         """Confine this process, answer until the operator closes its end, and end it without returning."""
@@ -145,9 +158,7 @@ class _Server:
         os.close(child.handle)
         _kill_strays({other.pid for other in self._children.values()})
         shutil.rmtree(child.folder, ignore_errors=True)
-        ended = {"status": os.waitstatus_to_exitcode(status), "cpu": used.ru_utime + used.ru_stime, "memory": used.ru_maxrss * 1024}
-        with suppress(OSError), child.lifeline:
-            child.lifeline.send(json.dumps(ended).encode())
+        _report(child.lifeline, status=os.waitstatus_to_exitcode(status), cpu=used.ru_utime + used.ru_stime)
 
 
 def _answer(handler: Handler, job: Any) -> Any:
@@ -157,6 +168,12 @@ def _answer(handler: Handler, job: Any) -> Any:
         raise
     except Exception as error:  # the text may quote a tenant's data, so only the class is kept
         return {"failed": type(error).__name__}
+
+
+def _report(lifeline: socket.socket, *, status: int, cpu: float = 0.0) -> None:
+    """Tell the operator how a child ended: exit status or minus the signal, seconds of processor time."""
+    with suppress(OSError), lifeline:
+        lifeline.send(json.dumps({"status": status, "cpu": cpu}).encode())
 
 
 def _kill(child: _Child) -> None:

@@ -16,11 +16,15 @@ _LENGTH: Final = struct.Struct("!Q")
 
 
 class Broken(Exception):
-    """Message that did not come whole, is too long, or is no JSON: a clause that says which."""
+    """Message that did not come whole: the other side is gone."""
 
 
 class Late(Broken):
     """Message that did not come in time."""
+
+
+class Invalid(Broken):
+    """Message that is too long, has too many values, or is no JSON: a clause that says which."""
 
 
 def send(connection: socket.socket, value: Any, *, until: float = math.inf) -> None:
@@ -45,18 +49,19 @@ def receive(connection: socket.socket, limit: int, *, until: float = math.inf) -
     """Return a value of at most ``limit`` bytes. ``until``: in seconds of time.monotonic.
 
     :raises Late: when it does not come in time.
-    :raises Broken: when it ends early, is too long, or is no JSON.
+    :raises Invalid: when it is too long, has too many values, or is no JSON.
+    :raises Broken: when it ends early.
     """
     (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size, until))
     if length > limit:
-        raise Broken("it is too long")
+        raise Invalid("it is too long")
     content = _read(connection, length, until)
     if sum(content.count(mark) for mark in (b",", b"[", b"{")) > VALUES:
-        raise Broken("it has too many values")
+        raise Invalid("it has too many values")
     try:
         return json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise Broken("it is no JSON") from None
+        raise Invalid("it is no JSON") from None
 
 
 def _read(connection: socket.socket, length: int, until: float) -> bytes:

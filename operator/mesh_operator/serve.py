@@ -41,7 +41,7 @@ class Metrics:
         self._runs = Gauge("runs_in_progress", "Playbook runs at this moment", **ours)
         self._run_seconds = Histogram("run_seconds", "Duration of playbook runs", buckets=_SECONDS, **ours)
         self._dry_run_seconds = Histogram("dry_run_seconds", "Duration of dry runs", buckets=_SECONDS, **ours)
-        self.dry_runs_failed = Counter("dry_runs_failed", "Confined processes that failed, by cause", ["cause"], **ours)
+        self.dry_runs_failed = Counter("dry_runs_failed", "Confined processes that failed", ["reason"], **ours)
         self._endpoints = Gauge("endpoints", "URLs of virtual workspaces that are watched", **ours)
         self._queued = Gauge("queue_length", "Meshes that are due and wait", **ours)
         self._objects = Gauge("objects", "Custom resources that are known", ["kind"], **ours)

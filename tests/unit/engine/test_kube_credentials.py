@@ -299,3 +299,12 @@ def test_memory_is_preferred_for_temporary_files() -> None:
         assert folder.startswith("/dev/shm/") or not os.access("/dev/shm", os.W_OK)
     finally:
         os.rmdir(folder)
+
+
+def test_a_temporary_folder_in_memory_is_preferred_to_that_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of a run, which is removed also when its processes are killed."""
+    shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
+    with tempfile.TemporaryDirectory(dir=shared) as own:
+        monkeypatch.setattr(tempfile, "tempdir", own)
+        folder = kube_credentials.private_folder()
+        assert os.path.dirname(folder) == own

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+from mesh_operator.confined_process import Cause
+from mesh_operator.dry_runs import DryRunFailed
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
@@ -479,3 +481,68 @@ def test_a_play_that_meets_another_run_is_tried_again_soon_and_is_no_error(world
 def test_users_who_meet_a_run_of_the_operator_read_that_it_is_one(world: World) -> None:
     world.reconcile()
     assert world.runs[0].variables["cilium_mesh_lock_holder"] == "mesh-operator"
+
+
+def fail(cause: Cause) -> Callable[[MeshRequest], DryRun | None]:
+    def failed(request: MeshRequest) -> DryRun | None:
+        raise DryRunFailed(cause)
+
+    return failed
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_a_dry_run_that_is_ended_fails_for_its_mesh_which_says_so_and_is_not_played(
+    world: World, monkeypatch: pytest.MonkeyPatch, cause: Cause
+) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    before = (world.kcp.find(BINDING, "edge") or {})["status"]
+    monkeypatch.setattr(world, "dry_run", fail(cause))
+    assert world.reconcile() == Next(seconds=None, failed=True), "the queue comes back later and later"
+    assert len(world.runs) == 1, "a play would read the same without limits"
+    for kind, name in ((BINDING, "edge"), (SERVICE, "nginx")):
+        status = (world.kcp.find(kind, name) or {})["status"]
+        [ready_condition] = [entry for entry in status["conditions"] if entry["type"] == "Ready"]
+        assert (status["phase"], ready_condition["reason"]) == ("Degraded", "DryRunFailed")
+        assert ready_condition["message"].startswith("The dry run of the mesh ") and "tried again" in ready_condition["message"]
+    assert (world.kcp.find(BINDING, "edge") or {})["status"]["links"] == before["links"], "what was measured earlier stays"
+    assert ("Warning", "DryRunFailed") in world.events
+    monkeypatch.setattr(world, "dry_run", lambda _request: None)
+    world.reconcile()
+    assert world.phase() == "Connected"
+
+
+def test_a_new_mesh_whose_kubeconfigs_cannot_be_opened_is_an_error_and_may_be_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world, "open", lambda _clusters: fail(Cause.MEMORY)(None))  # type: ignore[arg-type]
+    assert world.reconcile().failed and world.phase() == "Error" and world.runs == []
+    world.kcp.put(BINDING, "edge", REFS)
+    world.kcp.delete(BINDING, "edge")
+    world.reconcile()
+    assert world.kcp.find(BINDING, "edge") is None, "nothing was ever written for it"
+
+
+def test_a_mesh_whose_kubeconfigs_cannot_be_opened_any_more_is_deleted_as_one_whose_clusters_do_not_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.reconcile()
+    monkeypatch.setattr(world, "open", lambda _clusters: fail(Cause.DEADLINE)(None))  # type: ignore[arg-type]
+    world.found["c2"] = NotUsable(name="c2", reason="ClusterNotFound", message="it does not exist")
+    at = (datetime.now(UTC) - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.kcp.delete(BINDING, "edge", at=at)
+    world.reconcile()
+    assert world.kcp.find(BINDING, "edge") is not None, "c1 is there, and has objects of it"
+    world.kcp.put(BINDING, "edge", REFS, annotations={ABANDON: "true"}, deletionTimestamp=at)
+    world.reconcile()
+    record = world.records.get(KEY)
+    assert world.kcp.find(BINDING, "edge") is None and record is not None and record.tombstone and set(record.clusters) == {"c1", "c2"}
+
+
+def test_an_operator_that_ends_blames_no_mesh_for_the_processes_that_it_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.reconcile()
+    monkeypatch.setattr(world, "dry_run", fail(Cause.CRASHED))
+    world.reconciler._cancel.set()
+    written = len(world.kcp.writes)
+    assert world.reconcile() == Next(seconds=0.0)
+    assert len(world.kcp.writes) == written and world.phase() == "Connected"

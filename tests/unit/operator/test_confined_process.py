@@ -1,0 +1,239 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A confined process from inside: what it may open, read, start and reach; and from outside: that it ends, whatever it does.
+
+Where the kernel has no Landlock, tests of files, signals and programs say so by a skip; all others hold everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesh_operator.confined_process import Cause, ConfinedProcesses, ConfinedProcessFailed
+from mesh_operator.confinement import FILE_SIZE, Limits
+from tests.testing.confined_probe import HANDLER
+from tests.testing.waiting import wait_for
+
+CANARY = "c4n4ry-of-the-operator"
+LIMITS = Limits(memory=64 * 1024 * 1024, cpu=20)
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfinedProcesses]:
+    """The fork server of an operator that has a secret in its environment and in an open file that programs inherit."""
+    secret = tmp_path_factory.mktemp("etc") / "kubeconfig"
+    secret.write_text(CANARY)
+    descriptor = os.open(secret, os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
+    os.environ["KCP_TOKEN"] = CANARY
+    found = ConfinedProcesses(HANDLER)
+    try:
+        yield found
+    finally:
+        found.close()
+        del os.environ["KCP_TOKEN"]
+        os.close(descriptor)
+
+
+def ask(processes: ConfinedProcesses, do: str, *arguments: Any, deadline: float = 60.0, limits: Limits = LIMITS) -> Any:
+    with processes.open(limits, deadline) as process:
+        return process.ask({"do": do, "with": arguments})
+
+
+def failure(processes: ConfinedProcesses, do: str, *arguments: Any, deadline: float = 60.0, limits: Limits = LIMITS) -> Cause:
+    with pytest.raises(ConfinedProcessFailed) as failed:
+        ask(processes, do, *arguments, deadline=deadline, limits=limits)
+    assert "c4n4ry" not in str(failed.value), "the text of an exception may quote a tenant's data"
+    return failed.value.cause
+
+
+def landlock(processes: ConfinedProcesses) -> int:
+    """Version of Landlock. Without it the server has said why, and the test that needs it is skipped with that reason."""
+    ask(processes, "environment")
+    assert processes.measures is not None
+    if not processes.measures.landlock:
+        [why] = [sentence for sentence in processes.measures.missing if sentence.startswith("No Landlock: ")]
+        pytest.skip(why)
+    return processes.measures.landlock
+
+
+def gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+# From inside
+
+
+def test_nothing_of_the_operator_is_in_its_environment_or_its_open_files(processes: ConfinedProcesses) -> None:
+    environment = ask(processes, "environment")
+    known = {"PATH", "LANG", "LC_CTYPE", "HOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX", "TMPDIR"}
+    assert environment.keys() <= known | {"KUBERNETES_SERVICE_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH", "TZ"}
+    assert CANARY not in str(environment)
+    files = ask(processes, "descriptors")
+    assert files.keys() == {"0", "1", "2", "3"}, "standard streams and the socket of its answers"
+    assert {files[number][1] for number in "012"} == {os.stat(os.devnull).st_rdev} and stat.S_ISSOCK(files["3"][0])
+
+
+def test_it_can_open_no_file_of_the_operator(processes: ConfinedProcesses, tmp_path: Path) -> None:
+    landlock(processes)
+    (tmp_path / "kubeconfig").write_text(CANARY)
+    operator = os.getpid()
+    closed = (
+        *(str(tmp_path / "kubeconfig"), "/etc/shadow", f"/proc/{operator}/environ", f"/proc/{operator}/mem", f"/proc/{operator}/maps"),
+        *("/proc/self/environ", "/proc/1/cmdline"),
+    )
+    assert {path: found for path, found in ask(processes, "read", *closed).items() if found not in ("EACCES", "EPERM")} == {}
+    places = (str(tmp_path), "/", "/dev/shm", "/tmp", "/run", "/proc", "/etc", "/home", "/root", "/var")
+    found = ask(processes, "list", *(place for place in places if os.path.isdir(place)))
+    assert set(found.values()) == {"EACCES"}, found
+
+
+def test_it_can_read_what_python_tls_and_the_resolver_need(processes: ConfinedProcesses) -> None:
+    there = [
+        path for path in ("/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl/certs", "/dev/urandom") if os.path.exists(path)
+    ]
+    needed = (*there, os.path.realpath(os.__file__), os.path.realpath(pytest.__file__))
+    assert {path: found for path, found in ask(processes, "read", *needed).items() if found != "read"} == {}
+
+
+def test_it_can_write_small_files_in_its_own_folder_alone_which_goes_with_it(processes: ConfinedProcesses, tmp_path: Path) -> None:
+    folder, found = ask(processes, "private", FILE_SIZE)
+    assert found == "written" and not os.path.exists(folder)
+    assert ask(processes, "private", FILE_SIZE + 4096)[1] == "EFBIG"
+    landlock(processes)
+    places = (str(tmp_path / "new"), "/dev/shm/mesh-operator-new", "/tmp/mesh-operator-new", f"{os.path.dirname(folder)}/new", os.__file__)
+    assert set(ask(processes, "write", *places).values()) == {"EACCES"}
+
+
+def test_it_has_given_up_every_right(processes: ConfinedProcesses) -> None:
+    rights = ask(processes, "rights")
+    assert (rights["no_new_privs"], rights["dumpable"], rights["session"], rights["threads"]) == (1, 0, True, 1)
+    assert rights["capabilities"] == [0] * 6
+    assert rights["limits"] == {"CORE": [0, 0], "CPU": [20, 21], "FSIZE": [FILE_SIZE, FILE_SIZE], "NOFILE": [1024, 1024]}
+
+
+def test_it_can_start_no_program_signal_nobody_and_listen_nowhere(processes: ConfinedProcesses) -> None:
+    version = landlock(processes)
+    assert ask(processes, "execute", "/bin/sh") == "EACCES"
+    assert ask(processes, "signal", os.getpid()) == ("EPERM" if version >= 6 else "sent")
+    assert ask(processes, "listen") == ("EACCES" if version >= 4 else "bound")
+
+
+def test_it_can_connect_to_servers(processes: ConfinedProcesses) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert ask(processes, "connect", server.getsockname()[1]) == "connected"
+
+
+# From outside
+
+
+@pytest.mark.parametrize(
+    ("do", "cause"),
+    [("memory", Cause.MEMORY), ("crash", Cause.CRASHED), ("end", Cause.CRASHED), ("raise", Cause.CRASHED), ("unknown", Cause.CRASHED)],
+)
+def test_one_that_fails_is_reported_by_its_cause(processes: ConfinedProcesses, do: str, cause: Cause) -> None:
+    assert failure(processes, do) is cause
+
+
+def test_one_that_computes_without_end_is_ended_by_the_kernel(processes: ConfinedProcesses) -> None:
+    assert failure(processes, "loop", limits=Limits(memory=LIMITS.memory, cpu=1)) is Cause.CPU
+
+
+def test_one_that_ignores_every_signal_and_hangs_is_gone_after_its_deadline(processes: ConfinedProcesses) -> None:
+    began = time.monotonic()
+    with pytest.raises(ConfinedProcessFailed) as failed, processes.open(LIMITS, 1.0) as process:
+        pid = process.ask({"do": "rights"})["pid"]
+        process.ask({"do": "hang"})
+    assert failed.value.cause is Cause.DEADLINE and gone(pid)
+    assert time.monotonic() - began >= 1.0
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ("x", 3, 1 << 40),  # announces a terabyte
+        ("[", 100_000),
+        ("[],", 500_000),
+        ("NaN",),
+        ("1" * 5000,),
+        ("\udcff".encode("utf-8", "surrogatepass").decode("latin-1"),),
+        ("[1, 2",),
+    ],
+)
+def test_an_answer_that_is_none_is_refused(processes: ConfinedProcesses, said: tuple[Any, ...]) -> None:
+    assert failure(processes, "say", *said) is Cause.INVALID
+
+
+def test_an_answer_that_stops_halfway_ends_at_the_deadline(processes: ConfinedProcesses) -> None:
+    assert failure(processes, "say", "{}", 1, 100, deadline=0.5) is Cause.DEADLINE
+
+
+def test_whatever_it_started_is_gone_with_it(processes: ConfinedProcesses) -> None:
+    started = ask(processes, "fork")
+    assert len(set(started)) == 3 and all(gone(pid) for pid in started)
+
+
+def test_processes_side_by_side_do_not_end_each_other(processes: ConfinedProcesses) -> None:
+    with processes.open(LIMITS, 60.0) as first:
+        kept = first.ask({"do": "rights"})["pid"]
+        assert failure(processes, "crash") is Cause.CRASHED
+        assert ask(processes, "fork")[0] != kept
+        assert first.ask({"do": "rights"})["pid"] == kept
+    assert gone(kept)
+
+
+def test_a_server_that_was_killed_takes_its_children_along_and_is_started_anew(processes: ConfinedProcesses) -> None:
+    with pytest.raises(ConfinedProcessFailed) as failed, processes.open(LIMITS, 60.0) as process:
+        pid = process.ask({"do": "rights"})["pid"]
+        server = processes._server
+        assert server is not None
+        server.kill()
+        process.ask({"do": "hang"})
+    assert failed.value.cause is Cause.CRASHED
+    wait_for(lambda: gone(pid), what="the child of a killed server is gone")
+    assert ask(processes, "rights")["pid"] != pid
+
+
+OPERATOR = """
+import sys
+from mesh_operator.confined_process import ConfinedProcesses
+from mesh_operator.confinement import Limits
+with ConfinedProcesses(sys.argv[1]).open(Limits(memory=1 << 26, cpu=20), 600.0) as process:
+    print(process.ask({"do": "rights"})["pid"], process.ask({"do": "environment"})["TMPDIR"], flush=True)
+    process.ask({"do": "hang"})
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_an_operator_that_dies_leaves_no_process_and_no_folder(number: signal.Signals) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", OPERATOR, HANDLER]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as operator:
+        assert operator.stdout is not None
+        for line in operator.stdout:
+            if line.startswith("{"):
+                continue  # the log
+            pid, folder = line.split()
+            break
+        operator.send_signal(number)
+    wait_for(lambda: gone(int(pid)) and not os.path.exists(os.path.dirname(folder)), what="the process and its folder are gone")
+
+
+def test_a_server_that_cannot_start_is_a_failure_of_the_mesh_that_asked() -> None:
+    broken = ConfinedProcesses("tests.testing.no_such_module:answer")
+    try:
+        assert failure(broken, "rights") is Cause.NOT_STARTED
+    finally:
+        broken.close()
+    assert failure(broken, "rights") is Cause.NOT_STARTED, "the operator ends"
