@@ -76,8 +76,10 @@ def readable_here() -> tuple[str, ...]:
     folders = {os.path.realpath(os.path.dirname(file)) for file in modules if file}
     named = [os.environ[name] for name in _CERTIFICATES if os.environ.get(name)]
     roots = {os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, sys.exec_prefix)} - {"/"}
-    beyond = sorted(folder for folder in folders if not any(Path(folder).is_relative_to(root) for root in roots))
-    return (*_SYSTEM, *named, *sorted(roots), *beyond)
+    for folder in sorted(folders):  # a folder comes before those that are in it
+        if not any(Path(folder).is_relative_to(root) for root in (*roots, "/usr")):
+            roots.add(folder)
+    return (*_SYSTEM, *named, *sorted(roots))
 
 
 def measures_here(readable: Iterable[str]) -> Measures:

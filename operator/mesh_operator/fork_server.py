@@ -243,6 +243,8 @@ def main(arguments: list[str]) -> int:
         return 1
     module, _, function = handler.partition(":")
     answer = getattr(importlib.import_module(module), function)
+    if len(os.listdir("/proc/self/task")) > 1:
+        return 1  # a library has started a thread when it was imported: a fork would not be safe
     gc.collect()
     gc.freeze()  # the collector of a child does not copy the pages of what is here now
     with socket.socket(fileno=int(descriptor)) as requests, _folder_of_folders() as folder:

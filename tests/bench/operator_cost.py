@@ -13,15 +13,14 @@ from types import TracebackType
 from typing import Self
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Meter:
     """Use as a context manager around what is to be measured; the figures are whole afterwards.
 
-    ``cpu``: seconds of the process and of all children that have ended or still run. ``peak``: bytes, the largest sum of resident memory of
-    process and children at one time, looked at every quarter of a second; pages that they share are counted for each. ``own_peak``: of the
-    process alone.
+    ``cpu``: seconds of the process and of all children that have ended or still run. ``peak``: bytes, the largest sum of memory of process and
+    children at one time, measured every quarter of a second; a page that several share is counted once (PSS). ``own_peak``: of the process
+    alone.
     """
 
     def __init__(self, pid: int) -> None:
@@ -69,8 +68,9 @@ def _cpu(root: int) -> float:
 def _resident(pids: Iterable[int]) -> int:
     found = 0
     for pid in pids:
-        with suppress(OSError, IndexError):
-            found += int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+        with suppress(OSError, StopIteration):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+            found += 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return found
 
 

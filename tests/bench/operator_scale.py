@@ -51,7 +51,7 @@ def targets(found: dict[str, Any]) -> list[Target]:
     return [
         Target(f"operator: restart to quiet with {RESTART} resources, s", restart["seconds"], QUIET_SECONDS),
         Target(f"operator: nothing changes in {STEADY} resources, % of a core", 100 * steady["cpu"] / steady["seconds"], CORE_PERCENT),
-        Target(f"operator: nothing changes in {STEADY} resources, peak RSS with children, MB", steady["peak"] / 1e6, RSS),
+        Target(f"operator: nothing changes in {STEADY} resources, peak memory with children, MB", steady["peak"] / 1e6, RSS),
     ]
 
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The dry run of the operator: it observes, checks and plans in process, as the first half of a playbook does, and writes nothing.
+"""The dry run of the operator: it observes, checks and plans without Ansible, as the first half of a playbook does, and writes nothing.
 
 A playbook takes a second before its first request (ansible-core starts, forks, templates), so the operator runs one only for a mesh that
 needs it.
