@@ -16,8 +16,8 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
 
-from .confined_process import Cause, ConfinedProcess, ConfinedProcesses, ConfinedProcessFailed
-from .confinement import Limits
+from .confined.confinement import Limits
+from .confined.process import Cause, ConfinedProcess, ConfinedProcesses, ConfinedProcessFailed
 from .management_plane import NotUsable, SealedKubeconfig, Usable
 from .request import MeshRequest
 from .serve import Metrics

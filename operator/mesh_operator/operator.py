@@ -18,8 +18,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 
 from .api import Connections
 from .clusters import Clusters
-from .confined_process import ConfinedProcesses
-from .confinement import hide_memory
+from .confined.confinement import hide_memory
+from .confined.process import ConfinedProcesses
 from .dry_runs import HANDLER, Bounds, DryRuns
 from .endpoints import urls_of
 from .events import Recorder

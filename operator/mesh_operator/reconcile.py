@@ -24,12 +24,13 @@ from .api import MANAGER, Cluster
 from .clusters import Clusters
 from .dry_runs import DryRunFailed, DryRuns, MeshProcess
 from .keys import MeshKey, ObjectKey
-from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS
+from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC
 from .log import log
 from .management_plane import NotUsable, Usable
 from .orphans import mesh_to_remove
 from .records import Records
 from .request import MeshRequest, NoOp, Wait, request_of
+from .resources import age_of, all_of, deleting, finalizers_of, is_abandoned, path_of, ref_of, refs_of
 from .runs import Runner, RunRequest, RunResult, RunState
 from .serve import Metrics
 from .status import (
@@ -44,9 +45,6 @@ from .status import (
     worth_writing,
 )
 from .store import MeshObjects, Store, Stored
-
-ABANDON: Final = "networking.edge-portal.eu/abandon"
-"""Annotation of an object that is being deleted: remove its finalizer although clusters may hold objects of it, which a record keeps."""
 
 ANOTHER_RUN: Final = "AnotherRun"
 RETRY_AFTER_ANOTHER_RUN: Final = 15.0  # seconds
@@ -121,11 +119,11 @@ class Reconciler:
             mesh = mesh_to_remove(record)
         elif mesh.binding is not None and mesh.binding.missing_since is not None:
             if record is None:
-                self._release(_deleting(mesh))  # without a record, no cluster holds anything of its items
+                self._release(deleting(mesh))  # without a record, no cluster holds anything of its items
             return Next(seconds=self._interval)  # missing is not deleted
         if not self._settled(mesh.binding.url if mesh.binding else ""):
             return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
-        names = dict.fromkeys((*_refs(mesh), *(record.clusters if record else ())))
+        names = dict.fromkeys((*refs_of(mesh), *(record.clusters if record else ())))
         place = (key.workspace, key.namespace)
         sealed = {name: self._clusters.resolve(key, name, self._store.get(ObjectKey(CLUSTER, *place, name))) for name in names}
         try:
@@ -136,9 +134,9 @@ class Reconciler:
         if isinstance(planned, Next):
             return planned
         request, dry = planned
-        if dry is None or dry.steps or any(_ref(stored) not in dry.kept for stored in request.leaving):
+        if dry is None or dry.steps or any(ref_of(stored) not in dry.kept for stored in request.leaving):
             return self._run(request, mesh)  # the process of the dry run is gone
-        self._release([stored for stored in request.leaving if _abandoned(stored)])
+        self._release([stored for stored in request.leaving if is_abandoned(stored)])
         return self._report(mesh, dry)
 
     def _plan(
@@ -153,12 +151,12 @@ class Reconciler:
         if request is None:
             return Next(seconds=None)
         if isinstance(request, NoOp):
-            self._release(_deleting(mesh))  # no cluster holds anything of it
+            self._release(deleting(mesh))  # no cluster holds anything of it
             return Next(seconds=None)
         if isinstance(request, Wait):
             return self._hold(mesh, request, clusters)
         if request.absent and not any(isinstance(found, Usable) for found in clusters.values()):
-            self._give_up(mesh, _deleting(mesh), request.unavailable)
+            self._give_up(mesh, deleting(mesh), request.unavailable)
             return Next(seconds=self._interval)
         self._put_finalizers(request, mesh)
         if request.absent or record is None or (self._recent_good_links(request) and _items_changed(request, self._kept.get(mesh.key, {}))):
@@ -170,7 +168,7 @@ class Reconciler:
     # Meshes for which no play runs
 
     def _hold(self, mesh: MeshObjects, wait: Wait, clusters: Mapping[str, Any]) -> Next:
-        for stored in _all(mesh):
+        for stored in all_of(mesh):
             if not stored.deleting:
                 self._write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         self._let_go(mesh, clusters)
@@ -186,7 +184,7 @@ class Reconciler:
         self._metrics.errors.labels(DRY_RUN_FAILED).inc()
         self._linked.pop(key, None)
         now = datetime.now(UTC)
-        for stored in _all(mesh):
+        for stored in all_of(mesh):
             if not stored.deleting:
                 self._write(stored, status_of_failed_dry_run(stored, str(failed), now))
         if mesh.binding is not None:
@@ -198,12 +196,12 @@ class Reconciler:
     def _let_go(self, mesh: MeshObjects, clusters: Mapping[str, Any]) -> None:
         """Remove finalizers of deleted resources for which no play can run: at once if no cluster holds anything, else as ``_give_up``."""
         if self._records.get(mesh.key) is None:
-            self._release(_deleting(mesh))
+            self._release(deleting(mesh))
         else:
-            self._give_up(mesh, _deleting(mesh), {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
+            self._give_up(mesh, deleting(mesh), {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
 
     def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
-        for stored in _all(mesh):
+        for stored in all_of(mesh):
             self._write(stored, status_of_result(stored, dry.result, datetime.now(UTC)))
         return Next(seconds=min(float(dry.result["requeueSeconds"]), self._interval))
 
@@ -260,13 +258,13 @@ class Reconciler:
     def _come_back(self, request: MeshRequest, mesh: MeshObjects, why: str) -> Next:
         """Try again soon after a play that met another run at the lock of the mesh. Statuses stay; objects without one are Pending."""
         wait = Wait(phase="Pending", reason=ANOTHER_RUN, message=why)
-        for stored in _all(mesh):
+        for stored in all_of(mesh):
             if not stored.deleting and not (stored.obj.get("status") or {}).get("phase"):
                 self._write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         if mesh.binding is not None:
             self._event(mesh.binding, "Normal", ANOTHER_RUN, why)
         if request.absent:
-            self._give_up(mesh, _deleting(mesh), request.unavailable)
+            self._give_up(mesh, deleting(mesh), request.unavailable)
         self._linked.pop(request.key, None)
         return Next(seconds=RETRY_AFTER_ANOTHER_RUN)
 
@@ -278,17 +276,17 @@ class Reconciler:
         """
         unclean = _unclean(run.mesh_result)
         self._note_kept(request, run)
-        clean = run.mesh_result is not None and not (unclean & {"", *(_ref(stored) for stored in request.leaving)})
+        clean = run.mesh_result is not None and not (unclean & {"", *(ref_of(stored) for stored in request.leaving)})
         if request.absent and clean and run.state is RunState.SUCCESSFUL and not request.unavailable:
-            self._release(_deleting(mesh))
+            self._release(deleting(mesh))
             self._records.forget(request.key)
         elif request.absent:
-            self._give_up(mesh, _deleting(mesh), request.unavailable)
+            self._give_up(mesh, deleting(mesh), request.unavailable)
         elif run.mesh_result is not None:
             if run.state is RunState.SUCCESSFUL:  # former members are clean now, but for those that did not answer
-                self._records.narrow(request.key, {*_refs(mesh), *request.unavailable})
+                self._records.narrow(request.key, {*refs_of(mesh), *request.unavailable})
             kept = self._kept.get(request.key, {})
-            self._release([s for s in request.leaving if _ref(s) not in unclean or (_ref(s) in kept and _abandoned(s))])
+            self._release([s for s in request.leaving if ref_of(s) not in unclean or (ref_of(s) in kept and is_abandoned(s))])
 
     def _note_kept(self, request: MeshRequest, run: RunResult) -> None:
         """Remember which deleted resources have objects that the play kept, and tell their owners when that is new."""
@@ -298,8 +296,8 @@ class Reconciler:
         if kept:
             self._kept[request.key] = kept
         for stored in request.leaving:
-            if _ref(stored) in kept and _ref(stored) not in before:
-                self._event(stored, "Warning", "ObjectsKept", kept[_ref(stored)])
+            if ref_of(stored) in kept and ref_of(stored) not in before:
+                self._event(stored, "Warning", "ObjectsKept", kept[ref_of(stored)])
 
     def _give_up(self, mesh: MeshObjects, going: Iterable[Stored], unavailable: Mapping[str, NotUsable]) -> None:
         """Remove finalizers of resources that cannot be cleaned.
@@ -308,7 +306,7 @@ class Reconciler:
         binding becomes a tombstone.
         """
         gone = bool(unavailable) and all(found.reason == "ClusterNotFound" for found in unavailable.values())
-        late = [stored for stored in going if gone or _abandoned(stored) or _age(stored) > self._deadline]
+        late = [stored for stored in going if gone or is_abandoned(stored) or age_of(stored) > self._deadline]
         if any(stored.key.kind == BINDING for stored in late):
             record = self._records.get(mesh.key)
             left = tuple(unavailable) or (record.clusters if record else ())
@@ -330,36 +328,36 @@ class Reconciler:
 
     def _put_finalizers(self, request: MeshRequest, mesh: MeshObjects) -> None:
         for stored in (*request.items, *((mesh.binding,) if mesh.binding else ())):
-            if not stored.deleting and BY_KIND[stored.key.kind].finalizer not in _finalizers(stored.obj):
+            if not stored.deleting and BY_KIND[stored.key.kind].finalizer not in finalizers_of(stored.obj):
                 self._set_finalizer(stored, wanted=True)
 
     def _release(self, going: Iterable[Stored]) -> None:
         for stored in sorted(going, key=lambda entry: entry.key.kind == BINDING):  # the binding last
-            if BY_KIND[stored.key.kind].finalizer in _finalizers(stored.obj):
+            if BY_KIND[stored.key.kind].finalizer in finalizers_of(stored.obj):
                 self._set_finalizer(stored, wanted=False)
 
     def _set_finalizer(self, stored: Stored, *, wanted: bool) -> None:
         """Set or remove the operator's own finalizer, if the object still has the same uid; others' finalizers stay."""
         api, finalizer = self._api_at(stored.url), BY_KIND[stored.key.kind].finalizer
-        current = api.get(_path(stored))
+        current = api.get(path_of(stored))
         if current is None or current["metadata"].get("uid") != stored.uid:
             return  # the object is gone, and needs no finalizer
         metadata = {
-            "finalizers": [entry for entry in _finalizers(current) if entry != finalizer] + ([finalizer] if wanted else []),
+            "finalizers": [entry for entry in finalizers_of(current) if entry != finalizer] + ([finalizer] if wanted else []),
             "resourceVersion": current["metadata"]["resourceVersion"],
         }
-        api.merge_patch(_path(stored), {"metadata": metadata}, manager=MANAGER)
+        api.merge_patch(path_of(stored), {"metadata": metadata}, manager=MANAGER)
 
     def _write(self, stored: Stored, status: Status | None) -> None:
         before = stored.obj.get("status")
         if status is None or not worth_writing(before, status, datetime.now(UTC)):
             return
-        current = self._api_at(stored.url).get(_path(stored))
+        current = self._api_at(stored.url).get(path_of(stored))
         if current is None or current["metadata"].get("uid") != stored.uid:
             return
         version = {"metadata": {"resourceVersion": current["metadata"]["resourceVersion"]}}
         body = {**version, "status": patch_of(current.get("status") or {}, status)}
-        self._api_at(stored.url).merge_patch(f"{_path(stored)}/status", body, manager=MANAGER)
+        self._api_at(stored.url).merge_patch(f"{path_of(stored)}/status", body, manager=MANAGER)
         if (before or {}).get("phase") != status.get("phase"):
             kind = "Normal" if status.get("phase") not in ("Error", "Degraded") else "Warning"
             self._event(stored, kind, str(status.get("phase")), f"phase is {status.get('phase')}")
@@ -379,22 +377,7 @@ def _another_run(result: Mapping[str, Any] | None) -> str | None:
 def _items_changed(request: MeshRequest, kept: Container[str]) -> bool:
     """Return whether a play has something to do for items. ``kept``: those whose objects the last play could not prune."""
     current = all(s.obj["metadata"]["generation"] == (s.obj.get("status") or {}).get("observedGeneration") for s in request.items)
-    return any(_ref(stored) not in kept for stored in request.leaving) or not current
-
-
-def _refs(mesh: MeshObjects) -> tuple[str, ...]:
-    """Return the names in clusterRefs. The schema says that each is {name}."""
-    refs = ((mesh.binding.obj.get("spec") or {}).get("clusterRefs") or ()) if mesh.binding else ()
-    return tuple(str(ref["name"]) for ref in refs if isinstance(ref, Mapping) and ref.get("name"))
-
-
-def _all(mesh: MeshObjects) -> tuple[Stored, ...]:
-    items = tuple(stored for row in ITEMS for stored in mesh.items.get(row.kind, ()))
-    return (*((mesh.binding,) if mesh.binding else ()), *items)
-
-
-def _deleting(mesh: MeshObjects) -> list[Stored]:
-    return [stored for stored in _all(mesh) if stored.deleting]
+    return any(ref_of(stored) not in kept for stored in request.leaving) or not current
 
 
 def _unclean(result: Mapping[str, Any] | None) -> set[str]:
@@ -402,25 +385,3 @@ def _unclean(result: Mapping[str, Any] | None) -> set[str]:
     found = (result or {}).get("findings") or ()
     codes = ("CM-API", KEPT)
     return {str(f.get("item", "")) for f in found if f.get("severity") == "blocking" or str(f.get("code", "")).startswith(codes)}
-
-
-def _ref(stored: Stored) -> str:
-    return f"{BY_KIND[stored.key.kind].listed}/{stored.key.name}"
-
-
-def _path(stored: Stored) -> str:
-    row = BY_KIND[stored.key.kind]
-    return f"{row.collection(stored.key.workspace, stored.key.namespace)}/{stored.key.name}"
-
-
-def _finalizers(obj: Mapping[str, Any]) -> list[str]:
-    return list((obj.get("metadata") or {}).get("finalizers") or ())
-
-
-def _abandoned(stored: Stored) -> bool:
-    return ((stored.obj.get("metadata") or {}).get("annotations") or {}).get(ABANDON) == "true"
-
-
-def _age(stored: Stored) -> float:
-    """Return the seconds since its deletion was requested."""
-    return (datetime.now(UTC) - datetime.fromisoformat(stored.obj["metadata"]["deletionTimestamp"])).total_seconds()

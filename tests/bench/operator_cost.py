@@ -18,8 +18,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 class Meter:
     """Use as a context manager around what is to be measured; the figures are whole afterwards.
 
-    ``cpu``: seconds of the process and of all children that have ended or still run. ``peak``: bytes, the largest sum of memory of process and
-    children at one time, measured every quarter of a second; a page that several share is counted once (PSS). ``own_peak``: of the process
+    ``cpu``: seconds of the process and of all children that have ended or still run. ``peak``: bytes, the largest sum of memory of process
+    and children at one time, measured every quarter of a second; a page that several share counts once (PSS). ``own_peak``: of the process
     alone.
     """
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from mesh_operator.confinement import Limits
+from mesh_operator.confined.confinement import Limits
 from mesh_operator.dry_run_job import answer
 
 

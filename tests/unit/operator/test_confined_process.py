@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from mesh_operator.confined_process import Cause, ConfinedProcesses, ConfinedProcessFailed
-from mesh_operator.confinement import FILE_SIZE, Limits
+from mesh_operator.confined.confinement import FILE_SIZE, Limits
+from mesh_operator.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from tests.testing.confined_probe import HANDLER
 from tests.testing.waiting import wait_for
 
@@ -207,8 +207,8 @@ def test_a_server_that_was_killed_takes_its_children_along_and_is_started_anew(p
 
 OPERATOR = """
 import sys
-from mesh_operator.confined_process import ConfinedProcesses
-from mesh_operator.confinement import Limits
+from mesh_operator.confined.process import ConfinedProcesses
+from mesh_operator.confined.confinement import Limits
 with ConfinedProcesses(sys.argv[1]).open(Limits(memory=1 << 26, cpu=20), 600.0) as process:
     print(process.ask({"do": "rights"})["pid"], process.ask({"do": "environment"})["TMPDIR"], flush=True)
     process.ask({"do": "hang"})

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_operator.confined_process import Cause, ConfinedProcesses
+from mesh_operator.confined.process import Cause, ConfinedProcesses
 from mesh_operator.dry_runs import HANDLER, Bounds, DryRunFailed, DryRuns
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, CLUSTER

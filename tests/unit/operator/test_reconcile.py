@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
-from mesh_operator.confined_process import Cause
+from mesh_operator.confined.process import Cause
 from mesh_operator.dry_runs import DryRunFailed
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
-from mesh_operator.reconcile import ABANDON, ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, Next, Reconciler
+from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, Next, Reconciler
 from mesh_operator.records import Records
 from mesh_operator.request import MeshRequest
+from mesh_operator.resources import ABANDON
 from mesh_operator.runs import RunRequest, RunResult, RunState
 from mesh_operator.serve import Metrics
 from mesh_operator.store import Store

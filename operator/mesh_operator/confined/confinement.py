@@ -75,7 +75,8 @@ def readable_here() -> tuple[str, ...]:
     modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     folders = {os.path.realpath(os.path.dirname(file)) for file in modules if file}
     named = [os.environ[name] for name in _CERTIFICATES if os.environ.get(name)]
-    roots = {os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, sys.exec_prefix)} - {"/"}
+    installed = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
+    roots = {os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, sys.exec_prefix, *installed)} - {"/"}
     for folder in sorted(folders):  # a folder comes before those that are in it
         if not any(Path(folder).is_relative_to(root) for root in (*roots, "/usr")):
             roots.add(folder)

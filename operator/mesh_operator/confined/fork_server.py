@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fork server: a process without secrets that has imported everything, and forks a confined child for each request.
 
-``python -m mesh_operator.fork_server DESCRIPTOR MODULE:FUNCTION`` is started by confined_process.py with an environment of its own. A
+``python -m mesh_operator.confined.fork_server DESCRIPTOR MODULE:FUNCTION`` is started by process.py with an environment of its own. A
 child answers its socket with FUNCTION, a value of JSON for a value of JSON. A request has two sockets: the child's, and a lifeline. When
 the other end of the lifeline is shut or closed, also because the operator died, the child is killed; when the child is gone, with all that
 it started and its folder, the server writes how it ended to the lifeline.

@@ -25,9 +25,9 @@ from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
+from ..log import log
 from .confinement import Limits, Measures
 from .fork_server import NOT_CONFINED, OUT_OF_MEMORY
-from .log import log
 from .messages import Broken, Invalid, Late, receive, send
 
 ANSWER_LIMIT: Final = 16 * 1024 * 1024  # bytes; the status of a mesh of 255 clusters, the most that fits into a resource, has 2 MiB
@@ -209,7 +209,7 @@ class ConfinedProcesses:
             "MALLOC_ARENA_MAX": "2",  # each reserves 64 MiB of addresses, which are limited
         }
         # -P: the working folder is not where modules are searched for.
-        command = [sys.executable, "-P", "-m", "mesh_operator.fork_server", str(theirs.fileno()), self._handler]
+        command = [sys.executable, "-P", "-m", "mesh_operator.confined.fork_server", str(theirs.fileno()), self._handler]
         with theirs:
             self._server = subprocess.Popen(
                 command,
