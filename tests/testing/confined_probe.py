@@ -90,6 +90,19 @@ def do_rights() -> dict[str, Any]:
     return {"no_new_privs": libc.prctl(39, 0, 0, 0, 0), "dumpable": libc.prctl(3, 0, 0, 0, 0), "limits": limits, "pid": os.getpid(), **more}
 
 
+def do_threads(count: int) -> int:
+    """Have so many threads at a time, and return how many there were."""
+    barrier = threading.Barrier(count + 1)
+    threads = [threading.Thread(target=barrier.wait) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    found = threading.active_count() - 1
+    barrier.wait()
+    for thread in threads:
+        thread.join()
+    return found
+
+
 def do_signal(pid: int) -> str:
     return _tried(lambda: os.kill(pid, 0), "sent")
 

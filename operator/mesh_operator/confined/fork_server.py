@@ -19,6 +19,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import selectors
 import shutil
 import signal
@@ -38,6 +39,7 @@ from .messages import Broken, receive, send
 OUT_OF_MEMORY: Final = 71  # exit status of a child
 NOT_CONFINED: Final = 72
 JOB_LIMIT: Final = 64 * 1024 * 1024  # bytes of one message to a child; it comes from the operator
+STACK: Final = 2 * 1024 * 1024  # bytes of the stack of a thread
 FOLDERS: Final = "mesh-operator-confined-"
 
 _SET_CHILD_SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
@@ -234,8 +236,20 @@ def _locked(folder: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _with_small_stacks() -> None:
+    """Replace this process by one whose threads have small stacks: libc takes the size from this limit when it starts.
+
+    The limit of memory counts stacks as a whole, and gRPC starts threads by the number of processors.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    if soft == resource.RLIM_INFINITY or soft > STACK:
+        resource.setrlimit(resource.RLIMIT_STACK, (STACK, hard))
+        os.execv(sys.executable, sys.orig_argv)
+
+
 def main(arguments: list[str]) -> int:
     """Serve until the operator closes its end."""
+    _with_small_stacks()
     descriptor, handler = arguments
     for number in (signal.SIGINT, signal.SIGTERM):  # the operator ends it by closing its end
         signal.signal(number, signal.SIG_IGN)

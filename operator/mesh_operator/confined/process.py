@@ -33,6 +33,7 @@ from .messages import Broken, Invalid, Late, receive, send
 ANSWER_LIMIT: Final = 16 * 1024 * 1024  # bytes; the status of a mesh of 255 clusters, the most that fits into a resource, has 2 MiB
 STARTING: Final = 120.0  # seconds for the server to import everything
 STEP: Final = 0.2  # seconds after which it is checked whether the operator ends meanwhile
+SERVER: Final = 5.0  # seconds for the server to take a request, and to end
 ENDING: Final = 15.0  # seconds for a killed child to be gone; beyond it, the server is ended with all its children
 
 _KEPT: Final = ("KUBERNETES_SERVICE_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH", "TZ")
@@ -235,7 +236,7 @@ class ConfinedProcesses:
             except TimeoutError:
                 if self._closed or time.monotonic() > until:
                     raise
-        requests.settimeout(ENDING)
+        requests.settimeout(SERVER)
         self.measures = Measures(**{**said, "missing": tuple(said["missing"])})
         log("dry_runs_confined", state=self.measures.words(), level=WARNING if self.measures.missing else 20)
         for sentence in self.measures.missing:
@@ -247,7 +248,7 @@ class ConfinedProcesses:
             self._requests.close()
         if self._server is not None:
             try:
-                self._server.wait(ENDING if self.measures is not None else 0.5)
+                self._server.wait(SERVER if self.measures is not None else STEP)
             except subprocess.TimeoutExpired:
                 self._server.kill()
                 self._server.wait()

@@ -135,6 +135,10 @@ def test_it_can_connect_to_servers(processes: ConfinedProcesses) -> None:
         assert ask(processes, "connect", server.getsockname()[1]) == "connected"
 
 
+def test_threads_of_a_library_on_a_node_with_many_processors_do_not_use_up_its_memory(processes: ConfinedProcesses) -> None:
+    assert ask(processes, "threads", 60, limits=Limits(memory=192 * 1024 * 1024, cpu=20)) == 60
+
+
 # From outside
 
 
