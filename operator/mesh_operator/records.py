@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import load_json
 
 from .api import MANAGER, Api, Object
 from .keys import MeshKey
@@ -134,7 +135,7 @@ def _text(record: Record) -> str:
 def _parsed(obj: Object | None) -> Record | None:
     """Return the record of a ConfigMap; None if it is not valid, or that of another mesh."""
     try:
-        data = json.loads((obj or {})["data"]["record"])
+        data = load_json((obj or {})["data"]["record"])
         clusters = tuple(data["clusters"])
         record = Record(key=MeshKey(*data["key"]), uid=data["uid"], tombstone=data["tombstone"], since=data["since"], clusters=clusters)
         "".join((record.uid, record.since, *record.clusters))  # TypeError where one is no text

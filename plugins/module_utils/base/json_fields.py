@@ -47,9 +47,9 @@ def parse_time(value: str) -> datetime | None:
     """Parse a timestamp of the Kubernetes API (RFC 3339) to an aware time in UTC; None if it is not valid."""
     try:
         found = datetime.fromisoformat(value)
-    except ValueError:
+        return found.astimezone(UTC) if found.tzinfo else None
+    except (ValueError, OverflowError):  # the second: year 1 or 9999 with an offset that leads out of the calendar
         return None
-    return found.astimezone(UTC) if found.tzinfo else None
 
 
 def labels_of(value: Any) -> dict[str, str]:

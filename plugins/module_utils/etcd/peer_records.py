@@ -12,13 +12,13 @@ Layout of the keys: pkg/kvstore/store, pkg/node/types/node.go, pkg/identity/iden
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
+from ..base.json_reader import NotJson, load_json
 from ..base.networks import Network
 
 CONFIG: Final = "cilium/cluster-config/"
@@ -136,8 +136,8 @@ def _document(value: bytes) -> Any:
     if len(value) > VALUE_LIMIT:
         return None
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        return load_json(value)
+    except NotJson:
         return None
 
 

@@ -9,7 +9,6 @@ api/v1/models/cluster_status.go).
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from typing import Any, Final
 from ..apply.rollout import rolled_out
 from ..base.errors import ClusterError
 from ..base.json_fields import text
+from ..base.json_reader import NotJson, load_json
 from ..base.redact import one_line
 from ..kube.client import Cluster
 from ..mesh.facts import ClusterFacts, WorkloadFacts
@@ -82,8 +82,8 @@ def _own_name(cluster: Cluster, pod: str) -> str:
     """Return the cluster name in an agent's status; "" if it has none. Restarted pods are proven by their template already."""
     try:
         answer = cluster.exec(pod, "cilium-agent", _STATUS)
-        status: Any = json.loads(answer.stdout) if answer.exit_code == 0 else None
-    except (ClusterError, ValueError, RecursionError):
+        status: Any = load_json(answer.stdout) if answer.exit_code == 0 else None
+    except (ClusterError, NotJson):
         return ""
     own = text(status, "cluster", "self")
     return one_line(own.partition("/")[0], 64) if "/" in own else ""

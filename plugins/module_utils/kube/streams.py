@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import http.client
 import io
-import json
+import re
 import ssl
 import sys
 import time
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from ..base.errors import ServerRefused, Unreachable
+from ..base.json_reader import NotJson, load_json
 from ..base.optional_imports import optional
 from .credentials import Credentials
 from .deadlines import all_within
@@ -38,6 +39,7 @@ else:
 
 OUTPUT_LIMIT: Final = 8 * 1024 * 1024  # bytes of one command or one answer
 EXEC_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_EXIT_CODE: Final = re.compile(r"[0-9]{1,10}")  # of a process: an integer of 32 bits
 FORWARD_PROTOCOL: Final = "v4.channel.k8s.io"
 
 
@@ -248,8 +250,9 @@ def _exit_code(server: Server, request: Request, status: bytes) -> int:
     details = body.get("details") if isinstance(body, Mapping) else None
     causes = details.get("causes") if isinstance(details, Mapping) else None
     for cause in causes if isinstance(causes, list) else []:
-        if isinstance(cause, Mapping) and cause.get("reason") == "ExitCode" and str(cause.get("message", "")).isdecimal():
-            return int(cause["message"])
+        code = str(cause.get("message", "")) if isinstance(cause, Mapping) and cause.get("reason") == "ExitCode" else ""
+        if _EXIT_CODE.fullmatch(code):
+            return int(code)
     why = "the container or the command is missing" if body else "the stream ended without an exit code"
     raise ServerRefused(f"Could not {request}: {why}.", cluster=server.cluster)
 
@@ -288,7 +291,7 @@ def _body(server: Server, request: Request, port: int, data: bytes) -> str:
     try:
         answer = _parsed(data)
         body = answer.read()
-    except (http.client.HTTPException, ValueError):
+    except (http.client.HTTPException, ValueError, OverflowError):  # the last: a length beyond any file
         raise ServerRefused(f"Port {port} of the pod did not answer in HTTP ({request}).", cluster=server.cluster) from None
     if not 200 <= answer.status < 300:
         raise ServerRefused(f"Port {port} of the pod answered {answer.status} ({request}).", cluster=server.cluster)
@@ -298,6 +301,6 @@ def _body(server: Server, request: Request, port: int, data: bytes) -> str:
 def decoded_json(data: bytes) -> Any:
     """Parse JSON; None if it is not valid."""
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError):
+        return load_json(data)
+    except NotJson:
         return None

@@ -20,6 +20,7 @@ from functools import cached_property
 from ipaddress import ip_network
 from typing import Any, Final
 
+from ..base.json_reader import NotJson, load_json
 from ..base.networks import NetworkSet, widen_networks
 from ..mesh.cidrs import allocated_ranges, pool_ranges
 from ..mesh.facts import ClusterFacts, RegistryFacts
@@ -225,8 +226,8 @@ def parse_registry(text: str) -> Registry:
     if len(text) > LIMIT:
         raise RegistryProblem("it is too long")
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
+        data = load_json(text)
+    except NotJson:
         raise RegistryProblem("it is not JSON") from None
     if not isinstance(data, dict) or not _is_number(data.get("schema")):
         raise RegistryProblem("it has no schema")

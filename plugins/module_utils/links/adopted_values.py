@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
+from ..base.json_reader import load_json
 from ..mesh.endpoints import is_ip
 from ..mesh.etcd_config import keys_of
 from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
@@ -122,7 +123,7 @@ def adoption_record(binding: Binding, cluster: ClusterFacts) -> AdoptionRecord:
     aliases: dict[str, tuple[str, ...]] = {}
     for secret in peer_secrets(cluster):
         try:
-            memory = _parse_record(json.loads(secret.annotations.get(record_annotation(binding), "{}")))
+            memory = _parse_record(load_json(secret.annotations.get(record_annotation(binding), "{}")))
         except (ValueError, TypeError, AttributeError):
             continue
         objects.update(memory.objects)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from ..base.json_reader import load_json
 from .facts import CaSecretFacts
 from .model import MANAGER_DOMAIN
 
@@ -84,12 +85,12 @@ def roll_of(ca: CaSecretFacts) -> Roll | None:
     if not text or len(text) > LIMIT:
         return None
     try:
-        data = json.loads(text)
+        data = load_json(text)
         values = {key: data[key] for key in ("stage", "owner", "old", "new")}
         if not all(isinstance(value, str) for value in values.values()):
             return None
         return Roll(**{**values, "stage": RollStage(values["stage"])})
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from ..base.json_reader import NotJson, load_json
 from .facts import ClusterFacts, PeerSecretFacts
 from .marks import MANAGED_BY_LABEL, OWNER_LABEL, PEERS_ANNOTATION, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL
 from .model import MANAGER_DOMAIN, Binding, Mesh
@@ -58,8 +59,8 @@ def written_peers(secret: PeerSecretFacts, owner: str) -> dict[str, str]:
     An annotation that is not valid counts as none.
     """
     try:
-        data = json.loads(secret.annotations.get(f"{PEERS_ANNOTATION}/{owner}", "{}"))
-    except ValueError:
+        data = load_json(secret.annotations.get(f"{PEERS_ANNOTATION}/{owner}", "{}"))
+    except NotJson:
         return {}
     return {k: v for k, v in data.items() if isinstance(v, str)} if isinstance(data, dict) else {}
 

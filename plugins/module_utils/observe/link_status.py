@@ -11,7 +11,6 @@ there is also a label ``source_cluster``.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -20,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..base.json_fields import items, mapping, number, text
+from ..base.json_reader import NotJson, load_json
 from ..base.redact import one_line
 from ..mesh.facts import LinkFacts
 
@@ -85,8 +85,8 @@ def _by_name(statuses: list[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
 
 def _document(output: str) -> Any:
     try:
-        return json.loads(output)
-    except (ValueError, RecursionError):
+        return load_json(output)
+    except NotJson:
         return ""
 
 

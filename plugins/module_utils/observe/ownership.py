@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..base.json_fields import items, mapping, text
+from ..base.json_reader import NotJson, load_json
 from ..mesh.facts import WriterFacts
 
 _WRITTEN: Final = {
@@ -101,8 +102,8 @@ def _item_key(entry: str, key: str) -> str | None:
     if not entry.startswith("k:"):
         return None
     try:
-        keys = json.loads(entry[2:])
-    except ValueError:
+        keys = load_json(entry[2:])
+    except NotJson:
         return None
     found = keys.get(key) if isinstance(keys, dict) else None
     return found if isinstance(found, str) else None

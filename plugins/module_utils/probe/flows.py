@@ -10,12 +10,12 @@ Names and labels in a flow are a tenant's, so every value is checked for its typ
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ..base.json_fields import mapping, number, parse_time, text, texts
+from ..base.json_reader import NotJson, load_json
 from ..mesh.flow_facts import Flow, FlowSide
 
 POLICY_DROPS: Final = frozenset({"POLICY_DENIED", "POLICY_DENY"})
@@ -62,8 +62,8 @@ def parse_flows(output: str, *, limit: int) -> Answer:
 
 def _decoded(line: str) -> Mapping[str, Any] | None:
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
+        found = load_json(line)
+    except NotJson:
         return None
     return found if isinstance(found, dict) else None
 

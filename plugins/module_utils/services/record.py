@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ..base.json_reader import NotJson, load_json
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.model import MANAGER_DOMAIN, Binding
 from .annotations import ALIASES, MANAGED
@@ -68,8 +69,8 @@ def read_record(text: str) -> Record | None:
     Any user who may edit the Service can edit the record, and its values are written.
     """
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
+        data = load_json(text)
+    except NotJson:
         return None
     if not isinstance(data, dict) or set(data) != {"item", "earlier", "written"} or not isinstance(data["item"], str):
         return None

@@ -1,0 +1,178 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Parsers of texts that tenants and members write: YAML, JSON in annotations and ConfigMaps, schedules."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.helm_values import clusters_value
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, compose_yaml, load_yaml
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import next_run
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.link_access import link_access
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
+    RegistryProblem,
+    parse_registry,
+    write_registry,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.adopted_values import adoption_record
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import edit_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, has_invalid_mark, roll_of, write_roll
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import (
+    ADOPTED_ANNOTATION,
+    PEERS_ANNOTATION,
+    USERS_ANNOTATION,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import written_peers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import keep_values, peer_secret_facts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
+from mesh_operator.tenant_kubeconfigs import KubeconfigRefused, rebuild_kubeconfig
+from tests.fuzz.parser import Form, Parser
+from tests.testing.facts_builders import cluster_facts, mesh_of
+from tests.unit.engine.observed_objects import secret
+
+NOW: Final = datetime(2026, 11, 1, 12, tzinfo=UTC)
+_KEPT: Final = {"server", "tls-server-name", "certificate-authority-data", "token", "client-certificate-data", "client-key-data"}
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass" if b"\xed" in data else "replace") if _decodes(data) else data.decode("utf-8", "replace")
+
+
+def _decodes(data: bytes) -> bool:
+    with suppress(UnicodeDecodeError):
+        data.decode("utf-8", "surrogatepass")
+        return True
+    return False
+
+
+def yaml(data: bytes) -> object:
+    """Read as text and as bytes, with both loaders: whatever one refuses, the others may not fail at."""
+    found: list[Any] = []
+    text = _text(data)
+    for read in (lambda: load_yaml(data), lambda: load_yaml(data, "Base"), lambda: load_yaml(text), lambda: compose_yaml(text)):
+        with suppress(NotYaml):
+            found.append(read())
+    return found[:2]
+
+
+def kubeconfig(data: bytes) -> object:
+    """Rebuild it; nothing but the accepted fields may be left."""
+    made = rebuild_kubeconfig(data, resolve=lambda name: [])
+    cluster, user = made["clusters"][0]["cluster"], made["users"][0]["user"]
+    assert set(cluster) | set(user) <= _KEPT and cluster["server"].startswith("https://"), "a field that is not accepted came through"
+    assert all(isinstance(value, str) for value in (*cluster.values(), *user.values())), "a value that is no text came through"
+    return sorted(made)
+
+
+def users(data: bytes) -> object:
+    """Read users.yaml, add a user and remove one: the others stay as they are."""
+    text = _text(data)
+    before, problem = parse_users(text)
+    if problem:
+        return problem
+    try:
+        edited = edit_users(text, add=["remote-new"], remove=["remote-c2"])
+    except ValueError as error:
+        return str(error)
+    after, problem = parse_users(edited)
+    wanted = {name: role for name, role in before.items() if name != "remote-c2"}
+    assert not problem and {**after, **wanted} == after and set(after) == {*wanted, "remote-new"}, "editing users.yaml changed another user"
+    return after
+
+
+def peer_secret(data: bytes) -> object:
+    """Read a Secret of peers whose every key holds the input, dial the peer and hand it back to Helm."""
+    names = ("c2", "c2.etcd-client.crt", "c2.etcd-client-ca.crt", "c2.etcd-client.key", "notes")
+    value = secret("cilium-kvstoremesh", dict.fromkeys(names, data))
+    facts = peer_secret_facts(value, "cilium-kvstoremesh")
+    cluster = cluster_facts("c1", kvstoremesh=facts)
+    store = SecretStore()
+    keep_values(store, "c1", "cilium-kvstoremesh", value)
+    return facts.keys["c2"].config, link_access(cluster, "c2", store), clusters_value(cluster, {"c2": "c2"})
+
+
+def registry(data: bytes) -> object:
+    """Parse leases; the canonical text of what was read is read as the same."""
+    found = parse_registry(_text(data))
+    again = parse_registry(write_registry(found))
+    assert again == found, "the leases that were read are not those that are written"
+    return found.leases
+
+
+def annotations(data: bytes) -> object:
+    """Read every annotation of JSON with which bindings mark objects, each holding the input."""
+    text = _text(data)
+    binding = mesh_of("c1", "c2").binding
+    marked = {f"{prefix}/{binding.owner}": text for prefix in (PEERS_ANNOTATION, ADOPTED_ANNOTATION, USERS_ANNOTATION)}
+    found: list[Any] = [read_record(text)]
+    value = secret("cilium-clustermesh", {}, annotations=marked)
+    cluster = cluster_facts("c1", clustermesh=peer_secret_facts(value, "cilium-clustermesh"))
+    record = adoption_record(binding, cluster)
+    found += [written_peers(cluster.clustermesh, binding.owner), record, record.text]
+    ca = SimpleNamespace(annotations={MARK: text})
+    roll = roll_of(ca)  # type: ignore[arg-type]  # of its facts only the annotations are read
+    assert roll is None or roll_of(SimpleNamespace(annotations={MARK: write_roll(roll)})) == roll or len(write_roll(roll)) > 60_000  # type: ignore[arg-type]
+    return [*found, roll, has_invalid_mark(ca)]  # type: ignore[arg-type]
+
+
+def schedule(data: bytes) -> object:
+    """Find the next time of certgen's CronJob."""
+    return next_run(_text(data), NOW)
+
+
+_ENGINE: Final = "plugins/module_utils"
+PARSERS: Final = (
+    Parser(name="yaml", writer="tenants and members", files=(f"{_ENGINE}/base/yaml_reader.py",), parse=yaml, form=Form.YAML, growth=100),
+    Parser(
+        name="kubeconfig",
+        writer="a tenant",
+        files=("operator/mesh_operator/tenant_kubeconfigs.py", "operator/mesh_operator/tenant_addresses.py"),
+        parse=kubeconfig,
+        form=Form.YAML,
+        raises=(KubeconfigRefused,),
+    ),
+    Parser(
+        name="users",
+        writer="whoever edits ConfigMap clustermesh-remote-users of a member",
+        files=(f"{_ENGINE}/links/users.py", f"{_ENGINE}/observe/users.py"),
+        parse=users,
+        form=Form.YAML,
+        seconds=6.0,  # the text is read six times
+    ),
+    Parser(
+        name="peer-secret",
+        writer="whoever edits the Secrets with the peers of a member",
+        files=(f"{_ENGINE}/observe/peers.py", f"{_ENGINE}/etcd/link_access.py", f"{_ENGINE}/adopt/helm_values.py"),
+        parse=peer_secret,
+        form=Form.YAML,
+        seconds=10.0,  # five keys hold the text
+    ),
+    Parser(
+        name="registry",
+        writer="a member, in its copy of the leases",
+        files=(f"{_ENGINE}/leases/registry.py",),
+        parse=registry,
+        form=Form.JSON,
+        raises=(RegistryProblem,),
+    ),
+    Parser(
+        name="annotations",
+        writer="whoever edits objects of a member",
+        files=(
+            f"{_ENGINE}/links/adopted_values.py",
+            f"{_ENGINE}/mesh/ca_roll.py",
+            f"{_ENGINE}/mesh/ownership.py",
+            f"{_ENGINE}/services/record.py",
+        ),
+        parse=annotations,
+        form=Form.JSON,
+        growth=200,
+    ),
+    Parser(name="schedule", writer="whoever edits certgen's CronJob", files=(), parse=schedule),
+)

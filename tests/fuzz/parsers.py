@@ -1,0 +1,27 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The list of parsers of foreign bytes. ``tests/unit/project/test_foreign_bytes.py`` holds that no file with a decoder is missing in it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.fuzz import parse_kube, parse_members, parse_objects, parse_texts
+from tests.fuzz.parser import Parser
+
+PARSERS: Final[dict[str, Parser]] = {
+    parser.name: parser for module in (parse_texts, parse_members, parse_objects, parse_kube) for parser in module.PARSERS
+}
+
+READS_ITS_OWN: Final = {
+    "operator/mesh_operator/crds.py": "the collection's own CRDs",
+    "operator/mesh_operator/runs.py": "its own values, turned into plain ones",
+    "plugins/module_utils/base/json_fields.py": "the fields of decoded objects, which every parser of objects here uses",
+    "plugins/module_utils/ca/signing.py": "certificates that its callers have parsed, and the key of the CA",
+    "plugins/module_utils/exposure/parse.py": "the user's own items; the CRD and the option specification bound them",
+    "plugins/module_utils/kube/credentials.py": "the kubeconfig of the user; a tenant's was rebuilt before",
+    "plugins/module_utils/leases/quarantine.py": "a time that the parser of the registry has checked",
+    "plugins/plugin_utils/files.py": "a plan that the user names, as JSON of bounded length",
+    "plugins/plugin_utils/kubeconfig_contexts.py": "a kubeconfig file of the user, as kubectl reads it",
+}
+"""Files with a decoder that is not given what others write."""

@@ -1,0 +1,84 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Every file that decodes a text which somebody else writes is fuzzed (tests/fuzz/parsers.py), or says why it does not decode such a text."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from typing import Final
+
+from tests.collection_path import CHECKOUT
+from tests.fuzz.parsers import PARSERS, READS_ITS_OWN
+
+# The name in a call, with whatever stands before its last dot.
+DECODERS: Final = frozenset(
+    {
+        *("loads", "load_json", "decoded_json", "read_json"),
+        *("load_yaml", "compose_yaml", "safe_load", "safe_load_all", "load_all", "full_load"),
+        *("load_certificates", "load_der", "load_key", "load_pem_x509_certificate", "load_pem_x509_certificates", "load_der_x509_certificate"),
+        *("load_pem_private_key", "load_verify_locations", "b64decode", "unhexlify", "fromhex", "FromString", "ParseFromString", "unpack"),
+        *("fromisoformat", "strptime", "parsedate_to_datetime", "ip_address", "ip_network", "urlsplit", "urlparse", "literal_eval"),
+        *("decompress", "recv_frame", "HTTPResponse", "rebuild_kubeconfig", "parse_registry"),
+    }
+)
+CHECKED_BEFORE: Final = {
+    "operator/mesh_operator/endpoints.py": "the external URL is the operator's own flag; the others are a parser's",
+    "operator/mesh_operator/management_plane.py": "the Secret of the management plane; the kubeconfig in it goes to tenant_kubeconfigs.py",
+    "operator/mesh_operator/reconcile.py": "deletionTimestamp, which an API server sets",
+    "operator/mesh_operator/settings.py": "a flag",
+    "plugins/module_utils/checks/kvstoremesh.py": "endpoints that the parser of peers' configurations has checked",
+    "plugins/module_utils/checks/network.py": "addresses in facts; parser cluster-objects runs the checks",
+    "plugins/module_utils/checks/nodes.py": "addresses in facts; parser cluster-objects runs the checks",
+    "plugins/module_utils/checks/peer_records.py": "the addresses of the user's own networks",
+    "plugins/module_utils/observe/tls_probe.py": "OpenSSL reads certificates that were parsed before; its errors are the caller's",
+    "plugins/module_utils/pipeline/probes.py": "a time that this collection wrote into a status",
+}
+"""Files with a decoder whose input another file has checked, or that no stranger writes."""
+
+
+@cache
+def decoding() -> frozenset[str]:
+    """Files below plugins and operator with a call of a decoder."""
+    found = set()
+    for folder in ("plugins", "operator/mesh_operator"):
+        for path in sorted((CHECKOUT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                called = node.func if isinstance(node, ast.Call) else None
+                name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+                if name in DECODERS:
+                    found.add(path.relative_to(CHECKOUT).as_posix())
+    return frozenset(found)
+
+
+def test_every_file_that_decodes_foreign_text_is_fuzzed() -> None:
+    fuzzed = {file for parser in PARSERS.values() for file in parser.files}
+    assert decoding() - fuzzed - READS_ITS_OWN.keys() - CHECKED_BEFORE.keys() == set()
+
+
+def test_the_lists_name_no_file_that_decodes_nothing() -> None:
+    fuzzed = {file for parser in PARSERS.values() for file in parser.files}
+    listed = READS_ITS_OWN.keys() | CHECKED_BEFORE.keys()
+    assert {file for file in fuzzed | listed if not (CHECKOUT / file).is_file()} == set()
+    assert listed - decoding() == set()
+    assert not fuzzed & listed
+
+
+def test_json_of_others_is_read_by_the_bounded_reader_alone() -> None:
+    own = {
+        "operator/mesh_operator/crds.py",  # its own documents, turned into plain values
+        "operator/mesh_operator/records.py",  # what it is about to write
+        "operator/mesh_operator/runs.py",  # its own values, turned into plain ones
+        "plugins/module_utils/mesh/managed_fields.py",  # what observe/ownership.py wrote
+        "plugins/plugin_utils/files.py",  # a plan that the user names
+    }
+    found = set()
+    for folder in ("plugins", "operator/mesh_operator"):
+        for path in sorted((CHECKOUT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in {
+                    ("json", "load"),
+                    ("json", "loads"),
+                }:
+                    found.add(path.relative_to(CHECKOUT).as_posix())
+    assert found == own
