@@ -64,6 +64,17 @@ test-all: venv ## every test and the full matrix, with many examples of each pro
 reliability: venv ## every API call fails once, and every play and the operator are killed at their writes (docs/reliability.md)
 	@env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest -n0 -s -m full tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
 
+# Minutes, parsers (all) and seed (a new one) of `make fuzz`.
+FUZZ_MINUTES ?= 10
+FUZZ_PARSERS ?=
+FUZZ_SEED ?=
+.PHONY: fuzz
+fuzz: venv ## every parser of foreign bytes, for FUZZ_MINUTES (10) in all; new findings are kept in tests/fuzz/corpus
+	@$(python) -m pip --disable-pip-version-check install --quiet --require-hashes --only-binary :all: --upgrade --target .build/fuzz \
+		-r requirements/fuzz.txt || echo "atheris has no package for this machine: inputs are mutated at random, without guidance by coverage."
+	@PYTHONPATH="$(collections):$(CURDIR)/operator:$(CURDIR)/.build/fuzz" $(python) -m tests.fuzz --minutes $(FUZZ_MINUTES) \
+		$(if $(FUZZ_SEED),--seed $(FUZZ_SEED)) $(FUZZ_PARSERS)
+
 .PHONY: findings
 findings: venv ## what the docs say of each finding, from the catalogue
 	@$(python) -m tests.testing.write_code_table

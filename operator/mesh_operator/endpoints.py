@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import items, text
 
 
 def urls_of(found: Mapping[str, Any] | None, external_url: str = "") -> tuple[str, ...]:
@@ -17,9 +19,15 @@ def urls_of(found: Mapping[str, Any] | None, external_url: str = "") -> tuple[st
 
     With ``external_url``, shards that differ only in their host become one: it is for one shard behind another address.
     """
-    endpoints = ((found or {}).get("status") or {}).get("endpoints") or ()
-    urls = [str(endpoint["url"]) for endpoint in endpoints if endpoint.get("url")]
+    urls = [url for endpoint in items(found, "status", "endpoints") if (url := text(endpoint, "url"))]
     if external_url:
         outside = urlsplit(external_url)
-        urls = [urlsplit(url)._replace(scheme=outside.scheme, netloc=outside.netloc).geturl() for url in urls]
+        urls = [parts._replace(scheme=outside.scheme, netloc=outside.netloc).geturl() for url in urls if (parts := _parts(url))]
     return tuple(dict.fromkeys(urls))
+
+
+def _parts(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:  # half an IPv6 address
+        return None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import text
+
 from .management_plane import CLUSTER_ANNOTATION
 
 __all__ = ["CLUSTER_ANNOTATION", "MeshKey", "ObjectKey", "key_of"]
@@ -34,7 +36,5 @@ class ObjectKey(NamedTuple):
 
 def key_of(kind: str, obj: Mapping[str, Any]) -> ObjectKey | None:
     """Return the key of an object; None without the annotation, because its workspace is then not known."""
-    metadata = obj.get("metadata") or {}
-    workspace = (metadata.get("annotations") or {}).get(CLUSTER_ANNOTATION)
-    name = metadata.get("name")
-    return ObjectKey(kind, str(workspace), str(metadata.get("namespace") or ""), str(name)) if workspace and name else None
+    workspace, name = text(obj, "metadata", "annotations", CLUSTER_ANNOTATION), text(obj, "metadata", "name")
+    return ObjectKey(kind, workspace, text(obj, "metadata", "namespace"), name) if workspace and name else None

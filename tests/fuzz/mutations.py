@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.fuzz.parser import INPUT_LIMIT, Form
 
 # Values at which parsers break: types that are not meant, bounds of numbers, text that printers and encoders refuse, calendars' ends.
@@ -48,8 +49,8 @@ def _once(random: Random, data: bytes, corpus: Sequence[bytes], form: Form) -> b
 
 def _document(data: bytes, form: Form) -> Any:
     try:
-        return json.loads(data) if form is Form.JSON else yaml.load(data, yaml.CBaseLoader)
-    except Exception:  # a mutation of bytes came before
+        return json.loads(data) if form is Form.JSON else load_yaml(data, "Base")
+    except (ValueError, RecursionError):  # only bytes of it can be mutated
         return None
 
 

@@ -66,7 +66,7 @@ PARSERS: Final = (
         raises=(ClusterError,),
         seconds=4.0,
         growth=2000,  # gzip; and the same page six times
-        servers=True,
+        tries=25,
     ),
     Parser(
         name="kube-status",
@@ -82,7 +82,7 @@ PARSERS: Final = (
         files=(f"{_ENGINE}/kube/streams.py", f"{_ENGINE}/identity/verify.py"),
         parse=exec_stream,
         raises=(ClusterError,),
-        servers=True,
+        tries=25,
     ),
     Parser(
         name="forward-stream",
@@ -90,6 +90,6 @@ PARSERS: Final = (
         files=(f"{_ENGINE}/kube/streams.py",),
         parse=forward_stream,
         raises=(ClusterError,),
-        servers=True,
+        tries=25,
     ),
 )

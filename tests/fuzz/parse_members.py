@@ -143,12 +143,13 @@ PARSERS: Final = (
         form=Form.JSON,
         growth=100,
     ),
-    Parser(name="command-output", writer="a pod of a member", files=(), parse=command_output, growth=100),
+    Parser(name="command-output", writer="a pod of a member", files=(), parse=command_output, growth=100, tries=60),
     Parser(
         name="flows",
         writer="an agent of a member, of packets that anybody sends",
         files=(f"{_ENGINE}/probe/flows.py",),
         parse=flows,
         growth=100,
+        tries=60,
     ),
 )

@@ -89,7 +89,7 @@ def custom_resource(data: bytes) -> object:
     """Take the input for an object of a virtual workspace of kcp."""
     value = {**_object(data)}
     value["metadata"] = _mapping(value.get("metadata"))  # the client refuses an object without it
-    return key_of("Fabric", value), urls_of(value) and None, record_of(value)
+    return key_of("Fabric", value), urls_of(value, "https://kcp.example:6443"), record_of(value)
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -121,6 +121,7 @@ PARSERS: Final = (
         raises=(NotAnObject,),
         seconds=6.0,
         growth=200,
+        tries=40,
     ),
     Parser(
         name="traffic-objects",

@@ -44,7 +44,7 @@ class Parser:
     seconds: float = 2.0  # of CPU time, for an input of INPUT_LIMIT
     growth: int = 40  # characters of the printed result for each byte of input
     memory: int = 256  # MiB by which all inputs of the corpus, with their mutations, may make the process grow
-    servers: bool = False  # it talks to a server on loopback, so that an input takes a millisecond and more
+    tries: int = 150  # mutations in a usual run of the tests
 
     def check(self, data: bytes) -> None:
         """Parse an input and judge what comes of it.

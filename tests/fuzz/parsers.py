@@ -22,6 +22,5 @@ READS_ITS_OWN: Final = {
     "plugins/module_utils/kube/credentials.py": "the kubeconfig of the user; a tenant's was rebuilt before",
     "plugins/module_utils/leases/quarantine.py": "a time that the parser of the registry has checked",
     "plugins/plugin_utils/files.py": "a plan that the user names, as JSON of bounded length",
-    "plugins/plugin_utils/kubeconfig_contexts.py": "a kubeconfig file of the user, as kubectl reads it",
 }
 """Files with a decoder that is not given what others write."""

@@ -38,7 +38,7 @@ _CONNECTED: Final = "✅ Etcd connection successfully established"
 _ROOTS: Final = "TLS Root CA certificates:"
 _CLIENTS: Final = "TLS client certificates:"
 _ETCD: Final = "Etcd client:"
-_SERIAL: Final = re.compile(r"^\s*- Serial number:\s+([0-9a-fA-F:]{1,128})\s*$", re.MULTILINE)
+_SERIAL: Final = re.compile(r"^[ \t]*- Serial number:[ \t]+([0-9a-fA-F:]{1,128})[ \t]*$", re.MULTILINE)
 _LIMIT: Final = 1024 * 1024
 
 

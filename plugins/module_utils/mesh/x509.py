@@ -54,7 +54,7 @@ def load_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
     """
     try:
         return tuple(x509.load_pem_x509_certificates(pem))
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):  # the last is no ValueError
         raise CertificateProblem("is not a PEM certificate") from None
 
 
@@ -65,7 +65,7 @@ def load_der(data: bytes) -> x509.Certificate:
     """
     try:
         return x509.load_der_x509_certificate(data)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise CertificateProblem("is not a certificate") from None
 
 
@@ -108,7 +108,9 @@ def describe(certificate: x509.Certificate) -> CertificateFacts:
             server_auth=_allows(usage, ExtendedKeyUsageOID.SERVER_AUTH),
             client_auth=_allows(usage, ExtendedKeyUsageOID.CLIENT_AUTH),
         )
-    except (ValueError, TypeError, x509.DuplicateExtension, UnsupportedAlgorithm):
+    except CertificateProblem:
+        raise
+    except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm):
         raise CertificateProblem("is not a well-formed certificate") from None
 
 
@@ -260,8 +262,15 @@ def _common_name(name: x509.Name) -> str:
 
 
 def _public_key_digest(certificate: x509.Certificate) -> str:
-    encoded = certificate.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return digest(encoded)
+    """Return the digest of the public key.
+
+    :raises CertificateProblem: when it is not one; cryptography parses it only now.
+    """
+    try:
+        key = certificate.public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise CertificateProblem("has no well-formed public key") from None
+    return digest(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
 
 
 def _is_ca(certificate: x509.Certificate) -> bool:

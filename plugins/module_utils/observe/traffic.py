@@ -24,7 +24,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from ..base.errors import ClusterError, Forbidden, ServerRefused
-from ..base.json_fields import annotations_of, items, labels_of, mapping, number, text
+from ..base.json_fields import annotations_of, items, labels_of, mapping, number, text, texts
 from ..kube.client import Cluster
 from ..mesh.facts import ObserveFailure, Unread
 from ..mesh.item_kinds import ItemKind
@@ -235,7 +235,7 @@ def _slice(value: Any) -> SliceFacts:
         managed_by=labels.get("endpointslice.kubernetes.io/managed-by", ""),
         source_cluster=labels.get("multicluster.kubernetes.io/source-cluster", ""),
         ports=tuple((text(p, "name"), text(p, "protocol") or "TCP", number(p, "port")) for p in items(value, "ports")),
-        endpoints=tuple(_endpoint(address, e) for e in items(value, "endpoints") for address in e.get("addresses") or () if address),
+        endpoints=tuple(_endpoint(address, e) for e in items(value, "endpoints") for address in texts(e, "addresses") if address),
     )
 
 
@@ -244,7 +244,7 @@ def _endpoint(address: str, value: Mapping[str, Any]) -> EndpointFacts:
     conditions = mapping(value, "conditions")
     ready = conditions.get("ready") is not False
     return EndpointFacts(
-        address=str(address),
+        address=address,
         ready=ready,
         serving=ready if conditions.get("serving") is None else conditions.get("serving") is True,
         node=text(value, "nodeName"),

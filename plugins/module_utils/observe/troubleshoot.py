@@ -17,7 +17,7 @@ from typing import Final
 from ..base.redact import one_line
 
 _CLUSTER: Final = re.compile(r'^Cluster "([^"\n]{1,63})":$', re.MULTILINE)
-_FAILED: Final = re.compile(r"^\s*❌ (.*)$", re.MULTILINE)
+_FAILED: Final = re.compile(r"^[ \t]*❌ (.*)$", re.MULTILINE)  # \s matches line ends too: thousands of empty lines would take hours
 _CONNECTED: Final = "✅ Etcd connection successfully established"
 _NO_ANSWER: Final = ("deadline exceeded", "i/o timeout", "EOF", "reset by peer", "broken pipe", "connection refused")
 

@@ -7,13 +7,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...base.json_fields import texts
 from ...mesh.traffic_facts import ObjectFacts
 from ...mesh.versions import holds
 from .endpoints import CLUSTER, NAMESPACE, NAMESPACE_LABELS
 from .peers import ANYONE, Cidr, Peers, network
 from .ports import LAST, PortMatch, parse_ports
 from .rules import Direction, Entry, Rule, Section, rule_not_understood
-from .selectors import NotUnderstood, Requirement, Selector, equals, local_cluster_requirement, parse_selector
+from .selectors import (
+    NotUnderstood,
+    Requirement,
+    Selector,
+    equals,
+    given_mapping,
+    given_mappings,
+    local_cluster_requirement,
+    parse_selector,
+)
 from .settings import Settings
 
 
@@ -31,8 +41,10 @@ def rules_of_network_policy(policy: ObjectFacts, cluster: str, settings: Setting
 def _rule(policy: ObjectFacts, cluster: str, settings: Settings) -> Rule:
     spec, local = policy.spec, local_cluster_requirement(cluster, settings.local_by_default)
     sections = {}
+    if not isinstance(spec.get("policyTypes") or [], list):
+        raise NotUnderstood("policyTypes has the wrong form")
     for direction in _directions(policy):
-        rules = spec.get(direction.value) or []
+        rules = given_mappings(spec.get(direction.value), "rules")
         entries = [entry for rule in rules for entry in _entries(policy.namespace, rule, direction, local, settings)]
         sections[direction] = Section(entries=tuple(entries))
     return Rule(
@@ -44,7 +56,7 @@ def _rule(policy: ObjectFacts, cluster: str, settings: Settings) -> Rule:
 
 
 def _directions(policy: ObjectFacts) -> list[Direction]:
-    types = policy.spec.get("policyTypes") or []
+    types = texts(policy.spec, "policyTypes")
     by_default = {Direction.INGRESS} if "Egress" not in types else set()
     return [d for d in Direction if policy.spec.get(d.value) or d.value.capitalize() in types or d in by_default]
 
@@ -61,18 +73,21 @@ def _entries(
     namespace: str, rule: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: Settings
 ) -> list[Entry]:
     """Return an entry per peer, each with all ports of the rule. A rule without peers means every peer."""
-    peers = rule.get(direction.side) or []
-    ports = tuple(_port(value) for value in rule.get("ports") or []) or None
+    peers = given_mappings(rule.get(direction.side), "peers")
+    ports = tuple(_port(value) for value in given_mappings(rule.get("ports"), "ports")) or None
     found = [_peer(namespace, peer, direction, local, settings) for peer in peers] or [ANYONE]
     return [Entry(peers=entry, ports=ports) for entry in found]
 
 
 def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: Settings) -> Peers:
-    block = peer.get("ipBlock")
+    block = given_mapping(peer.get("ipBlock"), "an ipBlock")
     if block:
         if local and direction is Direction.INGRESS and not holds("ip_block_beside_local_cluster", settings.version):
             raise NotUnderstood("an ipBlock of ingress with policy-default-local-cluster is refused by Cilium before 1.19")
-        return Peers(cidrs=(Cidr(network(block.get("cidr")), tuple(network(entry) for entry in block.get("except") or ())),))
+        without = block.get("except") or []
+        if not isinstance(without, list):
+            raise NotUnderstood("an ipBlock has the wrong form")
+        return Peers(cidrs=(Cidr(network(block.get("cidr")), tuple(network(entry) for entry in without)),))
     pods, namespaces = peer.get("podSelector"), peer.get("namespaceSelector")
     if pods is None and namespaces is None:
         raise NotUnderstood("a peer names neither pods nor namespaces nor addresses")
@@ -85,17 +100,22 @@ def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: 
 
 def _pods(value: Any, namespace: str) -> Selector:
     """Return a selector of pods in the policy's own namespace."""
-    labels = {key: text for key, text in (value.get("matchLabels") or {}).items() if key != NAMESPACE}
+    labels = {key: text for key, text in _match_labels(value).items() if key != NAMESPACE}
     return parse_selector({**value, "matchLabels": labels}, "k8s").plus(equals(f"k8s:{NAMESPACE}", namespace))
+
+
+def _match_labels(selector: Any) -> Mapping[str, Any]:
+    return given_mapping(given_mapping(selector, "a selector").get("matchLabels"), "a selector")
 
 
 def _namespaces(value: Mapping[str, Any]) -> Selector:
     """Return a selector by the labels of namespaces; an empty one means all namespaces."""
     found = parse_selector(
         {
-            "matchLabels": {NAMESPACE_LABELS + key: text for key, text in (value.get("matchLabels") or {}).items()},
+            "matchLabels": {NAMESPACE_LABELS + key: text for key, text in _match_labels(value).items()},
             "matchExpressions": [
-                {**entry, "key": NAMESPACE_LABELS + str(entry.get("key"))} for entry in value.get("matchExpressions") or []
+                {**entry, "key": NAMESPACE_LABELS + str(entry.get("key"))}
+                for entry in given_mappings(value.get("matchExpressions"), "expressions")
             ],
         },
         "k8s",

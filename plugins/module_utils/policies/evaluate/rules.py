@@ -16,7 +16,16 @@ from ...mesh.traffic_facts import ObjectFacts
 from ...mesh.versions import holds
 from .peers import ANYONE, Peers, parse_peers
 from .ports import PortMatch, parse_ports
-from .selectors import NotUnderstood, Requirement, Selector, local_cluster_requirement, peer_of_cnp, subject_of_cnp
+from .selectors import (
+    NotUnderstood,
+    Requirement,
+    Selector,
+    given_mapping,
+    given_mappings,
+    local_cluster_requirement,
+    peer_of_cnp,
+    subject_of_cnp,
+)
 from .settings import Settings
 
 
@@ -147,12 +156,12 @@ def _entry(
     ports = parse_ports(rule, icmp_rules=settings.icmp_rules)
     if peers is None and ports is None:
         return None
-    mode = (rule.get("authentication") or {}).get("mode") or "disabled"
+    mode = given_mapping(rule.get("authentication"), "authentication").get("mode") or "disabled"
     return Entry(peers=ANYONE if peers is None else peers, ports=ports, deny=deny, authenticated=not deny and mode != "disabled")
 
 
 def _default_deny(spec: Mapping[str, Any], direction: Direction, settings: Settings) -> bool:
-    given = (spec.get("enableDefaultDeny") or {}).get(direction.value)
+    given = given_mapping(spec.get("enableDefaultDeny"), "enableDefaultDeny").get(direction.value)
     return True if given is None or not settings.non_default_deny else bool(given)
 
 
@@ -167,8 +176,4 @@ def _requires(
 
 
 def _list(values: Any) -> list[Mapping[str, Any]]:
-    if values is None:
-        return []
-    if not isinstance(values, (list, tuple)) or not all(isinstance(value, Mapping) for value in values):
-        raise NotUnderstood("a list of rules has the wrong form")
-    return list(values)
+    return given_mappings(values, "rules")

@@ -67,6 +67,28 @@ class Selector:
         return Selector((*self.requirements, *requirements))
 
 
+def given_mapping(value: Any, what: str) -> Mapping[str, Any]:
+    """Return a mapping of a policy; {} where there is none.
+
+    :raises NotUnderstood: when ``value`` is anything else. ``what`` names it.
+    """
+    if value is not None and not isinstance(value, Mapping):
+        raise NotUnderstood(f"{what} has the wrong form")
+    return value or {}
+
+
+def given_mappings(values: Any, what: str) -> list[Mapping[str, Any]]:
+    """Return a list of mappings of a policy; [] where there is none.
+
+    :raises NotUnderstood: when ``values`` is anything else. ``what`` names it.
+    """
+    if values is None:
+        return []
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, Mapping) for value in values):
+        raise NotUnderstood(f"a list of {what} has the wrong form")
+    return list(values)
+
+
 def equals(key: str, value: str) -> Requirement:
     """Return the requirement that the label has the value."""
     return Requirement(key, "In", frozenset({value}))
