@@ -22,7 +22,7 @@ from tests.collection_path import CHECKOUT
 from tests.fuzz.engine import HANG, SCRATCH, keep
 from tests.fuzz.parsers import PARSERS
 
-SETTLING: Final = 60  # seconds that a process may take beyond its time: imports, one last input, making an input smaller
+SETTLING: Final = 600  # seconds that a process may take beyond its time, on a busy machine: imports with instrumentation, one last input
 
 
 @dataclass(frozen=True, kw_only=True)

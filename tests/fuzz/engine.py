@@ -129,7 +129,7 @@ def main() -> int:
         print("engine=random", flush=True)
         at_random(PARSERS[name], seconds, seed)
         return 0
-    with atheris.instrument_imports(include=["ansible_collections.edge_portal", "mesh_operator", "yaml", "websocket"]):
+    with atheris.instrument_imports(include=["ansible_collections.edge_portal.cilium_mesh.plugins.module_utils", "mesh_operator"]):
         from tests.fuzz.parsers import PARSERS
     print("engine=atheris", flush=True)
     by_coverage(atheris, PARSERS[name], seconds, seed)

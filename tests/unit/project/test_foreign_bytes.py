@@ -36,7 +36,6 @@ CHECKED_BEFORE: Final = {
     "operator/mesh_operator/management_plane.py": "the Secret of the management plane; the kubeconfig in it goes to tenant_kubeconfigs.py",
     "operator/mesh_operator/reconcile.py": "deletionTimestamp, which an API server sets",
     "operator/mesh_operator/settings.py": "a flag",
-    "plugins/module_utils/checks/kvstoremesh.py": "endpoints that the parser of peers' configurations has checked",
     "plugins/module_utils/checks/network.py": "addresses in facts; parser cluster-objects runs the checks",
     "plugins/module_utils/checks/nodes.py": "addresses in facts; parser cluster-objects runs the checks",
     "plugins/module_utils/checks/peer_records.py": "the addresses of the user's own networks",
