@@ -92,6 +92,7 @@ class Operator:
             metrics=metrics,
             event=Recorder(kcp.at).record,
             holder=f"mesh-operator {settings.node_id}",
+            job_probes=settings.job_probes,
         )
         self._workers: list[Thread] = []
         self._busy_since: dict[str, float] = {}  # by name of the worker
@@ -274,7 +275,7 @@ def run(settings: Settings) -> int:
     known = (("kcp", settings.kcp_kubeconfig, "--kcp-kubeconfig"), ("the management plane", settings.mgmt_kubeconfig, "--mgmt-kubeconfig"))
     with Connections(*known[0]) as kcp, Connections(*known[1]) as mgmt:
         operator = Operator(settings, kcp, mgmt, metrics, stop)
-        server = serve(settings.health_addr, metrics, alive=operator.alive, ready=operator.ready)
+        servers = serve(settings.health_addr, metrics, alive=operator.alive, ready=operator.ready, metrics_address=settings.metrics_addr)
         try:
             if not settings.leader_elect:
                 operator.work()
@@ -285,7 +286,8 @@ def run(settings: Settings) -> int:
                 election = Election(lease.own(), place, LEASE, settings.node_id, retry=RETRY)
                 return 0 if election.lead(operator.work, stop.set, stop) else 1
         finally:
-            server.shutdown()
+            for server in servers:
+                server.shutdown()
             if operator.hangs():  # it would keep a process without the lead, which could still write
                 log("workers_hang", seconds=STOPPING)
                 os._exit(1)

@@ -87,12 +87,14 @@ class Reconciler:
         metrics: Metrics,
         event: Callable[[Stored, str, str, str], None],
         holder: str = "mesh-operator",
+        job_probes: bool = True,
     ) -> None:
         """Prepare the reconciler.
 
         :param holder: who the operator's runs are, for users whose runs meet them at the lock of a mesh.
+        :param job_probes: whether plays may make Jobs that probe intents.
         """
-        self._holder = holder
+        self._holder, self._job_probes = holder, job_probes
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
         self._dry_runs = dry_runs
         self._api_at, self._cancel, self._metrics, self._event = api_at, cancel, metrics, event
@@ -147,7 +149,7 @@ class Reconciler:
         :raises DryRunFailed: when the process fails.
         """
         record = self._records.get(mesh.key)
-        request = request_of(mesh, clusters, record)
+        request = request_of(mesh, clusters, record, job_probes=self._job_probes)
         if request is None:
             return Next(seconds=None)
         if isinstance(request, NoOp):

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 
 from .keys import MeshKey
-from .kinds import EXPOSURE, ITEMS
+from .kinds import EXPOSURE, INTENT, ITEMS
 from .management_plane import NotUsable, Usable
 from .records import Record
 from .store import MeshObjects, Stored
@@ -56,13 +56,14 @@ class NoOp:
     """Binding that is being deleted, and for which nothing was ever written."""
 
 
-def request_of(mesh: MeshObjects, clusters: Found, record: Record | None) -> MeshRequest | Wait | NoOp | None:
+def request_of(mesh: MeshObjects, clusters: Found, record: Record | None, *, job_probes: bool = True) -> MeshRequest | Wait | NoOp | None:
     """Return the request for a mesh; None if there is nothing to do: no binding and no item of it, or a binding that is missing just now.
 
     A mesh that was never carried out waits until all clusters are usable. One that was goes on with those that are; the others are given to
     the play as unavailable, with the reason (host variable cilium_mesh_unavailable).
 
     :param clusters: every cluster that the binding names, and every one that the record names.
+    :param job_probes: False: a play makes no Job for an intent, whatever the intent says; its probe looks at flows alone.
     """
     binding = mesh.binding
     if binding is None:
@@ -79,7 +80,7 @@ def request_of(mesh: MeshObjects, clusters: Found, record: Record | None) -> Mes
     standing = record is not None and not record.tombstone
     if unusable and (not standing or len(unusable) == len(refs)):
         return _wait(unusable, standing)
-    return _play(mesh, binding, refs, recorded, found)
+    return _play(mesh, binding, refs, recorded, found, job_probes)
 
 
 def _wait(unusable: list[NotUsable], standing: bool) -> Wait:
@@ -88,7 +89,9 @@ def _wait(unusable: list[NotUsable], standing: bool) -> Wait:
     return Wait(phase="Error" if first.fatal else "Pending", reason=first.reason, message=message, standing=standing)
 
 
-def _play(mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
+def _play(
+    mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found, job_probes: bool
+) -> MeshRequest:
     """Return the play for an existing binding.
 
     A list in the variable is complete for its kind, also when it is empty: objects of items that are in no list are pruned.
@@ -99,7 +102,7 @@ def _play(mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: t
     for row in ITEMS:
         every = mesh.items.get(row.kind, ())
         kept = [stored for stored in every if not stored.deleting and mesh.key.name in row.names_of_bindings(stored.obj)]
-        raw[row.listed] = [_entry(stored) for stored in kept]
+        raw[row.listed] = [_entry(stored) if job_probes else _without_job(stored.key.kind, _entry(stored)) for stored in kept]
         previous[row.listed] = [{**(stored.obj.get("status") or {}), "name": stored.key.name} for stored in kept]
         items += kept
         leaving += [stored for stored in every if stored not in kept and stored.missing_since is None]
@@ -157,6 +160,13 @@ def _entry(stored: Stored) -> dict[str, Any]:
     spec = {key: value for key, value in stored.obj["spec"].items() if key != "meshRef"}
     made = {"createdAt": metadata["creationTimestamp"]} if stored.key.kind == EXPOSURE and "creationTimestamp" in metadata else {}
     return {**spec, **made, "name": stored.key.name, "generation": int(metadata.get("generation") or 0)}
+
+
+def _without_job(kind: str, entry: dict[str, Any]) -> dict[str, Any]:
+    probe = entry.get("probe")
+    if kind != INTENT or not isinstance(probe, Mapping):
+        return entry
+    return {**entry, "probe": {**{key: value for key, value in probe.items() if key not in ("image", "command")}, "method": "hubble"}}
 
 
 def _place(key: MeshKey) -> dict[str, str]:

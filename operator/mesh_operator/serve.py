@@ -1,16 +1,20 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP endpoints /healthz, /readyz and /metrics on one port. Every client may read them: they name kinds and phases, never a tenant."""
+"""HTTP endpoints /healthz, /readyz and /metrics, on one port or on two. They name kinds and phases, never a tenant.
+
+Every client that reaches a port may read them, so a NetworkPolicy says who reaches the one with the metrics (operator/deploy/chart).
+"""
 
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
 from logging import ERROR
 from socketserver import TCPServer
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, MetricsHandler, ProcessCollector
@@ -21,6 +25,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redac
 from .log import log
 
 _SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300, 600, 900)
+SECONDS: Final = 10  # of a connection, from its beginning to the last byte of its answer
+CONNECTIONS: Final = 16  # at once, of one port: a kubelet and a Prometheus have one each
 _PHASES: Final = ("Pending", "Connecting", "Connected", "Degraded", "Error")
 Counts = Mapping[str, float]
 Check = Callable[[], tuple[bool, Sequence[str]]]
@@ -72,7 +78,15 @@ class Metrics:
 
 
 class _Server(ThreadingHTTPServer):
+    """Server whose clients have few seconds and few connections, however slowly they send."""
+
     daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: dict[socket.socket, float] = {}  # connection -> time of ``time.monotonic`` at which it ends; the oldest first
+        self._lock = Lock()
+        super().__init__(*arguments)
 
     def server_bind(self) -> None:
         """Bind the socket without a DNS query."""
@@ -80,44 +94,91 @@ class _Server(ThreadingHTTPServer):
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         TCPServer.server_bind(self)  # HTTPServer's method queries DNS for the name of this machine, which may take long
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread. The oldest connection ends where there are CONNECTIONS already, so that a probe gets in."""
+        with self._lock:
+            oldest = next(iter(self._open), None) if len(self._open) >= CONNECTIONS else None
+            self._open[request] = time.monotonic() + SECONDS
+        if oldest is not None:
+            self._end(oldest)
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """End connections whose time is up; the server calls this every half second."""
+        now = time.monotonic()
+        with self._lock:
+            late = [connection for connection, ends in self._open.items() if ends < now]
+        for connection in late:
+            self._end(connection)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection that was served."""
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def _end(self, connection: socket.socket) -> None:
+        """Make the thread of a connection meet its end: a timeout of the socket would begin anew with every byte."""
+        with self._lock:
+            self._open.pop(connection, None)
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that closed its connection; the inherited method prints a traceback."""
 
 
-def serve(address: str, metrics: Metrics, *, alive: Check, ready: Check) -> ThreadingHTTPServer:
+class _Handler(MetricsHandler):
+    """Answers of one port: the paths of ``checks``, and /metrics if ``shows_metrics``."""
+
+    timeout = SECONDS
+    checks: Mapping[str, Check] = {}  # of the class that ``_listen`` makes
+    shows_metrics = False
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics" and self.shows_metrics:
+            return super().do_GET()
+        if path not in self.checks:
+            return self.send_error(404)
+        try:
+            fine, missing = self.checks[path]()
+        except Exception as error:  # a probe gets an answer in any case
+            log("health_failed", level=ERROR, error=error)
+            fine, missing = False, ["this is not known; see the log"]
+        self.send_response(200 if fine else 503)
+        self.send_header("content-type", "text/plain; charset=utf-8")
+        self.end_headers()
+        self.wfile.write("\n".join(["ok", ""] if fine else [*missing, ""]).encode())
+
+
+def serve(address: str, metrics: Metrics, *, alive: Check, ready: Check, metrics_address: str = "") -> list[ThreadingHTTPServer]:
     """Answer on ``address`` ([HOST]:PORT) until ``shutdown``. The checks return sentences without tenants' names.
 
-    :raises InvalidInput: when the address cannot be listened on.
+    :param metrics_address: where /metrics is, and nothing else; "" leaves it beside the others.
+    :raises InvalidInput: when an address cannot be listened on.
     """
     checks: dict[str, Check] = {"/healthz": alive, "/readyz": ready}
+    servers = [_listen("--health-addr", address, {"checks": checks, "shows_metrics": not metrics_address, "registry": metrics.registry})]
+    try:
+        if metrics_address:
+            servers.append(_listen("--metrics-addr", metrics_address, {"shows_metrics": True, "registry": metrics.registry}))
+    except InvalidInput:
+        servers[0].shutdown()
+        servers[0].server_close()
+        raise
+    return servers
 
-    class Handler(MetricsHandler):
-        registry = metrics.registry
-        timeout = 5  # seconds that a request may take to arrive
 
-        def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            if path == "/metrics":
-                return super().do_GET()
-            if path not in checks:
-                return self.send_error(404)
-            try:
-                fine, missing = checks[path]()
-            except Exception as error:  # a probe gets an answer in any case
-                log("health_failed", level=ERROR, error=error)
-                fine, missing = False, ["this is not known; see the log"]
-            self.send_response(200 if fine else 503)
-            self.send_header("content-type", "text/plain; charset=utf-8")
-            self.end_headers()
-            self.wfile.write("\n".join(["ok", ""] if fine else [*missing, ""]).encode())
-
+def _listen(flag: str, address: str, answers: Mapping[str, Any]) -> ThreadingHTTPServer:
+    handler = type("Handler", (_Handler,), dict(answers))
     host, _, port = address.rpartition(":")
     six = ":" in host or (not host and socket.has_dualstack_ipv6())
     kind = type("Server", (_Server,), {"address_family": socket.AF_INET6 if six else socket.AF_INET})
     try:
-        server: ThreadingHTTPServer = kind((host.strip("[]"), int(port)), Handler)
+        server: ThreadingHTTPServer = kind((host.strip("[]"), int(port)), handler)
     except OSError as error:
         why = one_line(error.strerror or "", 80)
-        raise InvalidInput(f"--health-addr {address} cannot be listened on: {why}.", remedy="Give another [HOST]:PORT.") from None
-    Thread(target=server.serve_forever, name="health", daemon=True).start()
+        raise InvalidInput(f"{flag} {address} cannot be listened on: {why}.", remedy="Give another [HOST]:PORT.") from None
+    Thread(target=server.serve_forever, name=flag.strip("-").partition("-")[0], daemon=True).start()
     return server

@@ -30,6 +30,7 @@ class Settings:
     reconcile_interval: float = 30.0  # --reconcile-interval 30s: endpoint discovery
     mesh_check_interval: float = 300.0  # --mesh-check-interval 5m
     health_addr: str = ":8081"  # --health-addr
+    metrics_addr: str = ""  # --metrics-addr; "": on the port of the health
     max_runs: int = 2  # --max-runs: plays at a time
     max_runs_per_workspace: int = 1  # --max-runs-per-workspace
     job_timeout: float = 900.0  # --job-timeout 15m
@@ -40,6 +41,7 @@ class Settings:
     orphan_grace: float = 3600.0  # --orphan-grace 1h
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers that would be refused otherwise
     leader_elect: bool = True  # --no-leader-elect
+    job_probes: bool = True  # --no-job-probes
 
 
 _DURATION: Final = r"(?=.*[1-9])([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s?)?"
@@ -86,7 +88,16 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--api-export-name", _like(_NAME, "a name"), "name of the APIExport and its APIExportEndpointSlice")
     url = _like(f"(https?://{_HOST}(:{_PORT})?/?)?", "https://HOST or https://HOST:PORT, without user and path")
     add("--kcp-external-url", url, "scheme, host and port instead of those that kcp publishes", variable=True)
-    add("--health-addr", _like(f"{_HOST}?:{_PORT}", "[HOST]:PORT, as :8081"), "[HOST]:PORT of /healthz, /readyz and /metrics")
+    add(
+        "--health-addr",
+        _like(f"{_HOST}?:{_PORT}", "[HOST]:PORT, as :8081"),
+        "[HOST]:PORT of /healthz and /readyz, and of /metrics without --metrics-addr",
+    )
+    add(
+        "--metrics-addr",
+        _like(f"({_HOST}?:{_PORT})?", "[HOST]:PORT, as :8082"),
+        "[HOST]:PORT of /metrics alone; default: that of the health",
+    )
     duration = _like(_DURATION, "a duration above zero; write 30s, 5m, 1h30m or seconds", _seconds)
     add("--reconcile-interval", duration, "how often the operator reads endpoints")
     add("--mesh-check-interval", duration, "how often the operator observes a mesh without a change")
@@ -106,6 +117,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=[],
         metavar="CIDR",
         help="further addresses of API servers that are allowed",
+    )
+    parser.add_argument(
+        "--no-job-probes", dest="job_probes", action="store_false", help="make no Job in a tenant's namespace: probes look at flows alone"
     )
     parser.add_argument("--no-leader-elect", dest="leader_elect", action="store_false", help="do not elect a leader; for one replica only")
     return parser

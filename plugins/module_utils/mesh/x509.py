@@ -15,13 +15,14 @@ from .facts import CertificateFacts
 
 if TYPE_CHECKING:
     from cryptography import x509
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+    from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
     from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes, PrivateKeyTypes
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 else:
     x509 = optional("cryptography.x509")
+    InternalError = optional("cryptography.exceptions").InternalError
     InvalidSignature = optional("cryptography.exceptions").InvalidSignature
     UnsupportedAlgorithm = optional("cryptography.exceptions").UnsupportedAlgorithm
     hashes = optional("cryptography.hazmat.primitives.hashes")
@@ -77,7 +78,7 @@ def load_key(pem: bytes, *, validate: bool = True) -> PrivateKeyTypes:
     """
     try:
         return serialization.load_pem_private_key(pem, password=None, unsafe_skip_rsa_key_validation=not validate)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm, InternalError):  # the last: OpenSSL's own errors, of an RSA key with zeros
         raise CertificateProblem("is not an unencrypted PEM private key") from None
 
 
@@ -268,7 +269,7 @@ def _public_key_digest(certificate: x509.Certificate) -> str:
     """
     try:
         key = certificate.public_key()
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, UnsupportedAlgorithm, InternalError):
         raise CertificateProblem("has no well-formed public key") from None
     return digest(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
 

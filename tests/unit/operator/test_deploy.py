@@ -11,6 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,20 @@ import yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml, loader
 from mesh_operator import __version__
 from mesh_operator.settings import Settings, parse_settings
+from mesh_operator.tenant_addresses import _NETWORKS
 from tests.collection_path import CHECKOUT
 
 DEPLOY = CHECKOUT / "operator" / "deploy"
 CHART = DEPLOY / "chart"
 IN_A_POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}
 DEFAULTS = Settings(
-    kcp_kubeconfig="/etc/mesh-operator/kcp/kubeconfig", mgmt_kubeconfig="", node_id="mesh-operator-0", namespace="mesh-operator"
+    kcp_kubeconfig="/etc/mesh-operator/kcp/kubeconfig",
+    mgmt_kubeconfig="",
+    node_id="mesh-operator-0",
+    namespace="mesh-operator",
+    metrics_addr=":8082",  # in a pod they have a port of their own, which the NetworkPolicy closes
 )
+NEEDED = ("--set", "mgmt.namespace=default")
 
 
 def read(path: Path) -> Any:
@@ -57,7 +64,8 @@ def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str
     program = shutil.which("helm")
     if program is None:
         pytest.skip("helm is not on PATH, so the chart cannot be rendered; the manifests are compared with it by digest")
-    command = [program, "template", "mesh-operator", str(CHART), "--namespace", "mesh-operator", *arguments]
+    needed = () if "--values" in arguments else NEEDED  # a --set goes before a file
+    command = [program, "template", "mesh-operator", str(CHART), "--namespace", "mesh-operator", *needed, *arguments]
     return subprocess.run(command, check=check, capture_output=True, text=True)
 
 
@@ -69,7 +77,7 @@ def test_the_manifests_start_the_operator_with_its_own_defaults() -> None:
 
 
 def test_every_setting_has_a_flag_in_the_chart_and_every_flag_in_the_chart_is_a_setting() -> None:
-    spelled = {"allowed_addresses": "--allow-address", "leader_elect": "--no-leader-elect"}
+    spelled = {"allowed_addresses": "--allow-address", "leader_elect": "--no-leader-elect", "job_probes": "--no-job-probes"}
     known = {spelled.get(field.name, "--" + field.name.replace("_", "-")) for field in fields(Settings)}
     used = re.findall(r"^ *- (--[a-z-]+)", (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     assert set(used) == known
@@ -118,16 +126,44 @@ def test_all_that_can_be_written_is_memory_of_limited_size() -> None:
 def test_probes_metrics_and_service_meet_the_server_of_the_operator() -> None:
     objects = manifests()
     [container] = pod_of(objects)["containers"]
-    [port] = container["ports"]
+    health, figures = container["ports"]
     [exposed] = objects["Service", "mesh-operator"]["spec"]["ports"]
-    assert Settings.health_addr == f":{port['containerPort']}" == f":{exposed['port']}"
-    assert exposed["targetPort"] == port["name"] == "http"
+    assert Settings.health_addr == f":{health['containerPort']}" and health["name"] == "http"
+    assert DEFAULTS.metrics_addr == f":{figures['containerPort']}" == f":{exposed['port']}"
+    assert exposed["targetPort"] == figures["name"] == "metrics"
     paths = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert {name: (probe["path"], probe["port"]) for name, probe in paths.items()} == {
         "startupProbe": ("/healthz", "http"),
         "livenessProbe": ("/healthz", "http"),
         "readinessProbe": ("/readyz", "http"),
     }
+
+
+def test_memory_is_reserved_as_far_as_it_may_be_used() -> None:
+    [container] = pod_of(manifests())["containers"]
+    assert container["resources"]["requests"]["memory"] == container["resources"]["limits"]["memory"]
+
+
+def blocks(policy: dict[str, Any]) -> list[tuple[str, set[str]]]:
+    """(open range, ranges within it that are closed) of each rule with addresses."""
+    found = [peer["ipBlock"] for rule in policy["spec"]["egress"] for peer in rule.get("to", ())]
+    return [(block["cidr"], set(block.get("except", ()))) for block in found]
+
+
+def test_the_network_policy_keeps_the_pod_from_metadata_services_and_denied_ranges() -> None:
+    policy = manifests()["NetworkPolicy", "mesh-operator"]
+    assert policy["spec"]["podSelector"] == manifests()["Deployment", "mesh-operator"]["spec"]["selector"]
+    assert set(policy["spec"]["policyTypes"]) == {"Ingress", "Egress"}
+    for cidr, closed in blocks(policy):
+        wide = ip_network(cidr)
+        networks = [ip_network(text) for text in closed]
+        assert all(network.subnet_of(wide) for network in networks), "an API server refuses a range that is not within the open one"
+        ours = [network for network in map(ip_network, _NETWORKS) if network.version == wide.version]
+        assert len(ours) > 5 and all(any(network.subnet_of(other) for other in networks) for network in ours)
+    assert sorted(cidr for cidr, _ in blocks(policy)) == ["0.0.0.0/0", "::/0"]
+    open_ports = {(port["port"], port["protocol"]) for rule in policy["spec"]["egress"] for port in rule["ports"]}
+    assert open_ports == {(53, "UDP"), (53, "TCP"), (443, "TCP"), (6443, "TCP"), (2379, "TCP")}
+    assert [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]] == ["http"], "nobody scrapes unasked"
 
 
 def test_a_node_can_be_drained_and_two_replicas_never_go_at_once() -> None:
@@ -203,6 +239,11 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
         {"kcp": {"externalUrl": "kcp.example.com"}},
         {"mgmt": {"clusterResource": "clusters.platform.edge-portal.eu"}},
         {"allowAddresses": ["10.0.0.1"]},
+        {"networkPolicy": {"ports": []}},
+        {"networkPolicy": {"ports": [{"port": 70000}]}},
+        {"networkPolicy": {"deniedCidrs": ["10.0.0.1"]}},
+        {"metrics": {"from": [{}]}},
+        {"hostUsers": "no"},
         {"tmpSizeLimit": "lots"},
     ],
     ids=json.dumps,
@@ -241,6 +282,7 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
         "orphanGrace": "3h",
         "allowAddresses": ["127.0.0.0/8", "fd00::/8"],
         "leaderElect": False,
+        "jobProbes": False,
         "replicas": 1,
     }
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
@@ -266,13 +308,14 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
         orphan_grace=10800.0,
         allowed_addresses=("127.0.0.0/8", "fd00::/8"),
         leader_elect=False,
+        job_probes=False,
     )
 
 
 def test_with_a_management_plane_elsewhere_nothing_is_asked_of_the_cluster_of_the_pod() -> None:
     rendered = by_kind_and_name(helm("--set", "mgmt.kubeconfigSecret.name=m").stdout)
     pod = pod_of(rendered)
-    assert {kind for kind, _ in rendered} == {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget"}
+    assert {kind for kind, _ in rendered} == {"Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy"}
     assert pod["automountServiceAccountToken"] is False
     assert {"name": "mgmt", "mountPath": "/etc/mesh-operator/mgmt", "readOnly": True} in pod["containers"][0]["volumeMounts"]
 
@@ -293,8 +336,39 @@ def test_helm_itself_refuses_two_replicas_without_a_leader() -> None:
 def test_a_service_monitor_is_made_where_it_is_asked_for() -> None:
     rendered = by_kind_and_name(helm("--set", "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.labels.release=prom").stdout)
     monitor = rendered["ServiceMonitor", "mesh-operator"]
-    assert monitor["spec"]["endpoints"] == [{"port": "http", "path": "/metrics", "interval": "30s"}]
+    assert monitor["spec"]["endpoints"] == [{"port": "metrics", "path": "/metrics", "interval": "30s"}]
     assert monitor["metadata"]["labels"]["release"] == "prom"
+
+
+def test_the_namespace_of_the_credentials_has_to_be_named() -> None:
+    refused = helm("--set", "mgmt.namespace=", check=False)
+    assert refused.returncode != 0 and "mgmt.namespace is missing" in refused.stderr
+
+
+def test_ranges_scrapers_and_user_namespaces_reach_the_objects(tmp_path: Path) -> None:
+    values = {
+        "mgmt": {"namespace": "default"},
+        "networkPolicy": {
+            "deniedCidrs": ["10.96.0.0/12", "fd00:96::/112"],
+            "allowedCidrs": ["10.96.0.1/32"],
+            "ports": [{"port": 8443}, {"port": 30000, "endPort": 32767}],
+        },
+        "metrics": {"from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]},
+        "hostUsers": False,
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    rendered = by_kind_and_name(helm("--values", str(tmp_path / "values.yaml")).stdout)
+    policy = rendered["NetworkPolicy", "mesh-operator"]
+    found = dict(blocks(policy))
+    assert "10.96.0.0/12" in found["0.0.0.0/0"] and "fd00:96::/112" in found["::/0"] and found["10.96.0.1/32"] == set()
+    assert [rule["ports"] for rule in policy["spec"]["egress"]][-1] == [
+        {"port": 8443, "protocol": "TCP"},
+        {"port": 30000, "endPort": 32767, "protocol": "TCP"},
+    ]
+    assert policy["spec"]["ingress"][1]["from"] == values["metrics"]["from"]  # type: ignore[index]
+    assert pod_of(rendered)["hostUsers"] is False and "hostUsers" not in pod_of(manifests())
+    without = by_kind_and_name(helm("--set", "networkPolicy.enabled=false").stdout)
+    assert "NetworkPolicy" not in {kind for kind, _ in without}
 
 
 # The image

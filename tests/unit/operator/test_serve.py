@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.client import HTTPConnection
 from typing import Any
 
@@ -14,8 +16,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from mesh_operator import serve as served
 from mesh_operator.serve import Metrics, serve
 from tests.collection_path import CHECKOUT
+from tests.testing.waiting import wait_for
 
 Get = Callable[[str], tuple[int, str]]
 
@@ -52,7 +56,7 @@ def metrics() -> Metrics:
 @pytest.fixture(scope="module")
 def get(only_operator: Operator, metrics: Metrics) -> Iterator[Get]:
     """One server for all: it needs half a second to shut down."""
-    server = serve("127.0.0.1:0", metrics, alive=lambda: only_operator.alive(), ready=lambda: only_operator.ready())
+    [server] = serve("127.0.0.1:0", metrics, alive=lambda: only_operator.alive(), ready=lambda: only_operator.ready())
 
     def ask(path: str) -> tuple[int, str]:
         connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=5)
@@ -148,7 +152,7 @@ def test_two_operators_in_one_process_do_not_share_figures() -> None:
 def test_no_host_means_every_address_of_both_families_and_a_reader_that_hangs_up_disturbs_nobody(
     metrics: Metrics, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    server = serve(":0", metrics, alive=lambda: (True, ()), ready=lambda: (True, ()))
+    [server] = serve(":0", metrics, alive=lambda: (True, ()), ready=lambda: (True, ()))
     port = server.server_address[1]
     try:
         for said in (b"", b"GET /met", b"\x00\xff\r\n\r\n", b"POST /healthz HTTP/1.1\r\n\r\n"):
@@ -181,3 +185,61 @@ def test_the_documentation_has_every_metric_with_its_labels(metrics: Metrics) ->
     instruments: list[Any] = [item for item in metrics.registry._collector_to_names if hasattr(item, "_labelnames")]
     labels = {item._name: ",".join(item._labelnames) for item in instruments}
     assert told == {(name, kind, labels[name]) for name, kind in families.items()}
+
+
+def ask(port: int, path: str) -> int:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("GET", path)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_metrics_have_a_port_of_their_own_where_one_is_given(metrics: Metrics) -> None:
+    servers = serve("127.0.0.1:0", metrics, alive=lambda: (True, ()), ready=lambda: (True, ()), metrics_address="127.0.0.1:0")
+    health, figures = (server.server_address[1] for server in servers)
+    try:
+        assert {path: (ask(health, path), ask(figures, path)) for path in ("/healthz", "/readyz", "/metrics")} == {
+            "/healthz": (200, 404),
+            "/readyz": (200, 404),
+            "/metrics": (404, 200),
+        }
+    finally:
+        for server in servers:
+            server.shutdown()
+            server.server_close()
+
+
+def test_a_taken_port_for_metrics_is_named_with_its_flag_and_leaves_no_server(metrics: Metrics) -> None:
+    before = threading.active_count()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InvalidInput, match=f"--metrics-addr {address} cannot be listened on"):
+            serve("127.0.0.1:0", metrics, alive=lambda: (True, ()), ready=lambda: (True, ()), metrics_address=address)
+    wait_for(lambda: threading.active_count() <= before, what="the thread of the first server has ended")
+
+
+def test_clients_that_send_slowly_are_cut_off_and_keep_no_probe_waiting(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(served, "SECONDS", 2.0)
+    [server] = serve("127.0.0.1:0", metrics, alive=lambda: (True, ()), ready=lambda: (True, ()))
+    port = server.server_address[1]
+    before, slow = threading.active_count(), []
+    try:
+        for _ in range(3 * served.CONNECTIONS):
+            slow.append(socket.create_connection(("127.0.0.1", port), timeout=30))
+            slow[-1].sendall(b"GET /healthz HTTP/1.1\r\n")
+        assert ask(port, "/healthz") == 200  # although every connection is taken
+        wait_for(lambda: threading.active_count() <= before + served.CONNECTIONS, what="no more threads than connections")
+
+        def all_ended() -> bool:
+            for connection in slow:
+                with suppress(OSError):
+                    connection.sendall(b"x")  # a byte now and then never meets a timeout for silence
+            return threading.active_count() <= before
+
+        wait_for(all_ended, what="every slow connection has lost its thread")
+    finally:
+        for connection in slow:
+            connection.close()
+        server.shutdown()
+        server.server_close()

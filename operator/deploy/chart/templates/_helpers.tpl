@@ -25,6 +25,20 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- .Values.serviceAccount.name | default (ternary (include "mesh-operator.name" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
+{{- define "mesh-operator.ports" -}}
+{{- range .Values.networkPolicy.ports }}
+- port: {{ .port }}
+  {{- with .endPort }}
+  endPort: {{ . }}
+  {{- end }}
+  protocol: TCP
+{{- end }}
+{{- end -}}
+
+{{- define "mesh-operator.mgmtNamespace" -}}
+{{- required "mgmt.namespace is missing: the namespace of the Clusters and of the Secrets with their kubeconfigs" .Values.mgmt.namespace -}}
+{{- end -}}
+
 {{- define "mesh-operator.image" -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
