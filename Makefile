@@ -75,6 +75,17 @@ fuzz: venv ## every parser of foreign bytes, for FUZZ_MINUTES (10) in all; new f
 	@PYTHONPATH="$(collections):$(CURDIR)/operator:$(CURDIR)/.build/fuzz" $(python) -m tests.fuzz --minutes $(FUZZ_MINUTES) \
 		$(if $(FUZZ_SEED),--seed $(FUZZ_SEED)) $(FUZZ_PARSERS)
 
+.PHONY: audit
+audit: venv ## the locked packages, compared with the database of known vulnerabilities
+	@$(python) requirements/audit.py
+
+.PHONY: sbom
+sbom: venv ## the bill of materials of the operator's image (CycloneDX), in .build/sbom
+	@mkdir -p .build/sbom
+	@cat requirements/operator.txt requirements/image.txt | $(python) -W ignore::UserWarning -m cyclonedx_py requirements \
+		--pyproject operator/pyproject.toml --output-reproducible --of JSON --output-file .build/sbom/mesh-operator.cdx.json -
+	@echo .build/sbom/mesh-operator.cdx.json
+
 .PHONY: findings
 findings: venv ## what the docs say of each finding, from the catalogue
 	@$(python) -m tests.testing.write_code_table

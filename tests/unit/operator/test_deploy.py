@@ -401,9 +401,19 @@ def test_nothing_is_installed_but_what_the_lock_names() -> None:
     steps = [rest for name, rest in instructions() if name == "RUN"]
     steps += read(DEPLOY / "image" / "execution-environment.yml")["additional_build_steps"]["append_final"].splitlines()
     installs = [step for step in steps if re.search(r"\bpip (install|wheel)\b", step)]
-    assert len(installs) == 6
+    installs += [step for step in steps if re.search(r"\bpip download\b", step)]
+    assert len(installs) == 7
     assert all("--require-hashes" in step or "--no-index" in step for step in installs)
+    # What ansible-builder installs by itself has no hash.
+    definition = read(DEPLOY / "image" / "execution-environment.yml")
+    assert "dependencies" not in definition and "package_pip" not in definition["options"]["container_init"]
     assert not any(re.search(r"\b(curl|wget|dnf|apt|apt-get)\b", step) for step in steps)
+
+
+def test_nothing_can_be_installed_into_a_running_container() -> None:
+    steps = [rest for name, rest in instructions() if name == "RUN"]
+    [last_install] = [place for place, step in enumerate(steps) if "--no-index --no-deps /mnt/wheel" in step]
+    assert any("rmtree" in step and "'pip'" in step for step in steps[last_install + 1 :])
 
 
 def test_the_build_sees_the_parts_of_the_wheel_and_nothing_else_of_the_checkout() -> None:

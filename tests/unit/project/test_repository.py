@@ -15,7 +15,7 @@ from tests.collection_path import CHECKOUT
 # Written in parts, so that this file does not hold them.
 MACHINE_PATHS = re.compile("|".join((r"(?<![\w.$)}-])/ro" + "ot/", r"(?<![\w.$)}-])/wo" + "rk/", re.escape(str(CHECKOUT)) + r"(?![\w-])")))
 REGISTRIES = re.compile("|".join(("py" + r"pi\.org", "pythonhosted" + r"\.org", "galaxy" + r"\.ansible\.com", "--(extra-)?index-url")))
-LOCKS = tuple(f"requirements/{name}.txt" for name in ("build", "dev", "collections", "operator", "operator-build"))
+LOCKS = tuple(f"requirements/{name}.txt" for name in ("build", "dev", "collections", "operator", "operator-build", "image", "fuzz"))
 
 
 def tracked() -> list[Path]:
