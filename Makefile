@@ -101,7 +101,7 @@ lint-ruff:
 	$(python) -m ruff format --check .
 lint-mypy:
 	$(python) -m mypy $(foreach part,module_utils plugin_utils action filter inventory,-p $(plugins).$(part)) -p mesh_operator \
-		$(foreach part,lab testing demo demo_operator bench unit integration,-p tests.$(part))
+		$(foreach part,lab testing demo demo_operator bench fuzz unit integration,-p tests.$(part))
 lint-ansible:
 	@echo ansible-lint --offline --profile production
 	@$(ansible_env) $(python) -m ansiblelint --offline --profile production

@@ -73,7 +73,8 @@ def main() -> int:
     given = arguments.parse_args()
     names, seed = given.parsers or list(PARSERS), given.seed if given.seed is not None else secrets.randbelow(2**31 - 1) + 1
     SCRATCH.mkdir(parents=True, exist_ok=True)
-    seconds, defects = max(1.0, given.minutes * 60 / len(names)), []
+    seconds = max(1.0, given.minutes * 60 / len(names))
+    defects: list[str] = []
     print(f"{len(names)} parsers, {seconds:.0f} s each, seed {seed}", flush=True)
     for name in names:
         started = time.monotonic()

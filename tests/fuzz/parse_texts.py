@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, Final
@@ -55,7 +57,13 @@ def yaml(data: bytes) -> object:
     """Read as text and as bytes, with both loaders: whatever one refuses, the others may not fail at."""
     found: list[Any] = []
     text = _text(data)
-    for read in (lambda: load_yaml(data), lambda: load_yaml(data, "Base"), lambda: load_yaml(text), lambda: compose_yaml(text)):
+    ways: tuple[Callable[[], Any], ...] = (
+        lambda: load_yaml(data),
+        lambda: load_yaml(data, "Base"),
+        lambda: load_yaml(text),
+        lambda: compose_yaml(text),
+    )
+    for read in ways:
         with suppress(NotYaml):
             found.append(read())
     return found[:2]
@@ -91,7 +99,7 @@ def peer_secret(data: bytes) -> object:
     names = ("c2", "c2.etcd-client.crt", "c2.etcd-client-ca.crt", "c2.etcd-client.key", "notes")
     value = secret("cilium-kvstoremesh", dict.fromkeys(names, data))
     facts = peer_secret_facts(value, "cilium-kvstoremesh")
-    cluster = cluster_facts("c1", kvstoremesh=facts)
+    cluster = replace(cluster_facts("c1"), kvstoremesh=facts)
     store = SecretStore()
     keep_values(store, "c1", "cilium-kvstoremesh", value)
     return facts.keys["c2"].config, link_access(cluster, "c2", store), clusters_value(cluster, {"c2": "c2"})
@@ -105,14 +113,14 @@ def registry(data: bytes) -> object:
     return found.leases
 
 
-def annotations(data: bytes) -> object:
+def marks(data: bytes) -> object:
     """Read every annotation of JSON with which bindings mark objects, each holding the input."""
     text = _text(data)
     binding = mesh_of("c1", "c2").binding
     marked = {f"{prefix}/{binding.owner}": text for prefix in (PEERS_ANNOTATION, ADOPTED_ANNOTATION, USERS_ANNOTATION)}
     found: list[Any] = [read_record(text)]
     value = secret("cilium-clustermesh", {}, annotations=marked)
-    cluster = cluster_facts("c1", clustermesh=peer_secret_facts(value, "cilium-clustermesh"))
+    cluster = replace(cluster_facts("c1"), clustermesh=peer_secret_facts(value, "cilium-clustermesh"))
     record = adoption_record(binding, cluster)
     found += [written_peers(cluster.clustermesh, binding.owner), record, record.text]
     ca = SimpleNamespace(annotations={MARK: text})
@@ -170,7 +178,7 @@ PARSERS: Final = (
             f"{_ENGINE}/mesh/ownership.py",
             f"{_ENGINE}/services/record.py",
         ),
-        parse=annotations,
+        parse=marks,
         form=Form.JSON,
         growth=200,
     ),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import DEPTH_LIMIT, NotJson, load_json
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 DOCUMENTS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner),

@@ -155,8 +155,8 @@ def test_the_network_policy_keeps_the_pod_from_metadata_services_and_denied_rang
     assert policy["spec"]["podSelector"] == manifests()["Deployment", "mesh-operator"]["spec"]["selector"]
     assert set(policy["spec"]["policyTypes"]) == {"Ingress", "Egress"}
     for cidr, closed in blocks(policy):
-        wide = ip_network(cidr)
-        networks = [ip_network(text) for text in closed]
+        wide: Any = ip_network(cidr)
+        networks: list[Any] = [ip_network(text) for text in closed]
         assert all(network.subnet_of(wide) for network in networks), "an API server refuses a range that is not within the open one"
         ours = [network for network in map(ip_network, _NETWORKS) if network.version == wide.version]
         assert len(ours) > 5 and all(any(network.subnet_of(other) for other in networks) for network in ours)

@@ -75,6 +75,26 @@ def held(objects: MeshObjects, clusters: Clusters, record: Record | None = None)
     return found
 
 
+# Without Jobs
+
+
+def test_where_jobs_are_off_no_intent_asks_a_play_for_one() -> None:
+    probe = {"enabled": True, "method": "job", "image": "evil", "command": ["sh"], "intervalSeconds": 60}
+    spec = {"meshRef": {"name": KEY.name}, "action": "Allow"}
+    objects = mesh(binding(), stored(INTENT, "a", {**spec, "probe": probe}), stored(INTENT, "b", spec), service())
+    with_jobs = request_of(objects, usable("ffm", "ber"), None)
+    without = request_of(objects, usable("ffm", "ber"), None, job_probes=False)
+    assert isinstance(with_jobs, MeshRequest) and isinstance(without, MeshRequest)
+    changed = {"enabled": True, "method": "hubble", "intervalSeconds": 60}
+    listed = next(
+        key for key, rows in with_jobs.cilium_mesh.items() if any(row.get("probe") == probe for row in rows if isinstance(row, dict))
+    )
+    assert [row.get("probe") for row in without.cilium_mesh[listed]] == [changed, None]
+    assert {key: rows for key, rows in without.cilium_mesh.items() if key != listed} == {
+        key: rows for key, rows in with_jobs.cilium_mesh.items() if key != listed
+    }
+
+
 # Without a binding
 
 
