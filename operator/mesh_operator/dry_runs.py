@@ -123,7 +123,7 @@ class MeshProcess:
             found = self._ask({"job": "dry_run", "cilium_mesh": request.cilium_mesh, "hosts": request.hosts, "previous": previous})
         if found is None:
             return None
-        if (valid := _dry_run_of(found)) is None:
+        if (valid := dry_run_of(found)) is None:
             raise self._failed(Cause.INVALID)
         return valid
 
@@ -149,7 +149,7 @@ class MeshProcess:
         return DryRunFailed(cause, detail)
 
 
-def _dry_run_of(found: Any) -> DryRun | None:
+def dry_run_of(found: Any) -> DryRun | None:
     """Return an answer as a dry run; None if it does not have that shape."""
     if not isinstance(found, dict) or found.keys() != {"steps", "linked", "kept", "result"}:
         return None

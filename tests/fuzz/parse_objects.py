@@ -22,9 +22,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tr
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import cluster_view
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import container_ends, finished
+from mesh_operator.confined.messages import Invalid, decoded
+from mesh_operator.dry_runs import dry_run_of
 from mesh_operator.endpoints import urls_of
 from mesh_operator.keys import key_of
 from mesh_operator.records import _parsed as record_of
+from mesh_operator.tenant_kubeconfigs import is_rebuilt
 from tests.fuzz.parser import Form, Parser
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 
@@ -96,6 +99,12 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def confined_answer(data: bytes) -> object:
+    """Take the input for what a confined process answers, which a stranger may have taken over."""
+    value = decoded(data)
+    return dry_run_of(value), is_rebuilt(value)
+
+
 def address_ranges(data: bytes) -> object:
     """Read the input as the source ranges of an exposure that a tenant asks for."""
     problems = Problems()
@@ -147,6 +156,14 @@ PARSERS: Final = (
         parse=custom_resource,
         form=Form.JSON,
         raises=(NotAnObject,),
+    ),
+    Parser(
+        name="confined-answer",
+        writer="whoever has taken over a confined process",
+        files=("operator/mesh_operator/confined/messages.py",),
+        parse=confined_answer,
+        form=Form.JSON,
+        raises=(Invalid,),
     ),
     Parser(
         name="address-ranges",

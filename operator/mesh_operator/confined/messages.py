@@ -9,7 +9,9 @@ import math
 import socket
 import struct
 import time
-from typing import Any, Final, Never
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import NotJson, load_json
 
 VALUES: Final = 400_000  # commas and brackets of a message, so that a few bytes a value do not become a hundred
 _LENGTH: Final = struct.Struct("!Q")
@@ -55,12 +57,19 @@ def receive(connection: socket.socket, limit: int, *, until: float = math.inf) -
     (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size, until))
     if length > limit:
         raise Invalid("it is too long")
-    content = _read(connection, length, until)
+    return decoded(_read(connection, length, until))
+
+
+def decoded(content: bytes) -> Any:
+    """Return the value of a message.
+
+    :raises Invalid: when it has too many values, or is no JSON.
+    """
     if sum(content.count(mark) for mark in (b",", b"[", b"{")) > VALUES:
         raise Invalid("it has too many values")
     try:
-        return json.loads(content, parse_constant=_no_number)
-    except (ValueError, RecursionError):
+        return load_json(content)
+    except NotJson:
         raise Invalid("it is no JSON") from None
 
 
@@ -87,7 +96,3 @@ def _set_time(connection: socket.socket, until: float) -> None:
     if left <= 0:
         raise TimeoutError
     connection.settimeout(left)
-
-
-def _no_number(_text: str) -> Never:
-    raise ValueError

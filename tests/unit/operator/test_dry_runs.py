@@ -221,7 +221,7 @@ def test_a_mesh_that_bombs_its_process_fails_alone_while_others_are_carried_out_
 ) -> None:
     metrics, small = Metrics(), Bounds(deadline=deadline, memory=64 * 1024 * 1024)
     hostile, other = Tenant(processes, metrics, does, small), Tenant(processes, metrics, "", Bounds())
-    server = serve("127.0.0.1:0", metrics, alive=lambda: (True, []), ready=lambda: (True, []))
+    (server,) = serve("127.0.0.1:0", metrics, alive=lambda: (True, []), ready=lambda: (True, []))
     try:
         with ThreadPoolExecutor(1) as worker:
             failing = worker.submit(hostile.reconcile)
