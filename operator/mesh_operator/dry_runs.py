@@ -69,30 +69,41 @@ class Bounds:
         return LONGEST * self.deadline
 
 
+@dataclass(frozen=True, kw_only=True)
+class Permits:
+    """Permits of whoever runs the operator, for all clusters: a tenant must not permit itself names and addresses in other clusters.
+
+    ``networks``: CIDRs of API servers and mesh endpoints that would be refused otherwise; ``domains``: for names of mesh endpoints.
+    """
+
+    networks: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+
+
 class DryRuns:
     """Source of dry runs. Thread-safe."""
 
-    def __init__(self, processes: ConfinedProcesses, bounds: Bounds, metrics: Metrics, *, allowed: Sequence[str] = ()) -> None:
+    def __init__(self, processes: ConfinedProcesses, bounds: Bounds, metrics: Metrics, permits: Permits | None = None) -> None:
         """Prepare the source.
 
-        :param allowed: CIDRs of API servers that would be refused otherwise.
+        :param permits: without it, what holds for every cluster.
         """
-        self._processes, self._bounds, self._metrics, self._allowed = processes, bounds, metrics, allowed
+        self._processes, self._bounds, self._metrics, self._permits = processes, bounds, metrics, permits or Permits()
 
     @contextmanager
     def begin(self, clusters: int) -> Iterator[MeshProcess]:
         """Provide a process for one mesh; it is forked when it is first needed, and gone at the end of the ``with`` block."""
         with ExitStack() as stack:
-            yield MeshProcess(stack, self._processes, self._bounds, self._metrics, clusters, self._allowed)
+            yield MeshProcess(stack, self._processes, self._bounds, self._metrics, clusters, self._permits)
 
 
 class MeshProcess:
     """Process of one mesh, for its kubeconfigs and its dry run. Used by one thread."""
 
     def __init__(
-        self, stack: ExitStack, processes: ConfinedProcesses, bounds: Bounds, metrics: Metrics, clusters: int, allowed: Sequence[str]
+        self, stack: ExitStack, processes: ConfinedProcesses, bounds: Bounds, metrics: Metrics, clusters: int, permits: Permits
     ) -> None:
-        self._stack, self._processes, self._metrics, self._allowed = stack, processes, metrics, allowed
+        self._stack, self._processes, self._metrics, self._permits = stack, processes, metrics, permits
         self._deadline = bounds.seconds(clusters)
         self._limits = Limits(memory=bounds.memory, cpu=max(1, int(self._deadline / 2)))
         self._process: ConfinedProcess | None = None
@@ -105,7 +116,7 @@ class MeshProcess:
         sealed = {name: entry for name, entry in clusters.items() if isinstance(entry, SealedKubeconfig)}
         if not sealed:
             return {name: entry for name, entry in clusters.items() if isinstance(entry, NotUsable)}
-        job = {"job": "open", "allowed": list(self._allowed), "kubeconfigs": {name: entry.text for name, entry in sealed.items()}}
+        job = {"job": "open", "allowed": list(self._permits.networks), "kubeconfigs": {name: entry.text for name, entry in sealed.items()}}
         answer = self._ask(job)
         if not isinstance(answer, dict) or answer.keys() != sealed.keys():
             raise self._failed(Cause.INVALID)
@@ -142,7 +153,13 @@ class MeshProcess:
         kubeconfig: Any = answer.get("kubeconfig") if isinstance(answer, dict) else None
         if not is_rebuilt(kubeconfig):
             raise self._failed(Cause.INVALID)
-        return Usable(name=sealed.name, kubeconfig=kubeconfig, elb_id=sealed.elb_id)
+        return Usable(
+            name=sealed.name,
+            kubeconfig=kubeconfig,
+            elb_id=sealed.elb_id,
+            endpoint_domains=self._permits.domains,
+            endpoint_networks=self._permits.networks,
+        )
 
     def _failed(self, cause: Cause, detail: str = "") -> DryRunFailed:
         self._metrics.dry_runs_failed.labels(cause.value).inc()

@@ -37,6 +37,8 @@ class Usable:
     name: str
     kubeconfig: Mapping[str, Any]
     elb_id: str = ""
+    endpoint_domains: tuple[str, ...] = ()  # as the host variable cilium_mesh_endpoint_domains
+    endpoint_networks: tuple[str, ...] = ()  # as the host variable cilium_mesh_endpoint_networks
 
     def __repr__(self) -> str:
         return f"<Usable {self.name}>"

@@ -20,7 +20,7 @@ from .api import Connections
 from .clusters import Clusters
 from .confined.confinement import hide_memory
 from .confined.process import ConfinedProcesses
-from .dry_runs import HANDLER, Bounds, DryRuns
+from .dry_runs import HANDLER, Bounds, DryRuns, Permits
 from .endpoints import urls_of
 from .events import Recorder
 from .keys import MeshKey, ObjectKey
@@ -75,13 +75,14 @@ class Operator:
         self._records = Records(mgmt.own(), namespace)
         self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched)
         self._processes = ConfinedProcesses(HANDLER)
+        permits = Permits(networks=tuple(settings.allowed_addresses), domains=tuple(settings.endpoint_domains))
         self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = Runner(job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
         self._reconciler = Reconciler(
             store=self._store,
             clusters=self._clusters,
-            dry_runs=DryRuns(self._processes, self._bounds, metrics, allowed=settings.allowed_addresses),
+            dry_runs=DryRuns(self._processes, self._bounds, metrics, permits),
             records=self._records,
             runner=self._runner,
             api_at=kcp.at,

@@ -151,7 +151,12 @@ def _request(mesh: MeshObjects, raw: Json, found: Found, variables: Json, **rest
 def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
     if isinstance(entry, NotUsable):
         return {"cilium_mesh_unavailable": entry.message}
-    return {"cilium_mesh_kubeconfig": dict(entry.kubeconfig), **({"cilium_mesh_elb_id": entry.elb_id} if entry.elb_id else {})}
+    optional = {
+        "cilium_mesh_elb_id": entry.elb_id,
+        "cilium_mesh_endpoint_domains": list(entry.endpoint_domains),
+        "cilium_mesh_endpoint_networks": list(entry.endpoint_networks),
+    }
+    return {"cilium_mesh_kubeconfig": dict(entry.kubeconfig), **{name: value for name, value in optional.items() if value}}
 
 
 def _entry(stored: Stored) -> dict[str, Any]:

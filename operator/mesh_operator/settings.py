@@ -39,7 +39,8 @@ class Settings:
     dry_run_memory: int = 384  # --dry-run-memory MiB
     teardown_deadline: float = 3600.0  # --teardown-deadline 1h: then a mesh that cannot be cleaned becomes a tombstone
     orphan_grace: float = 3600.0  # --orphan-grace 1h
-    allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers that would be refused otherwise
+    allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers and mesh endpoints refused otherwise
+    endpoint_domains: tuple[str, ...] = ()  # --endpoint-domain DOMAIN (repeatable): for names of mesh endpoints, besides mesh.cilium.io
     leader_elect: bool = True  # --no-leader-elect
     job_probes: bool = True  # --no-job-probes
 
@@ -47,6 +48,7 @@ class Settings:
 _DURATION: Final = r"(?=.*[1-9])([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s?)?"
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAME: Final = rf"{_LABEL}(\.{_LABEL})*"
+_DOMAIN: Final = rf"(?!.*(^|\.)(local|localhost|svc|[0-9]+)$)(?!.+\.svc\.){_LABEL}(\.{_LABEL})+"  # as the host variable demands it
 _HOST: Final = r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])"
 _PORT: Final = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
@@ -63,7 +65,8 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     for name in ("kcp_kubeconfig", "mgmt_kubeconfig", "node_id"):
         if not values[name] and name not in found:
             parser.error(f"--{name.replace('_', '-')} is missing: give it, or set the environment variable {name.upper()}")
-    return Settings(allowed_addresses=tuple(values.pop("allow_address")), **values)
+    addresses, domains = tuple(values.pop("allow_address")), tuple(values.pop("endpoint_domain"))
+    return Settings(allowed_addresses=addresses, endpoint_domains=domains, **values)
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -116,7 +119,15 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="CIDR",
-        help="further addresses of API servers that are allowed",
+        help="further addresses of API servers and mesh endpoints that are allowed",
+    )
+    parser.add_argument(
+        "--endpoint-domain",
+        type=_like(_DOMAIN, "a domain in lower case, as mesh.example.com, whose names have no meaning inside clusters"),
+        action="append",
+        default=[],
+        metavar="DOMAIN",
+        help="further domains in which mesh endpoints may have names",
     )
     parser.add_argument(
         "--no-job-probes", dest="job_probes", action="store_false", help="make no Job in a tenant's namespace: probes look at flows alone"

@@ -87,7 +87,9 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils.base.errors import InvalidInput
-from ..module_utils.mesh.endpoints import MESH_DOMAIN, MeshEndpoint, canonical_ip, is_ip
+from ..module_utils.mesh.endpoint_addresses import canonical_ip, is_ip
+from ..module_utils.mesh.endpoint_names import MESH_DOMAIN
+from ..module_utils.mesh.endpoints import MeshEndpoint
 from ..module_utils.mesh.etcd_config import peer_config as text_of
 from ..module_utils.mesh.trust_mode import MODES, TrustMode, one_of_modes
 from ..module_utils.mesh.versions import CiliumVersion

@@ -12,12 +12,14 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any, Final
 
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import ClusterAccess
+from ..module_utils.mesh.endpoint_names import canonical_name, is_endpoint_domain
 from ..module_utils.mesh.model import Binding, Mesh
 from ..module_utils.mesh.parse import DEFAULT_NAME, names_all, parse, unsaid
 from ..module_utils.pipeline.participants import left_out
@@ -26,10 +28,12 @@ KUBECONFIG: Final = "cilium_mesh_kubeconfig"
 CONTEXT: Final = "cilium_mesh_context"
 NAMESPACE: Final = "cilium_mesh_namespace"
 ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
+ENDPOINT_DOMAINS: Final = "cilium_mesh_endpoint_domains"
+ENDPOINT_NETWORKS: Final = "cilium_mesh_endpoint_networks"
 ELB_ID: Final = "cilium_mesh_elb_id"
 UNAVAILABLE: Final = "cilium_mesh_unavailable"
 DEFAULT_NAMESPACE: Final = "kube-system"
-HOST_VARIABLES: Final = (KUBECONFIG, CONTEXT, NAMESPACE, ENDPOINT_OVERRIDE, ELB_ID, UNAVAILABLE)
+HOST_VARIABLES: Final = (KUBECONFIG, CONTEXT, NAMESPACE, ENDPOINT_OVERRIDE, ENDPOINT_DOMAINS, ENDPOINT_NETWORKS, ELB_ID, UNAVAILABLE)
 """Every variable of a host that the collection reads (docs/inventory.md)."""
 
 _NAMES_SHOWN: Final = 10
@@ -216,6 +220,16 @@ class _HostVariables:
             raise InvalidInput(f"{self._host}: {name} must be a text")
         return value
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts; () where there is none. A single text is a list of one."""
+        value = self.get(name)
+        if value is None or value == "":
+            return ()
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list) or not all(isinstance(entry, str) for entry in listed):
+            raise InvalidInput(f"{self._host}: {name} must be a list of texts")
+        return tuple(listed)
+
 
 def _access(host: str, variables: _HostVariables) -> ClusterAccess:
     unavailable = one_line(variables.text(UNAVAILABLE, ""), 400)
@@ -225,6 +239,8 @@ def _access(host: str, variables: _HostVariables) -> ClusterAccess:
         context=variables.text(CONTEXT, "") or None,
         namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
         endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
+        endpoint_domains=_endpoint_domains(host, variables),
+        endpoint_networks=_endpoint_networks(host, variables),
         elb_id=_elb_id(host, variables),
         unavailable=unavailable,
     )
@@ -236,6 +252,26 @@ def _elb_id(host: str, variables: _HostVariables) -> str:
     if value and not _UUID.fullmatch(value):
         raise InvalidInput(f"{host}: {ELB_ID} must be the id of a load balancer, such as 41fae315-2964-49c4-afde-bc6d358cd031")
     return value.lower()
+
+
+def _endpoint_domains(host: str, variables: _HostVariables) -> tuple[str, ...]:
+    """Return the domains, each canonical."""
+    domains = variables.texts(ENDPOINT_DOMAINS)
+    for domain in domains:
+        if not is_endpoint_domain(domain):
+            raise InvalidInput(
+                f"{host}: {ENDPOINT_DOMAINS} must list domains such as mesh.example.com; names below {one_line(domain, 80)!r} "
+                "have a meaning inside clusters, or it is no domain"
+            )
+    return tuple(canonical_name(domain) for domain in domains)
+
+
+def _endpoint_networks(host: str, variables: _HostVariables) -> tuple[str, ...]:
+    """Return the ranges, each in its canonical spelling."""
+    try:
+        return tuple(str(ip_network(text)) for text in variables.texts(ENDPOINT_NETWORKS))
+    except ValueError:
+        raise InvalidInput(f"{host}: {ENDPOINT_NETWORKS} must list ranges such as 127.0.0.0/8 or 169.254.1.0/24") from None
 
 
 def _kubeconfig(host: str, variables: _HostVariables) -> str | Mapping[str, Any]:

@@ -48,7 +48,10 @@ class Phases:
 def connect(inventory: Mapping[str, Mapping[str, str]], binding: str) -> dict[str, Any]:
     """Observe, check, plan, write. Ends the process when something blocks or fails: a figure of that would mean nothing."""
     mesh = Mesh(binding=Binding(name=binding, cluster_refs=tuple(inventory)))
-    accesses = [ClusterAccess(host=host, context=None, **values) for host, values in inventory.items()]
+    accesses = [
+        ClusterAccess(host=host, context=None, kubeconfig=values["kubeconfig"], namespace=values["namespace"])
+        for host, values in inventory.items()
+    ]
     phases, now = Phases(), datetime.now(UTC)
     with phases.measured("observe"):
         observation = observe(accesses, registry=registry_name(mesh.binding))

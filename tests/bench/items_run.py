@@ -81,7 +81,10 @@ def bare(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _accesses(inventory: Mapping[str, Mapping[str, str]]) -> list[ClusterAccess]:
-    return [ClusterAccess(host=host, context=None, **values) for host, values in inventory.items()]
+    return [
+        ClusterAccess(host=host, context=None, kubeconfig=values["kubeconfig"], namespace=values["namespace"])
+        for host, values in inventory.items()
+    ]
 
 
 def _write(cluster: str, action: object) -> dict[str, Any]:

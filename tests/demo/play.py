@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.collection_path import link
+from tests.lab.addresses import NETWORK
 
 COLLECTION = "edge_portal.cilium_mesh"
 GRACE = 15.0  # seconds that Ansible has to end after an interruption
@@ -40,7 +41,11 @@ class Desk(AbstractContextManager["Desk"]):
 
     def __init__(self, kubeconfigs: Mapping[str, Path], variables: Mapping[str, Any]) -> None:
         hosts = {name: {"cilium_mesh_kubeconfig": str(path)} for name, path in kubeconfigs.items()}
-        shared = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        shared = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "cilium_mesh_endpoint_networks": [NETWORK],
+        }
         self._inventory = {"all": {"vars": shared, "hosts": hosts}}
         self._variables = variables
 

@@ -17,6 +17,7 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from tests.lab.addresses import NETWORK
 from tests.lab.api import LabApi
 from tests.lab.lab import Lab
 from tests.lab.options import LabOptions
@@ -25,6 +26,12 @@ from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
 from tests.testing.waiting import wait_for
 
 NAMESPACE = "kube-system"
+LAB_VARIABLES = {
+    "ansible_connection": "local",
+    "ansible_python_interpreter": sys.executable,
+    "cilium_mesh_endpoint_networks": [NETWORK],
+}
+"""Variables of every host of a lab."""
 COUNTERS = ("deployment.kubernetes.io/", "deprecated.daemonset.template.generation")
 """Annotations in which controllers count the changes of a pod template."""
 _ETCDCTL = (
@@ -76,7 +83,7 @@ class MeshLab:
         rows = {name: {"cilium_mesh_kubeconfig": str(self.lab.clusters[name].kubeconfig)} for name in self.names}
         for name, extra in (hosts or {}).items():
             rows[name] = {**rows.get(name, {}), **extra}
-        return {"all": {"vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}, "hosts": rows}}
+        return {"all": {"vars": dict(LAB_VARIABLES), "hosts": rows}}
 
     def mesh(self, *names: str, binding: str = "edge-mesh-eu", **config: Any) -> dict[str, Any]:
         """The ``cilium_mesh`` variable for some clusters (default all)."""

@@ -13,6 +13,7 @@ import socket
 from dataclasses import dataclass
 
 LABS = range(20, 251)
+NETWORK = "127.0.0.0/8"  # of every lab; as cilium_mesh_endpoint_networks it lets clusters dial each other on one machine
 _CLAIM_PORT = 2378
 MESH_PORT = 2379
 API_PORT = 6443

@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import Read, first_read, further_reads, other_reads
-from tests.lab.addresses import ClusterAddresses, node_pod_cidr
+from tests.lab.addresses import NETWORK, ClusterAddresses, node_pod_cidr
 from tests.lab.api import path_of
 from tests.lab.cluster import profile_options
 from tests.lab.kubelet import Node, node_objects
@@ -97,7 +97,7 @@ def _facts(options: ClusterOptions, objects: Mapping[str, Object]) -> ClusterFac
     found = {"first": answer(first_read(NAMESPACE))}
     found |= {name: answer(read) for name, read in other_reads(NAMESPACE, "cilium-mesh-none").items()}
     found |= {name: answer(read) for name, read in further_reads(NAMESPACE, found).items()}
-    return assemble(ClusterAccess(host=options.name, kubeconfig="", context=None), found)
+    return assemble(ClusterAccess(host=options.name, kubeconfig="", context=None, endpoint_networks=(NETWORK,)), found)
 
 
 def _selected(item: Object, selector: str) -> bool:

@@ -35,6 +35,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation, certificates, peers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import first_read, other_reads
+from tests.lab.addresses import NETWORK
 from tests.lab.api import path_of
 from tests.lab.profiles import CaPair, ProfileOptions, build
 from tests.lab.profiles.helm import manager_of
@@ -387,7 +388,7 @@ class RollWorld:
             found: Any = {name: read.run(cluster) for name, read in reads.items()}
             found["first"] = first_read(NAMESPACE).run(cluster)
             observation.clusters[host] = cluster
-            observation.facts[host] = assemble(ClusterAccess(host=host, kubeconfig=None, context=None), found)
+            observation.facts[host] = assemble(ClusterAccess(host=host, kubeconfig=None, context=None, endpoint_networks=(NETWORK,)), found)
             certificates.keep_values(observation.secrets, host, found)
             for name, key in (("cilium-clustermesh", "clustermesh"), ("cilium-kvstoremesh", "kvstoremesh")):
                 peers.keep_values(observation.secrets, host, name, found[key])

@@ -13,6 +13,7 @@ from ..ca.signing import issue_again, new_authority
 from ..mesh.x509 import CertificateProblem, Issuer
 from ..plan.steps import ApiWrite, ApplySecret, FromSecret, IssuedAgain, Literal, Minted, NewAuthority, Recipe, Step
 
+CONFIG_MARK = b"endpoints:"  # Cilium takes every file with it for a peer (pkg/clustermesh/common/config.go, isEtcdConfigFile)
 CA_SECRET, CA_CERTIFICATE, CA_KEY = "cilium-ca", "ca.crt", "ca.key"
 
 
@@ -24,12 +25,35 @@ def resolve_secret_values(steps: Iterable[Step], secrets: SecretStore, now: date
     :raises WriteConflict: when a value that the plan relies on was not observed.
     :raises CredentialsInvalid: when a CA cannot sign.
     """
-    mint = _Mint(secrets, now)
-    return {
+    steps, mint = list(steps), _Mint(secrets, now)
+    values = {
         position: _values(step.cluster, recipes, secrets, mint)
         for position, step in enumerate(steps)
         if (recipes := _recipes(step)) is not None
     }
+    for position, step in enumerate(steps):
+        if isinstance(step.action, ApplySecret):
+            _require_files_of_peers(step.cluster, step.action, values[position])
+    return values
+
+
+def _require_files_of_peers(cluster: str, action: ApplySecret, values: Mapping[str, Sealed]) -> None:
+    """Refuse a value that Cilium would take for the configuration of a peer, under a key that is none.
+
+    Plans contain none (mesh/shared_pem.py); this holds it for every way in which a value can get into one. Values that the Secret has
+    already are left as they are.
+
+    :raises WriteConflict: when there is one.
+    """
+    for key, value in values.items():
+        recipe = action.data[key]
+        kept = isinstance(recipe, FromSecret) and (recipe.cluster, recipe.secret) == (cluster, action.name)
+        if ".etcd-client" in key and not kept and CONFIG_MARK in value.reveal():
+            raise WriteConflict(
+                f"Key {key} for Secret {action.name} would be taken for the configuration of a peer.",
+                remedy="Look at the certificates of the peer: a text in them names endpoints.",
+                cluster=cluster,
+            )
 
 
 def _recipes(step: Step) -> Mapping[str, Recipe] | None:

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, helm, kubectl, lines, listed, reissue, show, where
-from ..mesh.endpoints import MeshEndpoint, certifies
+from ..mesh.endpoint_names import is_endpoint_domain
+from ..mesh.endpoints import MeshEndpoint, certifies, wildcard_domains
 from ..mesh.facts import CertificateFacts, ClusterFacts, TlsSecretFacts
 from ..mesh.trust import anchor
 from ..mesh.versions import cilium_version, holds
@@ -147,8 +148,16 @@ def server_certificate_covers_dialled_name(context: CheckContext, facts: Cluster
         cluster=facts.host,
         summary=f"The server certificate of {facts.host} does not cover {endpoint.hostname}, the name that its peers dial",
         evidence=f"{where(facts, 'Secret', facts.server_cert.name)} tls.crt: DNS names {listed(certificate.dns_names) or 'none'}",
-        fix=helm(facts, f"clustermesh.apiserver.tls.server.extraDnsNames={{{endpoint.hostname}}}"),
+        fix=lines(helm(facts, f"clustermesh.apiserver.tls.server.extraDnsNames={{{endpoint.hostname}}}"), _list_domain(certificate)),
     )
+
+
+def _list_domain(certificate: CertificateFacts) -> str:
+    """Return the advice to list the domain of the certificate's wildcard, if it has one that may be listed; else an empty string."""
+    domain = next((domain for domain in wildcard_domains(certificate) if is_endpoint_domain(domain)), "")
+    if not domain:
+        return ""
+    return f"If {domain} is a domain of this mesh alone, list it in cilium_mesh_endpoint_domains of this host: its peers then use it."
 
 
 @check("CM-CERT-06")
@@ -233,6 +242,29 @@ def common_names_are_etcd_users(context: CheckContext, facts: ClusterFacts) -> I
             f"is {show(facts.name)}",
             fix=reissue(facts, secret.name, secret.owner),
         )
+
+
+@check("CM-CERT-11")
+def certificates_fit_into_secrets_of_peers(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report certificates that no peer gets, since they are too many or too large (mesh/shared_pem.py)."""
+    server, remote = facts.server_cert, facts.remote_cert
+    found = [(server.name, key, why) for key, why in server.unshareable.items() if key == "ca.crt"]
+    found += [(remote.name, key, why) for key, why in remote.unshareable.items() if key != "ca.crt"]
+    found += [("cilium-ca", "ca.crt", facts.ca.unshareable)] if facts.ca.unshareable else []
+    if not found:
+        return
+    yield finding(
+        "CM-CERT-11",
+        cluster=facts.host,
+        summary=f"The peers of {facts.host} do not get {listed(f'{key} of Secret {name}' for name, key, _why in found)}: "
+        "links that need it cannot be made",
+        evidence="; ".join(f"{where(facts, 'Secret', name)}: {key} {why}" for name, key, why in found),
+        fix=lines(
+            "Keep in ca.crt only the CA that signed tls.crt, in tls.crt only the certificate and those between it and the CA, "
+            "and in tls.key only the key.",
+            "Links between clusters that trust one CA need none of these.",
+        ),
+    )
 
 
 @check("CM-CERT-10")

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..findings.finding import Finding
-from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, where
+from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, show, where
 from ..mesh.cilium_config import enabled, replaces_kube_proxy
-from ..mesh.endpoints import EndpointProblem, MeshEndpoint, ip_version, split_host_port
+from ..mesh.endpoint_addresses import ip_version
+from ..mesh.endpoints import SHOWN, EndpointProblem, MeshEndpoint, refused_values, split_host_port
 from ..mesh.facts import ClusterFacts
 from ..mesh.ip_families import addresses_of, possible_families
 from ..mesh.versions import cilium_version, holds
@@ -169,5 +170,28 @@ def mesh_endpoint_address_is_known(context: CheckContext, facts: ClusterFacts) -
             "Make the name resolve where this runs and run again, or set cilium_mesh_endpoint_override of this host to IP:PORT.",
             "A name that the server certificate covers is dialled as it is, and looked up by the clusters themselves "
             "(Helm value clustermesh.apiserver.tls.server.extraDnsNames).",
+        ),
+    )
+
+
+@check("CM-EP-08")
+def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report names and addresses of a mesh endpoint that are left out because they have a meaning inside the clusters that would dial them.
+
+    Where nothing else is left, CM-EP-02 says so.
+    """
+    found = refused_values(facts, node_addresses=context.node_addresses, resolved=context.resolved)
+    if not found or isinstance(context.choices.endpoint(facts), EndpointProblem):
+        return
+    yield finding(
+        "CM-EP-08",
+        cluster=facts.host,
+        summary=f"The peers of {facts.host} do not dial {listed(show(entry.value) for entry in found)}, which it reports as its own",
+        evidence=f"{where(facts, 'Service', 'clustermesh-apiserver')}: "
+        + "; ".join(f"{show(entry.value)} {entry.why}" for entry in found[:SHOWN]),
+        fix=lines(
+            f"Remove it where {facts.host} gets it from: its load balancer, or the addresses of its nodes.",
+            "If an address is meant, list its range in cilium_mesh_endpoint_networks of this host. "
+            "If a name is meant, set cilium_mesh_endpoint_override of this host to it.",
         ),
     )

@@ -26,7 +26,7 @@ from ..mesh.cidrs import (
     pool_ranges,
 )
 from ..mesh.cilium_config import enabled, routing_mode, setting, tunnel
-from ..mesh.endpoints import canonical_ip, is_ip
+from ..mesh.endpoint_addresses import canonical_ip, is_ip
 from ..mesh.facts import ClusterFacts
 from .context import CheckContext, members
 from .registry import check

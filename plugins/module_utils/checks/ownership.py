@@ -11,7 +11,8 @@ from ..findings.finding import Finding
 from ..findings.wording import finding, helm, kubectl, lines, listed, show, where
 from ..links.drift import was_ours
 from ..links.peer_keys import DesiredKeys, Link, agents_keys, keys_for_peer, reader_version, would_conflict
-from ..mesh.endpoints import MeshEndpoint, canonical_ip, is_ip
+from ..mesh.endpoint_addresses import canonical_ip, is_ip
+from ..mesh.endpoints import MeshEndpoint
 from ..mesh.etcd_config import keys_of, valid_cluster_name
 from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
 from ..mesh.gitops import ARGO, HELM_LABEL, HELM_NAME, HELM_NAMESPACE, KEEP, made_by_helm

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from ..base.sealed import Sealed, SecretStore
 from ..base.yaml_reader import NotYaml, load_yaml
-from ..mesh.endpoints import DEFAULT_PORT, canonical_ip, is_ip
+from ..mesh.endpoint_addresses import canonical_ip, is_ip
+from ..mesh.endpoints import DEFAULT_PORT
 from ..mesh.etcd_config import DIRECTORY
 from ..mesh.facts import ClusterFacts, PeerSecretFacts
 from .client import EtcdAccess

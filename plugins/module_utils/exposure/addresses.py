@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..findings.wording import printable
 from ..items.models import ExposedService
-from ..mesh.endpoints import ip_version, is_ip
+from ..mesh.endpoint_addresses import ip_version, is_ip
 from ..mesh.facts import ClusterFacts, NodeFacts
 from ..mesh.traffic_facts import Key, ObjectFacts, TrafficFacts
 

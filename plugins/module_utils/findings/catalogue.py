@@ -137,6 +137,7 @@ _ROWS: Final = (
     Row("CM-EP-05", "A cluster has a NodePort with the number of its peer's", Severity.BLOCKING, Scope.PAIR),
     Row("CM-EP-06", "A cluster cannot dial any address of a peer", Severity.BLOCKING, Scope.PAIR, acceptable=True),
     Row("CM-EP-07", "The address of a mesh endpoint is not known at the moment", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-EP-08", "A cluster reports a name or an address that no other cluster may dial", Severity.REMEDIABLE, Scope.CLUSTER),
     # Probes of mesh endpoints by the controller
     Row("CM-PROBE-01", "The certificate at the mesh endpoint cannot be verified", Severity.BLOCKING, Scope.CLUSTER),
     Row("CM-PROBE-02", "The mesh endpoint leads to another server", Severity.BLOCKING, Scope.CLUSTER),
@@ -254,6 +255,8 @@ _ROWS: Final = (
     Row("CM-CERT-08", "A certificate is not for its purpose", Severity.BLOCKING, Scope.CLUSTER),
     Row("CM-CERT-09", "A client certificate names a user that etcd does not have", Severity.BLOCKING, Scope.CLUSTER, acceptable=True),
     Row("CM-CERT-10", "The CA that signs renewed certificates expires within 30 days", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-CERT-11", "Certificates of a cluster are too many or too large for its peers", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-CERT-12", "The Secret with the peers of a cluster would be too large", Severity.BLOCKING, Scope.CLUSTER),
     # Certificate authorities
     Row("CM-CA-01", "The CA bundle cannot be used", Severity.BLOCKING, Scope.CLUSTER),
     Row("CM-CA-02", "Agents and kvstoremesh trust different CAs", Severity.REMEDIABLE, Scope.CLUSTER, cure=Cure.RESTART),

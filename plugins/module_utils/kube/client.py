@@ -62,6 +62,8 @@ class ClusterAccess:
     context: str | None
     namespace: str = "kube-system"  # where Cilium runs
     endpoint_override: str = ""  # "HOST:PORT" of the mesh endpoint
+    endpoint_domains: tuple[str, ...] = ()  # domains below which the mesh endpoint may have a name in other clusters
+    endpoint_networks: tuple[str, ...] = ()  # ranges whose addresses other clusters may dial although they are special
     elb_id: str = ""  # id of the load balancer that the platform reserved for the mesh endpoint
     unavailable: str = ""  # reason, given by the inventory, why the cluster cannot be reached; no connection is then tried
 

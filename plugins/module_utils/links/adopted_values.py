@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from ..base.json_reader import load_json
-from ..mesh.endpoints import is_ip
+from ..mesh.endpoint_addresses import is_ip
 from ..mesh.etcd_config import keys_of
 from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
 from ..mesh.gitops import HELM_NAME, KEEP_ANNOTATIONS, TOOLS, Tool, marked_by, marks_in

@@ -34,7 +34,7 @@ from .host_aliases import alias_problems, alias_step, desired_aliases, only_remo
 from .load_balancer import elb_steps, endpoint_finding
 from .peer_keys import Link
 from .repair import repair_step
-from .secrets import PeerChanges, desired_secrets, foreign_keys, secret_step
+from .secrets import PeerChanges, desired_secrets, foreign_keys, oversized, secret_step
 from .users import desired_users, own_users, users_problems, users_step
 
 WAVE_USERS, WAVE_LINKS, WAVE_LEFTOVERS = 1, 2, 3
@@ -207,6 +207,7 @@ def _links(
         found.append(alias_step(cluster, aliases, manager=manager, wave=wave, why="the peers' names resolve to their addresses"))
     by_host = {link.peer.host: link for link in links}
     for secret in desired_secrets(cluster, links, kept, manager, options, now):
+        found.extend(oversized(cluster, secret, manager))
         found.extend(p for p in foreign_keys(cluster, secret, manager) if not (options.repair and p.code == "CM-DRIFT-02"))
         if options.repair:
             found.append(repair_step(cluster, secret.facts, secret.data, secret.peers, manager, wave=WAVE_LINKS))

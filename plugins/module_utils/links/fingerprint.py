@@ -24,7 +24,7 @@ def facts_fingerprint(cluster: ClusterFacts) -> dict[str, str]:
     sections: dict[str, object] = {
         "identity": [cluster.host, cluster.uid, cluster.namespace, cluster.name, cluster.id],
         "cilium": [str(cilium_version(cluster)), str(reader_version(cluster)), cluster.runs_kvstoremesh, cluster.users_enabled],
-        "endpoint": [cluster.endpoint_override] if cluster.endpoint_override else [],
+        "endpoint": _endpoint(cluster),
         "service": _service(cluster.service),
         "families": sorted(dialable_families(cluster)),
         "load balancer": _load_balancer(cluster),
@@ -36,6 +36,11 @@ def facts_fingerprint(cluster: ClusterFacts) -> dict[str, str]:
         "registry": _registry(cluster.registry),
     }
     return {name: digest_of(value) for name, value in sections.items() if value}
+
+
+def _endpoint(cluster: ClusterFacts) -> list[object]:
+    permitted = [list(cluster.endpoint_domains), list(cluster.endpoint_networks)]
+    return [value for value in (cluster.endpoint_override, *permitted) if value]
 
 
 def _service(service: ServiceFacts | None) -> list[object]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..base.tables import count
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.endpoints import canonical_ip, is_ip
+from ..mesh.endpoint_addresses import canonical_ip, is_ip
 from ..mesh.facts import ClusterFacts, HostAlias, WorkloadFacts
 from ..mesh.versions import aliases_in_template
 from ..plan.steps import ApplyHostAliases, Step

@@ -22,11 +22,15 @@ from ..plan.steps import FromSecret, Literal, Minted, PlanOptions, Recipe
 WORTH_RENEWING = timedelta(days=1)  # gain in lifetime below which nothing is renewed; else one near its CA's end would be in every run
 
 
+MINTED_SIZE = 2048  # bytes of a certificate for a P-256 key, signed with RSA of 4,096 bits, or of the key
+
+
 class DesiredKeys(NamedTuple):
     """Value that a key has to hold. ``digest`` is the SHA-256 hex of the value; None while it is still to be minted."""
 
     recipe: Recipe
     digest: str | None
+    size: int = 0  # bytes; of a value that is still to be minted, what it will have at most
 
 
 class Link(NamedTuple):
@@ -61,8 +65,8 @@ def keys_for_peer(
         keys[certificate] = current_value(link.local, secret, certificate)
         keys[key] = current_value(link.local, secret, key)
     else:
-        keys[certificate] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "certificate"), None)
-        keys[key] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "key"), None)
+        keys[certificate] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "certificate"), None, MINTED_SIZE)
+        keys[key] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "key"), None, MINTED_SIZE)
     return keys
 
 
@@ -96,12 +100,13 @@ def would_conflict(observed: SecretKeyFacts | None, wanted: DesiredKeys | None, 
 
 def current_value(local: ClusterFacts, secret: PeerSecretFacts, key: str) -> DesiredKeys:
     """Return the value that the key holds now."""
-    return DesiredKeys(FromSecret(local.host, secret.name, key), secret.keys[key].digest)
+    return DesiredKeys(FromSecret(local.host, secret.name, key), secret.keys[key].digest, secret.keys[key].size)
 
 
 def literal(text: str) -> DesiredKeys:
     """Return a desired value that is no secret."""
-    return DesiredKeys(Literal(text), hashlib.sha256(text.encode()).hexdigest())
+    content = text.encode()
+    return DesiredKeys(Literal(text), hashlib.sha256(content).hexdigest(), len(content))
 
 
 def reader_version(local: ClusterFacts) -> CiliumVersion | None:
@@ -110,13 +115,15 @@ def reader_version(local: ClusterFacts) -> CiliumVersion | None:
 
 
 def _from_tls_secret(peer: ClusterFacts, secret: TlsSecretFacts, key: str) -> DesiredKeys:
-    return _existing_value(peer.host, secret.name, key, secret.digests.get(key, ""))
+    if key in secret.reencoded:
+        return literal(secret.reencoded[key])
+    return _existing_value(peer.host, secret.name, key, secret.digests.get(key, ""), secret.sizes.get(key, 0))
 
 
 @lru_cache(maxsize=4096)
-def _existing_value(host: str, secret: str, key: str, digest: str) -> DesiredKeys:
+def _existing_value(host: str, secret: str, key: str, digest: str, size: int) -> DesiredKeys:
     """Return one shared value for all clusters that dial the peer."""
-    return DesiredKeys(FromSecret(host, secret, key), digest)
+    return DesiredKeys(FromSecret(host, secret, key), digest, size)
 
 
 def _still_good(link: Link, secret: PeerSecretFacts, manager: str, options: PlanOptions, now: datetime) -> bool:

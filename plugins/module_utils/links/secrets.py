@@ -25,6 +25,10 @@ UNDO_CONNECTION = "playbook edge_portal.cilium_mesh.disconnect removes exactly t
 UNDO_WITHDRAWAL = "playbook edge_portal.cilium_mesh.connect writes the keys again"
 
 
+MOST_BYTES_OF_SECRET = 1024 * 1024  # of all values together (Kubernetes API, core/v1 MaxSecretSize)
+LARGEST_SHOWN = 3  # peers that the finding about a Secret names
+
+
 @dataclass(frozen=True, kw_only=True)
 class DesiredSecret:
     """All keys of the binding in one Secret. ``peers``: inventory name -> cluster name of the peers that ``data`` is about."""
@@ -100,6 +104,27 @@ def foreign_keys(local: ClusterFacts, desired: DesiredSecret, manager: str) -> I
             fix="take the keys over (playbook edge_portal.cilium_mesh.adopt), or take the peer out with the tool that wrote it (Helm: "
             "clustermesh.config.clusters)",
         )
+
+
+def oversized(local: ClusterFacts, desired: DesiredSecret, manager: str) -> Iterator[Finding]:
+    """Yield a finding if the Secret would be larger than an API server accepts: then every write of it would be refused."""
+    own = own_keys(desired.facts, manager)
+    others = {key: facts.size for key, facts in desired.facts.keys.items() if key not in own and key not in desired.data}
+    size = sum(others.values()) + sum(wanted.size for wanted in desired.data.values())
+    if not desired.data or size <= MOST_BYTES_OF_SECRET:
+        return
+    by_peer = {host: sum(desired.data[key].size for key in keys_of(name) if key in desired.data) for host, name in desired.peers.items()}
+    largest = sorted(by_peer, key=lambda host: (-by_peer[host], host))[:LARGEST_SHOWN]
+    yield finding(
+        "CM-CERT-12",
+        cluster=local.host,
+        summary=f"Secret {desired.facts.name} of {local.host} would have {size} bytes, and an API server accepts {MOST_BYTES_OF_SECRET}",
+        evidence=f"Secret {local.namespace}/{desired.facts.name}: {len(desired.peers)} peers, the largest "
+        + ", ".join(f"{host} with {by_peer[host]} bytes" for host in largest)
+        + f"; {sum(others.values())} bytes are of other writers",
+        fix="keep in ca.crt of Secret clustermesh-apiserver-server-cert of these peers only the CA that signed tls.crt, "
+        "give the clusters one CA, or link fewer clusters (topology)",
+    )
 
 
 def secret_step(

@@ -16,6 +16,7 @@ from typing import Final
 from ..base.json_reader import load_json
 from .facts import CaSecretFacts
 from .model import MANAGER_DOMAIN
+from .shared_pem import shared_certificates
 
 MARK: Final = f"ca-roll.{MANAGER_DOMAIN}/state"  # annotation of Secret cilium-ca
 LIMIT: Final = 64 * 1024  # characters: a longer annotation is not parsed; two chains of certificates take a tenth of it
@@ -63,6 +64,18 @@ class Roll:
         if self.stage is RollStage.PREPARE:
             return None
         return self.bundle if self.stage in BOTH else self.new
+
+
+def shared_trust(roll: Roll) -> str | None:
+    """Return the PEM text of ``Roll.trusted`` for other clusters; None if the stage does not change it.
+
+    :raises CertificateProblem: when they cannot get it (mesh/shared_pem.py).
+    """
+    if roll.trusted is None:
+        return None
+    parts = (roll.old, roll.new) if roll.stage in BOTH else (roll.new,)
+    clean = [shared_certificates(part.encode()).decode() for part in parts]
+    return roll.trusted if clean == list(parts) else "".join(f"{part.rstrip()}\n" for part in clean)
 
 
 def keys_secret(owner: str) -> str:

@@ -15,17 +15,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from ipaddress import ip_address
 
-from .facts import CertificateFacts, ClusterFacts, NodeFacts, ServiceFacts
+from ..base.redact import one_line
+from .endpoint_addresses import canonical_ip, dialable, is_ip, refusal_of_address, sorted_ips
+from .endpoint_names import MESH_DOMAIN, canonical_name, is_dns_name, is_permitted_domain, refusal_of_name
+from .facts import CertificateFacts, ClusterFacts, ServiceFacts
+from .node_addresses import addresses_of_node, choose_node_ips
 
-MESH_DOMAIN = "mesh.cilium.io"  # default of the chart's clustermesh.config.domain
-NODES_PER_ENDPOINT = 3  # two nodes may fail without cutting the link, and the list of aliases stays short
-ENOUGH_NODES = 2  # one node may fail without cutting the link: a third one is not worth the restart that a new address costs before 1.20
 DEFAULT_PORT = 2379
-
-_DNS_NAME = re.compile(r"(?=.{1,253}$)[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*\.?")
+SHOWN = 5  # refused names and addresses that a text quotes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,23 +65,65 @@ class InUse:
     ips: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class RefusedValue:
+    """Name or address that a cluster reports for its endpoint, and that no other cluster dials."""
+
+    value: str
+    why: str  # as the end of a sentence about the value
+
+
+def nobody_else(_name: str) -> bool:
+    """Return that no other cluster uses the name, for a caller that knows no other cluster."""
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Search:
+    """The cluster whose endpoint is wanted, and what is known besides its facts. The fields are the arguments of ``endpoint_of``."""
+
+    peer: ClusterFacts
+    node_addresses: str
+    resolved: Mapping[str, Sequence[str]]
+    in_use: Callable[[], InUse]
+    taken: Callable[[str], bool]
+
+    def usable(self, ips: Iterable[str]) -> tuple[str, ...]:
+        """Return the addresses that other clusters may dial, sorted and each once."""
+        return dialable(sorted_ips(ips), self.peer.endpoint_networks)
+
+    def hostname(self) -> str:
+        """Return the name under which addresses of the cluster are dialled."""
+        return mesh_hostname(self.peer, self.taken)
+
+    def certified(self, name: str) -> bool:
+        """Return whether the server certificate covers a DNS name; False without a certificate."""
+        certificate = self.peer.server_cert.certificate
+        return certificate is not None and is_dns_name(name) and covers(certificate.dns_names, name)
+
+
 def endpoint_of(
     peer: ClusterFacts,
     *,
     node_addresses: str = "InternalIP",
     resolved: Mapping[str, Sequence[str]] | None = None,
     in_use: Callable[[], InUse] = InUse,
+    taken: Callable[[str], bool] = nobody_else,
 ) -> MeshEndpoint | EndpointProblem:
     """Return the endpoint of ``peer`` with all its addresses; ``ip_families`` says which of them a cluster can dial.
+
+    What the peer reports itself is used as far as it may be dialled (endpoint_names.py, endpoint_addresses.py); an override is the user's.
 
     :param node_addresses: ``InternalIP`` or ``ExternalIP``, for Services of type NodePort.
     :param resolved: addresses of DNS names that the server certificate does not cover, resolved by the caller.
     :param in_use: returns the endpoint configured for this peer now. Nodes that still serve are kept, because before Cilium 1.20 every
         change of an address restarts a workload. If no other endpoint is known, the one in use stays, because withdrawing it would end the
         link.
+    :param taken: returns whether another cluster uses a name, as its own or to dial one.
     """
+    search = _Search(peer=peer, node_addresses=node_addresses, resolved=resolved or {}, in_use=in_use, taken=taken)
     if peer.endpoint_override:
-        return _override(peer, resolved or {}, in_use)
+        return _override(search)
     service = peer.service
     if service is None:
         return EndpointProblem(
@@ -90,11 +132,12 @@ def endpoint_of(
             fix="set the Helm value clustermesh.useAPIServer=true",
         )
     if service.type == "LoadBalancer":
-        return _load_balancer(peer, service, resolved or {}, in_use)
+        return _load_balancer(search, service)
     if service.type == "NodePort":
-        return _node_port(peer, service, node_addresses, in_use)
+        return _node_port(search, service)
     if service.type == "ClusterIP" and is_ip(service.cluster_ip):
-        return _address_endpoint(peer, service.port, sorted_ips((service.cluster_ip, *service.cluster_ips)))
+        ips = search.usable((service.cluster_ip, *service.cluster_ips))
+        return _address_endpoint(search, service.port, ips) if ips else _all_refused(search)
     return EndpointProblem(
         summary=f"Service clustermesh-apiserver of type {service.type} has no address that another cluster could dial",
         evidence=f"spec.type={service.type} spec.clusterIP={service.cluster_ip or '(none)'}",
@@ -102,14 +145,55 @@ def endpoint_of(
     )
 
 
-def mesh_hostname(peer: ClusterFacts) -> str:
-    """Return ``<cluster>.mesh.cilium.io``, or the same below another wildcard if only that one is in the server certificate."""
+def mesh_hostname(peer: ClusterFacts, taken: Callable[[str], bool] = nobody_else) -> str:
+    """Return ``<cluster>.mesh.cilium.io``, or the same below another domain that the user lists, if only that one is in the certificate.
+
+    The certificate is the peer's own work, and all other clusters get the name as a host alias: a wildcard below any other domain counts
+    for nothing, and neither does a name that another cluster uses.
+    """
     name = f"{peer.name}.{MESH_DOMAIN}"
     certificate = peer.server_cert.certificate
     if certificate is None or covers(certificate.dns_names, name):
         return name
-    wildcards = sorted(n[2:] for n in certificate.dns_names if n.startswith("*.") and _DNS_NAME.fullmatch(n[2:]))
-    return f"{peer.name}.{wildcards[0]}" if wildcards else name
+    names = [f"{peer.name}.{domain}" for domain in wildcard_domains(certificate) if is_permitted_domain(domain, peer.endpoint_domains)]
+    return next((other for other in names if not taken(other)), name)
+
+
+def wildcard_domains(certificate: CertificateFacts) -> tuple[str, ...]:
+    """Return the domains of the wildcards in a certificate, sorted."""
+    found = {canonical_name(name[2:]) for name in certificate.dns_names if name.startswith("*.") and is_dns_name(name[2:])}
+    return tuple(sorted(found))
+
+
+def load_balancer_names(peer: ClusterFacts) -> tuple[str, ...]:
+    """Return the DNS names of the load balancer that other clusters may dial."""
+    names = peer.service.ingress_hostnames if peer.service else ()
+    return tuple(name for name in names if not refusal_of_name(name, peer.name))
+
+
+def refused_values(
+    peer: ClusterFacts, *, node_addresses: str = "InternalIP", resolved: Mapping[str, Sequence[str]] | None = None
+) -> tuple[RefusedValue, ...]:
+    """Return the names and addresses of the endpoint that the peer reports and that no other cluster dials.
+
+    Of a node, an address is among them if it has no other one.
+    """
+    service = peer.service
+    if service is None or peer.endpoint_override:
+        return ()
+    found: list[RefusedValue] = []
+    if service.type == "LoadBalancer":
+        reasons = ((name, refusal_of_name(name, peer.name)) for name in service.ingress_hostnames)
+        found += [RefusedValue(value=name, why=why) for name, why in reasons if why]
+        names = () if service.ingress_ips else load_balancer_names(peer)
+        addresses = [*service.ingress_ips, *(ip for name in names for ip in (resolved or {}).get(name, ()))]
+    elif service.type == "NodePort":
+        of_nodes = [[ip for ip in addresses_of_node(node, node_addresses) if is_ip(ip)] for node in peer.nodes]
+        addresses = [ip for ips in of_nodes if not dialable(ips, peer.endpoint_networks) for ip in ips]
+    else:
+        addresses = [service.cluster_ip, *service.cluster_ips]
+    kinds = ((ip, refusal_of_address(ip, peer.endpoint_networks)) for ip in sorted_ips(addresses))
+    return (*found, *(RefusedValue(value=ip, why=f"is {_article(kind)} {kind} address") for ip, kind in kinds if kind))
 
 
 def covers(dns_names: Iterable[str], hostname: str) -> bool:
@@ -130,34 +214,6 @@ def certifies(certificate: CertificateFacts, host: str) -> bool:
     return covers(certificate.dns_names, host)
 
 
-@lru_cache(maxsize=4096)  # in a mesh of 255 clusters it is called 200,000 times with some 1,000 addresses
-def is_ip(text: str) -> bool:
-    """Return whether ``text`` is an IP address that another cluster can use, so without a zone."""
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return "%" not in text  # a zone means nothing in another cluster
-
-
-@lru_cache(maxsize=4096)
-def ip_version(text: str) -> int:
-    """Return the IP version of an address literal, 4 or 6.
-
-    :raises ValueError: when ``text`` is no address.
-    """
-    return ip_address(text).version
-
-
-@lru_cache(maxsize=4096)
-def canonical_ip(text: str) -> str:
-    """Return the canonical spelling of an address, so that comparing text compares addresses.
-
-    :raises ValueError: when ``text`` is no address.
-    """
-    return str(ip_address(text))
-
-
 def split_host_port(text: str) -> tuple[str, int] | None:
     """Parse ``HOST``, ``HOST:PORT``, ``[IPv6]`` or ``[IPv6]:PORT``; None if it is none of these. Without a port it is 2379."""
     bracketed = re.fullmatch(r"\[([^\]]+)\](?::([0-9]{1,5}))?", text)
@@ -173,12 +229,8 @@ def split_host_port(text: str) -> tuple[str, int] | None:
     return (host, port) if plain and is_dns_name(host) else None
 
 
-def is_dns_name(text: str) -> bool:
-    """Return whether ``text`` is a host name by RFC 1123; a name whose last label is a number would be read as an IPv4 address."""
-    return _DNS_NAME.fullmatch(text) is not None and not text.rstrip(".").rpartition(".")[2].isdecimal()
-
-
-def _override(peer: ClusterFacts, resolved: Mapping[str, Sequence[str]], in_use: Callable[[], InUse]) -> MeshEndpoint | EndpointProblem:
+def _override(search: _Search) -> MeshEndpoint | EndpointProblem:
+    peer = search.peer
     parts = split_host_port(peer.endpoint_override)
     if parts is None:
         return EndpointProblem(
@@ -188,14 +240,14 @@ def _override(peer: ClusterFacts, resolved: Mapping[str, Sequence[str]], in_use:
         )
     host, port = parts
     if is_ip(host):
-        return _address_endpoint(peer, port, (host,))
-    return _dns_endpoint(peer, (host,), port, resolved, in_use, "cilium_mesh_endpoint_override")
+        return _address_endpoint(search, port, (host,))
+    return _dns_endpoint(search, (host,), port, "cilium_mesh_endpoint_override")
 
 
-def _address_endpoint(peer: ClusterFacts, port: int, ips: tuple[str, ...], *, kept: str = "") -> MeshEndpoint:
+def _address_endpoint(search: _Search, port: int, ips: tuple[str, ...], *, kept: str = "") -> MeshEndpoint:
     """Return an endpoint with addresses under the mesh name, or with one literal address if the certificate covers only that."""
-    hostname = mesh_hostname(peer)
-    certificate = peer.server_cert.certificate
+    hostname = search.hostname()
+    certificate = search.peer.server_cert.certificate
     if certificate is not None and not covers(certificate.dns_names, hostname):
         literal = next((ip for ip in ips if certifies(certificate, ip)), "")
         if literal:
@@ -203,19 +255,19 @@ def _address_endpoint(peer: ClusterFacts, port: int, ips: tuple[str, ...], *, ke
     return MeshEndpoint(hostname=hostname, port=port, ips=ips, kept=kept)
 
 
-def _load_balancer(
-    peer: ClusterFacts, service: ServiceFacts, resolved: Mapping[str, Sequence[str]], in_use: Callable[[], InUse]
-) -> MeshEndpoint | EndpointProblem:
-    ips = sorted_ips(service.ingress_ips)
+def _load_balancer(search: _Search, service: ServiceFacts) -> MeshEndpoint | EndpointProblem:
+    peer, ips = search.peer, search.usable(service.ingress_ips)
     if ips:
-        return _address_endpoint(peer, service.port, ips)
-    if service.ingress_hostnames:
-        return _dns_endpoint(peer, service.ingress_hostnames, service.port, resolved, in_use, "status.loadBalancer.ingress")
+        return _address_endpoint(search, service.port, ips)
+    names = load_balancer_names(peer)
+    if names and not service.ingress_ips:
+        return _dns_endpoint(search, names, service.port, "status.loadBalancer.ingress")
+    if service.ingress_ips or service.ingress_hostnames:
+        return _all_refused(search)
     if peer.elb_id:
-        used = in_use()
-        if used.port and (used.ips or used.hostname != mesh_hostname(peer)):
-            why = f"load balancer {peer.elb_id} has no address at the moment"
-            return MeshEndpoint(hostname=used.hostname, port=used.port, ips=sorted_ips(used.ips), kept=why)
+        kept = _endpoint_in_use(search, f"load balancer {peer.elb_id} has no address at the moment")
+        if kept is not None:
+            return kept
     return EndpointProblem(
         summary="Service clustermesh-apiserver of type LoadBalancer has no address yet",
         evidence="status.loadBalancer.ingress is empty",
@@ -224,32 +276,45 @@ def _load_balancer(
     )
 
 
-def _dns_endpoint(
-    peer: ClusterFacts,
-    names: Sequence[str],
-    port: int,
-    resolved: Mapping[str, Sequence[str]],
-    in_use: Callable[[], InUse],
-    source: str,
-) -> MeshEndpoint | EndpointProblem:
+def _endpoint_in_use(search: _Search, why: str) -> MeshEndpoint | None:
+    """Return the endpoint that members dial now; None if there is none, or none that could have worked.
+
+    It is read from all members, of which one may have written what it likes into its own Secret.
+    """
+    used = search.in_use()
+    ips = search.usable(used.ips)
+    if not used.port:
+        return None
+    if ips:
+        return _address_endpoint(search, used.port, ips, kept=why)
+    if is_ip(used.hostname):
+        return _address_endpoint(search, used.port, ips, kept=why) if (ips := search.usable((used.hostname,))) else None
+    if refusal_of_name(used.hostname, search.peer.name) or not search.certified(used.hostname) or used.hostname == search.hostname():
+        return None
+    return MeshEndpoint(hostname=used.hostname, port=used.port, kept=why)
+
+
+def _dns_endpoint(search: _Search, names: Sequence[str], port: int, source: str) -> MeshEndpoint | EndpointProblem:
     """Return the endpoint of a DNS name.
 
     If the certificate covers a name, it is dialled as it is. If not, only its addresses help, under the mesh name; they are resolved in
     every run. A name that is not found now leaves the endpoint in use as it is: a resolver that is away for a moment must not take a link
     down.
     """
-    certificate = peer.server_cert.certificate
-    if certificate is not None:
-        covered = next((name for name in names if is_dns_name(name) and covers(certificate.dns_names, name)), "")
-        if covered:
-            return MeshEndpoint(hostname=covered, port=port)
-    ips = sorted_ips(ip for name in names for ip in resolved.get(name, ()))
+    covered = next((name for name in names if search.certified(name)), "")
+    if covered:
+        return MeshEndpoint(hostname=covered, port=port)
+    found = [ip for name in names for ip in search.resolved.get(name, ())]
+    ips = sorted_ips(found) if search.peer.endpoint_override else search.usable(found)
     if ips:
-        return _address_endpoint(peer, port, ips)
+        return _address_endpoint(search, port, ips)
+    if sorted_ips(found):
+        return _all_refused(search)
     shown = " and ".join(repr(name) for name in names)
-    used = sorted_ips(in_use().ips)
+    used = search.usable(search.in_use().ips)
     if used:
-        return _address_endpoint(peer, port, used, kept=f"{shown} is not found in DNS from here")
+        return _address_endpoint(search, port, used, kept=f"{shown} is not found in DNS from here")
+    certificate = search.peer.server_cert.certificate
     return EndpointProblem(
         summary=f"the server certificate does not cover the name {shown}, and no address of it is known",
         evidence=f"{source}; names in the certificate: {', '.join(certificate.dns_names) if certificate else 'no certificate'}",
@@ -258,9 +323,23 @@ def _dns_endpoint(
     )
 
 
-def _node_port(
-    peer: ClusterFacts, service: ServiceFacts, node_addresses: str, in_use: Callable[[], InUse]
-) -> MeshEndpoint | EndpointProblem:
+def _all_refused(search: _Search) -> EndpointProblem:
+    """Return the problem of a cluster that reports names or addresses of which no other cluster dials any."""
+    found = refused_values(search.peer, node_addresses=search.node_addresses, resolved=search.resolved)[:SHOWN]
+    return EndpointProblem(
+        summary="no other cluster may dial what it reports: " + "; ".join(f"{one_line(entry.value, 80)} {entry.why}" for entry in found),
+        evidence="names and addresses that the cluster reports for its mesh endpoint",
+        fix="give the Service clustermesh-apiserver an address that other clusters reach, set cilium_mesh_endpoint_override, or list the "
+        "range in cilium_mesh_endpoint_networks of this host if its addresses are meant",
+    )
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"
+
+
+def _node_port(search: _Search, service: ServiceFacts) -> MeshEndpoint | EndpointProblem:
+    peer, node_addresses = search.peer, search.node_addresses
     if service.node_port is None:
         return EndpointProblem(
             summary="Service clustermesh-apiserver of type NodePort has no node port",
@@ -268,8 +347,10 @@ def _node_port(
             fix="set the Helm value clustermesh.apiserver.service.nodePort",
         )
     families = _families(service)
-    ips = choose_node_ips(peer.nodes, node_addresses, in_use().ips, families)
+    ips = choose_node_ips(peer.nodes, node_addresses, search.in_use().ips, families, allowed=peer.endpoint_networks)
     if not ips:
+        if refused_values(peer, node_addresses=node_addresses):
+            return _all_refused(search)
         kinds = " or ".join(f"IPv{family}" for family in families)
         return EndpointProblem(
             summary=f"no Ready node has an {node_addresses} ({kinds}), so the NodePort cannot be dialled",
@@ -277,7 +358,7 @@ def _node_port(
             + (",".join(service.ip_families) or "(unset)"),
             fix="bring a node to Ready, choose the other kind of node address, or set cilium_mesh_endpoint_override",
         )
-    return _address_endpoint(peer, service.node_port, ips)
+    return _address_endpoint(search, service.node_port, ips)
 
 
 def _families(service: ServiceFacts) -> tuple[int, ...]:
@@ -286,40 +367,6 @@ def _families(service: ServiceFacts) -> tuple[int, ...]:
     if named:
         return named
     return (ip_address(service.cluster_ip).version,) if is_ip(service.cluster_ip) else (4, 6)
-
-
-def choose_node_ips(
-    nodes: Sequence[NodeFacts], node_addresses: str, in_use: Sequence[str] = (), families: Sequence[int] = (4, 6)
-) -> tuple[str, ...]:
-    """Choose up to three node addresses of each family: those in use as long as they serve, else those of Ready nodes by name."""
-    return sorted_ips(ip for family in families for ip in _choose_of_family(nodes, node_addresses, in_use, family))
-
-
-def _choose_of_family(nodes: Sequence[NodeFacts], node_addresses: str, in_use: Sequence[str], family: int) -> tuple[str, ...]:
-    """Choose the node addresses of one family.
-
-    The addresses in use stay if every one is still a node's and a Ready one is among them: a node that is away for a moment must not
-    restart the clients.
-    """
-    ready: list[str] = []
-    known: set[str] = set()
-    for node in sorted(nodes, key=lambda n: n.name):
-        addresses = node.external_ips if node_addresses == "ExternalIP" else node.internal_ips
-        usable = [canonical_ip(a) for a in addresses if is_ip(a) and ip_version(a) == family][:1]
-        known.update(usable)
-        ready.extend(a for a in usable if node.ready and a not in ready)
-    current = {canonical_ip(a) for a in in_use if is_ip(a) and ip_version(a) == family}
-    enough = len(current) >= min(ENOUGH_NODES, len(ready))
-    if current and enough and len(current) <= NODES_PER_ENDPOINT and current <= known and not current.isdisjoint(ready):
-        return sorted_ips(current)
-    stable_first = sorted(ready, key=lambda a: a not in current)  # sorted is stable: by name within each half
-    return tuple(stable_first[:NODES_PER_ENDPOINT])
-
-
-def sorted_ips(ips: Iterable[str]) -> tuple[str, ...]:
-    """Return addresses without repetition, IPv4 first: load balancers report their addresses in no particular order."""
-    unique = {ip_address(ip) for ip in ips if is_ip(ip)}
-    return tuple(str(ip) for ip in sorted(unique, key=lambda ip: (ip.version, int(ip))))
 
 
 def _bracketed(host: str) -> str:

@@ -12,7 +12,9 @@ import re
 from functools import lru_cache
 
 from ..base.errors import InvalidInput
-from .endpoints import MeshEndpoint, is_dns_name, is_ip
+from .endpoint_addresses import is_ip
+from .endpoint_names import is_dns_name
+from .endpoints import MeshEndpoint
 from .trust_mode import TrustMode
 from .versions import CiliumVersion, agent_file_prefix, aliases_in_config
 

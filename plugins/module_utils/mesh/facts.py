@@ -49,6 +49,9 @@ class TlsSecretFacts:
     key_matches: bool | None = None  # tls.key belongs to tls.crt; None when either is missing
     chain_valid: bool | None = None  # tls.crt chains to a certificate of ca.crt by signature (validity times are not checked)
     digests: Mapping[str, str] = field(default_factory=dict)  # SHA-256 hex of each key's bytes
+    sizes: Mapping[str, int] = field(default_factory=dict)  # bytes of each key
+    reencoded: Mapping[str, str] = field(default_factory=dict)  # key -> PEM for other clusters, where its text has more than certificates
+    unshareable: Mapping[str, str] = field(default_factory=dict)  # key -> why no other cluster gets it (mesh/shared_pem.py)
     owner: str = ""  # "Helm", "cert-manager", "certgen", a field manager's name, or ""
     uid: str = ""
     resource_version: str = ""
@@ -65,6 +68,7 @@ class CaSecretFacts:
     has_key: bool = False
     key_matches: bool | None = None
     digest: str = ""  # SHA-256 hex of the certificate bytes
+    unshareable: str = ""  # why no other cluster gets its certificates as intermediates (mesh/shared_pem.py)
     annotations: Mapping[str, str] = field(default_factory=dict)
     uid: str = ""
     resource_version: str = ""
@@ -75,6 +79,7 @@ class SecretKeyFacts:
     """One key of ``cilium-clustermesh`` or ``cilium-kvstoremesh``."""
 
     digest: str  # SHA-256 hex of the value
+    size: int = 0  # bytes of the value
     managers: tuple[str, ...] = ()  # field managers that own the key, sorted
     config: str | None = None  # the text, only where it is an etcd client configuration ("endpoints:") without user name or password
     certificate: CertificateFacts | None = None  # only for "*.etcd-client.crt" and "*.etcd-client-ca.crt"
@@ -272,6 +277,8 @@ class ClusterFacts:
     uid: str  # uid of the namespace where Cilium runs: the same uid means the same cluster
     namespace: str  # where Cilium runs
     endpoint_override: str = ""  # "HOST:PORT" from the inventory
+    endpoint_domains: tuple[str, ...] = ()  # from the inventory: domains below which its endpoint may have a name in other clusters
+    endpoint_networks: tuple[str, ...] = ()  # from the inventory: ranges whose addresses may be dialled although they are special
     kubernetes_version: str = ""
     config: Mapping[str, str] | None = None  # data of ConfigMap cilium-config; None: there is none
     config_labels: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from .endpoints import MeshEndpoint, ip_version, is_ip
+from .endpoint_addresses import ip_version, is_ip
+from .endpoints import MeshEndpoint
 from .facts import ClusterFacts
 
 _TRUE = ("true", "t", "1")  # as Go's strconv.ParseBool reads it

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 
-from .endpoints import EndpointProblem, InUse, MeshEndpoint, endpoint_of
+from .endpoint_names import canonical_name
+from .endpoints import EndpointProblem, InUse, MeshEndpoint, endpoint_of, split_host_port
 from .facts import ClusterFacts
 from .ip_families import dialable_families, limit_to_families
 from .model import Mesh
@@ -63,6 +64,7 @@ class Choices:
                 node_addresses=self._node_addresses,
                 resolved=self._resolved,
                 in_use=lambda: self._in_use.get(peer.name, InUse()),
+                taken=lambda name: bool(self._names_in_use.get(name, frozenset()) - {peer.host}),
             )
         return found
 
@@ -116,6 +118,38 @@ class Choices:
             name: InUse(hostname=hostname, port=port, ips=tuple(sorted(ips.get(name, ()))))
             for name, (hostname, port) in (dict.fromkeys(ips, ("", 0)) | urls).items()
         }
+
+    @cached_property
+    def _names_in_use(self) -> Mapping[str, frozenset[str]]:
+        """Inventory names of the members to which a DNS name belongs, for the names of their endpoints and those that they dial.
+
+        A name that a member dials for a peer belongs to the peer.
+        """
+        members = {host: self._facts[host] for host in self._mesh.clusters if host in self._facts}
+        by_name: dict[str, list[str]] = {}
+        for host, cluster in members.items():
+            by_name.setdefault(cluster.name, []).append(host)
+        found: dict[str, set[str]] = {}
+        for host, cluster in members.items():
+            for name in _names_of(cluster):
+                found.setdefault(canonical_name(name), set()).add(host)
+            for secret in (cluster.kvstoremesh, cluster.clustermesh):
+                for key, entry in secret.keys.items():
+                    for url in _URL.finditer(entry.config or ""):
+                        found.setdefault(canonical_name(url[2] or url[1]), set()).update(by_name.get(key, (host,)))
+        return {name: frozenset(hosts) for name, hosts in found.items()}
+
+
+def _names_of(cluster: ClusterFacts) -> Iterator[str]:
+    """Yield the DNS names at which a cluster itself is reached: those of its mesh endpoint, and the one of its API server."""
+    override = split_host_port(cluster.endpoint_override)
+    if override is not None:
+        yield override[0]
+    if cluster.service is not None:
+        yield from cluster.service.ingress_hostnames
+    for workload in (cluster.agent, cluster.apiserver, cluster.operator):
+        for environment in workload.environment.values() if workload else ():
+            yield environment.get("KUBERNETES_SERVICE_HOST", "")  # Helm value k8sServiceHost
 
 
 def _own_entries(local: ClusterFacts, manager: str) -> Iterator[tuple[str, str]]:

@@ -20,10 +20,11 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from ..base.errors import InvalidInput
-from .ca_roll import Roll, RollStage, roll_of
+from .ca_roll import Roll, RollStage, roll_of, shared_trust
 from .facts import CertificateFacts, ClusterFacts, TlsSecretFacts
 from .issued_certificate import issued_certificate
 from .trust_mode import AUTO, TRUST_CHOICES, TrustMode, one_of_modes
+from .x509 import CertificateProblem
 
 PLAIN_USER = "remote"  # made by etcdinit in every version, in every auth mode
 KEPT_UNTIL: Final = timedelta(days=7)  # before its end, a certificate whose CA cannot be read is replaced in another way
@@ -122,7 +123,22 @@ class TrustSide:
     @cached_property
     def trusted(self) -> str:
         """PEM text by which readers trust its server in a CA roll; "": ca.crt beside its server certificate."""
-        return (self.roll.trusted if self.roll else None) or ""
+        try:
+            return (shared_trust(self.roll) if self.roll else None) or ""
+        except CertificateProblem:
+            return ""  # ``unshareable`` says so, and no link is made
+
+    @cached_property
+    def unshareable(self) -> str:
+        """Reason why other clusters cannot get the CAs by which they would trust its server; "" if they can."""
+        if self.roll is not None and self.roll.trusted is not None:
+            try:
+                shared_trust(self.roll)
+            except CertificateProblem as problem:
+                return f"the annotation of the CA roll of {self.host} cannot be used: a certificate in it {problem}"
+            return ""
+        problem_of_ca = self.cluster.server_cert.unshareable.get("ca.crt", "")
+        return f"ca.crt of {self.host}'s server certificate {problem_of_ca}" if problem_of_ca else ""
 
     @cached_property
     def trusted_digest(self) -> str:
@@ -157,6 +173,10 @@ class TrustSide:
         ca, host = self.cluster.ca, self.host
         if self.server_ca is None:
             return f"the CA of {host}'s server certificate is not in its ca.crt"
+        if self.unshareable:
+            return self.unshareable
+        if ca.unshareable:
+            return f"ca.crt of Secret cilium-ca of {host} {ca.unshareable}"
         if not ca.present or not ca.certificates:
             return f"{host} has no Secret cilium-ca with a certificate"
         if not ca.has_key or ca.key_matches is not True:
@@ -272,8 +292,12 @@ def _copied(_local: TrustSide, peer: TrustSide) -> Trust | str:
         return f"a CA roll is under way in {peer.host}"
     if server_ca is None:
         return f"the CA of {peer.host}'s server certificate is not in its ca.crt"
+    if peer.unshareable:
+        return peer.unshareable
     if secret.certificate is None or secret.key_matches is not True:
         return f"{peer.host} has no usable Secret {secret.name}"
+    if unfit := next(((key, why) for key, why in secret.unshareable.items() if key != "ca.crt"), None):
+        return f"{unfit[0]} of {peer.host}'s remote certificate {unfit[1]}"
     if client_ca is None or _key(client_ca) not in peer.accepts_clients_of:
         return f"{peer.host}'s mesh etcd does not trust its own remote certificate"
     if peer.unusable:

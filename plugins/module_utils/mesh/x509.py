@@ -59,6 +59,11 @@ def load_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
         raise CertificateProblem("is not a PEM certificate") from None
 
 
+def encode(certificates: Sequence[x509.Certificate]) -> bytes:
+    """Return certificates as PEM, one after the other, and nothing else."""
+    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in certificates)
+
+
 def load_der(data: bytes) -> x509.Certificate:
     """Parse one certificate in DER, as a TLS server shows it.
 
@@ -179,8 +184,7 @@ class Issuer:
         self._signer: CertificateIssuerPrivateKeyTypes = signer
         self._authority, *others = load_certificates(ca_cert_pem)
         # The verifier has the root; the certificates between it and the leaf must be sent along (RFC 8446, 4.4.2).
-        between = (c for c in (self._authority, *others) if c.issuer != c.subject)
-        self.intermediates = b"".join(c.public_bytes(serialization.Encoding.PEM) for c in between)
+        self.intermediates = encode([c for c in (self._authority, *others) if c.issuer != c.subject])
 
     def client_certificate(self, common_name: str, *, now: datetime, days: int) -> tuple[bytes, bytes]:
         """Mint a P-256 key and its client certificate: (certificate, key), both PEM.

@@ -41,6 +41,8 @@ def assemble(access: ClusterAccess, found: Mapping[str, Any], unread: tuple[Unre
         uid=text(found["first"], "metadata", "uid"),
         namespace=access.namespace,
         endpoint_override=access.endpoint_override,
+        endpoint_domains=access.endpoint_domains,
+        endpoint_networks=access.endpoint_networks,
         elb_id=access.elb_id,
         kubernetes_version=kubernetes_version(found["version"]),
         config=config,

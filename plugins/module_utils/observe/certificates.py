@@ -12,6 +12,7 @@ from ..base.redact import digest
 from ..base.sealed import SecretStore
 from ..mesh.facts import CaSecretFacts, CertificateFacts, TlsSecretFacts
 from ..mesh.gitops import made_by_helm
+from ..mesh.shared_pem import problem_of_shared_key, shared_certificates
 from ..mesh.x509 import CertificateProblem, chains_to, key_matches, load_certificates, parse
 from .config import config_changed
 from .ownership import managers, owners_of_fields
@@ -27,6 +28,7 @@ def tls_secret_facts(value: Any, name: str) -> TlsSecretFacts:
     problems: list[str] = []
     chain = _parsed(data, "tls.crt", problems)
     authorities = _parsed(data, "ca.crt", problems)
+    reencoded, unshareable = _shared(data, {"tls.crt": bool(chain), "ca.crt": bool(authorities)})
     return TlsSecretFacts(
         name=name,
         present=True,
@@ -37,6 +39,9 @@ def tls_secret_facts(value: Any, name: str) -> TlsSecretFacts:
         key_matches=_key_matches(data, "tls.crt", "tls.key", problems) if chain else None,
         chain_valid=_chain_valid(data) if chain and authorities else None,
         digests={k: digest(data[k]) for k in TLS_KEYS if data.get(k)},
+        sizes={k: len(data[k]) for k in TLS_KEYS if data.get(k)},
+        reencoded=reencoded,
+        unshareable=unshareable,
         owner=_owner(value),
         uid=text(value, "metadata", "uid"),
         resource_version=text(value, "metadata", "resourceVersion"),
@@ -58,6 +63,7 @@ def ca_secret_facts(value: Any) -> CaSecretFacts:
         has_key=bool(data.get("ca.key")),
         key_matches=_key_matches(data, "ca.crt", "ca.key", problems) if certificates else None,
         digest=digest(data["ca.crt"]) if data.get("ca.crt") else "",
+        unshareable=_shared(data, {"ca.crt": True})[1].get("ca.crt", "") if certificates else "",
         annotations=annotations_of(value),
         uid=text(value, "metadata", "uid"),
         resource_version=text(value, "metadata", "resourceVersion"),
@@ -99,6 +105,26 @@ def _parsed(data: Mapping[str, bytes], key: str, problems: list[str]) -> tuple[C
     except CertificateProblem as problem:
         problems.append(f"{key} {problem}")
         return ()
+
+
+def _shared(data: Mapping[str, bytes], parsed: Mapping[str, bool]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return key -> PEM for other clusters where the text has more in it, and key -> why no other cluster gets it.
+
+    :param parsed: keys with certificates, and whether they were parsed; others are not looked at.
+    """
+    reencoded: dict[str, str] = {}
+    unshareable: dict[str, str] = {}
+    for key in (key for key, valid in parsed.items() if valid):
+        try:
+            text = shared_certificates(data[key])
+        except CertificateProblem as problem:
+            unshareable[key] = str(problem)
+            continue
+        if text != data[key]:
+            reencoded[key] = text.decode()
+    if data.get("tls.key") and (problem_of_key := problem_of_shared_key(data["tls.key"])):
+        unshareable["tls.key"] = problem_of_key
+    return reencoded, unshareable
 
 
 def _key_matches(data: Mapping[str, bytes], certificate: str, key: str, problems: list[str]) -> bool | None:

@@ -53,7 +53,12 @@ def _key_facts(key: str, data: Mapping[str, bytes], owners: tuple[str, ...]) -> 
     if certificate is not None and key.endswith(CERTIFICATE):
         matches = _matches(content, data.get(key.removesuffix(CERTIFICATE) + KEY, b""))
     return SecretKeyFacts(
-        digest=digest(content), managers=owners, config=_config(content), certificate=certificate, certificate_key_matches=matches
+        digest=digest(content),
+        size=len(content),
+        managers=owners,
+        config=_config(content),
+        certificate=certificate,
+        certificate_key_matches=matches,
     )
 
 

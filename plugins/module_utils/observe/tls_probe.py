@@ -22,7 +22,8 @@ from typing import Final
 
 from ..base.redact import digest, one_line
 from ..base.sealed import SecretStore
-from ..mesh.endpoints import MeshEndpoint, sorted_ips
+from ..mesh.endpoint_addresses import sorted_ips
+from ..mesh.endpoints import MeshEndpoint
 from ..mesh.facts import ClusterFacts, ProbeResult
 from ..mesh.ip_families import addresses_of
 from ..mesh.link_choices import Choices

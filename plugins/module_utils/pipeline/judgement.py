@@ -16,7 +16,8 @@ from ..checks.context import CheckContext
 from ..checks.registry import registered
 from ..findings.finding import Finding, ordered
 from ..links.connect import plan_connect
-from ..mesh.endpoints import is_dns_name, split_host_port
+from ..mesh.endpoint_names import is_dns_name
+from ..mesh.endpoints import load_balancer_names, split_host_port
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..mesh.tolerance import tolerated_failures
@@ -120,7 +121,7 @@ def _endpoint_names(facts: ClusterFacts) -> list[str]:
     elif facts.service is None or facts.service.type != "LoadBalancer" or facts.service.ingress_ips:
         named = ()
     else:
-        named = facts.service.ingress_hostnames
+        named = load_balancer_names(facts)
     return [name for name in named if is_dns_name(name)]
 
 

@@ -373,6 +373,14 @@ TRUST: Table = {
         [lambda: pair(without_ca_key("c1"))],
         [lambda: pair(cluster_facts("c1", ca="one"), cluster_facts("c2", ca="one"))],
     ),
+    "CM-CERT-11": (
+        [
+            lambda: pair(changed("server_cert", unshareable={"ca.crt": "has 9 certificates, and 8 are the limit"})),
+            lambda: pair(changed("remote_cert", unshareable={"tls.key": "has text besides the PEM of a key"})),
+            lambda: pair(changed("ca", unshareable="has 9 certificates, and 8 are the limit")),
+        ],
+        [lambda: pair(changed("server_cert", unshareable={"tls.key": "has text besides the PEM of a key"}))],
+    ),
     "CM-TRUST-03": ([lambda: pair(changed("ca", certificates=(certificate("A"), certificate("B"))))], []),
     "CM-TRUST-04": (
         [
@@ -401,6 +409,11 @@ ENDPOINTS: Table = {
             lambda: pair(node_port("c1", 32379, nodes=(NodeFacts(name="n", ready=False, internal_ips=("172.16.1.1",)),))),
             lambda: pair(other_service(cluster_facts("c1"), ServiceFacts(type="ExternalName"))),
             lambda: pair(other_service(cluster_facts("c1"), ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",)))),
+            *each(lambda ip: pair(balancer("c1", ingress_ips=(ip,))), ("127.0.0.1", "169.254.169.254", "::ffff:127.0.0.1")),
+            *each(
+                lambda name: pair(balancer("c1", ingress_hostnames=(name,))),
+                ("kubernetes.default.svc", "kubernetes.default.svc.k8s.example", "printer.local", "localhost", "c2.mesh.cilium.io", "a b"),
+            ),
         ],
         [
             lambda: pair(other_service(cluster_facts("c1"), ServiceFacts(type="LoadBalancer"), "192.0.2.9:2379")),
@@ -457,6 +470,39 @@ ENDPOINTS: Table = {
                 resolved={"lb.example.com": ("192.0.2.9",)},
             ),
             lambda: pair(uses("c2", "192.0.2.2"), balancer("c2", elb_id=ELB)),
+        ],
+    ),
+    "CM-EP-08": (
+        [
+            *each(
+                lambda ip: pair(balancer("c1", ingress_ips=("192.0.2.1", ip))),
+                (
+                    "127.0.0.1",
+                    "169.254.169.254",
+                    "224.0.0.1",
+                    "0.0.0.0",
+                    "fe80::1",
+                    "ff02::1",
+                    "::1",
+                    "::ffff:127.0.0.1",
+                    "64:ff9b::7f00:1",
+                ),
+            ),
+            lambda: replace(
+                pair(balancer("c1", ingress_hostnames=("kubernetes.default.svc", "lb.example.com"))),
+                resolved={"lb.example.com": ("192.0.2.9",)},
+            ),
+            lambda: replace(
+                pair(balancer("c1", ingress_hostnames=("lb.example.com",))), resolved={"lb.example.com": ("192.0.2.9", "127.0.0.1")}
+            ),
+            lambda: pair(node_port("c1", 32379, nodes=(node_at("c1", "172.16.1.1").nodes[0], *node_at("c1", "127.0.0.1").nodes))),
+        ],
+        [
+            lambda: pair(balancer("c1", ingress_ips=("192.0.2.1", "10.0.0.1", "fd00::1", "100.64.0.1"))),
+            lambda: pair(replace(balancer("c1", ingress_ips=("127.0.0.1",)), endpoint_networks=("127.0.0.0/8",))),
+            lambda: pair(balancer("c1", ingress_ips=("127.0.0.1",))),
+            lambda: pair(replace(balancer("c1", ingress_ips=("127.0.0.1",)), endpoint_override="192.0.2.9:2379")),
+            lambda: pair(cluster_facts("c1", service=None)),
         ],
     ),
     "CM-ELB-01": (

@@ -16,12 +16,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpo
     InUse,
     MeshEndpoint,
     certifies,
-    choose_node_ips,
     covers,
     endpoint_of,
     split_host_port,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_addresses import choose_node_ips
 from tests.testing.facts_builders import cluster_facts
 
 
@@ -93,8 +93,8 @@ def test_an_ipv6_literal_is_bracketed_in_the_url() -> None:
     assert MeshEndpoint(hostname="2001:db8::1", port=2379).url == "https://[2001:db8::1]:2379"
 
 
-def test_another_wildcard_of_the_certificate_gives_the_name_when_the_default_domain_is_missing() -> None:
-    facts = _names(_balancer(ingress_ips=("192.0.2.3",)), "*.mesh.example.org")
+def test_a_wildcard_below_a_listed_domain_gives_the_name_when_the_default_domain_is_missing() -> None:
+    facts = replace(_names(_balancer(ingress_ips=("192.0.2.3",)), "*.mesh.example.org"), endpoint_domains=("example.org",))
     found = endpoint_of(facts)
     assert isinstance(found, MeshEndpoint) and found.hostname == "c2.mesh.example.org"
 
@@ -173,12 +173,13 @@ def test_a_name_that_is_not_found_any_more_leaves_the_addresses_in_use(override:
 
 
 def test_a_reserved_load_balancer_that_loses_its_address_leaves_what_is_in_use() -> None:
-    facts = replace(_balancer(), elb_id="41fae315-2964-49c4-afde-bc6d358cd031")
+    facts = _names(replace(_balancer(), elb_id="41fae315-2964-49c4-afde-bc6d358cd031"), "*.mesh.cilium.io", "lb.example.com")
     waiting = endpoint_of(facts)
     assert isinstance(waiting, EndpointProblem) and waiting.pending
     kept = endpoint_of(facts, in_use=lambda: InUse(hostname="lb.example.com", port=2380))
     assert isinstance(kept, MeshEndpoint) and kept.url == "https://lb.example.com:2380" and kept.kept
-    assert isinstance(endpoint_of(facts, in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379)), EndpointProblem)
+    for hostname in ("c2.mesh.cilium.io", "c1.mesh.cilium.io", "kubernetes.default.svc", "api.example.com", "127.0.0.1"):
+        assert isinstance(endpoint_of(facts, in_use=lambda: InUse(hostname=hostname, port=2379)), EndpointProblem)  # noqa: B023
     nobody = endpoint_of(_balancer(), in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)))
     assert isinstance(nobody, EndpointProblem) and not nobody.pending
 

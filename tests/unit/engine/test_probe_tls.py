@@ -224,6 +224,7 @@ def observed(host: str, port: int, *ips: str, made: Made = SERVER) -> ClusterFac
         facts,
         server_cert=replace(facts.server_cert, certificate=leaf, ca=(authority,)),
         service=ServiceFacts(type="LoadBalancer", cluster_ip="10.96.2.10", port=port, ingress_ips=ips),
+        endpoint_networks=("127.0.0.0/8",),
     )
 
 

@@ -69,6 +69,7 @@ def test_a_duration_is_the_sum_of_its_parts(hours: int, minutes: int, seconds: i
         ("--max-runs", ["0", "-1", "two", "1.5", "10000"]),
         ("--max-runs-per-workspace", ["0"]),
         ("--health-addr", ["", "8081", ":", ":65536", ":x", "host:", "::1:8081", "http://x:1", "a b:1"]),
+        ("--endpoint-domain", ["", "com", "svc.cluster.local", "default.svc", "corp.local", "a b.example.com", "192.0.2.1"]),
         ("--allow-address", ["", "x", "10.0.0.1/8", "10.0.0.0/33", "10.0.0"]),
         ("--mgmt-cluster-resource", ["", "clusters", "clusters.v1", "clusters.example.com", "Clusters.v1.example.com", "a.v1./x"]),
         (
@@ -113,6 +114,12 @@ def test_addresses_may_be_allowed_more_than_once_and_are_cidrs() -> None:
     assert settings.allowed_addresses == ("127.0.0.0/8", "fd00::1/128")
 
 
+def test_domains_of_mesh_endpoints_are_listed_one_by_one() -> None:
+    settings = parse_settings([*NEEDED, "--endpoint-domain", "mesh.example.com", "--endpoint-domain", "mesh.example.org"], {})
+    assert settings.endpoint_domains == ("mesh.example.com", "mesh.example.org")
+    assert parse_settings(NEEDED, {}).endpoint_domains == ()
+
+
 def test_a_single_replica_may_do_without_election() -> None:
     assert parse_settings(NEEDED, {}).leader_elect
     assert not parse_settings([*NEEDED, "--no-leader-elect"], {}).leader_elect
@@ -122,7 +129,7 @@ def test_every_setting_is_in_the_help_with_its_variable(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         parse_settings(["--help"], {})
     said = capsys.readouterr().out
-    renamed = {"allowed_addresses": "allow-address", "leader_elect": "no-leader-elect", "job_probes": "no-job-probes"}
+    renamed = {"allowed_addresses": "allow-address", "endpoint_domains": "endpoint-domain", "leader_elect": "no-leader-elect", "job_probes": "no-job-probes"}
     for field in Settings.__dataclass_fields__:
         assert f"--{renamed.get(field, field.replace('_', '-'))} " in said
     for variable in ("KCP_KUBECONFIG", "MGMT_KUBECONFIG", "MGMT_NAMESPACE", "NODE_ID", "NAMESPACE", "KCP_EXTERNAL_URL"):
@@ -140,7 +147,7 @@ def test_the_documentation_has_every_flag_with_its_variable_and_default() -> Non
     lines = (CHECKOUT / "docs" / "operator-flags.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `--")]
     table = {flag: (variable, default) for flag, variable, default, _meaning in rows}
-    renamed = {"allowed_addresses": "allow-address", "leader_elect": "no-leader-elect", "job_probes": "no-job-probes"}
+    renamed = {"allowed_addresses": "allow-address", "endpoint_domains": "endpoint-domain", "leader_elect": "no-leader-elect", "job_probes": "no-job-probes"}
     assert set(table) == {f"--{renamed.get(name, name.replace('_', '-'))}" for name in Settings.__dataclass_fields__} | {"--version"}
     for flag, (_, default) in table.items():
         field = flag[2:].replace("-", "_")

@@ -217,6 +217,31 @@ def test_the_id_of_a_load_balancer_that_is_none_names_host_and_variable(value: o
         accesses(play("c1", c1=host), ["c1"])
 
 
+def test_domains_and_networks_of_endpoints_are_lists_in_one_spelling() -> None:
+    host = {
+        "cilium_mesh_kubeconfig": "/k",
+        "cilium_mesh_endpoint_domains": ["Mesh.Example.com."],
+        "cilium_mesh_endpoint_networks": "127.0.0.0/8",
+    }
+    access = accesses(play("c1", c1=host), ["c1"])[0]
+    assert (access.endpoint_domains, access.endpoint_networks) == (("mesh.example.com",), ("127.0.0.0/8",))
+    access = accesses(play("c1", c1={"cilium_mesh_kubeconfig": "/k"}), ["c1"])[0]
+    assert (access.endpoint_domains, access.endpoint_networks) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        *(("domains", value) for value in (["com"], ["cluster.local"], ["default.svc"], ["a.svc.k8s.example"], ["a b.com"], [7], 7)),
+        *(("networks", value) for value in (["10.0.0.1/8"], ["all"], [7], {"a": 1})),
+    ],
+)
+def test_domains_and_networks_that_are_none_name_host_and_variable(variable: str, value: object) -> None:
+    host = {"cilium_mesh_kubeconfig": "/k", f"cilium_mesh_endpoint_{variable}": value}
+    with pytest.raises(InvalidInput, match=f"c1: cilium_mesh_endpoint_{variable} must"):
+        accesses(play("c1", c1=host), ["c1"])
+
+
 def test_a_cluster_that_is_known_to_be_away_needs_no_kubeconfig_and_keeps_the_reason_on_one_line() -> None:
     [access] = accesses(play("c1", c1={"cilium_mesh_unavailable": "Its Secret\nis gone."}), ["c1"])
     assert (access.kubeconfig, access.unavailable) == (None, "Its Secret is gone.")

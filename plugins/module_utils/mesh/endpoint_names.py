@@ -1,0 +1,72 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Names under which the endpoint of a cluster may be dialled.
+
+The pods of all other clusters resolve a name with host aliases as its owner wants it. So such a name is below ``mesh.cilium.io``, or below
+a domain that the user lists for the cluster (host variable ``cilium_mesh_endpoint_domains``). Names that have a meaning inside a cluster
+are dialled in no case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+MESH_DOMAIN: Final = "mesh.cilium.io"  # default of the chart's clustermesh.config.domain
+
+_LABEL: Final = r"[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
+_DNS_NAME: Final = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?")
+_INNER: Final = frozenset({"local", "localhost", "svc"})
+"""Last labels of names inside a cluster or on a link: ``cluster.local`` and multicast DNS (RFC 6762), the host itself (RFC 6761), and
+Services, which the search domains of a pod complete (Kubernetes, "DNS for Services and Pods")."""
+
+
+def is_dns_name(text: str) -> bool:
+    """Return whether ``text`` is a host name by RFC 1123; a name whose last label is a number would be read as an IPv4 address."""
+    return _DNS_NAME.fullmatch(text) is not None and not text.rstrip(".").rpartition(".")[2].isdecimal()
+
+
+def canonical_name(name: str) -> str:
+    """Return a DNS name in lower case and without the dot at its end, so that comparing text compares names."""
+    return name.lower().removesuffix(".")
+
+
+@lru_cache(maxsize=4096)
+def is_inner_name(name: str) -> bool:
+    """Return whether a name has a meaning inside a cluster: it has no dot, ends as such names do, or is a Service's."""
+    labels = canonical_name(name).split(".")
+    return len(labels) < 2 or labels[-1] in _INNER or "svc" in labels[2:]
+
+
+def is_endpoint_domain(text: str) -> bool:
+    """Return whether the user may list ``text`` as a domain of endpoints: names below it mean nothing inside a cluster."""
+    return is_dns_name(text) and "." in canonical_name(text) and not is_inner_name(f"cluster.{text}")
+
+
+def is_permitted_domain(domain: str, listed: Iterable[str]) -> bool:
+    """Return whether a name right below ``domain`` may get host aliases in other clusters.
+
+    :param listed: the domains that the user lists for the cluster.
+    """
+    return not is_inner_name(f"cluster.{domain}") and any(_is_within(domain, root) for root in (MESH_DOMAIN, *listed))
+
+
+def refusal_of_name(name: str, cluster_name: str) -> str:
+    """Return why the name that a load balancer reports is not dialled, as the end of a sentence; "" if it may be.
+
+    :param cluster_name: name of the cluster that has the load balancer. Names below ``mesh.cilium.io`` are host aliases of their clusters.
+    """
+    if not is_dns_name(name):
+        return "is not a DNS name"
+    if is_inner_name(name):
+        return "has a meaning inside the clusters that would dial it"
+    if _is_within(name, MESH_DOMAIN) and canonical_name(name) != f"{cluster_name}.{MESH_DOMAIN}":
+        return f"is below {MESH_DOMAIN}, where the names are those of other clusters"
+    return ""
+
+
+def _is_within(name: str, root: str) -> bool:
+    wanted, top = canonical_name(name), canonical_name(root)
+    return wanted == top or wanted.endswith(f".{top}")
