@@ -10,7 +10,7 @@ from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, show, where
 from ..mesh.cilium_config import enabled, replaces_kube_proxy
 from ..mesh.endpoint_addresses import ip_version
-from ..mesh.endpoints import SHOWN, EndpointProblem, MeshEndpoint, refused_values, split_host_port
+from ..mesh.endpoints import SHOWN, EndpointProblem, MeshEndpoint, split_host_port
 from ..mesh.facts import ClusterFacts
 from ..mesh.ip_families import addresses_of, possible_families
 from ..mesh.versions import cilium_version, holds
@@ -180,7 +180,7 @@ def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: Cl
 
     Where nothing else is left, CM-EP-02 says so.
     """
-    found = refused_values(facts, node_addresses=context.node_addresses, resolved=context.resolved)
+    found = context.choices.refused(facts)
     if not found or isinstance(context.choices.endpoint(facts), EndpointProblem):
         return
     yield finding(

@@ -8,10 +8,12 @@ Rules: Cilium pkg/clustermesh/types (ClusterInfo.Validate, ValidateBuggyClusterI
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, show, where
+from ..leases.agreement import mesh_registry
+from ..leases.registry import Lease
 from ..mesh.cilium_config import setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.limits import MAX_CLUSTERS, max_clusters
@@ -74,12 +76,27 @@ def cluster_id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[
     )
 
 
+def _holders_last(context: CheckContext, hosts: Sequence[str], holds: Callable[[Lease], bool]) -> list[str]:
+    """Return the hosts with those last to which the mesh has leased the name or the id: the finding is about the others."""
+    registry = mesh_registry(context.mesh, {host: context.facts[host] for host in context.mesh.clusters if host in context.facts})
+    return sorted(hosts, key=lambda host: (lease := registry.active(host)) is not None and holds(lease))
+
+
+def _holds_name(name: str) -> Callable[[Lease], bool]:
+    return lambda lease: lease.name == name
+
+
+def _holds_id(number: int) -> Callable[[Lease], bool]:
+    return lambda lease: lease.id == number
+
+
 @check("CM-ID-04")
 def cluster_names_are_unique(context: CheckContext) -> Iterator[Finding]:
     """Report clusters with a common peer that have the same cluster name."""
-    for name, hosts in grouped(members(context), lambda f: f.name).items():
-        if len(hosts) > 1 and name not in ("", "default"):
-            facts = context.facts[hosts[-1]]
+    for name, found in grouped(members(context), lambda f: f.name).items():
+        if len(found) > 1 and name not in ("", "default"):
+            hosts = _holders_last(context, found, _holds_name(name))
+            facts = context.facts[found[-1]]
             yield group_finding(
                 "CM-ID-04",
                 hosts,
@@ -96,9 +113,10 @@ def cluster_names_are_unique(context: CheckContext) -> Iterator[Finding]:
 @check("CM-ID-05")
 def cluster_ids_are_unique(context: CheckContext) -> Iterator[Finding]:
     """Report clusters with a common peer that have the same cluster id."""
-    for number, hosts in grouped(members(context), lambda f: f.id).items():
-        if len(hosts) > 1 and number:
-            facts = context.facts[hosts[-1]]
+    for number, found in grouped(members(context), lambda f: f.id).items():
+        if len(found) > 1 and number:
+            hosts = _holders_last(context, found, _holds_id(number))
+            facts = context.facts[found[-1]]
             yield group_finding(
                 "CM-ID-05",
                 hosts,

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..base.tables import count
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, kubectl, lines, listed, show, where
+from ..leases.agreement import mesh_registry, unwitnessed
 from ..leases.plan_tombstones import lockout_finding
 from ..leases.quarantine import lease_text, quarantine_end
 from ..leases.registry import (
@@ -22,7 +24,6 @@ from ..leases.registry import (
     RegistryProblem,
     is_ours,
     member_copies,
-    mesh_registry,
     registry_name,
     without_oldest,
 )
@@ -168,7 +169,8 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
     """
     members = _members(context)
     found = member_copies(context.mesh, members)
-    whole = without_oldest(mesh_registry(context.mesh, members))
+    agreement = mesh_registry(context.mesh, members)
+    whole = without_oldest(agreement)
     if not any(facts.registry.present for facts in members.values()):
         return
     for host, copy in found.items():
@@ -179,7 +181,7 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
             known = whole.active(host) is not None or facts.present
             what = f"cannot be used: {copy}" if facts.present else "is not there"
         else:
-            known, what = copy != whole, "lacks leases that copies of other members hold"
+            known, what = bool(unwitnessed(whole, copy)), "lacks leases that copies of other members hold"
         if known:
             yield finding(
                 "CM-LEASE-05",
@@ -188,6 +190,28 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
                 evidence=where(members[host], "ConfigMap", registry_name(context.mesh.binding)),
                 fix="Run connect: it merges what all members hold and writes it to each."
                 + ("" if whole.leases else " No member has a copy that can be read, so ids that are in quarantine are forgotten."),
+            )
+
+
+@check("CM-LEASE-16")
+def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[Finding]:
+    """Report a member whose copy of the lease registry holds leases, or later versions of them, that no other copy holds."""
+    members = _members(context)
+    whole = mesh_registry(context.mesh, members)
+    for host, copy in member_copies(context.mesh, members).items():
+        alone = unwitnessed(copy, whole) if isinstance(copy, Registry) else ()
+        if alone:
+            yield finding(
+                "CM-LEASE-16",
+                cluster=host,
+                summary=f"The copy of the mesh's leases in {host} holds {count(len(alone), 'lease')} that no other member confirms: "
+                "the run ignores them",
+                evidence=f"{where(members[host], 'ConfigMap', registry_name(context.mesh.binding))}: "
+                + listed(f"{show(lease.host)} ({lease.state.value}) {lease_text(lease)}, serial {lease.serial}" for lease in alone),
+                fix=lines(
+                    "If a run was stopped, run it again: it writes the same leases to every member.",
+                    f"If none was, find out who writes this ConfigMap in {host}. Run connect: it writes what the members agree on.",
+                ),
             )
 
 

@@ -235,6 +235,7 @@ _ROWS: Final = (
         cases={Severity.ADVISORY: "with `wait: false`"},
     ),
     Row("CM-LEASE-15", "An assignment of a name and an id is not finished", Severity.BLOCKING, Scope.MESH),
+    Row("CM-LEASE-16", "A member's copy of the leases holds what no other member holds", Severity.REMEDIABLE, Scope.MESH),
     # Topology
     Row("CM-TOPO-01", "A member has no link", Severity.ADVISORY, Scope.MESH),
     Row("CM-TOPO-02", "Members were not contacted", Severity.ADVISORY, Scope.MESH),

@@ -18,6 +18,7 @@ from ..mesh.facts import ClusterFacts
 from ..mesh.model import Binding, Mesh
 from ..mesh.ownership import labels_of_new_object, made_by_bindings
 from ..plan.steps import NOW, ApiWrite, Step
+from .agreement import mesh_registry
 from .plan_tombstones import without_tombstones
 from .registry import (
     KEY,
@@ -28,7 +29,6 @@ from .registry import (
     covers,
     lease_of,
     may_be_written,
-    mesh_registry,
     registry_name,
     with_released,
     with_tombstones,

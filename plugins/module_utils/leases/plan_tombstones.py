@@ -13,7 +13,8 @@ from ..findings.wording import finding
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..plan.steps import NOW
-from .registry import Lease, LeaseState, Registry, mesh_registry
+from .agreement import mesh_registry
+from .registry import Lease, LeaseState, Registry
 from .tombstones import ReturningMember, remaining_access
 
 

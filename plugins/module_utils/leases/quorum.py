@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final, Protocol, TypeAlias
 
 from ..base.errors import ClusterError
+from .agreement import agreed, with_open_claims
 from .registry import LeaseState, Registry, merge, with_time, without_oldest, write_registry
 
 ATTEMPTS: Final = 20  # each lost attempt means that another controller's write won
@@ -108,7 +109,8 @@ def recording(
             answer = yield Read(host)
             if isinstance(answer, Copy):
                 copies[host] = answer
-        known = merge((known, *(copy.registry for copy in copies.values())), mesh)
+        read = [copy.registry for copy in copies.values()]
+        known = merge((known, with_open_claims(agreed(read, mesh), read)), mesh)
         electorate = voters(known, established, members)
         able = [host for host in electorate if host in copies]
         if 2 * len(able) <= len(electorate):

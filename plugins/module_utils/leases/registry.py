@@ -32,7 +32,7 @@ from ..plan.steps import NOW
 KEY: Final = "leases.json"
 SCHEMA: Final = 1
 LIMIT: Final = 900_000  # characters; a ConfigMap ends at 1 MiB, 511 leases take some 180,000
-MAX_SERIAL: Final = 2**53  # the largest integer that every JSON reader keeps (RFC 8259, 6)
+MAX_SERIAL: Final = 1_000_000  # changes of one lease; a copy with a larger number counts as unreadable
 MAX_ID: Final = 511  # pkg/clustermesh/types: the highest id there can be
 CIDRS_KEPT: Final = 16
 RELEASED_KEPT: Final = 512  # beyond that, the oldest released leases are dropped; active, claimed and dead ones never are
@@ -109,7 +109,7 @@ class Lease:
         }
 
 
-def _order(lease: Lease) -> tuple[Any, ...]:
+def precedence(lease: Lease) -> tuple[Any, ...]:
     """Return the sort key by which one of two versions of a lease wins: the serial decides, for the same serial the graver state."""
     return (lease.serial, _RANK[lease.state], lease.since, lease.uid, lease.ca, lease.pod_cidrs)
 
@@ -132,7 +132,7 @@ class Registry:
     def tombstone(self, host_or_name: str) -> Lease | None:
         """Return the dead lease of a host or a cluster name that holds no active one."""
         found = [d for d in self._in_state.get(LeaseState.DEAD, ()) if host_or_name in (d.host, d.name) and self.active(d.host) is None]
-        return max(found, key=_order, default=None)
+        return max(found, key=precedence, default=None)
 
     def holders(self, id: int) -> tuple[Lease, ...]:
         """Return the leases that keep other clusters from the id: claimed, active or dead."""
@@ -193,7 +193,7 @@ def merge(registries: Iterable[Registry], mesh: str = "") -> Registry:
     for registry in {id(registry): registry for registry in every}.values():  # equal copies are mostly one object: see ``member_copies``
         for lease in registry.leases:
             known = latest.get(lease.key)
-            if known is None or _order(known) < _order(lease):
+            if known is None or precedence(known) < precedence(lease):
                 latest[lease.key] = lease
     return Registry(mesh=meshes.pop(), leases=tuple(latest[key] for key in sorted(latest)))
 
@@ -343,12 +343,6 @@ def member_copies(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, Re
                 known[place] = problem
         found[host] = known[place]
     return found
-
-
-def mesh_registry(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> Registry:
-    """Return the merged registry of all members that answered; without leases if no copy can be parsed."""
-    readable = [copy for copy in member_copies(mesh, facts).values() if isinstance(copy, Registry)]
-    return merge(readable, mesh.binding.owner)
 
 
 def lease_of(cluster: ClusterFacts) -> Lease:

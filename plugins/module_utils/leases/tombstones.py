@@ -16,7 +16,8 @@ from ..base.redact import one_line
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..mesh.trust import PLAIN_USER, anchor, user_for_name
-from .registry import Lease, LeaseState, Registry, covers, lease_of, member_copies, merge
+from .agreement import agreed, witnesses_needed
+from .registry import Lease, LeaseState, Registry, covers, lease_of, member_copies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class ReturningMember:
 
 def tombstones(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[Lease, ...]:
     """Return the tombstones in whose place no active lease stands, from the copies of all members that answered."""
-    registry = merge(_readable(mesh, _members(mesh, facts)).values(), mesh.binding.owner)
+    registry = agreed(_readable(mesh, _members(mesh, facts)).values(), mesh.binding.owner)
     return tuple(lease for lease in registry.leases if lease.state is LeaseState.DEAD and registry.active(lease.host) is None)
 
 
@@ -43,12 +44,13 @@ def returning_members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[Re
     dead = {lease.key for copy in distinct for lease in copy.leases if lease.state is LeaseState.DEAD}
     if not dead:
         return ()
+    needed = witnesses_needed(len(readable))
     hosts, uids = {host for host, name, number in dead}, {x.uid for c in distinct for x in c.leases if x.key in dead and x.uid}
     found = []
     for host, cluster in members.items():
         if host not in hosts and cluster.uid not in uids:
             continue
-        others = merge((copy for member, copy in readable.items() if member != host), mesh.binding.owner)
+        others = agreed([copy for member, copy in readable.items() if member != host], mesh.binding.owner, needed=needed)
         tombstone = _newest_tombstone(others, cluster)
         if tombstone is not None:
             running = lease_of(cluster)

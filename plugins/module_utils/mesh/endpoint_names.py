@@ -10,7 +10,7 @@ are dialled in no case.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -53,18 +53,21 @@ def is_permitted_domain(domain: str, listed: Iterable[str]) -> bool:
     return not is_inner_name(f"cluster.{domain}") and any(_is_within(domain, root) for root in (MESH_DOMAIN, *listed))
 
 
-def refusal_of_name(name: str, cluster_name: str) -> str:
+def nobody_else(_name: str) -> bool:
+    """Return that no other cluster has the name, for a caller that knows no other cluster."""
+    return False
+
+
+def refusal_of_name(name: str, aliased: Callable[[str], bool] = nobody_else) -> str:
     """Return why the name that a load balancer reports is not dialled, as the end of a sentence; "" if it may be.
 
-    :param cluster_name: name of the cluster that has the load balancer. Names below ``mesh.cilium.io`` are host aliases of their clusters.
+    :param aliased: returns whether a canonical name is that of another cluster's host aliases.
     """
     if not is_dns_name(name):
         return "is not a DNS name"
     if is_inner_name(name):
         return "has a meaning inside the clusters that would dial it"
-    if _is_within(name, MESH_DOMAIN) and canonical_name(name) != f"{cluster_name}.{MESH_DOMAIN}":
-        return f"is below {MESH_DOMAIN}, where the names are those of other clusters"
-    return ""
+    return "is the name of another cluster" if aliased(canonical_name(name)) else ""
 
 
 def _is_within(name: str, root: str) -> bool:

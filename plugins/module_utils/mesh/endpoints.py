@@ -20,7 +20,7 @@ from ipaddress import ip_address
 
 from ..base.redact import one_line
 from .endpoint_addresses import canonical_ip, dialable, is_ip, refusal_of_address, sorted_ips
-from .endpoint_names import MESH_DOMAIN, canonical_name, is_dns_name, is_permitted_domain, refusal_of_name
+from .endpoint_names import MESH_DOMAIN, canonical_name, is_dns_name, is_permitted_domain, nobody_else, refusal_of_name
 from .facts import CertificateFacts, ClusterFacts, ServiceFacts
 from .node_addresses import addresses_of_node, choose_node_ips
 
@@ -73,11 +73,6 @@ class RefusedValue:
     why: str  # as the end of a sentence about the value
 
 
-def nobody_else(_name: str) -> bool:
-    """Return that no other cluster uses the name, for a caller that knows no other cluster."""
-    return False
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Search:
     """The cluster whose endpoint is wanted, and what is known besides its facts. The fields are the arguments of ``endpoint_of``."""
@@ -87,6 +82,7 @@ class _Search:
     resolved: Mapping[str, Sequence[str]]
     in_use: Callable[[], InUse]
     taken: Callable[[str], bool]
+    aliased: Callable[[str], bool]
 
     def usable(self, ips: Iterable[str]) -> tuple[str, ...]:
         """Return the addresses that other clusters may dial, sorted and each once."""
@@ -109,6 +105,7 @@ def endpoint_of(
     resolved: Mapping[str, Sequence[str]] | None = None,
     in_use: Callable[[], InUse] = InUse,
     taken: Callable[[str], bool] = nobody_else,
+    aliased: Callable[[str], bool] = nobody_else,
 ) -> MeshEndpoint | EndpointProblem:
     """Return the endpoint of ``peer`` with all its addresses; ``ip_families`` says which of them a cluster can dial.
 
@@ -120,8 +117,9 @@ def endpoint_of(
         change of an address restarts a workload. If no other endpoint is known, the one in use stays, because withdrawing it would end the
         link.
     :param taken: returns whether another cluster uses a name, as its own or to dial one.
+    :param aliased: returns whether a name is that of another cluster's host aliases.
     """
-    search = _Search(peer=peer, node_addresses=node_addresses, resolved=resolved or {}, in_use=in_use, taken=taken)
+    search = _Search(peer=peer, node_addresses=node_addresses, resolved=resolved or {}, in_use=in_use, taken=taken, aliased=aliased)
     if peer.endpoint_override:
         return _override(search)
     service = peer.service
@@ -165,14 +163,18 @@ def wildcard_domains(certificate: CertificateFacts) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def load_balancer_names(peer: ClusterFacts) -> tuple[str, ...]:
+def load_balancer_names(peer: ClusterFacts, aliased: Callable[[str], bool] = nobody_else) -> tuple[str, ...]:
     """Return the DNS names of the load balancer that other clusters may dial."""
     names = peer.service.ingress_hostnames if peer.service else ()
-    return tuple(name for name in names if not refusal_of_name(name, peer.name))
+    return tuple(name for name in names if not refusal_of_name(name, aliased))
 
 
 def refused_values(
-    peer: ClusterFacts, *, node_addresses: str = "InternalIP", resolved: Mapping[str, Sequence[str]] | None = None
+    peer: ClusterFacts,
+    *,
+    node_addresses: str = "InternalIP",
+    resolved: Mapping[str, Sequence[str]] | None = None,
+    aliased: Callable[[str], bool] = nobody_else,
 ) -> tuple[RefusedValue, ...]:
     """Return the names and addresses of the endpoint that the peer reports and that no other cluster dials.
 
@@ -183,9 +185,9 @@ def refused_values(
         return ()
     found: list[RefusedValue] = []
     if service.type == "LoadBalancer":
-        reasons = ((name, refusal_of_name(name, peer.name)) for name in service.ingress_hostnames)
+        reasons = ((name, refusal_of_name(name, aliased)) for name in service.ingress_hostnames)
         found += [RefusedValue(value=name, why=why) for name, why in reasons if why]
-        names = () if service.ingress_ips else load_balancer_names(peer)
+        names = () if service.ingress_ips else load_balancer_names(peer, aliased)
         addresses = [*service.ingress_ips, *(ip for name in names for ip in (resolved or {}).get(name, ()))]
     elif service.type == "NodePort":
         of_nodes = [[ip for ip in addresses_of_node(node, node_addresses) if is_ip(ip)] for node in peer.nodes]
@@ -259,7 +261,7 @@ def _load_balancer(search: _Search, service: ServiceFacts) -> MeshEndpoint | End
     peer, ips = search.peer, search.usable(service.ingress_ips)
     if ips:
         return _address_endpoint(search, service.port, ips)
-    names = load_balancer_names(peer)
+    names = load_balancer_names(peer, search.aliased)
     if names and not service.ingress_ips:
         return _dns_endpoint(search, names, service.port, "status.loadBalancer.ingress")
     if service.ingress_ips or service.ingress_hostnames:
@@ -289,7 +291,7 @@ def _endpoint_in_use(search: _Search, why: str) -> MeshEndpoint | None:
         return _address_endpoint(search, used.port, ips, kept=why)
     if is_ip(used.hostname):
         return _address_endpoint(search, used.port, ips, kept=why) if (ips := search.usable((used.hostname,))) else None
-    if refusal_of_name(used.hostname, search.peer.name) or not search.certified(used.hostname) or used.hostname == search.hostname():
+    if refusal_of_name(used.hostname, search.aliased) or not search.certified(used.hostname) or used.hostname == search.hostname():
         return None
     return MeshEndpoint(hostname=used.hostname, port=used.port, kept=why)
 
@@ -325,7 +327,7 @@ def _dns_endpoint(search: _Search, names: Sequence[str], port: int, source: str)
 
 def _all_refused(search: _Search) -> EndpointProblem:
     """Return the problem of a cluster that reports names or addresses of which no other cluster dials any."""
-    found = refused_values(search.peer, node_addresses=search.node_addresses, resolved=search.resolved)[:SHOWN]
+    found = refused_values(search.peer, node_addresses=search.node_addresses, resolved=search.resolved, aliased=search.aliased)[:SHOWN]
     return EndpointProblem(
         summary="no other cluster may dial what it reports: " + "; ".join(f"{one_line(entry.value, 80)} {entry.why}" for entry in found),
         evidence="names and addresses that the cluster reports for its mesh endpoint",

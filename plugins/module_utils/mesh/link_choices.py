@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import cached_property
 
-from .endpoint_names import canonical_name
-from .endpoints import EndpointProblem, InUse, MeshEndpoint, endpoint_of, split_host_port
+from .endpoint_names import MESH_DOMAIN, canonical_name
+from .endpoints import EndpointProblem, InUse, MeshEndpoint, RefusedValue, endpoint_of, refused_values, split_host_port
 from .facts import ClusterFacts
 from .ip_families import dialable_families, limit_to_families
 from .model import Mesh
@@ -65,8 +65,15 @@ class Choices:
                 resolved=self._resolved,
                 in_use=lambda: self._in_use.get(peer.name, InUse()),
                 taken=lambda name: bool(self._names_in_use.get(name, frozenset()) - {peer.host}),
+                aliased=lambda name: self._aliased(name, peer),
             )
         return found
+
+    def refused(self, peer: ClusterFacts) -> tuple[RefusedValue, ...]:
+        """Return the names and addresses that ``peer`` reports for its endpoint and that no other cluster dials."""
+        return refused_values(
+            peer, node_addresses=self._node_addresses, resolved=self._resolved, aliased=lambda name: self._aliased(name, peer)
+        )
 
     def families(self, local: ClusterFacts) -> frozenset[int]:
         """Return the IP versions that the readers of ``local`` can dial."""
@@ -118,6 +125,20 @@ class Choices:
             name: InUse(hostname=hostname, port=port, ips=tuple(sorted(ips.get(name, ()))))
             for name, (hostname, port) in (dict.fromkeys(ips, ("", 0)) | urls).items()
         }
+
+    def _aliased(self, name: str, peer: ClusterFacts) -> bool:
+        """Return whether another member than ``peer`` has a name, given canonical, as its host aliases."""
+        return bool(self._mesh_names.get(name, frozenset()) - {peer.host})
+
+    @cached_property
+    def _mesh_names(self) -> Mapping[str, frozenset[str]]:
+        """Inventory names of the members that may have a DNS name as their host aliases."""
+        found: dict[str, set[str]] = {}
+        for host in self._mesh.clusters:
+            if host in self._facts:
+                for domain in (MESH_DOMAIN, *self._facts[host].endpoint_domains):
+                    found.setdefault(f"{self._facts[host].name}.{domain}", set()).add(host)
+        return {name: frozenset(hosts) for name, hosts in found.items()}
 
     @cached_property
     def _names_in_use(self) -> Mapping[str, frozenset[str]]:

@@ -39,8 +39,9 @@ from ..identity.plan import (
     registry_if_done,
 )
 from ..identity.verify import IdentityProof, prove
+from ..leases.agreement import mesh_registry
 from ..leases.quorum import NotRecorded, Recorded, record, recording
-from ..leases.registry import KEY, Registry, mesh_registry
+from ..leases.registry import KEY, Registry
 from ..mesh.facts import ClusterFacts
 from ..mesh.marks import MANAGED_BY_LABEL
 from ..mesh.model import MANAGER_DOMAIN, Mesh

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..leases.registry import mesh_registry
+from ..leases.agreement import mesh_registry
 from ..mesh.facts import ClusterFacts, ObserveFailure
 from ..mesh.item_kinds import ItemKind
 from ..mesh.link_stage import LinkStage

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
+    MAX_SERIAL,
     Lease,
     LeaseState,
     Registry,
@@ -24,9 +25,10 @@ from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 
 Case = Callable[[], CheckContext]
 
-C1, C2 = cluster_facts("c1"), cluster_facts("c2")
+C1, C2, C3 = cluster_facts("c1"), cluster_facts("c2"), cluster_facts("c3")
 BINDING = mesh_of("c1", "c2").binding
 OWN = (lease_of(C1), lease_of(C2))
+THREE = (*OWN, lease_of(C3))
 
 
 def kept(*leases: Lease, **overrides: Any) -> RegistryFacts:
@@ -44,6 +46,12 @@ def holding(*leases: Lease, c1: ClusterFacts = C1, c2: ClusterFacts = C2) -> Che
 def copies(one: RegistryFacts, other: RegistryFacts) -> CheckContext:
     """c1 keeps the one, c2 the other."""
     return context_of(replace(C1, registry=one), replace(C2, registry=other), mesh=mesh_of("c1", "c2"))
+
+
+def three(own: RegistryFacts) -> CheckContext:
+    """c2 and c3 keep the leases of all three; c1 keeps its own copy."""
+    clusters = (replace(C1, registry=own), replace(C2, registry=kept(*THREE)), replace(C3, registry=kept(*THREE)))
+    return context_of(*clusters, mesh=mesh_of("c1", "c2", "c3"))
 
 
 def ago(hours: int) -> str:
@@ -113,6 +121,19 @@ LEASES: dict[str, tuple[list[Case], list[Case]]] = {
     "CM-LEASE-06": (
         [lambda: copies(kept(*OWN, labels={}), kept(*OWN)), lambda: copies(kept(text=NEWER), kept(*OWN))],
         [lambda: holding(*OWN), lambda: copies(RegistryFacts(), kept(*OWN)), lambda: copies(kept(text="{"), kept(*OWN))],
+    ),
+    "CM-LEASE-16": (
+        [
+            lambda: three(kept(*THREE, gone("ghost", LeaseState.RESERVED, id=9))),
+            lambda: three(kept(OWN[0], replace(OWN[1], state=LeaseState.DEAD, since=ago(1), serial=2), THREE[2])),
+            lambda: three(kept(OWN[0], replace(OWN[1], uid="another", serial=MAX_SERIAL), THREE[2])),
+        ],
+        [
+            lambda: three(kept(*THREE)),
+            lambda: three(kept(*OWN)),
+            lambda: three(RegistryFacts()),
+            lambda: copies(kept(*OWN), kept(OWN[0], gone())),  # of two copies none is known to be wrong
+        ],
     ),
     "CM-LEASE-15": (
         [lambda: holding(CLAIM, OWN[1])],

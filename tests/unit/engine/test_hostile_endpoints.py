@@ -28,6 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
     PlanOptions,
 )
 from tests.testing.facts_builders import NOW, agent_workload, apiserver_workload, cluster_facts, context_of, key_facts, mesh_of, peer_secret
+from tests.testing.properties import examples
 
 MESH = mesh_of("c1", "c2", "c3")
 OURS = MESH.binding.manager
@@ -132,6 +133,7 @@ def hostile(draw: st.DrawFn) -> tuple[ClusterFacts, dict[str, tuple[str, ...]]]:
 
 
 @given(hostile())
+@examples(60)
 def test_a_member_chooses_no_name_and_no_address_outside_its_own_place_in_others(world: tuple[ClusterFacts, dict[str, Any]]) -> None:
     bad, resolved = world
     agent = agent_workload("1.18.11", environment={"cilium-agent": {"KUBERNETES_SERVICE_HOST": API}})

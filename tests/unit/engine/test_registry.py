@@ -13,10 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.agreement import mesh_registry
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import registry_after_disconnect, with_active_leases
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     CIDRS_KEPT,
     LIMIT,
+    MAX_SERIAL,
     RELEASED_KEPT,
     Lease,
     LeaseState,
@@ -26,7 +28,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     covers,
     lease_of,
     merge,
-    mesh_registry,
     parse_registry,
     pod_cidrs,
     registry_name,
@@ -319,7 +320,7 @@ def test_partial_writes_come_together_again(order: tuple[str, ...], done: int) -
 
 
 def test_a_serial_never_grows_beyond_what_is_read_again() -> None:
-    lease = Lease(host="c1", name="c1", id=1, serial=2**53)
+    lease = Lease(host="c1", name="c1", id=1, serial=MAX_SERIAL)
     after = with_released(Registry(mesh="m", leases=(lease,)), ["c1"])
     text = write_registry(after).replace(TIME, "2026-09-01T12:00:00Z")
     assert parse_registry(text).leases[0].state is LeaseState.RELEASED
