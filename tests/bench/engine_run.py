@@ -28,6 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe im
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import context_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
+from tests.lab.addresses import NETWORK
 
 READS: Final = ("get", "list")
 
@@ -45,13 +46,15 @@ class Phases:
         self.found[name] = {"wall": time.monotonic() - wall, "cpu": time.process_time() - cpu}
 
 
+def _access(host: str, values: Mapping[str, str]) -> ClusterAccess:
+    kubeconfig, namespace = values["kubeconfig"], values["namespace"]
+    return ClusterAccess(host=host, context=None, kubeconfig=kubeconfig, namespace=namespace, endpoint_networks=(NETWORK,))
+
+
 def connect(inventory: Mapping[str, Mapping[str, str]], binding: str) -> dict[str, Any]:
     """Observe, check, plan, write. Ends the process when something blocks or fails: a figure of that would mean nothing."""
     mesh = Mesh(binding=Binding(name=binding, cluster_refs=tuple(inventory)))
-    accesses = [
-        ClusterAccess(host=host, context=None, kubeconfig=values["kubeconfig"], namespace=values["namespace"])
-        for host, values in inventory.items()
-    ]
+    accesses = [_access(host, values) for host, values in inventory.items()]
     phases, now = Phases(), datetime.now(UTC)
     with phases.measured("observe"):
         observation = observe(accesses, registry=registry_name(mesh.binding))

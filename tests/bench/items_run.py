@@ -29,11 +29,17 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.scene import observe_scene
 from tests.bench.engine_run import Phases
+from tests.lab.addresses import NETWORK
 
 PARALLEL: Final = 10  # the actions' default
 SERVED: Final = ("cilium.io/v2", "discovery.k8s.io/v1", "networking.k8s.io/v1")
 KINDS: Final = (ItemKind.GLOBAL_SERVICE, ItemKind.INTENT)
 MANAGER: Final = "bench"
+
+
+def _access(host: str, values: Mapping[str, str]) -> ClusterAccess:
+    kubeconfig, namespace = values["kubeconfig"], values["namespace"]
+    return ClusterAccess(host=host, context=None, kubeconfig=kubeconfig, namespace=namespace, endpoint_networks=(NETWORK,))
 
 
 def plan(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,10 +87,7 @@ def bare(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _accesses(inventory: Mapping[str, Mapping[str, str]]) -> list[ClusterAccess]:
-    return [
-        ClusterAccess(host=host, context=None, kubeconfig=values["kubeconfig"], namespace=values["namespace"])
-        for host, values in inventory.items()
-    ]
+    return [_access(host, values) for host, values in inventory.items()]
 
 
 def _write(cluster: str, action: object) -> dict[str, Any]:

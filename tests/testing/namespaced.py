@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.lab import profiles
+from tests.lab.addresses import NETWORK
 from tests.lab.api import LabApi, Object, path_of
 from tests.lab.tools.crds import crds_for_profile
 from tests.testing.one_server import OneServer
@@ -65,7 +66,12 @@ def reset_clusters(api: LabApi, names: Iterable[str]) -> None:
 
 def inventory_of(server: OneServer, names: Sequence[str]) -> dict[str, Any]:
     """An inventory in which each of the clusters is a host."""
-    shared = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "cilium_mesh_kubeconfig": str(server.kubeconfig)}
+    shared = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "cilium_mesh_kubeconfig": str(server.kubeconfig),
+        "cilium_mesh_endpoint_networks": [NETWORK],
+    }
     return {"all": {"vars": shared, "hosts": {name: {"cilium_mesh_namespace": name} for name in names}}}
 
 

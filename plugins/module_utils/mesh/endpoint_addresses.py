@@ -13,6 +13,8 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
+MOST_ADDRESSES: Final = 16  # of each family, of one endpoint; load balancers have one for each zone
+
 _SPECIAL: Final = {
     "unspecified": ("0.0.0.0/8", "::/128"),
     "loopback": ("127.0.0.0/8", "::1/128"),
@@ -79,6 +81,14 @@ def sorted_ips(ips: Iterable[str]) -> tuple[str, ...]:
     """Return addresses without repetition, IPv4 first: load balancers report their addresses in no particular order."""
     unique = {ip_address(ip) for ip in ips if is_ip(ip)}
     return tuple(str(ip) for ip in sorted(unique, key=lambda ip: (ip.version, int(ip))))
+
+
+def first_addresses(ips: Iterable[str]) -> tuple[str, ...]:
+    """Return the first ``MOST_ADDRESSES`` addresses of each family: each one is written into the Secrets and pod templates of all peers."""
+    found: dict[int, list[str]] = {4: [], 6: []}
+    for ip in ips:
+        found[ip_version(ip)].append(ip)
+    return (*found[4][:MOST_ADDRESSES], *found[6][:MOST_ADDRESSES])
 
 
 def _reached(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

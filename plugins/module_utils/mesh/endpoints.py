@@ -19,7 +19,7 @@ from functools import cached_property
 from ipaddress import ip_address
 
 from ..base.redact import one_line
-from .endpoint_addresses import canonical_ip, dialable, is_ip, refusal_of_address, sorted_ips
+from .endpoint_addresses import MOST_ADDRESSES, canonical_ip, dialable, first_addresses, is_ip, refusal_of_address, sorted_ips
 from .endpoint_names import MESH_DOMAIN, canonical_name, is_dns_name, is_permitted_domain, nobody_else, refusal_of_name
 from .facts import CertificateFacts, ClusterFacts, ServiceFacts
 from .node_addresses import addresses_of_node, choose_node_ips
@@ -85,8 +85,8 @@ class _Search:
     aliased: Callable[[str], bool]
 
     def usable(self, ips: Iterable[str]) -> tuple[str, ...]:
-        """Return the addresses that other clusters may dial, sorted and each once."""
-        return dialable(sorted_ips(ips), self.peer.endpoint_networks)
+        """Return the addresses that other clusters may dial, sorted, each once and not too many."""
+        return first_addresses(dialable(sorted_ips(ips), self.peer.endpoint_networks))
 
     def hostname(self) -> str:
         """Return the name under which addresses of the cluster are dialled."""
@@ -195,7 +195,10 @@ def refused_values(
     else:
         addresses = [service.cluster_ip, *service.cluster_ips]
     kinds = ((ip, refusal_of_address(ip, peer.endpoint_networks)) for ip in sorted_ips(addresses))
-    return (*found, *(RefusedValue(value=ip, why=f"is {_article(kind)} {kind} address") for ip, kind in kinds if kind))
+    found += [RefusedValue(value=ip, why=f"is {_article(kind)} {kind} address") for ip, kind in kinds if kind]
+    good = dialable(sorted_ips(addresses), peer.endpoint_networks) if service.type == "LoadBalancer" else ()
+    many = sorted_ips(set(good) - set(first_addresses(good)))
+    return (*found, *(RefusedValue(value=ip, why=f"is beyond the first {MOST_ADDRESSES} addresses") for ip in many))
 
 
 def covers(dns_names: Iterable[str], hostname: str) -> bool:

@@ -496,6 +496,7 @@ ENDPOINTS: Table = {
                 pair(balancer("c1", ingress_hostnames=("lb.example.com",))), resolved={"lb.example.com": ("192.0.2.9", "127.0.0.1")}
             ),
             lambda: pair(node_port("c1", 32379, nodes=(node_at("c1", "172.16.1.1").nodes[0], *node_at("c1", "127.0.0.1").nodes))),
+            lambda: pair(balancer("c1", ingress_ips=tuple(f"192.0.2.{n}" for n in range(1, 18)))),
         ],
         [
             lambda: pair(balancer("c1", ingress_ips=("192.0.2.1", "10.0.0.1", "fd00::1", "100.64.0.1"))),

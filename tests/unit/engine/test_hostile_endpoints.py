@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_addresses import is_ip, refusal_of_address
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_addresses import (
+    MOST_ADDRESSES,
+    is_ip,
+    refusal_of_address,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_names import is_inner_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint, endpoint_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, NodeFacts, ServiceFacts
@@ -197,6 +201,12 @@ def test_the_name_of_a_cloud_load_balancer_is_dialled_and_is_no_host_alias() -> 
     name = "a1b2-1234.elb.eu-central-1.amazonaws.com"
     facts = reporting(cluster_facts("c3"), {"type": "LoadBalancer", "ingress_hostnames": (name,)}, ("*.mesh.cilium.io", name))
     assert endpoint_of(facts) == MeshEndpoint(hostname=name, port=2379)
+
+
+def test_a_load_balancer_with_very_many_addresses_fills_no_secret_of_others() -> None:
+    ips = tuple(f"10.{n // 250}.0.{n % 250}" for n in range(5000))
+    found = endpoint_of(reporting(cluster_facts("c3"), {"type": "LoadBalancer", "ingress_ips": ips}, ("*.mesh.cilium.io",)))
+    assert isinstance(found, MeshEndpoint) and len(found.ips) == MOST_ADDRESSES
 
 
 @given(st.ip_addresses())
