@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable
 from mesh_operator.clusters import Clusters
-from mesh_operator.keys import MeshKey
-from mesh_operator.management_plane import NotUsable
+from mesh_operator.keys import MeshKey, ObjectKey
+from mesh_operator.management_plane import NotUsable, Usable
+from mesh_operator.store import Stored
 
 KEY = MeshKey("ws1", "default", "edge")
 
@@ -102,3 +105,24 @@ def test_a_tenant_never_opens_the_secret_of_another_ones_cluster() -> None:
     clusters.objects.replace([cluster("c1", "ws2")])
     found = clusters.resolve(KEY, "c1", None)
     assert isinstance(found, NotUsable) and found.reason == "ClusterNotFound" and api.asked == []
+
+
+def test_every_cluster_has_the_domains_and_ranges_that_the_operator_permits_and_no_others() -> None:
+    kubeconfig = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
+        "users": [{"name": "u", "user": {"token": "CANARY"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+
+    class Opened(Secrets):
+        def get(self, path: str) -> Any:
+            return {"metadata": {}, "data": {"kubeconfig": b64encode(json.dumps(kubeconfig).encode()).decode()}}
+
+    clusters = Clusters(Opened(), "default", lambda _: None, allowed=["127.0.0.0/8"], domains=["mesh.example.com"])  # type: ignore[arg-type]
+    clusters.objects.replace([cluster("c1", "ws1")])
+    annotations = {"networking.edge-portal.eu/endpoint-domains": "example.com"}
+    wanted = Stored(ObjectKey("KubernetesCluster", "ws1", "default", "c1"), {"metadata": {"name": "c1", "annotations": annotations}}, "")
+    found = clusters.resolve(KEY, "c1", wanted)
+    assert isinstance(found, Usable), found
+    assert (found.endpoint_domains, found.endpoint_networks) == (("mesh.example.com",), ("127.0.0.0/8",))

@@ -186,6 +186,16 @@ def test_hosts_have_their_credentials_and_nobody_prints_them() -> None:
     assert CANARY not in repr(found)
 
 
+def test_hosts_have_what_the_operator_permits_their_endpoints() -> None:
+    permitted = Usable(name="ber", kubeconfig={}, endpoint_domains=("mesh.example.com",), endpoint_networks=("127.0.0.0/8",))
+    found = asked_for(mesh(binding()), {**usable("ffm"), "ber": permitted})
+    assert found.hosts["ber"] == {
+        "cilium_mesh_kubeconfig": {},
+        "cilium_mesh_endpoint_domains": ["mesh.example.com"],
+        "cilium_mesh_endpoint_networks": ["127.0.0.0/8"],
+    }
+
+
 def test_a_play_continues_the_statuses_of_the_resources() -> None:
     found = asked_for(mesh(binding(status={"phase": "Connected"}), service(status={"phase": "Exported"}), service("new")))
     assert found.variables["cilium_mesh_previous_status"] == {
