@@ -62,6 +62,8 @@ def decided_on_facts() -> dict[str, Any]:
         for assign in (True, False):
             given = decided(c1, bare).values()
             found[f"no CA key, {assign}"] = decisions("identity_findings", given, {"c1": c1, "c7": bare}, assign=assign)
+        large = replace(c2, server_cert=replace(c2.server_cert, sizes={"ca.crt": 1024 * 1024}))
+        found["a Secret without room"] = connect_plan(context_of(c1, large))
         found["items that remain"] = left_items("globalServices", "exposedServices")
     return plain(found)  # type: ignore[no-any-return]  # it comes from JSON
 
