@@ -8,7 +8,7 @@ tenant's bytes there can reach that tenant's own clusters and statuses, not the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final

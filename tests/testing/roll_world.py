@@ -279,9 +279,11 @@ class FakeCluster:
         raise Unreachable("pods/proxy is not played", cluster=self.host)
 
     def exec(self, pod: str, container: str, command: Iterable[str], *, timeout: float = 10.0, partial: bool = False) -> ExecResult:
-        """``troubleshoot``, with the files of that pod, in Cilium's words."""
+        """``troubleshoot``, with the files of that pod, in Cilium's words; other commands fail."""
         self._asked("create", "pods/exec")
         words = list(command)
+        if "troubleshoot" not in words:
+            return ExecResult(stdout="", stderr="", exit_code=1)
         names = [word for word in words[words.index("troubleshoot") + 1 :] if not word.startswith("-") and word != "clustermesh"]
         found = next((p for p in (*self.agents, *self.meshes) if p.name == pod), None)
         if found is None:

@@ -197,7 +197,7 @@ class Lab:
             reader = reader_facts(host, peers, agents=1, kvstoremesh=kvstoremesh)
             configured = {name for pod in self.world.clusters[host].pods for name in pod.configurations()}
             if host in self.mute:
-                found[host] = ReaderFacts(cluster=host, agents_total=1, problems=("The API server does not reach the pods.",))
+                found[host] = ReaderFacts(cluster=host, agents_total=1, problems=("the API server does not reach the pods",))
                 continue
             links = tuple(self._state(link, link.peer in configured and not self._down(host, link.peer, down)) for link in reader.links)
             found[host] = ReaderFacts(cluster=host, links=links, agents_total=1, agents_asked=1)

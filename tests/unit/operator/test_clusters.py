@@ -10,9 +10,12 @@ from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable
 from mesh_operator.clusters import Clusters
+from mesh_operator.dry_runs import Bounds, DryRuns, Permits
 from mesh_operator.keys import MeshKey, ObjectKey
 from mesh_operator.management_plane import NotUsable, Usable
+from mesh_operator.serve import Metrics
 from mesh_operator.store import Stored
+from tests.testing.unconfined_processes import UnconfinedProcesses
 
 KEY = MeshKey("ws1", "default", "edge")
 
@@ -108,7 +111,7 @@ def test_a_tenant_never_opens_the_secret_of_another_ones_cluster() -> None:
 
 
 def test_every_cluster_has_the_domains_and_ranges_that_the_operator_permits_and_no_others() -> None:
-    kubeconfig = {
+    content = {
         "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
         "users": [{"name": "u", "user": {"token": "CANARY"}}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
@@ -117,12 +120,16 @@ def test_every_cluster_has_the_domains_and_ranges_that_the_operator_permits_and_
 
     class Opened(Secrets):
         def get(self, path: str) -> Any:
-            return {"metadata": {}, "data": {"kubeconfig": b64encode(json.dumps(kubeconfig).encode()).decode()}}
+            labels = {"edge-connect.eu/source-workspace": "ws1"}
+            return {"metadata": {"labels": labels}, "data": {"kubeconfig": b64encode(json.dumps(content).encode()).decode()}}
 
-    clusters = Clusters(Opened(), "default", lambda _: None, allowed=["127.0.0.0/8"], domains=["mesh.example.com"])  # type: ignore[arg-type]
+    clusters = Clusters(Opened(), "default", lambda _: None)  # type: ignore[arg-type]
     clusters.objects.replace([cluster("c1", "ws1")])
-    annotations = {"networking.edge-portal.eu/endpoint-domains": "example.com"}
+    annotations = {"networking.edge-portal.eu/endpoint-domains": "example.com", "kcp.io/cluster": "ws1"}
     wanted = Stored(ObjectKey("KubernetesCluster", "ws1", "default", "c1"), {"metadata": {"name": "c1", "annotations": annotations}}, "")
-    found = clusters.resolve(KEY, "c1", wanted)
+    processes: Any = UnconfinedProcesses()
+    permits = Permits(networks=("127.0.0.0/8",), domains=("mesh.example.com",))
+    with DryRuns(processes, Bounds(), Metrics(), permits).begin(1) as process:
+        found = process.open({"c1": clusters.resolve(KEY, "c1", wanted)})["c1"]
     assert isinstance(found, Usable), found
     assert (found.endpoint_domains, found.endpoint_networks) == (("mesh.example.com",), ("127.0.0.0/8",))

@@ -77,7 +77,12 @@ def test_the_manifests_start_the_operator_with_its_own_defaults() -> None:
 
 
 def test_every_setting_has_a_flag_in_the_chart_and_every_flag_in_the_chart_is_a_setting() -> None:
-    spelled = {"allowed_addresses": "--allow-address", "endpoint_domains": "--endpoint-domain", "leader_elect": "--no-leader-elect", "job_probes": "--no-job-probes"}
+    spelled = {
+        "allowed_addresses": "--allow-address",
+        "endpoint_domains": "--endpoint-domain",
+        "leader_elect": "--no-leader-elect",
+        "job_probes": "--no-job-probes",
+    }
     known = {spelled.get(field.name, "--" + field.name.replace("_", "-")) for field in fields(Settings)}
     used = re.findall(r"^ *- (--[a-z-]+)", (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     assert set(used) == known

@@ -129,7 +129,12 @@ def test_every_setting_is_in_the_help_with_its_variable(capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         parse_settings(["--help"], {})
     said = capsys.readouterr().out
-    renamed = {"allowed_addresses": "allow-address", "endpoint_domains": "endpoint-domain", "leader_elect": "no-leader-elect", "job_probes": "no-job-probes"}
+    renamed = {
+        "allowed_addresses": "allow-address",
+        "endpoint_domains": "endpoint-domain",
+        "leader_elect": "no-leader-elect",
+        "job_probes": "no-job-probes",
+    }
     for field in Settings.__dataclass_fields__:
         assert f"--{renamed.get(field, field.replace('_', '-'))} " in said
     for variable in ("KCP_KUBECONFIG", "MGMT_KUBECONFIG", "MGMT_NAMESPACE", "NODE_ID", "NAMESPACE", "KCP_EXTERNAL_URL"):
@@ -147,7 +152,12 @@ def test_the_documentation_has_every_flag_with_its_variable_and_default() -> Non
     lines = (CHECKOUT / "docs" / "operator-flags.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `--")]
     table = {flag: (variable, default) for flag, variable, default, _meaning in rows}
-    renamed = {"allowed_addresses": "allow-address", "endpoint_domains": "endpoint-domain", "leader_elect": "no-leader-elect", "job_probes": "no-job-probes"}
+    renamed = {
+        "allowed_addresses": "allow-address",
+        "endpoint_domains": "endpoint-domain",
+        "leader_elect": "no-leader-elect",
+        "job_probes": "no-job-probes",
+    }
     assert set(table) == {f"--{renamed.get(name, name.replace('_', '-'))}" for name in Settings.__dataclass_fields__} | {"--version"}
     for flag, (_, default) in table.items():
         field = flag[2:].replace("-", "_")

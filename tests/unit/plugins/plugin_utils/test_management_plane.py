@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
-from mesh_operator.dry_runs import Bounds, DryRuns
+from mesh_operator.dry_runs import Bounds, DryRuns, Permits
 from mesh_operator.management_plane import ELB_ANNOTATION, NotUsable, SecretRef, Usable, cluster_of, sealed_kubeconfig, secret_of
 from mesh_operator.serve import Metrics
 from tests.testing.unconfined_processes import UnconfinedProcesses
@@ -61,7 +61,7 @@ def kubeconfig(server: str = "https://192.0.2.1:6443", **user: Any) -> dict[str,
 def usable_cluster(name: str, kubernetes: Any, ref: SecretRef, secret: Any, *, allowed: Sequence[str] = ()) -> Usable | NotUsable:
     """The cluster with the Secret's kubeconfig, as a dry run opens it."""
     processes: Any = UnconfinedProcesses()
-    with DryRuns(processes, Bounds(), Metrics(), allowed=allowed).begin(1) as process:
+    with DryRuns(processes, Bounds(), Metrics(), Permits(networks=tuple(allowed))).begin(1) as process:
         return process.open({name: sealed_kubeconfig(name, kubernetes, ref, secret)})[name]
 
 
