@@ -135,13 +135,17 @@ class OperatorLab:
             made.add(cluster)
         return made
 
-    def operator(self, *flags: str, node: str = "node-1") -> OperatorProcess:
-        """Not started yet. With short intervals, which ``flags`` override."""
+    def operator(self, *flags: str, node: str = "node-1", own_processes: bool = False) -> OperatorProcess:
+        """Not started yet. With short intervals, which ``flags`` override.
+
+        :param own_processes: its plays are processes of ansible-playbook, and not forks of a warm process: where the test kills, cancels or
+            counts them.
+        """
         kcp = self.folder / "kcp.kubeconfig"
         if not kcp.exists():
             kcp.write_text(json.dumps(self.world.operator().kubeconfig()), encoding="utf-8")
         short = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--max-runs", "4")
-        return OperatorProcess(self.folder, kcp, self.management.kubeconfig, *short, *flags, node=node)
+        return OperatorProcess(self.folder, kcp, self.management.kubeconfig, *short, *flags, node=node, warm_plays=not own_processes)
 
 
 class SharedOperatorLab:

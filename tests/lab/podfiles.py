@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import marshal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +96,7 @@ class PodFiles:
     @property
     def spec(self) -> Path:
         """The launcher's description of this pod."""
-        return self.folder / "spec.json"
+        return self.folder / "spec"
 
     def log(self, container: str) -> Path:
         return self.folder / "logs" / f"{container}.log"
@@ -141,7 +142,7 @@ class PodFiles:
             "binds": binds,
             "containers": containers,
         }
-        write_private(self.spec, json.dumps(content).encode())
+        write_private(self.spec, marshal.dumps(content))
         entries = {name: {"exec": [*LAUNCHER, "run", str(self.spec), name, "--"], "log": str(self.log(name))} for name in containers}
         listing = {"containers": entries, "connect": [*LAUNCHER, "connect", str(self.spec)] if netns else []}
         write_private(self._listing, json.dumps(listing).encode())

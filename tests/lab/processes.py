@@ -17,7 +17,9 @@ FRUGAL = {"GOMAXPROCS": "1", "GOGC": "400"}
 """Variables of servers written in Go. One thread and less garbage collection are worth a third of kube-apiserver's start and half of what a
 server takes while it is idle, and cost some hundred MiB."""
 
-LAUNCHER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("sandbox.py")))
+_LAUNCH = f"import sys; sys.path.append({str(Path(__file__).parent)!r}); import sandbox; sys.exit(sandbox.main(sys.argv[1:]))"
+LAUNCHER = (sys.executable, "-I", "-S", "-c", _LAUNCH)
+"""Command line of sandbox.py. Python compiles a script in each run, and a module once."""
 
 
 def plain(argv: Sequence[str]) -> list[str]:

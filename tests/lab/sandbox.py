@@ -1,33 +1,38 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Launcher of every process of a lab. A plain script of the standard library: it is started once per process, so it must start fast
-(`python -I -S sandbox.py …`), and it is gone as soon as the process runs, because it becomes it.
+"""Launcher of every process of a lab. It is started once per process and gone as soon as the process runs, because it becomes it.
 
-    sandbox.py exec -- PROGRAM ARGS…             the process dies with its parent
-    sandbox.py run SPEC CONTAINER -- PROGRAM…    the same, inside a container of a pod
-    sandbox.py connect SPEC PORT                 pipe standard input and output to 127.0.0.1:PORT inside the pod
+It must start fast: this is a third of what a command in a container costs. So it imports the smallest modules alone, others only where they
+are needed, and Python finds it compiled (LAUNCHER in processes.py).
 
-SPEC is a JSON file: ``{"netns": path or null, "root": empty folder, "binds": [[source, target, readOnly], …], "dirs": [path, …],
-"links": [[target, path], …], "containers": {name: {"env": {…}, "mounts": [[source, target, readOnly], …]}}}``.
+    sandbox exec -- PROGRAM ARGS…             the process dies with its parent
+    sandbox run SPEC CONTAINER -- PROGRAM…    the same, inside a container of a pod
+    sandbox connect SPEC PORT                 pipe standard input and output to 127.0.0.1:PORT inside the pod
+
+SPEC is a file in Python's marshal format, which needs no import: ``{"netns": path or null, "root": empty folder,
+"binds": [[source, target, readOnly], …], "dirs": [path, …], "links": [[target, path], …],
+"containers": {name: {"env": {…}, "mounts": [[source, target, readOnly], …]}}}``.
 Exit status 127: PROGRAM is not in the container; 126: the container could not be made.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
+import marshal
 import os
-import signal
-import socket
 import sys
-import threading
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # as of typing, whose import costs as much as the start of Python
+if TYPE_CHECKING:
+    import socket
+    from typing import Any, NoReturn
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MS_RELATIME = 1 << 21
 PR_SET_PDEATHSIG = 1
+SIGKILL = 9  # module signal imports enum
 # Flags that a mount inherited from a more privileged namespace keeps: a remount must name them again (mount_namespaces(7)).
 _KEPT = {
     os.ST_NOSUID: MS_NOSUID,
@@ -100,34 +105,44 @@ def die_with_parent() -> None:
     """Have the kernel kill this process when its parent is gone; must be the last step before execve, since changes of credentials reset
     it."""
     parent = os.getppid()
-    check(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+    check(libc.prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "prctl")
     if os.getppid() != parent:  # it died in between
         os._exit(126)
 
 
 def become(argv: list[str], env: dict[str, str]) -> NoReturn:
+    """Run the program in the place of this process. os.execvpe imports a module, which the container does not have."""
     die_with_parent()
-    os.execvpe(argv[0], argv, env)
+    for folder in [""] if "/" in argv[0] else env.get("PATH", os.defpath).split(os.pathsep):
+        try:
+            os.execve(os.path.join(folder, argv[0]), argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+    raise FileNotFoundError(f"{argv[0]} is not in the container")
+
+
+def read_spec(path: str) -> dict[str, Any]:
+    with open(path, "rb") as file:
+        spec: dict[str, Any] = marshal.load(file)
+    return spec
 
 
 def run(spec_path: str, name: str, argv: list[str]) -> NoReturn:
-    with open(spec_path, encoding="utf-8") as file:
-        spec = json.load(file)
+    spec = read_spec(spec_path)
     container = spec["containers"].get(name)
     if container is None:
         raise OSError(f"the pod has no container {name}")
     enter_network(spec["netns"])
     enter_root(spec, container)
-    os.environ["PATH"] = container["env"].get(
-        "PATH", ""
-    )  # execvpe looks programs up with the new environment's PATH, this for clarity only
     become(argv, container["env"])
 
 
 def connect(spec_path: str, port: int) -> int:
     """Pipe until either side ends. A port that nobody listens on is exit status 1 with the reason on standard error."""
-    with open(spec_path, encoding="utf-8") as file:
-        spec = json.load(file)
+    import socket
+    import threading
+
+    spec = read_spec(spec_path)
     die_with_parent()
     enter_network(spec["netns"])
     with socket.create_connection(("127.0.0.1", port)) as peer:
@@ -161,7 +176,3 @@ def main(argv: list[str]) -> int:
     except (OSError, IndexError, ValueError) as error:
         print(f"{argv[0] if argv else 'sandbox'}: {error}", file=sys.stderr)
         return 1 if argv and argv[0] == "connect" else 126
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

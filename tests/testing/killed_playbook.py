@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.testing.playbooks import COLLECTION, _environment
+from tests.testing.playbooks import COLLECTION, SETTINGS, _environment
 from tests.testing.waiting import wait_for
 
 
@@ -28,9 +28,11 @@ def run_until_killed(name: str, *, inventory: Mapping[str, Any], variables: Mapp
     with tempfile.TemporaryDirectory(prefix="mesh-kill-", dir=scratch) as folder:
         for file, content in (("inventory.json", inventory), ("variables.json", variables)):
             Path(folder, file).write_text(json.dumps(dict(content)), encoding="utf-8")
+        Path(folder, "ansible.cfg").write_text(SETTINGS, encoding="ascii")
         argv = ["-i", f"{folder}/inventory.json", "-e", f"@{folder}/variables.json", f"{COLLECTION}.{name}"]
         process = subprocess.Popen(
             [str(Path(sys.executable).parent / "ansible-playbook"), *argv],
+            cwd=folder,
             env={**os.environ, **_environment(folder)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

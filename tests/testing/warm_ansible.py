@@ -8,14 +8,17 @@ each time. A forked run begins where these imports have ended. It is a run of th
 templates, role, actions, output, exit status. What it cannot show is how a run begins; tests of that take a process of its own
 (``run_playbook(..., own_process=True)``).
 
-    python -m tests.testing.warm_ansible SOCKET    # ends when its standard input ends
+    python -m tests.testing.warm_ansible SOCKET              # ends when its standard input ends
+    python -m tests.testing.warm_ansible SOCKET operator     # the same, with the settings that it was started with
 
 A request is one JSON document in a line, on a connection of its own: ``{"args": [], "env": {}, "cwd": "", "output": "file"}``. The answer
-is a line with the id of the run's process, and then the exit status as text; none means that the run died.
+is a line with the id of the run's process, and then the exit status as text; none means that the run died. Plays of the operator come from
+`tests/testing/warm_play.py`, which sends its own standard streams along and whose environment is the whole one of the run.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import json
@@ -32,6 +35,8 @@ from typing import Any
 
 from tests.collection_path import CHECKOUT, link
 
+ROOM = "WARM_ANSIBLE_ROOM"
+"""The first variable of the environment with which the process of an operator's plays is started: room for the mark of a run."""
 POLL = 0.01  # seconds between two looks of Ansible at its workers; its own millisecond is a tenth of a processor for as long as a run waits
 LONGEST = 64 << 20  # bytes of a request
 PACKAGE = "ansible_collections.edge_portal.cilium_mesh.plugins"
@@ -61,6 +66,9 @@ PLUGINS = {
 }
 WHOLE_KINDS = ("connection_loader", "shell_loader", "become_loader", "callback_loader")
 """Kinds of which each run loads all plugins."""
+OWN = "awx_display"
+"""ansible-runner's callback: it takes the folder of its run from the environment, and makes the lock of the run's output, when it is
+imported. So each run imports it."""
 
 
 def import_everything() -> None:
@@ -74,7 +82,9 @@ def import_everything() -> None:
         for name in names:
             getattr(loader, kind).get(name, class_only=True)
     for kind in WHOLE_KINDS:
-        list(getattr(loader, kind).all(class_only=True))
+        for path in getattr(loader, kind).all(path_only=True):
+            if Path(path).stem != OWN:
+                getattr(loader, kind).get(Path(path).stem, class_only=True)
     for kind in ("filter_loader", "test_loader"):  # Jinja2's, which have no class of their own
         list(getattr(loader, kind).all())
     loader.lookup_loader.get("inventory_hostnames", class_only=True)
@@ -96,24 +106,22 @@ def serve(path: str) -> None:
         selector.register(listener, selectors.EVENT_READ)
         selector.register(sys.stdin, selectors.EVENT_READ)
         while True:
-            ready = [key.fileobj for key, _ in selector.select(timeout=1.0)]
-            _collect_children()
-            if sys.stdin in ready and not os.read(sys.stdin.fileno(), 1):
-                return
-            if listener in ready:
-                connection, _ = listener.accept()
-                if os.fork() == 0:
-                    listener.close()
-                    _answer(connection)
-                connection.close()
-
-
-def _collect_children() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return
+            for ready in [key for key, _ in selector.select()]:
+                if ready.fd == sys.stdin.fileno():
+                    if not os.read(ready.fd, 1):
+                        return
+                elif ready.fd == listener.fileno():
+                    connection, _ = listener.accept()
+                    child = os.fork()
+                    if child == 0:
+                        listener.close()
+                        _answer(connection)
+                    connection.close()
+                    selector.register(os.pidfd_open(child), selectors.EVENT_READ, child)
+                else:  # a run has ended; whoever waits for its end looks for its process
+                    selector.unregister(ready.fileobj)
+                    os.close(ready.fd)
+                    os.waitpid(ready.data, 0)
 
 
 def _answer(connection: socket.socket) -> None:
@@ -121,10 +129,9 @@ def _answer(connection: socket.socket) -> None:
     os.setsid()
     status = 250
     try:
-        with connection.makefile("rb") as stream:
-            request: dict[str, Any] = json.loads(stream.readline(LONGEST))
+        request, streams = _read_request(connection)
         connection.sendall(f"{os.getpid()}\n".encode())
-        status = _run(request)
+        status = _run(request, streams)
         connection.sendall(str(status).encode())
     except BaseException:
         traceback.print_exc()
@@ -134,18 +141,34 @@ def _answer(connection: socket.socket) -> None:
         os._exit(status)  # what is to be cleaned up at the end of the parent is none of the child's business
 
 
-def _run(request: dict[str, Any]) -> int:
+def _read_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Return what is asked for, and the standard streams that came along, if any did."""
+    text, streams, _, _ = socket.recv_fds(connection, 1 << 16, 3)
+    while not text.endswith(b"\n") and len(text) < LONGEST and (more := connection.recv(1 << 16)):
+        text += more
+    return json.loads(text), streams
+
+
+def _run(request: dict[str, Any], streams: list[int]) -> int:
     from ansible import constants
     from ansible.cli.inventory import InventoryCLI
     from ansible.cli.playbook import PlaybookCLI
 
-    output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for target, source in ((0, nothing), (1, output), (2, output)):
+    if not streams:
+        output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        streams = [os.open(os.devnull, os.O_RDONLY), output, output]
+    for target, source in enumerate(streams):
         os.dup2(source, target)
+    if "mark" in request:  # a play of the operator
+        _show_mark(request["mark"])
+        os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
-    for name, value in request.get("settings", {}).items():  # Ansible has read its settings before the fork
+    settings = dict(request.get("settings", {}))
+    if "mark" in request:
+        tempfile.tempdir = None
+        settings["DEFAULT_LOCAL_TMP"] = tempfile.mkdtemp(prefix="ansible-local-", dir=os.environ["ANSIBLE_LOCAL_TEMP"])
+    for name, value in settings.items():  # Ansible has read its settings before the fork
         constants.set_constant(name, value)
     if "timeouts" in request:  # seconds of requests to API servers, which users cannot set
         from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
@@ -162,10 +185,29 @@ def _run(request: dict[str, Any]) -> int:
     return 0
 
 
+def _show_mark(mark: str) -> None:
+    """Make /proc/PID/environ of this run and of its workers begin with a variable, by which the operator finds them.
+
+    The file shows the memory that the kernel filled at the start of the program (proc(5), env_start), not what the program has set since.
+    """
+    start = int(Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[47])
+    room = len(f"{ROOM}={os.environ[ROOM]}")
+    shown = mark.encode() + b"\0"
+    assert ctypes.string_at(start, room) == f"{ROOM}={os.environ[ROOM]}".encode() and len(shown) < room, "no room for the mark of a run"
+    ctypes.memmove(start, shown, len(shown))
+
+
 def main() -> None:
     root = link()
-    os.environ["PYTHONPATH"] = str(CHECKOUT)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test run ends this process through its standard input
+    # Ansible sets its loader up in every run; here that has happened before the fork.
+    warnings.filterwarnings("ignore", message="AnsibleCollectionFinder has already been configured")
+    if sys.argv[2:] == ["operator"]:
+        import_everything()
+        gc.freeze()
+        serve(sys.argv[1])
+        return
+    os.environ["PYTHONPATH"] = str(CHECKOUT)
     with tempfile.TemporaryDirectory(prefix="warm-ansible-") as home:
         os.environ.update(
             ANSIBLE_HOME=home,
@@ -179,8 +221,6 @@ def main() -> None:
         )
         from ansible import constants  # reads the settings above
 
-        # Ansible sets its loader up in every run; here that has happened before the fork.
-        warnings.filterwarnings("ignore", message="AnsibleCollectionFinder has already been configured")
         import_everything()
         constants.set_constant("DEFAULT_INTERNAL_POLL_INTERVAL", POLL)
         gc.freeze()  # the forks neither walk nor copy what was imported

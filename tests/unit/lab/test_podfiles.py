@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import marshal
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,9 @@ def test_the_launcher_and_the_kubelet_learn_how_to_enter_the_pod(tmp_path: Path)
     files = PodFiles(world(tmp_path), POD, secrets)
     files.project()
     files.write_spec(None, {"kvstoremesh": {"A": "b"}})
-    spec = json.loads(files.spec.read_text())
+    spec = marshal.loads(files.spec.read_bytes())
     mounts = spec["containers"]["kvstoremesh"]["mounts"]
-    assert mounts == [[str(files.folder / "volumes" / "peers"), "/var/lib/cilium/clustermesh", True]]
+    assert mounts == [(str(files.folder / "volumes" / "peers"), "/var/lib/cilium/clustermesh", True)]
     assert files.spec.stat().st_mode & 0o077 == 0
     listing = tmp_path / "listing" / "kube-system_p.json"
     assert json.loads(listing.read_text())["containers"]["kvstoremesh"]["exec"][-3:] == [str(files.spec), "kvstoremesh", "--"]

@@ -1,18 +1,23 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A run that is forked from the warm process shows, returns and publishes what a run of its own process does."""
+"""A run that is forked from a warm process shows, returns and publishes what a run of its own process does."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from threading import Event, Timer
 from typing import Any
 
 import pytest
 
+from mesh_operator import runs
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
+from tests.testing.warm_operator import configure_at, warm_socket
 
 MESH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
 
@@ -61,3 +66,47 @@ def test_forked_runs_know_nothing_of_each_other(tmp_path: Path) -> None:
 def test_a_run_that_cannot_begin_says_why(tmp_path: Path) -> None:
     run = run_warm("no_such_playbook", inventory=inventory(tmp_path))
     assert run.rc != 0 and "no_such_playbook" in run.output and run.mesh_result is None
+
+
+@pytest.fixture
+def warm_plays(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Call it, and the operator's plays are forks of the warm process from then on."""
+    return lambda: monkeypatch.setattr(runs, "_configure", configure_at(warm_socket()))
+
+
+@pytest.mark.slow
+def test_a_forked_play_of_the_operator_is_like_one_of_its_own_process(tmp_path: Path, warm_plays: Callable[[], None]) -> None:
+    hosts = inventory(tmp_path)["all"]["hosts"]
+    request = runs.RunRequest(playbook="mesh", hosts=hosts, variables={"cilium_mesh": MESH}, name="edge")
+    tasks: list[list[str]] = [[], []]
+    real = runs.Runner(tmp_path / "runs").run(request, Event(), tasks[0].append)
+    warm_plays()
+    forked = runs.Runner(tmp_path / "runs").run(request, Event(), tasks[1].append)
+    assert forked.mesh_result is not None and forked.rc != 0
+    assert replace(forked, seconds=0) == replace(real, seconds=0)
+    assert tasks[0] == tasks[1]
+
+
+@pytest.mark.slow
+def test_a_forked_play_of_the_operator_ends_with_its_workers_when_it_is_cancelled(tmp_path: Path, warm_plays: Callable[[], None]) -> None:
+    task = {"name": "Wait", "ansible.builtin.command": "sleep 300"}
+    play = tmp_path / "wait.yml"
+    play.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+    cancel = Event()
+
+    def begun(name: str) -> None:
+        Timer(0.3, cancel.set).start()
+
+    warm_plays()
+    run = runs.Runner(tmp_path / "runs").run(runs.RunRequest(playbook=str(play), hosts={"c1": {}}, name="edge"), cancel, begun)
+    assert (run.state, run.last_task) == (runs.RunState.CANCELED, "Wait")
+    marked = f"{runs.MARK}={tmp_path}".encode()
+    assert not [place for place in Path("/proc").glob("[0-9]*/environ") if place.exists() and marked in _read(place)]
+    assert not list((tmp_path / "runs").iterdir())
+
+
+def _read(place: Path) -> bytes:
+    try:
+        return place.read_bytes()
+    except OSError:  # gone, or of another user
+        return b""
