@@ -7,7 +7,8 @@ asks the agents' stand-in, which connects to its own kvstoremesh's etcd with the
 As etcd's own client does for reads, a read whose connection breaks is tried once more at once (etcd clientv3, retry_interceptor.go): a pod
 that is replaced breaks connections, also in the middle of a handshake. What is refused is refused again. A user that may not read counts
 when it may not for a while: clustermesh-apiserver makes the users of a new etcd and grants their roles when its pod takes connections
-already (clustermesh-apiserver/clustermesh/users_mgmt.go), and its clients try again.
+already (clustermesh-apiserver/clustermesh/users_mgmt.go), and its clients try again. In the same way a new kvstoremesh of the lab has not
+copied its peer for a moment: its binary has no /readyz, which would keep the pod out of the Service until then (tests/lab/translate.py).
 
 Both live in a process of their own: gRPC and a test that starts programs do not go together in one (grpc, doc/fork_support.md).
 """
@@ -31,11 +32,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.seale
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.lab.patience import scaled
 
 MOUNT = "/var/lib/cilium/clustermesh/"
 EVERY = 0.3  # seconds between two reads of etcd
 AGENT_EVERY = 1.0  # a connection, a TLS handshake and three processes each
-GRANTED = 5.0  # seconds until which a new etcd lets its users read; on a quiet machine it takes some milliseconds
+GRANTED = 5.0  # seconds until which a new etcd lets its users read, or has what it copies; on a quiet machine it takes some milliseconds
+NOT_COPIED = "remote cluster configuration required but not found"
 TIMEOUT = 10.0  # machines that run many tests are slow; a refusal is not
 
 
@@ -106,7 +109,7 @@ class Client:
         """ "" or why neither of two reads came back."""
         self.reads += 1
         first = self._heartbeat()
-        until = time.monotonic() + GRANTED
+        until = time.monotonic() + scaled(GRANTED)
         while first is not None and first.why is ReadFailure.DENIED and time.monotonic() < until:
             time.sleep(EVERY)
             first = self._heartbeat()
@@ -151,6 +154,10 @@ class Client:
     def _ask_agent(self) -> str:
         self.agent_reads += 1
         first = self._agent_says()
+        until = time.monotonic() + scaled(GRANTED)
+        while NOT_COPIED in first and time.monotonic() < until:
+            time.sleep(EVERY)
+            first = self._agent_says()
         return f"{first} Then: {second}" if first and (second := self._agent_says()) else ""
 
     def _agent_says(self) -> str:

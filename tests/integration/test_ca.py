@@ -52,10 +52,10 @@ def test_clusters_get_new_cas_and_no_reader_sees_an_error(lab: MeshLab) -> None:
     before = ca_of(lab)
 
     with SteadyReader(lab, "c1", "c2") as reader:
-        predicted = lab.play("ca", arguments=["--check", "--diff"], ca_sync_state="rolled", own_process=True)
+        predicted = lab.play("ca", arguments=["--check", "--diff"], ca_sync_state="rolled")
         assert predicted.rc == 0 and predicted.changed > 0, predicted.output
         assert ca_of(lab) == before and not roll_left(lab), "check mode wrote something"
-        halfway = lab.play("ca", ca_sync_state="rolled", ca_sync_stage="trust", own_process=True)
+        halfway = lab.play("ca", ca_sync_state="rolled", ca_sync_stage="trust")
         assert halfway.rc == 0, halfway.output
         assert ca_of(lab) == before and roll_left(lab)
         assert lab.play("connect").changed == 0, "a connect in the middle of a roll undid some of it"

@@ -17,7 +17,7 @@ from tests.collection_path import CHECKOUT
 from tests.lab.tools import ToolUnavailable
 from tests.testing.kcp_client import MERGE, Client
 from tests.testing.kcp_world import BACKENDS, World, eventually, open_world
-from tests.testing.playbooks import PlaybookRun, run_playbook
+from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
 
 EXPORT = "other-networking"
 HASH = "0123456789abcdef" * 4
@@ -46,11 +46,12 @@ def provider(world: World, request: pytest.FixtureRequest) -> Client:
     return world.admin(world.workspace(request.node.name.replace("_", "-").split("[")[0][-40:].strip("-")))
 
 
-def setup(provider: Client, folder: Path, *arguments: str, **variables: Any) -> PlaybookRun:
+def setup(provider: Client, folder: Path, *arguments: str, own_process: bool = False, **variables: Any) -> PlaybookRun:
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(json.dumps(provider.kubeconfig()), encoding="utf-8")
     given = {"kubeconfig": str(kubeconfig), "export": EXPORT, "command": COMMAND, "fleet_identity_hash": HASH, "wait": 20, **variables}
-    return run_playbook(
+    run = run_playbook if own_process else run_warm
+    return run(
         "kcp_setup",
         inventory={"all": {"hosts": {}}},
         variables={f"kcp_setup_{name}": value for name, value in given.items() if value is not None},
@@ -72,7 +73,7 @@ def test_the_first_run_makes_everything_and_the_second_changes_nothing(provider:
     looked = setup(provider, tmp_path, "--check")
     assert looked.rc == 0, looked.output
     assert looked.changed == 1 and not any(there(provider).values())
-    made = setup(provider, tmp_path)
+    made = setup(provider, tmp_path, own_process=True)
     assert made.rc == 0, made.output
     assert made.changed == 1 and there(provider) == KINDS
     export = provider.get(f"/apis/apis.kcp.io/v1alpha2/apiexports/{EXPORT}") or {}

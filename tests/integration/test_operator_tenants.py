@@ -120,7 +120,7 @@ class Post(ThreadingHTTPServer):
 
 @dataclass
 class Site:
-    """kcp, management plane, posts, and one operator for all tests of this file. ``private``: the only folder that is the operator's."""
+    """kcp, management plane, posts, and an operator. ``private``: the only folder that is the operator's."""
 
     lab: OperatorLab
     operator: OperatorProcess
@@ -128,6 +128,7 @@ class Site:
     authority: Authority
     context: ssl.SSLContext
     stack: ExitStack
+    flags: tuple[str, ...]
     secrets: list[str] = field(default_factory=list)  # whatever stood in a kubeconfig and must stand nowhere else
 
     def post(self) -> Post:
@@ -167,6 +168,12 @@ class Site:
             "kubeconfigSecretRef": {"name": secret or f"{name}-kubeconfig", "key": "kubeconfig"},
         }
         api.patch(f"/apis/{PLATFORM}/{VERSION}/namespaces/{NAMESPACE}/clusters/{made['metadata']['name']}/status", {"status": status})
+
+    def restart(self) -> None:
+        """From now on plays are forks of a warm process: for tests that look at how many there are and when."""
+        assert self.operator.stop() == 0, self.operator.output()
+        self.operator = self.stack.enter_context(self.lab.operator(*self.flags))
+        self.operator.wait_ready()
 
     def log_of(self, *workspaces: Workspace) -> list[Object]:
         names = [workspace.tenant.cluster for workspace in workspaces]
@@ -210,13 +217,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pair.cert, pair.key)
         intervals = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--teardown-deadline", "2s")
-        operator = lab.operator("--max-runs", "2", "--no-leader-elect", *intervals)
+        flags = ("--max-runs", "2", "--no-leader-elect", *intervals)
+        operator = lab.operator(*flags, own_processes=True)  # what is promised of plays holds for their processes
         with pytest.MonkeyPatch.context() as environment:
             for name in ("HOME", "TMPDIR"):
                 environment.setenv(name, str(private))
             stack.enter_context(operator)
         operator.wait_ready()
-        yield Site(lab, operator, private, authority, context, stack)
+        yield Site(lab, operator, private, authority, context, stack, flags)
 
 
 def workspace_label(cluster: str, name: str = "") -> dict[str, str]:
@@ -713,6 +721,7 @@ def test_loud_tenants_keep_nobody_waiting(site: Site, count: int) -> None:
     """``count`` quiet tenants with ten resources each; with 28 of them there are 300 resources over 30 workspaces. Two more have clusters
     that refuse slowly, ten meshes each, and edit them without end: each turn of theirs takes seconds, and there are as many of them as
     meshes that are worked on at a time."""
+    site.restart()
     with ThreadPoolExecutor(4) as pool:
         loud = list(pool.map(site.workspace, (f"loud-{count}-{number}" for number in range(2))))
         quiet = list(pool.map(site.workspace, (f"quiet-{count}-{number}" for number in range(count))))

@@ -87,7 +87,7 @@ class OperatorProcess:
         *,
         until: Callable[[_T], object] = bool,
         explain: Callable[[], str] = str,
-        every: float = 0.1,
+        every: float | None = None,
     ) -> None:
         """Wait until ``probe`` has a value that is true, or the one asked for by ``until``.
 

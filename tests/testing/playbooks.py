@@ -130,6 +130,7 @@ def run_warm(
     inventory: str | Mapping[str, Any],
     variables: Mapping[str, Any] | None = None,
     arguments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
     timeouts: Mapping[str, float] | None = None,
     started: Callable[[int], None] | None = None,
 ) -> PlaybookRun:
@@ -137,6 +138,7 @@ def run_warm(
 
     The events are those of results of tasks and of the statistics, see tests/testing/callbacks/mesh_record.py.
 
+    :param environment: variables of the run that Ansible does not read when it is imported.
     :param timeouts: fields of the client's Timeouts that are other than users have them.
     :param started: called with the process id; the run may then be killed, and has status "killed" where it was.
     """
@@ -145,7 +147,7 @@ def run_warm(
         words = shlex.split(" ".join(arguments))  # ansible-runner takes the arguments as one line of shell words
         request = {
             "args": [playbook, "-i", source, "-e", f"@{extra}", *words],
-            "env": {"HOME": str(Path(folder, "home")), "MESH_RECORD": str(record)},
+            "env": {**(environment or {}), "HOME": str(Path(folder, "home")), "MESH_RECORD": str(record)},
             "cwd": str(Path(folder, "project")),
             "output": str(output),
             **({"timeouts": dict(timeouts)} if timeouts else {}),

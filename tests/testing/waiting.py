@@ -23,6 +23,8 @@ from tests.lab.patience import slowness
 STALL: Final = 60.0  # seconds without any change
 ROUNDS: Final = 10  # stalls that a wait may last when something changes all the time, as the log of a server that retries does
 _EVERY: Final = 0.1  # seconds between two looks
+_LATE: Final = 0.3  # the same of a wait that has lasted for a while: a look at servers costs the processors that they need
+_PART: Final = 20  # of what a wait has lasted, as far as between the two
 _LONGEST: Final = 2.0
 _SHARE: Final = 4  # times as long as a look is the time until the next one
 _KEPT: Final = 5  # last values that a failure shows
@@ -130,7 +132,8 @@ def wait_for(
             why = why or f"it kept changing for {stall * ROUNDS:g} s"
         if why:
             raise NeverCame(_failure(what, why, seen, token, explain))
-        timing.sleep(min(max(_EVERY, _SHARE * (timing.now() - began)), _LONGEST) if every is None else every)
+        pause = max(_EVERY, min(total / _PART, _LATE), _SHARE * (timing.now() - began))
+        timing.sleep(min(pause, _LONGEST) if every is None else every)
 
 
 def _failure(what: str, why: str, seen: deque[str], token: object, explain: Callable[[], str]) -> str:
