@@ -90,7 +90,7 @@ def test_a_file_takes_the_place_of_the_command(provider: Client, tmp_path: Path)
     environment = {"PYTHONPATH": str(CHECKOUT / "operator")}
     with printed.open("w", encoding="utf-8") as file:
         subprocess.run([*COMMAND, *options], env=environment, check=True, stdout=file)
-    given = {"manifests": str(printed), "fleet_identity_hash": None, "export": None, "command": ["/bin/false"]}
+    given: dict[str, Any] = {"manifests": str(printed), "fleet_identity_hash": None, "export": None, "command": ["/bin/false"]}
     run = setup(provider, tmp_path, **given, kubeconfig=provider.kubeconfig())
     assert run.rc == 0, run.output
     assert there(provider) == KINDS | {

@@ -4,7 +4,7 @@
 
     python -m tests.testing.warm_operator SOCKET [flags of mesh-operator]
 
-A play costs 0.2 s of CPU time in place of 1.5 s. Tests about the processes of plays, which are killed with their operator or are cancelled,
+A play costs a quarter of the CPU time. Tests about the processes of plays, which are killed with their operator or are cancelled,
 start the operator as it is.
 """
 
