@@ -19,6 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.peer_
     parse_node,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.shared_pem import problem_of_shared_key, shared_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import (
     CertificateProblem,
     describe,
@@ -49,6 +50,11 @@ def certificates(data: bytes) -> object:
             found.append(read(data))
     with suppress(CertificateProblem):
         found.append(len(load_certificates(data)))
+    with suppress(CertificateProblem):
+        shared = shared_certificates(data)
+        assert b"endpoints:" not in shared, "Cilium would take it for the configuration of a peer"
+        found.append(len(shared))
+    found.append(problem_of_shared_key(data))
     source = SimpleNamespace(kind="ConfigMap", name="ca", key="ca.crt")
     found.append(bundle_facts(source, {"data": {"ca.crt": data.decode("utf-8", "replace")}}))  # type: ignore[arg-type]
     return found
@@ -118,6 +124,7 @@ PARSERS: Final = (
         writer="a member, in its Secrets and as a TLS server",
         files=(
             f"{_ENGINE}/mesh/x509.py",
+            f"{_ENGINE}/mesh/shared_pem.py",
             f"{_ENGINE}/observe/bundle.py",
             f"{_ENGINE}/ca/observe.py",
             f"{_ENGINE}/ca/roll_inputs.py",

@@ -121,6 +121,7 @@ PARSERS: Final = (
             f"{_ENGINE}/observe/nodes.py",
             f"{_ENGINE}/observe/ownership.py",
             f"{_ENGINE}/mesh/cidrs.py",
+            f"{_ENGINE}/mesh/endpoint_addresses.py",
             f"{_ENGINE}/mesh/endpoints.py",
             f"{_ENGINE}/mesh/managed_fields.py",
             f"{_ENGINE}/checks/kvstoremesh.py",

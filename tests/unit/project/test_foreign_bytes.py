@@ -35,6 +35,7 @@ CHECKED_BEFORE: Final = {
     "plugins/module_utils/identity/findings.py": "the copies of the leases, by the parser registry, whose errors it handles",
     "operator/mesh_operator/resources.py": "deletionTimestamp, which an API server sets",
     "operator/mesh_operator/settings.py": "a flag",
+    "plugins/plugin_utils/play.py": "ranges that the user permits, which were validated as such",
     "plugins/module_utils/checks/network.py": "addresses in facts; parser cluster-objects runs the checks",
     "plugins/module_utils/checks/nodes.py": "addresses in facts; parser cluster-objects runs the checks",
     "plugins/module_utils/checks/peer_records.py": "the addresses of the user's own networks",
