@@ -14,7 +14,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 
 from .api import Api
 from .keys import MeshKey
-from .management_plane import WORKSPACE_LABEL, NotUsable, SealedKubeconfig, SecretRef, cluster_of, sealed_kubeconfig, secret_of
+from .log import log
+from .management_plane import WORKSPACE_LABEL, NotUsable, SealedKubeconfig, SecretRef, cluster_of, sealed_kubeconfig, secret_of, secret_ref
 from .store import Stored
 
 Object = dict[str, Any]
@@ -28,8 +29,12 @@ class Clusters:
     Thread-safe: the mappings are replaced and never changed.
     """
 
-    def __init__(self, api: Api, namespace: str, touched: Touched) -> None:
-        self._api, self._namespace, self._touched = api, namespace, touched
+    def __init__(self, api: Api, namespace: str, touched: Touched, *, unlabelled: bool = False) -> None:
+        """Prepare the clusters.
+
+        :param unlabelled: use Secrets without the label of a workspace too, if Clusters of one workspace alone name them.
+        """
+        self._api, self._namespace, self._touched, self._unlabelled = api, namespace, touched, unlabelled
         self.objects = _Collection(self._cluster_changed)
         self.secrets = _Collection(self._secret_changed, named=True)
 
@@ -47,7 +52,16 @@ class Clusters:
             secret = self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{ref.name}")
         except ClusterError as error:
             return NotUsable(name=name, reason=_UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
-        return sealed_kubeconfig(name, kubernetes_cluster.obj if kubernetes_cluster else None, ref, secret)
+        seen = kubernetes_cluster.obj if kubernetes_cluster else None
+        found = sealed_kubeconfig(name, seen, ref, secret, unlabelled=lambda: self._unlabelled and self._named_once(ref))
+        if isinstance(found, NotUsable) and found.detail:
+            log("cluster_not_usable", workspace=key.workspace, namespace=key.namespace, name=name, reason=found.detail)
+        return found
+
+    def _named_once(self, ref: SecretRef) -> bool:
+        """Return whether Clusters of one workspace alone name the Secret, ready or not: else one of them names another one's."""
+        naming = [cluster for cluster in self.objects.known.values() if secret_ref(cluster).name == ref.name]
+        return len({(cluster["metadata"].get("labels") or {}).get(WORKSPACE_LABEL) for cluster in naming}) == 1
 
     def _cluster_changed(self, before: Object | None, after: Object | None) -> None:
         for obj in (before, after):

@@ -11,7 +11,7 @@ name alone could be that of another tenant's cluster. No message to a tenant rev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,10 +23,19 @@ CLUSTER_ANNOTATION: Final = "kcp.io/cluster"
 WORKSPACE_LABEL: Final = "edge-connect.eu/source-workspace"
 NAME_LABEL: Final = "edge-connect.eu/source-name"
 NAMESPACE_LABEL: Final = "edge-connect.eu/source-namespace"
+CAPI_LABEL: Final = "cluster.x-k8s.io/cluster-name"
+"""Label of a kubeconfig Secret that the controllers of Cluster API set (cluster-api, util/kubeconfig, GenerateSecretWithOwner)."""
+
 ELB_ANNOTATION: Final = "networking.edge-portal.eu/elb-id"
 # Name of a Secret: the API server permits parts between dots that are longer than those of a DNS name (apimachinery, IsDNS1123Subdomain).
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _LABEL_LENGTH: Final = 63  # of a value; names may be longer
+NO_KUBECONFIG: Final = (
+    "The management plane has no Secret of this workspace with its kubeconfig. Whoever runs the management plane gives such a Secret"
+    f" the label {WORKSPACE_LABEL} with the logical cluster of the workspace."
+)
+"""Sentence for each of: no Secret, no kubeconfig in it, another workspace's, nobody's. A tenant cannot distinguish them."""
+
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")  # as the host variable cilium_mesh_elb_id demands it
 
 
@@ -58,21 +67,26 @@ class NotUsable:
     """Cluster that cannot be contacted, with the reason.
 
     ``reason`` is CamelCase for a condition; ``fatal``: waiting does not cure it (phase Error, else Pending). ``message`` is a
-    sentence about the cluster that does not name it.
+    sentence about the cluster that does not name it. ``detail``: CamelCase word for the platform's log, which no tenant sees.
     """
 
     name: str
     reason: str
     message: str
     fatal: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecretRef:
-    """``status.kubeconfigSecretRef`` of a Cluster. ``key`` "" means the first of ``kubeconfig`` and ``value`` that exists."""
+    """``status.kubeconfigSecretRef`` of a Cluster. ``key`` "" means the first of ``kubeconfig`` and ``value`` that exists.
+
+    ``capi_cluster``: the Cluster of Cluster API whose own Secret it is; nobody chose the Secret's name then.
+    """
 
     name: str
     key: str = ""
+    capi_cluster: str = ""
 
 
 def cluster_of(clusters: Iterable[Mapping[str, Any]], workspace: str, namespace: str, name: str) -> Mapping[str, Any] | NotUsable:
@@ -114,28 +128,44 @@ def secret_of(cluster: Mapping[str, Any], name: str) -> SecretRef | NotUsable:
     if details.get("status") in ("not-installed", "error"):
         message = f"The management plane says of Cilium in it: {details['status']} (capability cilium-cni of its Cluster)."
         return NotUsable(name=name, reason="CiliumNotReady", message=message, fatal=True)
-    ref = status.get("kubeconfigSecretRef") or {}
-    if not ref and str(cluster.get("apiVersion")).startswith("cluster.x-k8s.io/"):
-        ref = {"name": f"{cluster['metadata']['name']}-kubeconfig", "key": "value"}
     # The name becomes part of a path, and for an imported cluster its tenant chose it.
-    if not _NAME.fullmatch(str(ref.get("name") or "")):
+    ref = secret_ref(cluster)
+    if not _NAME.fullmatch(ref.name):
         return NotUsable(name=name, reason="KubeconfigMissing", message="The management plane names no Secret with its kubeconfig.")
-    return SecretRef(name=str(ref["name"]), key=str(ref.get("key") or ""))
+    return ref
+
+
+def secret_ref(cluster: Mapping[str, Any]) -> SecretRef:
+    """Return the Secret that a Cluster names, whether it is ready or not; its name is "" or no name at all where it names none."""
+    ref = (cluster.get("status") or {}).get("kubeconfigSecretRef") or {}
+    if ref or not str(cluster.get("apiVersion")).startswith("cluster.x-k8s.io/"):
+        return SecretRef(name=str(ref.get("name") or ""), key=str(ref.get("key") or ""))
+    own = str(cluster["metadata"]["name"])
+    return SecretRef(name=f"{own}-kubeconfig", key="value", capi_cluster=own)
 
 
 def sealed_kubeconfig(
-    name: str, kubernetes_cluster: Mapping[str, Any] | None, ref: SecretRef, secret: Mapping[str, Any] | None
+    name: str,
+    kubernetes_cluster: Mapping[str, Any] | None,
+    ref: SecretRef,
+    secret: Mapping[str, Any] | None,
+    *,
+    unlabelled: Callable[[], bool] = lambda: False,
 ) -> SealedKubeconfig | NotUsable:
-    """Return the cluster with the Secret's kubeconfig, unread, or the reason why it cannot be used."""
+    """Return the cluster with the Secret's kubeconfig, unread, or the reason why it cannot be used.
+
+    :param unlabelled: whether the Secret may be used although no label tells whose it is; called only then.
+    """
     if kubernetes_cluster is None:
         return NotUsable(name=name, reason="ClusterNotFound", message="There is no KubernetesCluster of this name in the namespace.")
     annotations = kubernetes_cluster["metadata"].get("annotations") or {}
-    owner = ((secret or {}).get("metadata") or {}).get("labels") or {}
     data = (secret or {}).get("data") or {}
     key = ref.key or ("kubeconfig" if "kubeconfig" in data else "value")
-    # An imported cluster's Secret is named by its tenant, who must not name another tenant's. A label on the Secret shows its tenant.
-    if not data.get(key) or owner.get(WORKSPACE_LABEL, annotations.get(CLUSTER_ANNOTATION)) != annotations.get(CLUSTER_ANNOTATION):
-        return NotUsable(name=name, reason="KubeconfigMissing", message="The Secret for its kubeconfig holds no kubeconfig.")
+    labels = ((secret or {}).get("metadata") or {}).get("labels") or {}
+    detail = "" if data.get(key) else "NoKubeconfig"
+    detail = detail or _not_owned(labels, str(annotations.get(CLUSTER_ANNOTATION) or ""), ref, unlabelled)
+    if detail:
+        return NotUsable(name=name, reason="KubeconfigMissing", message=NO_KUBECONFIG, detail=detail)
     elb_id = annotations.get(ELB_ANNOTATION) or ""
     if elb_id and not _UUID.fullmatch(elb_id):
         message = f"Its annotation {ELB_ANNOTATION} is not the id of a load balancer, a UUID."
@@ -144,3 +174,17 @@ def sealed_kubeconfig(
     if len(text) > 4 * (LIMIT // 3 + 1):  # in base64
         return NotUsable(name=name, reason="KubeconfigRefused", message=TOO_LONG, fatal=True)
     return SealedKubeconfig(name=name, text=text, elb_id=elb_id)
+
+
+def _not_owned(labels: Mapping[str, Any], workspace: str, ref: SecretRef, unlabelled: Callable[[], bool]) -> str:
+    """Return why the workspace may not use the Secret with these labels; "" if it may.
+
+    The name of an imported cluster's Secret is its tenant's choice, so the name alone would open any tenant's Secret.
+    """
+    if not workspace:
+        return "WorkspaceUnknown"
+    if WORKSPACE_LABEL in labels:
+        return "" if labels[WORKSPACE_LABEL] == workspace else "SecretOfAnotherWorkspace"
+    if (ref.capi_cluster and labels.get(CAPI_LABEL) == ref.capi_cluster) or unlabelled():
+        return ""
+    return "SecretWithoutWorkspaceLabel"

@@ -73,7 +73,7 @@ class Operator:
         self._store = Store(self._changed, time.monotonic)
         namespace = settings.namespace or settings.mgmt_namespace
         self._records = Records(mgmt.own(), namespace)
-        self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched)
+        self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched, unlabelled=settings.allow_unlabelled_secrets)
         self._processes = ConfinedProcesses(HANDLER)
         permits = Permits(networks=tuple(settings.allowed_addresses), domains=tuple(settings.endpoint_domains))
         self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)

@@ -41,6 +41,7 @@ class Settings:
     orphan_grace: float = 3600.0  # --orphan-grace 1h
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers and mesh endpoints refused otherwise
     endpoint_domains: tuple[str, ...] = ()  # --endpoint-domain DOMAIN (repeatable): for names of mesh endpoints, besides mesh.cilium.io
+    allow_unlabelled_secrets: bool = False  # --allow-unlabelled-secrets: kubeconfigs without the label of a workspace
     leader_elect: bool = True  # --no-leader-elect
     job_probes: bool = True  # --no-job-probes
 
@@ -132,6 +133,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-job-probes", dest="job_probes", action="store_false", help="make no Job in a tenant's namespace: probes look at flows alone"
     )
+    text = "use kubeconfig Secrets without the label of a workspace, if Clusters of one workspace alone name them"
+    parser.add_argument("--allow-unlabelled-secrets", action="store_true", help=text)
     parser.add_argument("--no-leader-elect", dest="leader_elect", action="store_false", help="do not elect a leader; for one replica only")
     return parser
 

@@ -154,11 +154,18 @@ class Site:
         owner: str = "",
         reason: str = "Provisioned",
     ) -> None:
-        """A Cluster of the management plane, Ready, and its Secret, unless it names another one. ``owner``: label of the Secret."""
+        """A Cluster of the management plane, Ready, and its Secret, unless it names another one.
+
+        :param owner: workspace in the label of the Secret; "": that of the Cluster.
+        """
         api = self.lab.management.api
         if not secret:
             text = kubeconfig if isinstance(kubeconfig, str) else yaml.safe_dump(dict(kubeconfig))
-            metadata = {"name": f"{name}-kubeconfig", "namespace": NAMESPACE, "labels": workspace_label(owner) if owner else {}}
+            metadata = {
+                "name": f"{name}-kubeconfig",
+                "namespace": NAMESPACE,
+                "labels": workspace_label(owner or labels["edge-connect.eu/source-workspace"]),
+            }
             data = {"kubeconfig": base64.b64encode(text.encode()).decode()}
             api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
         metadata = {"name": name, "namespace": NAMESPACE, "labels": dict(labels)}

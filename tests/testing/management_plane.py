@@ -49,7 +49,7 @@ class ManagementPlane(OneServer):
         """A Cluster of that workspace, with its Secret. Returns the name of the object, which differs where tenants use equal names."""
         own = object_name or f"{name}-{workspace[:6]}".lower()
         labels = {"edge-connect.eu/source-workspace": workspace, "edge-connect.eu/source-name": name}
-        self.rotate(own, kubeconfig)
+        self.rotate(own, kubeconfig, workspace)
         metadata = {"name": own, "namespace": NAMESPACE, "labels": labels}
         self.api.create({"apiVersion": f"{GROUP}/{VERSION}", "kind": "Cluster", "metadata": metadata, "spec": {"provider": "KIND"}})
         self.set_status(own, ready=ready, cilium=cilium)
@@ -64,13 +64,14 @@ class ManagementPlane(OneServer):
         }
         self.api.patch(f"{self._path(name)}/status", {"status": status})
 
-    def rotate(self, name: str, kubeconfig: Path) -> None:
-        """Write the Secret, or write it anew."""
+    def rotate(self, name: str, kubeconfig: Path, workspace: str = "") -> None:
+        """Write the Secret, or write it anew. ``workspace``: label of a new one."""
         text = yaml.safe_dump(yaml.safe_load(kubeconfig.read_text(encoding="utf-8")))
         data = {"kubeconfig": base64.b64encode(text.encode()).decode()}
         path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}-kubeconfig"
         if self.api.get(path) is None:
-            metadata = {"name": f"{name}-kubeconfig", "namespace": NAMESPACE}
+            labels = {"edge-connect.eu/source-workspace": workspace}
+            metadata = {"name": f"{name}-kubeconfig", "namespace": NAMESPACE, "labels": labels}
             self.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
         else:
             self.api.patch(path, {"data": data})

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from base64 import b64encode
 from typing import Any
@@ -12,7 +13,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from mesh_operator.clusters import Clusters
 from mesh_operator.dry_runs import Bounds, DryRuns, Permits
 from mesh_operator.keys import MeshKey, ObjectKey
-from mesh_operator.management_plane import NotUsable, Usable
+from mesh_operator.kinds import CLUSTER
+from mesh_operator.management_plane import NotUsable, SealedKubeconfig, Usable
 from mesh_operator.serve import Metrics
 from mesh_operator.store import Stored
 from tests.testing.unconfined_processes import UnconfinedProcesses
@@ -21,16 +23,19 @@ KEY = MeshKey("ws1", "default", "edge")
 
 
 class Secrets:
-    """The API server of the management plane, which has no Secret, or does not answer."""
+    """The API server of the management plane, which has one Secret or none, or does not answer."""
+
+    secret: dict[str, Any] | None = None
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.asked: list[str] = []
 
-    def get(self, path: str) -> None:
+    def get(self, path: str) -> dict[str, Any] | None:
         self.asked.append(path)
         if self.error:
             raise self.error
+        return self.secret
 
 
 def cluster(name: str, workspace: str, version: str = "1") -> dict[str, Any]:
@@ -100,6 +105,26 @@ def test_a_management_plane_that_does_not_answer_is_waited_for() -> None:
     found = clusters.resolve(KEY, "c1", None)
     assert isinstance(found, NotUsable) and (found.reason, found.fatal) == ("ManagementPlaneUnavailable", False)
     assert api.asked == ["/api/v1/namespaces/default/secrets/c1-kubeconfig"]
+
+
+def test_an_unlabelled_secret_that_clusters_of_two_workspaces_name_is_nobodys_although_unlabelled_ones_are_allowed() -> None:
+    server = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+    }
+    text = json.dumps({**server, "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]})
+    there = {"metadata": {"name": "c1-kubeconfig"}, "data": {"kubeconfig": base64.b64encode(text.encode()).decode()}}
+    seen = Stored(ObjectKey(CLUSTER, "ws1", "default", "c1"), {"metadata": {"annotations": {"kcp.io/cluster": "ws1"}}}, "url")
+    for allowed, others, usable in ((True, [], True), (False, [], False), (True, [cluster("c1", "ws2")], False)):
+        api = Secrets()
+        api.secret = there
+        clusters = Clusters(api, "default", lambda _: None, unlabelled=allowed)  # type: ignore[arg-type]
+        clusters.objects.replace([cluster("c1", "ws1"), *others])
+        assert isinstance(clusters.resolve(KEY, "c1", seen), SealedKubeconfig) is usable
+    imported = cluster("c1", "ws2")
+    imported["status"]["conditions"] = []  # a Cluster that is not ready names it as well
+    clusters.objects.replace([cluster("c1", "ws1"), imported])
+    assert isinstance(clusters.resolve(KEY, "c1", seen), NotUsable)
 
 
 def test_a_tenant_never_opens_the_secret_of_another_ones_cluster() -> None:

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def kubernetes_cluster(workspace: str = A, **annotations: str) -> dict[str, Any]
     return {"metadata": {"name": "ffm", "annotations": {"kcp.io/cluster": workspace, **annotations}}}
 
 
-def secret(content: Mapping[str, Any] | None = None, *, key: str = "kubeconfig", workspace: str | None = None) -> dict[str, Any]:
+def secret(content: Mapping[str, Any] | None = None, *, key: str = "kubeconfig", workspace: str | None = A) -> dict[str, Any]:
     text = yaml.safe_dump(content if content is not None else kubeconfig()).encode()
     labels = {} if workspace is None else {"edge-connect.eu/source-workspace": workspace}
     return {"metadata": {"name": "s", "labels": labels}, "data": {key: base64.b64encode(text).decode()}}
@@ -58,11 +59,13 @@ def kubeconfig(server: str = "https://192.0.2.1:6443", **user: Any) -> dict[str,
     }
 
 
-def usable_cluster(name: str, kubernetes: Any, ref: SecretRef, secret: Any, *, allowed: Sequence[str] = ()) -> Usable | NotUsable:
+def usable_cluster(
+    name: str, kubernetes: Any, ref: SecretRef, secret: Any, *, allowed: Sequence[str] = (), unlabelled: Callable[[], bool] = lambda: False
+) -> Usable | NotUsable:
     """The cluster with the Secret's kubeconfig, as a dry run opens it."""
     processes: Any = UnconfinedProcesses()
     with DryRuns(processes, Bounds(), Metrics(), Permits(networks=tuple(allowed))).begin(1) as process:
-        return process.open({name: sealed_kubeconfig(name, kubernetes, ref, secret)})[name]
+        return process.open({name: sealed_kubeconfig(name, kubernetes, ref, secret, unlabelled=unlabelled)})[name]
 
 
 def found(clusters: list[dict[str, Any]], *, workspace: str = A, namespace: str = "default", name: str = "ffm") -> str:
@@ -222,7 +225,7 @@ def test_cluster_api_is_understood_in_both_versions(version: str, status: dict[s
     found = {**cluster("x-1"), "apiVersion": f"cluster.x-k8s.io/{version}", "status": status}
     answer = secret_of(found, "ffm")
     if ready:
-        assert answer == SecretRef(name="x-1-kubeconfig", key="value")
+        assert answer == SecretRef(name="x-1-kubeconfig", key="value", capi_cluster="x-1")
     else:
         assert why_not(answer) == ("ClusterNotReady", False)
 
@@ -261,12 +264,38 @@ def test_a_secret_that_is_not_there_is_waited_for(missing: Any) -> None:
 def test_a_secret_of_another_workspace_is_distinguished_from_none_by_nothing() -> None:
     ref = SecretRef(name="s")
     assert isinstance(usable_cluster("ffm", kubernetes_cluster(), ref, secret(workspace=A)), Usable)
-    for owner in (B, ""):
-        assert usable_cluster("ffm", kubernetes_cluster(), ref, secret(workspace=owner)) == usable_cluster(
-            "ffm", kubernetes_cluster(), ref, None
-        )
+    none = usable_cluster("ffm", kubernetes_cluster(), ref, None)
+    for owner in (B, "", None):
+        answer = usable_cluster("ffm", kubernetes_cluster(), ref, secret(workspace=owner))
+        assert isinstance(answer, NotUsable) and isinstance(none, NotUsable)
+        assert replace(answer, detail="") == replace(none, detail="")
     nobody: dict[str, Any] = {"metadata": {"name": "ffm"}}
     assert why_not(usable_cluster("ffm", nobody, ref, secret(workspace=A))) == ("KubeconfigMissing", False)
+
+
+def test_a_secret_without_the_label_of_a_workspace_is_nobodys() -> None:
+    ref, none = SecretRef(name="s"), usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s"), None)
+    answer = usable_cluster("ffm", kubernetes_cluster(), ref, secret(workspace=None))
+    assert isinstance(answer, NotUsable) and isinstance(none, NotUsable)
+    assert replace(answer, detail="") == replace(none, detail=""), "a tenant cannot find out whether there is such a Secret"
+    assert answer.detail == "SecretWithoutWorkspaceLabel" and "edge-connect.eu/source-workspace" in answer.message
+    allowed = usable_cluster("ffm", kubernetes_cluster(), ref, secret(workspace=None), unlabelled=lambda: True)
+    assert isinstance(allowed, Usable)
+
+
+def test_who_allows_unlabelled_secrets_does_not_allow_those_of_other_workspaces() -> None:
+    answer = usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s"), secret(workspace=B), unlabelled=lambda: True)
+    assert why_not(answer) == ("KubeconfigMissing", False)
+
+
+@pytest.mark.parametrize(
+    ("named", "label", "taken"), [("x-1", "x-1", True), ("", "x-1", False), ("x-1", "x-2", False), ("x-1", None, False)]
+)
+def test_a_secret_that_cluster_api_made_for_the_cluster_needs_no_other_label(named: str, label: str | None, taken: bool) -> None:
+    content = secret(workspace=None)
+    content["metadata"]["labels"] = {} if label is None else {"cluster.x-k8s.io/cluster-name": label}
+    answer = usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s", capi_cluster=named), content)
+    assert isinstance(answer, Usable) if taken else why_not(answer) == ("KubeconfigMissing", False)
 
 
 @pytest.mark.parametrize(
