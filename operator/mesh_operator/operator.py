@@ -69,7 +69,13 @@ class Operator:
         self._settings, self._kcp, self._mgmt, self.metrics, self.stop = settings, kcp, mgmt, metrics, stop
         self._endpoints: dict[str, _Endpoint] = {}
         self._slice = WatchState()
-        self._queue = FairQueue(per_workspace=settings.max_runs_per_workspace, clock=time.monotonic)
+        self._queue = FairQueue(
+            per_workspace=settings.max_runs_per_workspace,
+            workers=settings.max_runs,
+            clock=time.monotonic,
+            waited=metrics.waited,
+            took=metrics.took,
+        )
         self._store = Store(self._changed, time.monotonic)
         namespace = settings.namespace or settings.mgmt_namespace
         self._records = Records(mgmt.own(), namespace)

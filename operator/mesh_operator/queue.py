@@ -1,17 +1,23 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Queue of meshes: fair between workspaces, changes before resyncs, each mesh at most once at a time, later after failures."""
+"""Queue of meshes: fair between workspaces by the time that they use, slow meshes apart, changes before resyncs.
+
+Each mesh is out at most once at a time, and comes later after failures.
+"""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from threading import Condition
 from typing import Final
 
 from .keys import MeshKey
+from .shares import Shares
+from .turns import SLOW, Durations, Lane
 
 
 class Urgency(IntEnum):
@@ -21,24 +27,50 @@ class Urgency(IntEnum):
     RESYNC = 1
 
 
-RESYNC_TURN: Final = 8  # every so many turns resyncs go first: tenants with endless changes do not keep others from being checked
+RESYNC_SHARE: Final = 8  # one of so many seconds goes to resyncs: tenants with endless changes do not keep others from being checked
+LEAST: Final = 0.05  # seconds that a turn costs at least, so that turns without a duration are turns too
+LONGEST: Final = 900.0  # seconds that the lane of slow meshes may be behind the others: a turn of the longest usual --job-timeout
+DEBT: Final = 60.0  # seconds that a workspace may be behind others for what it used: one long turn does not put it off for hours
 
 
 class FairQueue:
     """Queue of meshes. Thread-safe.
 
-    Workspaces take turns (round robin) within an urgency; of one workspace at most ``per_workspace`` are out at a time. A mesh that is
-    added while it is out comes back when it is done. ``clock`` is monotonic seconds.
+    Next is the lane that used the least seconds (shares.py), in it the urgency, and in that the workspace. Of one workspace at most
+    ``per_workspace`` are out at a time, and slow meshes on at most half of the ``workers``, or on the only one. A mesh that is added while
+    it is out comes back when it is done.
     """
 
-    def __init__(self, *, per_workspace: int = 1, clock: Callable[[], float], first_delay: float = 5.0, last_delay: float = 300.0) -> None:
+    def __init__(
+        self,
+        *,
+        per_workspace: int = 1,
+        workers: int = 2,
+        clock: Callable[[], float],
+        first_delay: float = 5.0,
+        last_delay: float = 300.0,
+        waited: Callable[[Lane, float], None] = lambda _lane, _seconds: None,
+        took: Callable[[Lane, float], None] = lambda _lane, _seconds: None,
+    ) -> None:
+        """Prepare the queue.
+
+        :param workers: how many meshes are out at a time at most.
+        :param clock: monotonic seconds.
+        :param waited: called with the lane of a turn and the seconds that its mesh was due before.
+        :param took: called with the lane of a turn and its seconds when it has ended.
+        """
         self._per_workspace, self._clock, self._first, self._last = per_workspace, clock, first_delay, last_delay
-        self._changed, self._closed, self._turn = Condition(), False, 0
-        # Due meshes by workspace. Workspaces are in the order of their turns, the meshes of each in the order of their arrival.
-        self._due: dict[Urgency, dict[str, dict[MeshKey, None]]] = {urgency: {} for urgency in Urgency}
-        self._out: set[MeshKey] = set()
+        self._slow_most, self._waited, self._took = max(1, workers // 2), waited, took
+        self._changed, self._closed = Condition(), False
+        # Due meshes by workspace, the meshes of each in the order of their arrival, with the time since which each is due.
+        self._due: dict[Urgency, dict[str, dict[MeshKey, float]]] = {urgency: {} for urgency in Urgency}
+        self._out: dict[MeshKey, _Turn] = {}
         self._later: dict[MeshKey, tuple[float, Urgency]] = {}  # also meshes that were added while they are out
         self._failures: dict[MeshKey, tuple[int, float]] = {}  # how many in a row, and the earliest time for the next try
+        self._durations = Durations()
+        self._lanes = Shares[Lane](most={Lane.QUICK: SLOW, Lane.NEW: SLOW, Lane.SLOW: LONGEST})
+        self._urgencies = {lane: Shares[Urgency](weights={Urgency.CHANGE: RESYNC_SHARE - 1}) for lane in Lane}
+        self._workspaces = Shares[str](most=DEBT)
 
     def add(self, key: MeshKey, urgency: Urgency = Urgency.CHANGE) -> None:
         """Add a mesh that is due now."""
@@ -66,7 +98,13 @@ class FairQueue:
     def done(self, key: MeshKey) -> None:
         """Take a mesh back; it may be handed out again."""
         with self._changed:
-            self._out.discard(key)
+            if turn := self._out.pop(key, None):
+                seconds = self._clock() - turn.began
+                self._charge(key, turn, max(LEAST, seconds))
+                self._durations.note(key, seconds)
+                self._took(turn.lane, seconds)
+            if not self._out and not any(self._due.values()):
+                self._workspaces.settle()
             self._changed.notify_all()
 
     def failed(self, key: MeshKey) -> float:
@@ -112,9 +150,10 @@ class FairQueue:
             self._later[key] = (min(at, planned[0]), min(urgency, planned[1])) if planned else (at, urgency)
         elif at <= now and (due is None or urgency < due):
             self._later.pop(key, None)
-            if due is not None:
-                self._remove(key, due)
-            self._due[urgency].setdefault(key.workspace, {})[key] = None
+            since = now if due is None else self._remove(key, due)
+            if not any(key.workspace in workspaces for workspaces in self._due.values()) and not self._is_busy(key.workspace):
+                self._workspaces.join(key.workspace)
+            self._due[urgency].setdefault(key.workspace, {})[key] = since
 
     def _promote(self) -> float:
         now = self._clock()
@@ -122,20 +161,64 @@ class FairQueue:
             self._plan(key, now, self._later.pop(key)[1], now)
         return now
 
-    def _remove(self, key: MeshKey, urgency: Urgency) -> None:
+    def _remove(self, key: MeshKey, urgency: Urgency) -> float:
+        """Remove a due mesh and return the time since which it is due."""
         keys = self._due[urgency].pop(key.workspace)
-        del keys[key]
+        since = keys.pop(key)
         if keys:
             self._due[urgency][key.workspace] = keys  # at the end: the other workspaces come first
+        return since
+
+    def _is_busy(self, workspace: str) -> bool:
+        return any(key.workspace == workspace for key in self._out)
 
     def _next(self) -> MeshKey | None:
-        busy = Counter(key.workspace for key in self._out)
-        for urgency in sorted(Urgency, reverse=self._turn % RESYNC_TURN == RESYNC_TURN - 1):
-            for workspace, keys in self._due[urgency].items():
-                if busy[workspace] < self._per_workspace:
-                    key = next(iter(keys))
-                    self._remove(key, urgency)
-                    self._turn += 1
-                    self._out.add(key)
-                    return key
-        return None
+        """Take out the next mesh: of the lane, in it of the urgency, and in that of the workspace that used the least."""
+        now, found = self._clock(), self._candidates()
+        for out, turn in self._out.items():
+            self._charge(out, turn, max(turn.charged, now - turn.began))
+        if not found:
+            return None
+        lane = self._lanes.next_of_present([lane for lane in Lane if any(where[0] is lane for where in found)])
+        urgency = self._urgencies[lane].next_of_present([urgency for urgency in Urgency if (lane, urgency) in found])
+        workspaces = found[lane, urgency]
+        key = workspaces[self._workspaces.next(workspaces)]
+        self._waited(lane, now - self._remove(key, urgency))
+        self._out[key] = _Turn(lane=lane, urgency=urgency, began=now)
+        self._charge(key, self._out[key], max(LEAST, self._durations.expected(key)))
+        return key
+
+    def _candidates(self) -> dict[tuple[Lane, Urgency], dict[str, MeshKey]]:
+        """Return by lane and urgency the first mesh of each workspace that may be taken now."""
+        busy, now = Counter(key.workspace for key in self._out), self._clock()
+        slow = sum(turn.lane is Lane.SLOW or now - turn.began > SLOW for turn in self._out.values())
+        lanes = [lane for lane in Lane if lane is not Lane.SLOW or slow < self._slow_most]
+        found: dict[tuple[Lane, Urgency], dict[str, MeshKey]] = {}
+        for urgency, workspaces in self._due.items():
+            for workspace, keys in workspaces.items():
+                if busy[workspace] >= self._per_workspace:
+                    continue
+                for lane in lanes:
+                    first = next((key for key in keys if self._durations.lane(key) is lane), None)
+                    if first is not None:
+                        found.setdefault((lane, urgency), {})[workspace] = first
+        return found
+
+    def _charge(self, key: MeshKey, turn: _Turn, used: float) -> None:
+        """Charge all that a turn belongs to for the seconds that it used so far, less those that they were charged for before."""
+        seconds, turn.charged = used - turn.charged, used
+        quick = 0.0 if turn.lane is Lane.SLOW else min(used, SLOW) - min(used - seconds, SLOW)
+        self._lanes.charge(turn.lane, quick)
+        self._lanes.charge(Lane.SLOW, seconds - quick)  # a turn is a slow one as soon as it has lasted that long, whatever was expected
+        self._urgencies[turn.lane].charge(turn.urgency, seconds)
+        self._workspaces.charge(key.workspace, seconds)
+
+
+@dataclass(kw_only=True)
+class _Turn:
+    """Turn of a mesh that is out. ``charged``: the seconds that its workspace was charged for, when it began the expected ones."""
+
+    lane: Lane
+    urgency: Urgency
+    began: float
+    charged: float = 0.0

@@ -48,6 +48,7 @@ from .store import MeshObjects, Store, Stored
 
 ANOTHER_RUN: Final = "AnotherRun"
 RETRY_AFTER_ANOTHER_RUN: Final = 15.0  # seconds
+SOONEST: Final = 10.0  # seconds between two checks of a mesh at least, whatever its items ask for: their specs are a tenant's
 _LOCK: Final = "CM-LOCK-"  # family of the findings of runs that met another one (module_utils/lock)
 
 
@@ -205,7 +206,7 @@ class Reconciler:
     def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
         for stored in all_of(mesh):
             self._write(stored, status_of_result(stored, dry.result, datetime.now(UTC)))
-        return Next(seconds=min(float(dry.result["requeueSeconds"]), self._interval))
+        return Next(seconds=self._check_after(dry.result))
 
     # Plays
 
@@ -255,7 +256,11 @@ class Reconciler:
         if not last_good:
             self._remember(request, result["status"].get("binding"))
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
-        return Next(seconds=max(0.0, min(float(result.get("requeueSeconds", 60)), later)))
+        return Next(seconds=max(0.0, min(self._check_after(result), later)))
+
+    def _check_after(self, result: Mapping[str, Any]) -> float:
+        """Return the seconds until the next check. What the items ask for counts between SOONEST and the check interval."""
+        return min(max(SOONEST, float(result.get("requeueSeconds", 60))), self._interval)
 
     def _come_back(self, request: MeshRequest, mesh: MeshObjects, why: str) -> Next:
         """Try again soon after a play that met another run at the lock of the mesh. Statuses stay; objects without one are Pending."""

@@ -48,6 +48,8 @@ class Metrics:
         self._run_seconds = Histogram("run_seconds", "Duration of playbook runs", buckets=_SECONDS, **ours)
         self._dry_run_seconds = Histogram("dry_run_seconds", "Duration of dry runs", buckets=_SECONDS, **ours)
         self.dry_runs_failed = Counter("dry_runs_failed", "Confined processes that failed", ["reason"], **ours)
+        self._turns = Histogram("turn_seconds", "Duration of turns of meshes", ["lane"], buckets=_SECONDS, **ours)
+        self._waits = Histogram("turn_wait_seconds", "Time for which meshes were due before their turn", ["lane"], buckets=_SECONDS, **ours)
         self._endpoints = Gauge("endpoints", "URLs of virtual workspaces that are watched", **ours)
         self._queued = Gauge("queue_length", "Meshes that are due and wait", **ours)
         self._objects = Gauge("objects", "Custom resources that are known", ["kind"], **ours)
@@ -65,6 +67,14 @@ class Metrics:
         """Measure the time of a dry run."""
         with self._dry_run_seconds.time():
             yield
+
+    def took(self, lane: str, seconds: float) -> None:
+        """Count a turn that has ended."""
+        self._turns.labels(lane).observe(seconds)
+
+    def waited(self, lane: str, seconds: float) -> None:
+        """Count the wait of a mesh that has its turn now."""
+        self._waits.labels(lane).observe(seconds)
 
     def show(self, *, endpoints: int, queued: int, objects: Counts, meshes: Counts, ages: Counts) -> None:
         """Replace the gauges by the present values. ``objects`` and ``ages`` (seconds) by kind, ``meshes`` by phase."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mesh_operator.keys import MeshKey
-from mesh_operator.queue import RESYNC_TURN, FairQueue, Urgency
+from mesh_operator.queue import RESYNC_SHARE, FairQueue, Urgency
+from mesh_operator.turns import Durations, Lane
 from tests.lab.patience import scaled
+from tests.testing.properties import examples
 from tests.testing.waiting import equals, wait_for
 
 CHANGE, RESYNC = Urgency.CHANGE, Urgency.RESYNC
@@ -85,7 +88,11 @@ def test_a_single_mesh_waits_for_one_turn_of_a_noisy_workspace_at_most(queue: Fa
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 20)), min_size=1, max_size=60))
 def test_between_two_turns_of_a_workspace_every_other_one_that_waits_has_one(asked: list[tuple[str, int]]) -> None:
+    """Once each is known: ever new workspaces get every second turn at most."""
     queue = FairQueue(clock=Clock())
+    for workspace in dict(asked):
+        queue.add(key(workspace, "first"))
+    assert len(list(taken(queue))) == len(dict(asked))
     left: dict[str, set[str]] = {}
     for workspace, number in asked:
         queue.add(key(workspace, str(number)))
@@ -112,7 +119,7 @@ def test_a_workspace_has_no_more_out_than_it_may_and_others_go_on(clock: Clock) 
 
 def test_meshes_are_checked_even_if_a_tenant_changes_others_without_end(queue: FairQueue) -> None:
     queue.add(key("quiet"), RESYNC)
-    for turn in range(RESYNC_TURN):
+    for turn in range(RESYNC_SHARE):
         queue.add(key("noisy", str(turn)), CHANGE)
         queue.add(key("noisy", f"{turn} again"), CHANGE)
         found = queue.get(timeout=0)
@@ -224,6 +231,141 @@ def test_waiting_costs_no_cpu() -> None:
     before = time.thread_time()
     assert queue.get(timeout=0.2) is None
     assert time.thread_time() - before < 0.05
+
+
+class Site:
+    """Workers in simulated time. Each mesh of the hostile workspaces is due again at once, and each turn of theirs takes long."""
+
+    def __init__(self, workers: int, hostile: int, turn: float, meshes: int) -> None:
+        self.clock, self.turn, self.workers = Clock(), turn, workers
+        self.waits: dict[Lane, list[float]] = {lane: [] for lane in Lane}
+        self.queue = FairQueue(clock=self.clock, workers=workers, waited=lambda lane, seconds: self.waits[lane].append(seconds))
+        self.ends: dict[MeshKey, float] = {}
+        self.turns: Counter[MeshKey] = Counter()
+        self.slow = 0  # most slow turns that were out together
+        for workspace in range(hostile):
+            for mesh in range(meshes):
+                self.queue.add(key(f"hostile-{workspace}", str(mesh)))
+
+    def until(self, end: float, good: float = 1.0) -> None:
+        """Work until that time. A turn of any other workspace takes ``good`` seconds."""
+        while True:
+            while len(self.ends) < self.workers and (found := self.queue.get(timeout=0)) is not None:
+                self.turns[found] += 1
+                self.ends[found] = self.clock.now + (self.turn if found.workspace.startswith("hostile") else good)
+                self.slow = max(self.slow, sum(out.workspace.startswith("hostile") for out in self.ends))
+            following = min(self.ends.values(), default=end)
+            self.clock.now = min(end, following)
+            if following > end or not self.ends:
+                return
+            for done in [out for out, at in self.ends.items() if at <= self.clock.now]:
+                del self.ends[done]
+                self.queue.done(done)
+                if done.workspace.startswith("hostile"):
+                    self.queue.add(done)
+
+    def wait_of(self, mesh: MeshKey) -> float:
+        """The seconds until a mesh that becomes due now has its turn."""
+        began, before = self.clock.now, self.turns[mesh]
+        self.queue.add(mesh)
+        self.until(began)
+        while self.turns[mesh] == before:
+            self.until(min(self.ends.values()))
+        return self.clock.now - began
+
+
+@examples(30)
+@given(
+    workers=st.integers(1, 4),
+    hostile=st.integers(1, 30),
+    turn=st.sampled_from((31.0, 200.0, 1200.0)),
+    meshes=st.integers(1, 3),
+    known=st.booleans(),
+    gap=st.floats(0, 3000),
+)
+def test_long_turns_of_others_cost_a_good_workspace_one_of_them_at_most_however_many_there_are(
+    workers: int, hostile: int, turn: float, meshes: int, known: bool, gap: float
+) -> None:
+    """Of a good workspace that was there before, or of a new one once the others' first turns are over."""
+    site = Site(workers, 0 if known else hostile, turn, meshes)
+    good = key("good")
+    if known:
+        assert site.wait_of(good) == 0
+        site.until(site.clock.now + 10)
+        for workspace in range(hostile):
+            for mesh in range(meshes):
+                site.queue.add(key(f"hostile-{workspace}", str(mesh)))
+    else:
+        site.until(site.clock.now + turn * (2 * hostile + 2))  # with one worker, slow meshes have half of the turns
+    for _ in range(3):
+        site.until(site.clock.now + gap)
+        assert site.wait_of(good) <= (1 if workers > 1 else 2) * turn + 1
+    if workers > 1:
+        site.until(site.clock.now + turn * (hostile * meshes + 2))  # every mesh has shown how long it takes
+        site.slow = 0
+        assert site.wait_of(good) == 0 or workers == 1, "slow meshes leave half of the workers to others"
+        site.until(site.clock.now + 2 * turn)
+        assert site.slow <= workers // 2
+
+
+@examples(20)
+@given(workers=st.integers(1, 3), hostile=st.integers(1, 6), quick=st.integers(1, 6), meshes=st.integers(1, 3))
+def test_nothing_starves_while_everybody_wants_more(workers: int, hostile: int, quick: int, meshes: int) -> None:
+    site = Site(workers, hostile, 100.0, meshes)
+    keys = [key(f"quick-{workspace}", str(mesh)) for workspace in range(quick) for mesh in range(meshes)]
+    slow = [key(f"hostile-{workspace}", str(mesh)) for workspace in range(hostile) for mesh in range(meshes)]
+    for _ in range(3):
+        before = dict(site.turns)
+        for _step in range(10 * (hostile * meshes + 1)):
+            for mesh in keys:
+                site.queue.add(mesh, RESYNC)
+            site.until(site.clock.now + 25.0, good=3.0)
+        assert {mesh for mesh in (*keys, *slow) if site.turns[mesh] == before.get(mesh, 0)} == set()
+
+
+def test_a_workspace_gets_as_much_time_as_the_others_and_not_as_many_turns(queue: FairQueue, clock: Clock) -> None:
+    used: Counter[str] = Counter()
+    for number in range(200):
+        queue.add(key("long", str(number)))
+        queue.add(key("short", str(number)))
+    while clock.now < 1400:
+        found = queue.get(timeout=0)
+        assert found is not None
+        seconds = 8.0 if found.workspace == "long" else 2.0
+        clock.now += seconds
+        used[found.workspace] += int(seconds)
+        queue.done(found)
+    assert abs(used["long"] - used["short"]) <= 10
+
+
+def test_who_was_quiet_for_hours_has_saved_up_nothing(queue: FairQueue, clock: Clock) -> None:
+    for number in range(500):
+        queue.add(key("always", str(number)))
+    for number in range(350):
+        if number > 200:
+            queue.add(key("quiet", str(number)))
+        found = queue.get(timeout=0)
+        assert found is not None
+        clock.now += 1
+        queue.done(found)
+        if number in (210, 280, 340):
+            last = [queue.get(timeout=0) for _ in range(2)]
+            assert {taken.workspace for taken in last if taken} == {"always", "quiet"}
+            for taken in filter(None, last):
+                queue.done(taken)
+
+
+def test_a_mesh_that_was_slow_once_needs_several_quick_turns_to_be_quick_again() -> None:
+    durations, seen = Durations(), []
+    assert durations.lane(key()) is Lane.NEW
+    for seconds in (600.0, 1.0, 1.0, 1.0, 1.0, 1.0):
+        durations.note(key(), seconds)
+        seen.append(durations.lane(key()))
+    assert seen == [Lane.SLOW] * 5 + [Lane.QUICK]
+    assert durations.lane(key(name="another")) is Lane.QUICK
+    durations.note(key(name="bad"), 100.0)
+    assert durations.lane(key(name="another")) is Lane.SLOW, "a new mesh is as the last one of its workspace"
+    assert durations.lane(key()) is Lane.QUICK
 
 
 class QueueMachine(RuleBasedStateMachine):

@@ -18,7 +18,7 @@ from mesh_operator.dry_runs import DryRunFailed
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
-from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, Next, Reconciler
+from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Next, Reconciler
 from mesh_operator.records import Records
 from mesh_operator.request import MeshRequest
 from mesh_operator.resources import ABANDON
@@ -186,6 +186,18 @@ def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, 
     monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=2, linked=False, result={"status": status, "requeueSeconds": 120}))
     world.reconcile()
     assert len(world.runs) == 2 and "cilium_mesh_binding_status" not in world.runs[-1].variables, "the links need something"
+
+
+@pytest.mark.parametrize(("asked", "got"), [(1, SOONEST), (30, 30.0), (86400, 300.0)])
+def test_no_item_makes_the_operator_check_its_mesh_all_the_time(
+    asked: int, got: float, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failover that has to be detected within a second asks for a check every second."""
+    world.answer = lambda request: connected(request, requeueSeconds=asked)
+    assert world.reconcile().seconds == got
+    status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
+    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": asked}))
+    assert world.reconcile().seconds == got
 
 
 def test_what_was_never_carried_out_is_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

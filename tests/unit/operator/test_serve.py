@@ -140,7 +140,7 @@ def test_work_is_counted_and_timed(get: Get, metrics: Metrics) -> None:
 
 def test_no_metric_has_a_label_for_tenants(metrics: Metrics) -> None:
     labels = {label for family in vars(metrics).values() for label in getattr(family, "_labelnames", ())}
-    assert labels == {"kind", "outcome", "phase", "reason"}
+    assert labels == {"kind", "lane", "outcome", "phase", "reason"}
 
 
 def test_two_operators_in_one_process_do_not_share_figures() -> None:
