@@ -96,7 +96,7 @@ def objects(done: PlaybookRun) -> list[tuple[str, str, str]]:
     return [(step["cluster"], step["verb"], step["object"]) for step in done.result["plan"]["steps"]]
 
 
-def test_a_service_is_exported_and_everything_goes_back_save_what_somebody_changed(lab: MeshLab) -> None:
+def test_a_service_is_exported_and_all_is_restored_but_what_another_writer_changed(lab: MeshLab) -> None:
     wanted = item(affinity="Local", shared=True)
     assert exported(lab, "c1") is None
     promised = run(lab, wanted, arguments=("--check", "--diff"), own_process=True)
@@ -170,7 +170,7 @@ def test_a_cluster_without_the_service_gets_one_for_its_clients_and_loses_it_wit
     assert annotations_of(lab, "c1", "solo") == {}
 
 
-def test_a_wrong_spec_leaves_what_an_earlier_one_made_and_stops_nobody_else(lab: MeshLab) -> None:
+def test_a_wrong_spec_leaves_what_an_earlier_one_made_and_stops_no_other_item(lab: MeshLab) -> None:
     assert run(lab, item(affinity="Local")).rc == 0
     before = annotations_of(lab, "c1")
     foreign = run(lab, item(globalAnnotations={"example.com/admin": "true"}))

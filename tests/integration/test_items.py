@@ -172,7 +172,7 @@ def test_a_cluster_that_refuses_one_object_gets_all_others(lab: MeshLab) -> None
     assert made_for(lab, "c1") == {"api", "web", "db"}
 
 
-def test_bad_input_refuses_its_item_keeps_its_good_state_and_stops_nobody(lab: MeshLab) -> None:
+def test_bad_input_refuses_its_item_keeps_its_good_state_and_stops_no_other(lab: MeshLab) -> None:
     given(lab, "api", "web", "db")
     policies = {p["metadata"]["name"]: p["spec"] for p in lab.api("c1").list(POLICIES)}
     run = lab.play("policies", mesh=mesh(lab, intent("api", 70000), intent("web"), intent("db")))

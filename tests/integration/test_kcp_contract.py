@@ -61,7 +61,7 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
         pytest.skip(f"no {request.param}: {error}")
 
 
-def test_an_endpoint_is_published_only_while_somebody_binds(scene: Scene) -> None:
+def test_an_endpoint_is_published_only_while_a_workspace_binds(scene: Scene) -> None:
     world, name = scene.world, "widgets"
     apply(world.provider, widget_export(name, ACCOUNT))
     path = f"/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/{name}"
@@ -223,7 +223,7 @@ def test_metadata_alone_names_the_cluster_too(scene: Scene) -> None:
     assert not any("spec" in one for one in found)
 
 
-def test_an_unknown_token_is_nobody(scene: Scene) -> None:
+def test_an_unknown_token_has_no_user(scene: Scene) -> None:
     ca, url = scene.shop.client.ca, scene.world.wait_urls()[0]
     assert Client(scene.shop.client.base, ca, "wrong").call("GET", INSIDE).status == 401
     assert Client(f"{url}/clusters/*", ca, "wrong").call("GET", BINDINGS).status == 401

@@ -382,7 +382,7 @@ def test_a_tenant_neither_sees_nor_uses_what_another_one_has_under_the_same_name
 # Tenants whose clusters do not answer
 
 
-def test_a_mesh_that_nobody_can_reach_is_looked_at_and_not_played_again(site: Site) -> None:
+def test_a_mesh_that_cannot_be_reached_is_looked_at_and_not_played_again(site: Site) -> None:
     tess, post = site.workspace("tess"), site.post()
     for name in ("c1", "c2"):
         token = site.secret_word("token-tess")
@@ -528,7 +528,7 @@ def hostile_kubeconfigs(post: Post, mark: Path, token: str) -> dict[str, tuple[M
     return {**{name: (text, "KubeconfigRefused") for name, text in refused.items()}, "jinja-token": (as_user({"token": jinja}), "")}
 
 
-def test_nothing_that_a_tenant_writes_is_run_or_breaks_a_status_a_log_line_or_anybody_else(site: Site, tmp_path: Path) -> None:
+def test_nothing_that_a_tenant_writes_is_run_or_breaks_a_status_a_log_line_or_another_tenant(site: Site, tmp_path: Path) -> None:
     mark = tmp_path / "MARK"
     hostile, post, token = hostile_texts(mark), site.post(), site.secret_word("token-hostile")
     post.says = "".join(hostile.values())
@@ -724,7 +724,7 @@ def edited(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(28, marks=pytest.mark.full)])
-def test_loud_tenants_keep_nobody_waiting(site: Site, count: int) -> None:
+def test_loud_tenants_do_not_keep_other_tenants_waiting(site: Site, count: int) -> None:
     """``count`` quiet tenants with ten resources each; with 28 of them there are 300 resources over 30 workspaces. Two more have clusters
     that refuse slowly, ten meshes each, and edit them without end: each turn of theirs takes seconds, and there are as many of them as
     meshes that are worked on at a time."""

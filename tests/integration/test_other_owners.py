@@ -45,7 +45,7 @@ def test_foreign_keys_and_users_survive_connect_and_disconnect(lab: MeshLab) -> 
 
 
 @pytest.mark.lab(OTHER_THREE_120, use=2)
-def test_a_key_that_somebody_else_wrote_for_our_peer_is_not_overwritten(lab: MeshLab) -> None:
+def test_a_key_that_another_writer_has_for_our_peer_is_not_overwritten(lab: MeshLab) -> None:
     body = {
         "apiVersion": "v1",
         "kind": "Secret",

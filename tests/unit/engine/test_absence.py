@@ -36,7 +36,7 @@ def test_a_member_that_the_mesh_holds_may_be_silent_and_one_that_was_never_conne
     assert silent("c3", "c4") == {"c3"}
 
 
-def test_before_the_first_connection_nobody_may_be_silent() -> None:
+def test_before_the_first_connection_no_member_may_be_silent() -> None:
     assert silent("c3", held=False) == frozenset()
 
 

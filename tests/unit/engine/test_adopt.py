@@ -183,7 +183,7 @@ def test_argo_must_not_prune_and_its_tracking_comes_back() -> None:
     assert ledger.marks() == marks
 
 
-def test_an_annotation_of_somebody_else_is_not_overwritten() -> None:
+def test_a_foreign_annotation_is_not_overwritten() -> None:
     ledger = made_by(
         "argocd-controller", marks={"annotations": {**ARGO["annotations"], "argocd.argoproj.io/sync-options": "Validate=false"}}
     )

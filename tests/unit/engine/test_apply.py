@@ -294,7 +294,7 @@ def test_a_write_that_may_have_been_made_counts_as_a_change(error: ClusterError,
     assert not apply_plan(plan, world.observation, now=NOW, allow=refuse).changed, "nothing was sent"
 
 
-def test_an_empty_plan_calls_nobody() -> None:
+def test_an_empty_plan_sends_no_request() -> None:
     world = _world()
     result = world.apply(plan_disconnect(mesh_of(*world.facts), world.facts, None))
     assert not result.changed and world.log == []

@@ -241,7 +241,7 @@ def test_what_forbids_a_roll() -> None:
     assert codes(seen(foreign, C2), frozenset({"CM-CA-04"})) == []
 
 
-def test_a_roll_of_somebody_else_is_not_touched() -> None:
+def test_a_roll_of_another_binding_is_not_touched() -> None:
     mine = mesh_of("c1", "c2").binding.owner
     for owner, keys, wanted in (("f" * 12, KeysFacts(), ["CM-CA-03"]), (mine, KeysFacts(), ["CM-CA-03"])):
         mark = write_roll(Roll(stage=RollStage.TRUST, owner=owner, old="o", new="n"))

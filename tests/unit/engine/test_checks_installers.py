@@ -53,7 +53,7 @@ def test_a_value_is_set_where_the_installer_takes_it_from(marks: dict[str, str],
     assert "helm upgrade" not in fix
 
 
-def test_where_nobody_can_set_values_the_fix_says_so() -> None:
+def test_where_no_tool_can_set_values_the_fix_says_so() -> None:
     fix = fix_of(made_by({"kubernetes.azure.com/managedby": "aks"}))
     assert "does not allow" in fix and "Fleet" in fix
 

@@ -115,7 +115,7 @@ def test_who_wrote_before_us_did_not_take_it_out() -> None:
     assert [str(w) for w in only(late).writers] == [f"kubectl-edit (Update) wrote {KVSTOREMESH} at {LATER}"]
 
 
-def test_users_that_somebody_took_out_are_reported() -> None:
+def test_users_that_another_writer_removed_are_reported() -> None:
     facts = connected()
     users = replace(facts["c1"].users, users={}, text="users:\n")
     gone = drifts(MESH.binding, replace(facts["c1"], users=users), ["c2"])
@@ -153,7 +153,7 @@ def test_a_tool_that_holds_the_right_value_undid_nothing() -> None:
         assert len(told(c1, facts["c2"], "CM-DRIFT-02")) == expected
 
 
-def test_a_note_that_somebody_spoiled_claims_nothing() -> None:
+def test_an_annotation_that_cannot_be_parsed_claims_nothing() -> None:
     facts = connected()
     spoiled = dict.fromkeys(facts["c1"].kvstoremesh.annotations, "{")
     assert drifts(MESH.binding, without_keys(facts["c1"], "c2", annotations=spoiled), ["c2"]) == ()

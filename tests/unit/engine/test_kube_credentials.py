@@ -96,7 +96,7 @@ def test_inlined_keys_work_and_leave_no_file(server: ScriptedServer, authority: 
     assert list(scratch.iterdir()) == []
 
 
-def test_keys_are_written_only_into_a_folder_that_nobody_else_may_enter(
+def test_keys_are_written_only_into_a_folder_that_no_other_user_may_enter(
     server: ScriptedServer, authority: Made, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, list[int]]] = []
@@ -301,7 +301,7 @@ def test_memory_is_preferred_for_temporary_files() -> None:
         os.rmdir(folder)
 
 
-def test_a_temporary_folder_in_memory_is_preferred_to_that_of_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_folder_in_memory_is_preferred_to_that_of_all_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is that of a run, which is removed also when its processes are killed."""
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
     with tempfile.TemporaryDirectory(dir=shared) as own:

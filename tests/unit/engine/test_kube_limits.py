@@ -135,7 +135,7 @@ def test_no_redirect_is_followed(
         assert other.heads == []
 
 
-def test_a_cookie_of_one_server_is_sent_to_nobody(server: HostileServer, cluster: Cluster) -> None:
+def test_a_cookie_of_a_server_is_never_sent(server: HostileServer, cluster: Cluster) -> None:
     """Also not to the server itself: a long one would make it refuse every further request."""
     cookie = f"Set-Cookie: stays={'x' * 5000}; Domain=1\r\n"
 

@@ -70,14 +70,14 @@ def test_one_command_is_enough_for_all_peers_of_a_healthy_cluster(count: int) ->
     assert all(hint.connected for hint in found.values())
 
 
-def test_a_few_silent_peers_hold_nobody_up() -> None:
+def test_a_few_silent_peers_hold_no_other_up() -> None:
     pod = PlayedPod(silent=frozenset({"c02", "c07", "c30"}))
     found, why = tried(pod, [f"c{n:02}" for n in range(49)])
     assert {name for name, hint in found.items() if not hint.connected} == pod.silent
     assert (len(pod.commands), why) == (1, "")
 
 
-def test_when_nobody_answers_the_number_of_commands_is_bounded_and_the_rest_is_unknown() -> None:
+def test_when_no_pod_answers_the_number_of_commands_is_bounded_and_the_rest_is_unknown() -> None:
     names = [f"c{n:02}" for n in range(80)]
     pod = PlayedPod(silent=frozenset(names))
     found, why = tried(pod, names)

@@ -78,7 +78,7 @@ def test_a_value_that_is_there_already_is_owned_together_and_stays_when_we_leave
     assert plan_of(clusters.facts()).empty
 
 
-def test_a_configuration_of_somebody_else_for_our_peer_stops_the_connect() -> None:
+def test_a_foreign_configuration_for_our_peer_stops_the_connect() -> None:
     facts = connected("shared", "1.20.0", True)
     facts["c1"] = owned_by(facts["c1"], "c2", ("helm",), other_value=True)
     facts["c1"] = never_ours(facts["c1"])
@@ -87,7 +87,7 @@ def test_a_configuration_of_somebody_else_for_our_peer_stops_the_connect() -> No
     assert "helm" in finding.evidence and "cilium-kvstoremesh keys c2;" in finding.evidence
 
 
-def test_a_key_that_was_ours_and_that_somebody_changed_is_taken_back_on_the_users_word_only() -> None:
+def test_a_key_that_was_ours_and_that_another_writer_changed_is_taken_back_on_the_users_word_only() -> None:
     facts = connected("shared", "1.20.0", True)
     facts["c1"] = owned_by(facts["c1"], "c2", ("kubectl-edit",), other_value=True)
     (finding,) = run_checks(context_of(*facts.values(), mesh=MESH))

@@ -148,7 +148,7 @@ def test_two_peers_behind_one_address_share_an_alias() -> None:
     assert action.aliases == {"198.51.100.7": ("c2.mesh.cilium.io", "c3.mesh.cilium.io")}
 
 
-def test_an_alias_of_somebody_else_that_lacks_the_name_blocks_and_names_the_address() -> None:
+def test_a_foreign_alias_that_lacks_the_name_blocks_and_names_the_address() -> None:
     c1 = cluster_facts("c1")
     assert c1.apiserver is not None
     taken = HostAlias(ip="192.0.2.2", hostnames=("other.example",), managers=("helm",))
@@ -157,14 +157,14 @@ def test_an_alias_of_somebody_else_that_lacks_the_name_blocks_and_names_the_addr
     assert plan.blocked and problem.code == "CM-OWN-03" and "192.0.2.2" in problem.summary
 
 
-def test_a_key_of_somebody_else_blocks_and_names_the_peer() -> None:
+def test_a_foreign_key_blocks_and_names_the_peer() -> None:
     secret = peer_secret("cilium-kvstoremesh", {"c2": key_facts("endpoints:\n- https://x\n", managers=("helm",))}, helm=True)
     plan = _plan(replace(cluster_facts("c1"), kvstoremesh=secret), cluster_facts("c2"))
     (problem,) = plan.problems
     assert problem.blocks and (problem.code, problem.cluster, problem.peer) == ("CM-OWN-02", "c1", "c2")
 
 
-def test_an_object_of_somebody_else_gets_no_labels_and_a_new_one_says_whose_it_is() -> None:
+def test_a_foreign_object_gets_no_labels_and_a_new_one_says_whose_it_is() -> None:
     c1 = replace(cluster_facts("c1"), kvstoremesh=peer_secret("cilium-kvstoremesh", helm=True))
     mesh = mesh_of("c1", "c2", workspace="root:tenant")
     plan = plan_connect(mesh, {"c1": c1, "c2": cluster_facts("c2")}, PlanOptions(), NOW)
@@ -179,7 +179,7 @@ def test_an_object_of_somebody_else_gets_no_labels_and_a_new_one_says_whose_it_i
     }
 
 
-def test_users_are_added_for_every_peer_and_foreign_ones_are_nobodys_business() -> None:
+def test_users_are_added_for_every_peer_and_foreign_ones_stay() -> None:
     text = "users:\n- name: remote-c2\n  role: remote\n"
     there = RemoteUsersFacts(present=True, resource_version="5", text=text, users={"remote-c2": "remote"})
     c1 = replace(cluster_facts("c1", auth_mode="migration"), users=there)

@@ -296,7 +296,7 @@ def test_who_stays_may_log_in_also_where_the_memory_of_peers_was_lost() -> None:
     assert _users_after(plan, "c1", c1) == {"remote-c2"}
 
 
-def test_who_is_not_asked_may_log_in_also_where_nobody_remembers_it_but_the_leases() -> None:
+def test_a_cluster_that_is_not_asked_may_log_in_also_where_only_the_leases_know_it() -> None:
     clusters = _three()
     c1, c2 = _forgetful(clusters, "c1"), _forgetful(clusters, "c2")
     plan = plan_connect(mesh_of("c1", "c2", "c3"), {"c1": c1, "c2": c2}, PlanOptions(), NOW)

@@ -181,7 +181,7 @@ def test_a_connection_that_ends_at_once_reports_nothing() -> None:
         assert probe(target(server.port)).outcome == "unreachable"
 
 
-def test_an_address_where_nobody_listens_is_unreachable() -> None:
+def test_an_address_without_a_listener_is_unreachable() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     result = probe(target(port))

@@ -250,7 +250,7 @@ def test_what_is_not_ours_or_newer_than_we_are_is_left_alone(broken: dict[str, A
         assert [step.cluster for step in _plan(clusters, c1=changed).steps] == []
 
 
-def test_a_lease_that_somebody_adds_meanwhile_makes_the_write_fail() -> None:
+def test_a_lease_that_another_run_adds_meanwhile_makes_the_write_fail() -> None:
     clusters = _members()
     clusters.run(_plan(clusters))
     before = _plan(clusters, c1=cluster_facts("c1", uid="another", registry=clusters.facts()["c1"].registry))
@@ -271,7 +271,7 @@ def test_who_leaves_rests_in_quarantine_and_who_is_silent_gets_a_tombstone() -> 
     assert plan_disconnect(MESH, clusters.facts(), frozenset({"c3"})).empty
 
 
-def test_nothing_is_left_after_everybody_was_disconnected() -> None:
+def test_nothing_is_left_after_all_members_were_disconnected() -> None:
     clusters = _members()
     before = clusters.facts()
     clusters.run(_plan(clusters))

@@ -143,7 +143,7 @@ def test_what_is_not_synchronised_is_named() -> None:
     ],
 )
 @pytest.mark.parametrize("facts", [FACTS, None])
-def test_whom_nobody_asked_is_not_ready(reader: ReaderFacts, who: str, why: str, facts: Any) -> None:
+def test_a_reader_that_was_not_asked_is_not_ready(reader: ReaderFacts, who: str, why: str, facts: Any) -> None:
     state = link_states(MESH, {**READERS, "c1": reader}, facts=facts)[0]
     assert (state.stage, state.ready, state.reader, state.error) == (LinkStage.UNKNOWN, False, who, why)
 

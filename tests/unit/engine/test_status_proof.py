@@ -59,7 +59,7 @@ def test_a_mesh_all_of_whose_links_just_fell_silent_is_degraded_and_not_connecti
     assert status({host: refuted(reader) for host, reader in READERS.items()})["phase"] == "Degraded"
 
 
-def test_a_proof_that_nobody_could_make_leaves_the_link_as_it_is_seen() -> None:
+def test_a_proof_that_could_not_be_made_leaves_the_link_as_it_is_seen() -> None:
     found = status({host: proving(reader, "unknown", proof_note="no right to exec") for host, reader in READERS.items()})
     row = found["links"][0]
     assert (found["phase"], row["ready"], row["proof"], row["lastProof"]) == ("Connected", True, "unknown", None)
@@ -121,7 +121,7 @@ def test_waiting_ends_well_only_when_new_connections_stand() -> None:
     assert result.elapsed > 0
 
 
-def test_nobody_is_asked_for_a_proof_before_all_call_themselves_ready() -> None:
+def test_no_reader_is_asked_for_a_proof_before_all_report_ready() -> None:
     down = {host: replace(reader, links=tuple(not_ready(x) for x in reader.links)) for host, reader in READERS.items()}
     asked: list[int] = []
 

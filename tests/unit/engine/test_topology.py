@@ -45,7 +45,7 @@ def any_mesh(draw: st.DrawFn) -> Mesh:
     return mesh_of(*members, topology=Topology(mode=mode, hubs=some, pairs=tuple(draw(st.sets(st.sampled_from(every), min_size=1)))))
 
 
-def test_in_a_full_mesh_everybody_is_linked_with_everybody() -> None:
+def test_in_a_full_mesh_all_members_are_linked_with_all() -> None:
     assert len(mesh_of(*HOSTS).links) == 12
 
 
@@ -61,7 +61,7 @@ def test_pairs_are_links_whatever_their_order() -> None:
     assert mesh.links == (("c1", "c2"), ("c2", "c1"), ("c3", "c4"), ("c4", "c3"))
 
 
-def test_whoever_is_no_member_is_linked_with_nobody() -> None:
+def test_a_cluster_that_is_no_member_has_no_link() -> None:
     mesh = hubs("c1", members=("c1", "c2"))
     assert not mesh.linked("c1", "c9") and mesh.peers("c9") == ()
 
@@ -104,7 +104,7 @@ def test_two_spokes_with_one_id_block_since_their_hub_sees_both() -> None:
     assert "CM-ID-05" in blocking(pairs("12", "13", members=HOSTS[:3]), c1, c2, c3)
 
 
-def test_clusters_that_nobody_sees_both_of_may_have_one_id_and_one_name_and_the_same_addresses() -> None:
+def test_clusters_without_a_common_peer_may_have_one_id_and_one_name_and_the_same_addresses() -> None:
     c1, c2, c3 = (cluster_facts(f"c{n}") for n in (1, 2, 3))
     c4 = cluster_facts("c4", config={"cluster-id": "1", "cluster-name": "c1", "cluster-pool-ipv4-cidr": "10.1.0.0/16"}, nodes=c1.nodes)
     apart = pairs("12", "34")

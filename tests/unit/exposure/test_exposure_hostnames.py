@@ -77,7 +77,7 @@ def test_one_whose_spec_is_refused_keeps_its_name() -> None:
     assert [plan.reason for plan in plan_exposures(broken, current)] == ["HostnameConflict"]
 
 
-def test_one_that_lets_nobody_in_needs_no_name() -> None:
+def test_an_exposure_that_lets_no_client_in_needs_no_name() -> None:
     assert verdicts(clusters(), item("a", hostname=NAME, sourceRanges=[]), item("b", hostname=NAME)) == ["SpecValid", "SpecValid"]
 
 
@@ -90,7 +90,7 @@ def test_one_that_lets_nobody_in_needs_no_name() -> None:
     ],
     ids=lambda found: found.kind,
 )
-def test_somebody_elses_object_has_it(foreign: ObjectFacts) -> None:
+def test_a_foreign_object_has_it(foreign: ObjectFacts) -> None:
     field = {"Service": "services", "Gateway": "gateways"}.get(foreign.kind)
 
     def there(entry: Any) -> Any:

@@ -150,7 +150,7 @@ def test_ranges_become_canonical() -> None:
     assert ranges_of(*values) == (("10.0.0.0/8", "192.0.2.7/32", "2001:db8::/32"), [])
 
 
-def test_everybody_is_said_in_words() -> None:
+def test_open_to_all_clients_is_said_in_words() -> None:
     assert ranges_of("0.0.0.0/0", "::/0") == (("0.0.0.0/0", "::/0"), [])
     _found, problems = ranges_of("0.0.0.0/1", "128.0.0.0/1")
     assert problems == ["sourceRanges: together these are every address; write 0.0.0.0/0 if that is intended"]

@@ -132,7 +132,7 @@ class TestLoadBalancer:
             ("1.20.0", {"enable-svc-source-range-check": "false"}, ["NodePortNotCovered"]),
         ],
     )
-    def test_what_nobody_holds_to_the_ranges_is_said(self, version: str, config: dict[str, str | None], reasons: list[str]) -> None:
+    def test_what_is_not_held_to_the_ranges_is_said(self, version: str, config: dict[str, str | None], reasons: list[str]) -> None:
         plan = plan_of(one(version=version, config=config))
         found = [f for f in plan.findings if f.code == "CM-EXPO-08"]
         assert ["NodePortNotCovered" if "node port" in f.summary else "RangesNotChecked" for f in found] == reasons
@@ -156,7 +156,7 @@ class TestLoadBalancer:
 
 
 class TestDefaultDeny:
-    def test_no_range_lets_nobody_in(self) -> None:
+    def test_without_a_range_no_client_gets_in(self) -> None:
         plan = plan_of(one(), sourceRanges=None)
         assert (plan.verdict, plan.steps) == (ItemVerdict.ACCEPTED, ())
         assert only(plan, "CM-EXPO-07").severity is Severity.ADVISORY
@@ -172,7 +172,7 @@ class TestDefaultDeny:
 
 
 class TestNodePort:
-    def test_open_to_everybody_needs_no_policy(self) -> None:
+    def test_open_to_all_clients_needs_no_policy(self) -> None:
         found = bodies(plan_of(one(), **{"class": "NodePort", "sourceRanges": list(EVERYONE)}))
         assert found.keys() == {"Service"}
         assert "externalTrafficPolicy" not in found["Service"]["spec"]
@@ -355,7 +355,7 @@ class TestGateway:
         assert plan.verdict is ItemVerdict.REFUSED
         assert word in only(plan, "CM-EXPO-05").summary
 
-    def test_a_class_of_somebody_else_needs_nothing_of_cilium(self) -> None:
+    def test_a_foreign_class_needs_nothing_of_cilium(self) -> None:
         classes = {"edge": gateway_class("edge", "example.com/gateway-controller")}
         assert plan_of(one(gateway_classes=classes), **self.WIDE, gatewayClassName="edge").verdict is ItemVerdict.ACCEPTED
 
@@ -421,7 +421,7 @@ class TestWhatDoesNotFit:
             assert steps == []
             assert plans[0].verdict is (ItemVerdict.REFUSED if hosts == MEMBERS else ItemVerdict.ACCEPTED)
 
-    def test_somebody_elses_object_in_the_way(self) -> None:
+    def test_a_foreign_object_in_the_way(self) -> None:
         wanted = item(clusters=["c1"])
         made = ours(run(one(), wanted), "c1")[0]
         current = one(services=[service(), service(made.name)])

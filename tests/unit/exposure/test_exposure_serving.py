@@ -121,7 +121,7 @@ def test_in_order() -> None:
     assert (having(current), named(current)) == (["c1", "c2"], ["c2"])
 
 
-def test_a_new_address_is_waited_for_before_anybody_takes_over() -> None:
+def test_a_new_address_is_waited_for_before_a_standby_takes_over() -> None:
     wanted = shop()
     current = run(world(), wanted, settle=False)
     assert (having(current), status(current, wanted)["phase"]) == (["c1"], "Exposing")
@@ -179,7 +179,7 @@ def test_when_all_links_are_broken_it_is_the_mesh_and_not_the_primary() -> None:
     assert planned(current, wanted)[1] == []
 
 
-def test_nobody_can_serve() -> None:
+def test_no_cluster_can_serve() -> None:
     """Then nothing is taken away, and nothing moves."""
     wanted = shop()
     current = run(with_endpoints(run(world(), wanted), "c1", 0), wanted)

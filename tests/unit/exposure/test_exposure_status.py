@@ -42,7 +42,7 @@ def test_all_is_well() -> None:
     assert condition(found, "Degraded") == ("False", "AllClustersServe")
 
 
-def test_nobody_connected_from_outside() -> None:
+def test_no_client_connected_from_outside() -> None:
     wanted = item()
     for current in (clusters(), run(clusters(), wanted), run(clusters(), wanted, settle=False)):
         assert condition(status(current, wanted), "Reachable") == ("Unknown", "NotProbed")

@@ -32,7 +32,7 @@ def sides(where: Scene, **call: Any) -> tuple[Any, Any]:
 WEB = "/api/v1/namespaces/production/services/web"
 
 
-def test_an_annotation_that_is_added_to_somebody_elses_service_is_shown_alone() -> None:
+def test_an_annotation_that_is_added_to_a_foreign_service_is_shown_alone() -> None:
     body = {"metadata": {"resourceVersion": "11", "annotations": {"service.cilium.io/global": "true"}}}
     before, after = sides(place(), method="merge", path=WEB, body=body)
     assert before is None

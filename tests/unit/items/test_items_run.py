@@ -45,7 +45,7 @@ def test_every_item_gets_its_steps_in_the_order_of_the_file_and_a_second_plan_is
     assert plan_items(wanted, after(place, decided)).plan.empty
 
 
-def test_a_refused_item_writes_nothing_keeps_what_it_made_and_takes_nobody_with_it() -> None:
+def test_a_refused_item_writes_nothing_keeps_what_it_made_and_stops_no_other() -> None:
     place = two_clusters()
     made = after(place, plan_items(desired(intent("good"), intent("bad")), place))
     refused = Refused(ref=ItemRef(KIND, "bad"), problems=("action: is not known",))
@@ -155,7 +155,7 @@ class TestHash:
         ]
         assert len({first, *(other.plan.hash for other in others)}) == 5
 
-    def test_an_object_that_is_written_and_was_changed_by_somebody_changes_it_with_its_section(self) -> None:
+    def test_an_object_that_is_written_and_was_changed_by_another_writer_changes_it_with_its_section(self) -> None:
         place = two_clusters()
         made = after(place, plan_items(desired(intent("a")), place))
         policies = tuple(replace(p, annotations={**p.annotations, "note": "x"}) for p in made.traffic["c1"].policies)

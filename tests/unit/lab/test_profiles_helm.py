@@ -145,7 +145,7 @@ def test_a_118_chart_goes_on_owning_the_users_without_config_enabled() -> None:
     assert newer.deleted == ("ConfigMap clustermesh-remote-users",), "and the pod of 1.19 waits for it"
 
 
-def test_helm_refuses_to_take_over_what_somebody_else_made() -> None:
+def test_helm_refuses_to_take_over_foreign_objects() -> None:
     asked = options(config_enabled=False)
     api = installed(asked)
     before = api.writes
@@ -198,7 +198,7 @@ def test_an_upgrade_goes_on_from_what_a_controller_wrote_meanwhile() -> None:
         helm_upgrade(api, asked)
 
 
-def test_what_somebody_deleted_comes_back() -> None:
+def test_what_a_user_deleted_comes_back() -> None:
     asked = options()
     api = installed(asked)
     api.delete(PEER_SECRETS[0])

@@ -246,7 +246,7 @@ def test_remote_users_that_helm_renders(version: str, options: dict[str, Any], e
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_without_config_enabled_nobody_owns_peer_objects(version: str) -> None:
+def test_without_config_enabled_no_tool_owns_peer_objects(version: str) -> None:
     objects = install(version, config_enabled=False, peers=())
     assert "Secret cilium-clustermesh" not in objects
     assert "Secret cilium-kvstoremesh" not in objects

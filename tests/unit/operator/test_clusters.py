@@ -107,7 +107,7 @@ def test_a_management_plane_that_does_not_answer_is_waited_for() -> None:
     assert api.asked == ["/api/v1/namespaces/default/secrets/c1-kubeconfig"]
 
 
-def test_an_unlabelled_secret_that_clusters_of_two_workspaces_name_is_nobodys_although_unlabelled_ones_are_allowed() -> None:
+def test_an_unlabelled_secret_that_clusters_of_two_workspaces_name_is_refused_although_unlabelled_ones_are_allowed() -> None:
     server = {
         "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
         "users": [{"name": "c", "user": {"token": "t"}}],

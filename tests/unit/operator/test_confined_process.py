@@ -124,7 +124,7 @@ def test_it_has_given_up_every_right(processes: ConfinedProcesses) -> None:
     assert rights["limits"] == {"CORE": [0, 0], "CPU": [20, 21], "FSIZE": [FILE_SIZE, FILE_SIZE], "NOFILE": [1024, 1024]}
 
 
-def test_it_can_start_no_program_signal_nobody_and_listen_nowhere(processes: ConfinedProcesses) -> None:
+def test_it_can_start_no_program_signal_no_process_and_listen_nowhere(processes: ConfinedProcesses) -> None:
     version = landlock(processes)
     assert ask(processes, "execute", "/bin/sh") == "EACCES"
     assert ask(processes, "signal", os.getpid()) == ("EPERM" if version >= 6 else "sent")

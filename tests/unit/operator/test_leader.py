@@ -151,7 +151,7 @@ def test_the_lease_of_a_dead_leader_is_taken_after_its_time_however_wrong_its_cl
     assert 15 <= times[0] - 1000 <= 17
 
 
-def test_nobody_takes_the_lease_of_a_leader_that_renews_it(leases: Leases) -> None:
+def test_no_replica_takes_the_lease_of_a_leader_that_renews_it(leases: Leases) -> None:
     class Renewing(Clock):
         def wait(self, seconds: float | None = None) -> bool:
             leases.renewed_by({"renewTime": str(self.now)})

@@ -310,7 +310,7 @@ def test_long_turns_of_others_cost_a_good_workspace_one_of_them_at_most_however_
 
 @examples(20)
 @given(workers=st.integers(1, 3), hostile=st.integers(1, 6), quick=st.integers(1, 6), meshes=st.integers(1, 3))
-def test_nothing_starves_while_everybody_wants_more(workers: int, hostile: int, quick: int, meshes: int) -> None:
+def test_nothing_starves_while_all_workspaces_want_more(workers: int, hostile: int, quick: int, meshes: int) -> None:
     site = Site(workers, hostile, 100.0, meshes)
     keys = [key(f"quick-{workspace}", str(mesh)) for workspace in range(quick) for mesh in range(meshes)]
     slow = [key(f"hostile-{workspace}", str(mesh)) for workspace in range(hostile) for mesh in range(meshes)]

@@ -449,7 +449,7 @@ def test_nothing_is_decided_before_everything_is_listed(world: World, monkeypatc
     assert world.runs == [] and world.kcp.writes == [], "a KubernetesCluster that was not listed yet looks as if it did not exist"
 
 
-def test_an_object_that_nobody_foresaw_stops_no_other_mesh(world: World) -> None:
+def test_an_unforeseen_object_stops_no_other_mesh(world: World) -> None:
     world.kcp.put(BINDING, "edge", {"clusterRefs": [{"nome": "c1"}]})
     assert world.reconcile() == Next(seconds=None, failed=True)
     assert world.runs == []

@@ -157,7 +157,7 @@ def test_a_mesh_that_could_not_be_cleaned_leaves_a_tombstone_of_the_clusters_tha
     assert api.writes == ["create", "patch"]
 
 
-def test_a_tombstone_of_a_mesh_that_nobody_remembered_is_one_too(records: Records) -> None:
+def test_a_tombstone_of_a_mesh_without_a_record_is_one_too(records: Records) -> None:
     records.left_behind(KEY, ["c2"], NOW)
     assert records.get(KEY) == Record(key=KEY, uid="", clusters=("c2",), tombstone=True, since=NOW)
 
@@ -209,7 +209,7 @@ def test_a_record_that_another_leader_made_larger_is_not_forgotten(api: FakeApi,
     assert "c7" in (records.get(KEY) or Record(key=KEY, uid="", clusters=())).clusters
 
 
-def test_a_configmap_that_somebody_deleted_is_made_again(api: FakeApi, records: Records) -> None:
+def test_a_configmap_that_a_user_deleted_is_created_again(api: FakeApi, records: Records) -> None:
     records.remember(KEY, "u1", ["c1"])
     api.objects.clear()
     with pytest.raises(ServerRefused):
@@ -218,7 +218,7 @@ def test_a_configmap_that_somebody_deleted_is_made_again(api: FakeApi, records: 
     assert api.document(KEY)["clusters"] == ["c1", "c2"]
 
 
-def test_a_label_that_somebody_took_away_changes_nothing(api: FakeApi, records: Records) -> None:
+def test_a_label_that_a_user_removed_changes_nothing(api: FakeApi, records: Records) -> None:
     records.remember(KEY, "u1", ["c1"])
     api.edit(KEY)
     assert [record.clusters for record in loaded(api).all()] == [("c1",)]
@@ -240,7 +240,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-def test_a_record_that_somebody_spoiled_is_reported_and_kept_and_not_taken_for_none(api: FakeApi, records: Records, how: str) -> None:
+def test_a_record_that_cannot_be_parsed_is_reported_and_kept_and_not_taken_for_none(api: FakeApi, records: Records, how: str) -> None:
     records.remember(KEY, "u1", ["c1"])
     records.remember(TWIN, "u2", ["c2"])
     api.edit(KEY, SPOILED[how])

@@ -176,7 +176,7 @@ def test_the_engine_understands_what_a_play_is_given() -> None:
     assert len(desired.kinds) == 3  # of every kind it is known what there is
 
 
-def test_hosts_have_their_credentials_and_nobody_prints_them() -> None:
+def test_hosts_have_their_credentials_and_no_repr_shows_them() -> None:
     clusters: Clusters = {**usable("ffm", token=CANARY), "ber": Usable(name="ber", kubeconfig={}, elb_id="41fae315")}
     found = asked_for(mesh(binding()), clusters)
     assert found.hosts == {

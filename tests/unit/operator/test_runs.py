@@ -299,7 +299,7 @@ def sleeping(folder: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothing_to_anybody(
+def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothing_to_other_users(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", f"/{CANARY}")
@@ -405,7 +405,7 @@ def test_a_process_that_has_nothing_to_do_with_a_run_is_left_alone(folder: Path)
             other.kill()
 
 
-def test_a_folder_of_somebody_else_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(PermissionError, match="belongs to another user"):

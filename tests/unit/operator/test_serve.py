@@ -149,7 +149,7 @@ def test_two_operators_in_one_process_do_not_share_figures() -> None:
     assert second.registry.get_sample_value("mesh_operator_leader") == 0
 
 
-def test_no_host_means_every_address_of_both_families_and_a_reader_that_hangs_up_disturbs_nobody(
+def test_no_host_means_every_address_of_both_families_and_a_reader_that_hangs_up_disturbs_no_other(
     metrics: Metrics, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [server] = serve(":0", metrics, alive=lambda: (True, ()), ready=lambda: (True, ()))

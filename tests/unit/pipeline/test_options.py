@@ -39,7 +39,7 @@ def test_an_option_has_the_same_default_in_the_action_and_in_the_run(action: str
     assert options.of({name: spec[name].get("default") for name in shared}) == options()
 
 
-def test_lists_of_a_task_become_values_that_nobody_changes() -> None:
+def test_lists_of_a_task_become_immutable_values() -> None:
     assert ConnectOptions.of({"accept": ["CM-CIDR-01"], "report": False}, purpose="disconnect") == ConnectOptions(
         accept=("CM-CIDR-01",), purpose="disconnect"
     )

@@ -179,7 +179,7 @@ def test_isolate_is_reported_and_is_what_was_asked_for() -> None:
     assert "5 workloads" in found["CM-INT-31"].summary
 
 
-def test_a_deny_isolates_nobody_and_names_who_loses() -> None:
+def test_a_deny_isolates_no_pod_and_names_who_loses() -> None:
     found = told(intent("Deny"), place())
 
     assert set(found) == {"CM-INT-31"}

@@ -86,7 +86,7 @@ def test_a_changed_port_is_one_patch() -> None:
     assert (step.cluster, step.verb) == ("c2", "patch")
 
 
-def test_a_policy_that_somebody_loosened_is_written_again() -> None:
+def test_a_policy_that_another_writer_loosened_is_written_again() -> None:
     there = done(intent(), world())
     (policy,) = there.traffic["c2"].policies
     opened = replace(policy, spec={**policy.spec, "ingress": [{}, *policy.spec["ingress"]]})
@@ -108,7 +108,7 @@ def test_another_mode_is_written_before_the_old_policy_goes() -> None:
     ]
 
 
-def test_a_policy_of_somebody_else_under_our_name_stays() -> None:
+def test_a_foreign_policy_under_our_name_stays() -> None:
     (step,) = planned(intent(), world()).steps
     name = step.object.rpartition("/")[2]
     foreign = object_facts(
@@ -118,7 +118,7 @@ def test_a_policy_of_somebody_else_under_our_name_stays() -> None:
     assert plan.steps == () and codes(plan, Severity.BLOCKING) == ["CM-ITEM-02"]
 
 
-def test_what_somebody_added_to_our_policy_is_reported_and_not_overwritten() -> None:
+def test_what_another_writer_added_to_our_policy_is_reported_and_not_overwritten() -> None:
     there = done(intent(), world())
     (policy,) = there.traffic["c2"].policies
     rules = [{**rule, "fromEntities": ["all"]} for rule in policy.spec["ingress"]]
@@ -127,7 +127,7 @@ def test_what_somebody_added_to_our_policy_is_reported_and_not_overwritten() -> 
     assert plan.steps == () and codes(plan, Severity.BLOCKING) == ["CM-ITEM-04"]
 
 
-def test_an_intent_that_is_gone_loses_what_it_made_and_nobody_else_does() -> None:
+def test_an_intent_that_is_gone_loses_what_it_made_and_no_other_does() -> None:
     first, second = intent(name="first"), intent(name="second")
     there = done(second, done(first, world()))
     steps, findings = prune_intents(desired(there, second), there)
@@ -182,7 +182,7 @@ def test_a_version_that_is_not_known_may_be_too_old() -> None:
     assert planned(intent(), at).verdict is ItemVerdict.ACCEPTED
 
 
-def test_a_cluster_whose_name_nobody_knows_refuses_the_intent() -> None:
+def test_a_cluster_whose_name_is_unknown_refuses_the_intent() -> None:
     plan = planned(intent(source=replace(FRONTEND, clusters=("c1", "c9"))), world(members=("c9",), names={"c1": "c1", "c2": "c2"}))
     assert plan.verdict is ItemVerdict.REFUSED and codes(plan) == ["CM-INT-03"] and "c9" in plan.message
 
@@ -225,7 +225,7 @@ def test_always_is_reported_once() -> None:
 
 
 @pytest.mark.parametrize("operator", ["In", "NotIn", "DoesNotExist"])
-def test_a_label_that_is_in_no_identity_would_match_nobody_or_everybody(operator: str) -> None:
+def test_a_label_that_is_in_no_identity_would_match_no_pod_or_all(operator: str) -> None:
     values = () if operator == "DoesNotExist" else ("x",)
     source = replace(FRONTEND, labels={}, expressions=(LabelRequirement(key="pod-template-hash", operator=operator, values=values),))
     found = [f for f in planned(intent(source=source), world()).findings if f.code == "CM-INT-11"]
@@ -281,7 +281,7 @@ def test_a_namespace_that_goes_takes_no_policy() -> None:
     assert plan.steps == () and "CM-INT-08" in codes(plan)
 
 
-def test_nobody_is_selected() -> None:
+def test_no_pod_is_selected() -> None:
     nobody = intent(source=replace(FRONTEND, labels={"app": "fronted"}), destination=replace(BACKEND, labels={"app": "backnd"}))
     assert codes(planned(nobody, world()), Severity.ADVISORY) == ["CM-INT-09", "CM-INT-10"]
 

@@ -336,7 +336,7 @@ def test_what_a_killed_run_left_is_swept_and_a_young_job_is_another_runs() -> No
     assert not clusters["c1"].jobs
 
 
-def test_a_job_of_somebody_else_under_the_name_is_left_alone() -> None:
+def test_a_foreign_job_of_the_same_name_is_left_alone() -> None:
     scene, clusters = world(hubble=False)
     one(scene, clusters, intent(probe=IMAGE))
     (made,) = clusters["c1"].made

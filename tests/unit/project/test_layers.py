@@ -121,7 +121,7 @@ def test_a_package_imports_only_what_stands_below_it() -> None:
     assert wrong == {}
 
 
-def test_no_edge_is_allowed_that_nobody_uses() -> None:
+def test_no_edge_is_allowed_that_is_not_used() -> None:
     used = set(edges())
     unused = [f"{here} -> {there}" for here in ALLOWED for there in sorted(allowed(here)) if (here, there) not in used]
     assert unused == []

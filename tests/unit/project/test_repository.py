@@ -38,7 +38,7 @@ def findings(pattern: re.Pattern[str]) -> list[str]:
     return found
 
 
-def test_no_file_names_a_path_of_somebodys_machine() -> None:
+def test_no_file_names_a_path_of_a_machine() -> None:
     assert findings(MACHINE_PATHS) == []
 
 

@@ -93,7 +93,7 @@ def test_clients_are_kept_from_a_dead_cluster_where_they_have_backends_of_their_
     assert "c3 cannot be reached" in decide(wanted, KEY, dead)["c1"].reason
 
 
-def test_one_broken_link_concerns_the_cluster_that_has_it_and_a_peer_nobody_hears_serves_nobody() -> None:
+def test_one_broken_link_concerns_the_cluster_that_has_it_and_a_peer_without_links_serves_no_cluster() -> None:
     wanted = item(*HOSTS, affinity="None")
     broken = world({"c1": 3, "c2": 0, "c3": 3}, link_errors={("c1", "c3"): "dialling: refused"})
     assert told(decide(wanted, KEY, broken)) == {"c1": ("Local", True, False), "c2": HELPED, "c3": ("None", True, False)}
@@ -129,7 +129,7 @@ def test_a_dead_cluster_concerns_those_that_were_linked_to_it() -> None:
     assert {host: choice.affinity for host, choice in found.items()} == {"c1": "Local", "c2": "None"}
 
 
-def test_few_backends_stay_offered_to_those_who_see_nobody_else() -> None:
+def test_few_backends_stay_offered_to_clusters_that_see_no_others() -> None:
     """A hub has too few; its spokes do not see each other, and one of them has none."""
     wanted = item(*HOSTS)
     here = world({"c1": 1, "c2": 5, "c3": 0})
@@ -223,7 +223,7 @@ def test_between_the_thresholds_nothing_changes(case: tuple[GlobalService, Scene
 
 
 @given(any_case())
-def test_somebody_always_offers_what_there_is(case: tuple[GlobalService, Scene]) -> None:
+def test_the_backends_that_exist_are_always_offered_by_a_cluster(case: tuple[GlobalService, Scene]) -> None:
     wanted, now = case
     choices = decide(wanted, KEY, now)
     withheld = [host for host, choice in choices.items() if not choice.shared]

@@ -143,7 +143,7 @@ def test_a_cluster_that_can_never_come_back_is_reported() -> None:
     assert "CM-GS-34" not in found(wanted, world({"c1": 1, "c2": 5}, marks={"c1": OVER})), "it has fewer than it needs anyway"
 
 
-def test_it_is_reported_when_nobody_has_enough() -> None:
+def test_it_is_reported_when_no_cluster_has_enough() -> None:
     finding = found(item("c1", "c2"), world({"c1": 1, "c2": 0}, unready={"c2": 2}))["CM-GS-35"]
     assert finding.severity is Severity.REMEDIABLE
     assert finding.evidence == "c1: 1 of 1 endpoints ready; c2: 0 of 2 endpoints ready"

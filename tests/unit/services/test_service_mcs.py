@@ -89,7 +89,7 @@ def test_an_item_with_another_name_and_mcs_gives_the_annotations_back() -> None:
     assert not after.traffic["c1"].exports
 
 
-def test_an_export_of_somebody_else_is_enough_and_is_left() -> None:
+def test_a_foreign_export_is_enough_and_is_left() -> None:
     found = object_facts("ServiceExport", "serviceexports", "nginx", namespace=NAMESPACE, api="/apis/multicluster.x-k8s.io/v1alpha1")
     before = world(place("c1", exports={KEY: found}), place("c2"))
     assert [step.cluster for step in steps_of(before, ASKED)] == ["c2"]

@@ -126,7 +126,7 @@ def test_a_key_that_the_spec_drops_gets_its_value_back_while_the_rest_stays() ->
     assert annotations_of(world, "c1") == {GLOBAL: "true", SHARED: "false", AFFINITY: "remote"}
 
 
-def test_on_the_way_back_what_somebody_changed_stays_and_is_named() -> None:
+def test_when_an_item_goes_what_another_writer_changed_stays_and_is_named() -> None:
     world = edited(run(two(), spec(affinity="Local")), "c1", {AFFINITY: "remote"})
     said = one(findings_of(world), "CM-GS-04")
     assert (said.cluster, said.item) == ("c1", "globalServices/nginx")
@@ -137,7 +137,7 @@ def test_on_the_way_back_what_somebody_changed_stays_and_is_named() -> None:
     assert annotations_of(after, "c2") == {}
 
 
-def test_a_change_by_somebody_is_set_again_and_is_what_the_way_back_restores() -> None:
+def test_a_change_by_another_writer_is_set_again_and_is_what_is_restored_when_the_item_goes() -> None:
     world = edited(run(two(), spec(affinity="Local")), "c1", {AFFINITY: "remote", OLD_GLOBAL: "true"})
     assert one(findings_of(world, spec(affinity="Local")), "CM-GS-04").cluster == "c1"
     world = run(world, spec(affinity="Local"))
@@ -207,7 +207,7 @@ def test_when_nothing_is_known_of_global_services_nothing_is_taken_away() -> Non
         "[" * 100_000,
     ],
 )
-def test_a_record_that_somebody_wrote_cannot_make_us_write_other_keys(text: str) -> None:
+def test_a_forged_record_cannot_make_us_write_other_keys(text: str) -> None:
     start = two()
     start = edited(start, "c1", {record_key(start.binding): text, GLOBAL: "true"})
     assert steps_of(start) == []
@@ -272,7 +272,7 @@ def test_whatever_stood_there_and_whatever_was_asked_for_the_way_back_ends_where
 
 
 @given(before=ANNOTATIONS, later=st.dictionaries(st.sampled_from(MANAGED), VALUES), fields=SPECS)
-def test_what_somebody_wrote_last_survives_the_way_back(
+def test_what_another_writer_wrote_last_survives_when_the_item_goes(
     before: dict[str, str], later: dict[str, str | None], fields: dict[str, Any]
 ) -> None:
     world = edited(run(scene(cluster("c1", annotations=before), cluster("c2")), spec(**fields)), "c1", later)

@@ -52,7 +52,7 @@ def test_a_target_without_the_service_degrades_it() -> None:
     assert "c2: there is no Service production/nginx" in str(status["conditions"])
 
 
-def test_where_nobody_has_it_the_phase_is_error() -> None:
+def test_where_no_cluster_has_it_the_phase_is_error() -> None:
     status = status_of(scene(traffic("c1"), traffic("c2")), spec())
     assert status["phase"] == "Error"
     assert conditions(status)["Exported"] == ("False", "NoClusterExported")
@@ -90,7 +90,7 @@ def test_an_agent_that_is_down_and_a_load_balancer_name_are_visible() -> None:
     assert row["loadBalancer"] == ["lb.example.com", "192.0.2.7"]
 
 
-def test_a_service_that_only_consumes_is_as_asked_for_and_exported_by_nobody() -> None:
+def test_a_service_that_only_consumes_is_as_asked_for_and_not_exported() -> None:
     world = scene(cluster("c1", annotations={"service.cilium.io/global": "true"}), cluster("c2"))
     status = status_of(world, spec(shared=False, targetClusters=["c2"]))
     assert (status["phase"], status["exportedClusters"]) == ("Exported", [])

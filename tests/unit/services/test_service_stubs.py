@@ -72,13 +72,13 @@ def test_the_stub_goes_with_the_option_and_with_the_item() -> None:
     assert run(world).traffic["c1"].services[KEY].annotations == {}
 
 
-def test_where_somebody_deploys_the_service_himself_his_is_not_ours() -> None:
+def test_a_service_that_a_user_deploys_is_not_ours() -> None:
     world = run(lacking(), ASKED)
     world = with_service(world, "c2", service(annotations={"team": "web"}))
     assert run(run(world, ASKED)).traffic["c2"].services[KEY].annotations == {"team": "web"}
 
 
-def test_a_stub_that_somebody_gave_a_selector_is_his() -> None:
+def test_a_stub_that_a_user_gave_a_selector_is_the_users() -> None:
     world = run(lacking(), ASKED)
     there = stub_at(world, "c2")
     world = with_service(world, "c2", replace(there, spec={**there.spec, "selector": {"app": "nginx"}}))

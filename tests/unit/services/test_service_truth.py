@@ -31,7 +31,7 @@ def test_a_target_without_the_service_is_named_with_what_helps() -> None:
     assert "createMissingServices" in said.fix
 
 
-def test_where_nobody_has_the_service_a_stub_is_not_what_helps() -> None:
+def test_where_no_cluster_has_the_service_a_stub_is_not_what_helps() -> None:
     said = one(findings_of(scene(traffic("c1"), traffic("c2")), spec()), "CM-GS-01")
     assert (said.cluster, said.others) == ("c1", ("c2",))
     assert "createMissingServices" not in said.fix
@@ -145,13 +145,13 @@ def test_a_service_without_selector_is_pointed_out() -> None:
     assert one(findings_of(scene(cluster("c1", selector={}), cluster("c2")), spec()), "CM-GS-14").cluster == "c1"
 
 
-def test_a_service_that_nobody_shares_is_exported_by_nobody() -> None:
+def test_a_service_that_no_cluster_shares_is_not_exported() -> None:
     assert codes(two(), spec(shared=False)) == ["CM-GS-15"]
     only_here = scene(cluster("c1", annotations={GLOBAL: "true"}), cluster("c2"))
     assert codes(only_here, spec(shared=False, targetClusters=["c2"])) == []
 
 
-def test_what_somebody_else_set_to_not_shared_counts() -> None:
+def test_what_another_writer_set_to_not_shared_counts() -> None:
     world = scene(cluster("c1", annotations={SHARED: "false"}), cluster("c2", annotations={"io.cilium/shared-service": "false"}))
     assert codes(world, spec()) == ["CM-GS-15"]
 

@@ -76,7 +76,7 @@ def test_statuses_alone_need_no_cluster(make_world: Any) -> None:
         (fabric("one"), {}, "fabric.bindings[0].name: is missing"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anybody_is_asked(make_world: Any, given: Any, statuses: Any, why: str) -> None:
+def test_what_cannot_be_meant_is_refused_before_a_cluster_is_asked(make_world: Any, given: Any, statuses: Any, why: str) -> None:
     world: World = make_world(*THREE)
     result = world.run("mesh_fabric", fabric=given, statuses=statuses)
     assert result["failed"] is True and why in result["msg"], result["msg"]

@@ -67,7 +67,9 @@ def test_a_line_per_cluster_says_what_it_is_eligible_for(make_world: Any, probes
 @pytest.mark.parametrize(
     ("arguments", "asks"), [({"probe": False}, 0), ({"purpose": "disconnect"}, 0), ({"purpose": "cluster"}, 1), ({}, 1)]
 )
-def test_nobody_is_probed_unless_it_is_wanted(make_world: Any, probes: list[dict[str, Any]], arguments: dict[str, Any], asks: int) -> None:
+def test_no_endpoint_is_probed_unless_it_is_asked_for(
+    make_world: Any, probes: list[dict[str, Any]], arguments: dict[str, Any], asks: int
+) -> None:
     result = make_world().run("mesh_verify", mesh=BOTH, fail_on="never", **arguments)
     assert len(probes) == asks
     assert bool(result["probes"]) is bool(asks)

@@ -273,7 +273,7 @@ def test_a_secret_of_another_workspace_is_distinguished_from_none_by_nothing() -
     assert why_not(usable_cluster("ffm", nobody, ref, secret(workspace=A))) == ("KubeconfigMissing", False)
 
 
-def test_a_secret_without_the_label_of_a_workspace_is_nobodys() -> None:
+def test_a_secret_without_the_label_of_a_workspace_is_refused() -> None:
     ref, none = SecretRef(name="s"), usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s"), None)
     answer = usable_cluster("ffm", kubernetes_cluster(), ref, secret(workspace=None))
     assert isinstance(answer, NotUsable) and isinstance(none, NotUsable)

@@ -136,7 +136,7 @@ def test_an_only_context_needs_no_current_context() -> None:
     assert rebuild(given) == rebuild(document())
 
 
-def test_a_certificate_authority_that_everybody_trusts_need_not_be_named() -> None:
+def test_a_certificate_authority_of_the_system_need_not_be_named() -> None:
     given = document()
     del given["clusters"][0]["cluster"]["certificate-authority-data"]
     assert rebuild(given)["clusters"][0]["cluster"] == {"server": "https://api.example.com:6443"}
