@@ -17,12 +17,14 @@ from typing import Any, Final, NamedTuple
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Timeouts
 
 from .api import Connections
+from .bounds import Reception
 from .clusters import Clusters
 from .confined.confinement import hide_memory
 from .confined.process import ConfinedProcesses
 from .dry_runs import HANDLER, Bounds, DryRuns, Permits
 from .endpoints import urls_of
 from .events import Recorder
+from .fabrics import FabricRollUp
 from .keys import MeshKey, ObjectKey
 from .kinds import BINDING, ROWS, KindRow
 from .leader import Election
@@ -36,6 +38,7 @@ from .serve import Metrics, serve
 from .settings import Settings
 from .store import Store
 from .watch import Watcher, WatchState
+from .workspace_bounds import WorkspaceBounds
 
 Object = dict[str, Any]
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
@@ -76,7 +79,14 @@ class Operator:
             waited=metrics.waited,
             took=metrics.took,
         )
-        self._store = Store(self._changed, time.monotonic)
+        self._workspace_bounds = WorkspaceBounds(
+            objects=settings.max_objects_per_workspace,
+            bytes=settings.max_bytes_per_workspace,
+            bindings=settings.max_bindings_per_workspace,
+            fabrics=settings.max_fabrics_per_workspace,
+            items=settings.max_items_per_mesh,
+        )
+        self._store = Store(self._changed, time.monotonic, self._workspace_bounds)
         namespace = settings.namespace or settings.mgmt_namespace
         self._records = Records(mgmt.own(), namespace)
         self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched, unlabelled=settings.allow_unlabelled_secrets)
@@ -101,6 +111,7 @@ class Operator:
             holder=f"mesh-operator {settings.node_id}",
             job_probes=settings.job_probes,
         )
+        self._fabrics = FabricRollUp(self._store, self._reconciler.write, time.monotonic)
         self._workers: list[Thread] = []
         self._busy_since: dict[str, float] = {}  # by name of the worker
         self._stopped_at = 0.0
@@ -122,6 +133,7 @@ class Operator:
         slices = _Callbacks(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
         self._slice = self._watch(self._kcp.own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist)
         workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
+        workers.append(Thread(target=self._roll_up, name="fabrics"))
         for thread in workers:
             thread.start()
         self._workers = workers  # for the probes, which ask whether each is alive
@@ -132,6 +144,7 @@ class Operator:
             self.stop.set()
             self._queue.close()
             self._processes.close()  # dry runs under way end, and their workers return
+            self._fabrics.queue.close()
             until = time.monotonic() + STOPPING
             for thread in self._workers:
                 thread.join(max(0.0, until - time.monotonic()))
@@ -188,7 +201,9 @@ class Operator:
             stop, watchers = Event(), list[tuple[KindRow, Watcher]]()
             for row in ROWS:
                 sink = _Callbacks(*(partial(act, url, row.kind) for act in (self._store.replace, self._store.put, self._store.missing)))
-                watchers.append((row, Watcher(self._kcp.at(url), row.collection("*"), sink, stop, clock=time.monotonic)))
+                reception = partial(Reception, row.kind, self._workspace_bounds)
+                watcher = Watcher(self._kcp.at(url), row.collection("*"), sink, stop, clock=time.monotonic, reception=reception)
+                watchers.append((row, watcher))
             # Other threads read the endpoints meanwhile, so an endpoint is published with the states of all its kinds, and only then do
             # its watches begin.
             self._endpoints[url] = _Endpoint(stop=stop, states={row.kind: watcher.state for row, watcher in watchers})
@@ -197,6 +212,7 @@ class Operator:
             log("endpoint_found", url=url)
 
     def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
+        self._fabrics.changed(key)
         if before is not None and after is not None and _requested(before) == _requested(after):
             return  # only the status or a field of another writer changed
         for obj in (before, after):
@@ -221,6 +237,10 @@ class Operator:
                 self.metrics.reconciles.labels(BINDING, "failed" if found.failed else "done").inc()
                 self._schedule(key, found)
 
+    def _roll_up(self) -> None:
+        while not self.stop.is_set():
+            self._fabrics.next(timeout=1.0)
+
     def _schedule(self, key: MeshKey, found: Next) -> None:
         if found.failed:
             self._queue.failed(key)
@@ -231,16 +251,17 @@ class Operator:
             self._queue.add_after(key, found.seconds, Urgency.RESYNC)
 
     def _tend(self) -> None:
-        """Update metrics, fabrics, and meshes that have lost their resource, from time to time."""
+        """Update metrics, and meshes that have lost their resource, from time to time."""
         now, listed = time.monotonic(), self.ready()[0]
+        self._store.look_at_bounds()
         self.metrics.show(
             endpoints=len(self._endpoints),
             queued=len(self._queue),
             objects={row.kind: self._store.count(row.kind) for row in ROWS},
             meshes=Counter(str((stored.obj.get("status") or {}).get("phase", "")) for stored in self._store.of_kind(BINDING)),
+            beyond={row.kind: self._store.beyond(row.kind) for row in ROWS},
             ages={row.kind: now - min(self._listed(row.kind), default=now) for row in ROWS},
         )
-        self._reconciler.roll_up_fabrics()
         if listed and self._endpoints:
             found = self._absence.orphans(self._records.all(), self._store, now)
             known, self._reconciler.orphaned = self._reconciler.orphaned, frozenset(record.key for record in found)

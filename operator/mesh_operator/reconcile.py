@@ -21,10 +21,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keep
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
 
 from .api import MANAGER, Cluster
+from .bounds import QUOTA_EXCEEDED
 from .clusters import Clusters
 from .dry_runs import DryRunFailed, DryRuns, MeshProcess
 from .keys import MeshKey, ObjectKey
-from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC
+from .kinds import BINDING, BY_KIND, CLUSTER
 from .log import log
 from .management_plane import NotUsable, Usable
 from .orphans import mesh_to_remove
@@ -37,9 +38,9 @@ from .status import (
     DRY_RUN_FAILED,
     Status,
     patch_of,
-    status_of_fabric,
     status_of_failed_dry_run,
     status_of_failed_run,
+    status_of_refused,
     status_of_result,
     status_of_waiting,
     worth_writing,
@@ -124,6 +125,8 @@ class Reconciler:
             if record is None:
                 self._release(deleting(mesh))  # without a record, no cluster holds anything of its items
             return Next(seconds=self._interval)  # missing is not deleted
+        if mesh.beyond and self._refuse(mesh, recorded=record is not None):
+            return Next(seconds=self._interval)
         if not self._settled(mesh.binding.url if mesh.binding else ""):
             return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
         names = dict.fromkeys((*refs_of(mesh), *(record.clusters if record else ())))
@@ -173,7 +176,7 @@ class Reconciler:
     def _hold(self, mesh: MeshObjects, wait: Wait, clusters: Mapping[str, Any]) -> Next:
         for stored in all_of(mesh):
             if not stored.deleting:
-                self._write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+                self.write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         self._let_go(mesh, clusters)
         return Next(seconds=min(30.0, self._interval))
 
@@ -189,7 +192,7 @@ class Reconciler:
         now = datetime.now(UTC)
         for stored in all_of(mesh):
             if not stored.deleting:
-                self._write(stored, status_of_failed_dry_run(stored, str(failed), now))
+                self.write(stored, status_of_failed_dry_run(stored, str(failed), now))
         if mesh.binding is not None:
             self._event(mesh.binding, "Warning", DRY_RUN_FAILED, str(failed))
         unread = {name: NotUsable(name=name, reason=DRY_RUN_FAILED, message=str(failed)) for name in clusters}
@@ -203,9 +206,30 @@ class Reconciler:
         else:
             self._give_up(mesh, deleting(mesh), {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
 
+    def _refuse(self, mesh: MeshObjects, *, recorded: bool) -> bool:
+        """Report objects beyond the bounds of the workspace, and return whether nothing can be done for the whole mesh.
+
+        That is so if the binding is one of them, or an item that a play was told of: a play without it would remove its objects.
+        """
+        for stored in mesh.beyond:
+            if not stored.deleting:
+                self.write(stored, status_of_refused(stored, datetime.now(UTC)))
+        if not recorded:
+            self._release([stored for stored in mesh.beyond if stored.deleting])  # no cluster holds anything of it
+        told = [
+            stored
+            for stored in mesh.beyond
+            if stored.key.kind == BINDING or BY_KIND[stored.key.kind].finalizer in finalizers_of(stored.obj)
+        ]
+        wait = Wait(phase="Pending", reason=QUOTA_EXCEEDED, message="The workspace has more objects than the operator takes from one.")
+        for stored in all_of(mesh) if told else ():
+            if not stored.deleting and not stored.beyond:
+                self.write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+        return bool(told)
+
     def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
         for stored in all_of(mesh):
-            self._write(stored, status_of_result(stored, dry.result, datetime.now(UTC)))
+            self.write(stored, status_of_result(stored, dry.result, datetime.now(UTC)))
         return Next(seconds=self._check_after(dry.result))
 
     # Plays
@@ -247,7 +271,7 @@ class Reconciler:
         if last_good and result is not None:  # the play did not observe the links
             result = {**result, "status": {**result["status"], "binding": last_good.status}}
         for stored in (*request.items, *((binding,) if binding else ())):
-            self._write(stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
+            self.write(stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
         self._clean_up(request, mesh, run)
         if result is None:
             self._linked.pop(key, None)
@@ -267,7 +291,7 @@ class Reconciler:
         wait = Wait(phase="Pending", reason=ANOTHER_RUN, message=why)
         for stored in all_of(mesh):
             if not stored.deleting and not (stored.obj.get("status") or {}).get("phase"):
-                self._write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+                self.write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         if mesh.binding is not None:
             self._event(mesh.binding, "Normal", ANOTHER_RUN, why)
         if request.absent:
@@ -320,17 +344,6 @@ class Reconciler:
             self._records.left_behind(mesh.key, left, datetime.now(UTC).isoformat(timespec="seconds"))
         self._release(late)
 
-    def roll_up_fabrics(self) -> None:
-        """Write the statuses of Fabrics, computed from those of their bindings. Nothing else is done for them."""
-        for stored in self._store.of_kind(FABRIC):
-            names = BY_KIND[FABRIC].names_of_bindings(stored.obj)
-            place = (stored.key.workspace, stored.key.namespace)
-            bindings = {name: self._store.get(ObjectKey(BINDING, *place, name)) for name in names}
-            try:
-                self._write(stored, status_of_fabric(stored, bindings, datetime.now(UTC)))
-            except Exception as error:  # as above; the next round tries again
-                log("fabric_failed", workspace=stored.key.workspace, namespace=stored.key.namespace, name=stored.key.name, error=error)
-
     # Writing to kcp
 
     def _put_finalizers(self, request: MeshRequest, mesh: MeshObjects) -> None:
@@ -355,7 +368,8 @@ class Reconciler:
         }
         api.merge_patch(path_of(stored), {"metadata": metadata}, manager=MANAGER)
 
-    def _write(self, stored: Stored, status: Status | None) -> None:
+    def write(self, stored: Stored, status: Status | None) -> None:
+        """Write a status, if it says something new, and an Event if the phase is another one."""
         before = stored.obj.get("status")
         if status is None or not worth_writing(before, status, datetime.now(UTC)):
             return

@@ -53,6 +53,7 @@ class Metrics:
         self._endpoints = Gauge("endpoints", "URLs of virtual workspaces that are watched", **ours)
         self._queued = Gauge("queue_length", "Meshes that are due and wait", **ours)
         self._objects = Gauge("objects", "Custom resources that are known", ["kind"], **ours)
+        self._beyond = Gauge("objects_beyond_bounds", "Custom resources that are refused: too many of one workspace", ["kind"], **ours)
         self._meshes = Gauge("meshes", "Meshes by the phase of their status", ["phase"], **ours)
         self._ages = Gauge("last_list_age_seconds", "Age of the oldest complete list among the URLs", ["kind"], **ours)
 
@@ -76,12 +77,12 @@ class Metrics:
         """Count the wait of a mesh that has its turn now."""
         self._waits.labels(lane).observe(seconds)
 
-    def show(self, *, endpoints: int, queued: int, objects: Counts, meshes: Counts, ages: Counts) -> None:
-        """Replace the gauges by the present values. ``objects`` and ``ages`` (seconds) by kind, ``meshes`` by phase."""
+    def show(self, *, endpoints: int, queued: int, objects: Counts, meshes: Counts, ages: Counts, beyond: Counts) -> None:
+        """Replace the gauges by the present values. ``objects``, ``beyond`` and ``ages`` (seconds) by kind, ``meshes`` by phase."""
         self._endpoints.set(endpoints)
         self._queued.set(queued)
         known = {phase: meshes.get(phase, 0) for phase in _PHASES}  # other writers may have set another phase in a status
-        for gauge, values in ((self._objects, objects), (self._meshes, known), (self._ages, ages)):
+        for gauge, values in ((self._objects, objects), (self._beyond, beyond), (self._meshes, known), (self._ages, ages)):
             gauge.clear()
             for label, value in values.items():
                 gauge.labels(label).set(value)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from . import __version__
+from .workspace_bounds import DEFAULT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,11 @@ class Settings:
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers and mesh endpoints refused otherwise
     endpoint_domains: tuple[str, ...] = ()  # --endpoint-domain DOMAIN (repeatable): for names of mesh endpoints, besides mesh.cilium.io
     allow_unlabelled_secrets: bool = False  # --allow-unlabelled-secrets: kubeconfigs without the label of a workspace
+    max_objects_per_workspace: int = DEFAULT.objects  # --max-objects-per-workspace: of all kinds; see bounds.py
+    max_bytes_per_workspace: int = DEFAULT.bytes  # --max-bytes-per-workspace 32Mi
+    max_bindings_per_workspace: int = DEFAULT.bindings  # --max-bindings-per-workspace
+    max_fabrics_per_workspace: int = DEFAULT.fabrics  # --max-fabrics-per-workspace
+    max_items_per_mesh: int = DEFAULT.items  # --max-items-per-mesh
     leader_elect: bool = True  # --no-leader-elect
     job_probes: bool = True  # --no-job-probes
 
@@ -108,6 +114,16 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     count = _like("[1-9][0-9]{0,3}", "a number from 1 to 9999", int)
     add("--max-runs", count, "runs at a time")
     add("--max-runs-per-workspace", count, "runs at a time of one workspace")
+    number = _like("[1-9][0-9]{0,6}", "a number from 1 to 9999999", int)
+    add("--max-objects-per-workspace", number, "objects of one workspace")
+    add(
+        "--max-bytes-per-workspace",
+        _like("[1-9][0-9]{0,5}([KMG]i)?", "a quantity, as 32Mi", _bytes),
+        "memory for the objects of one workspace",
+    )
+    add("--max-bindings-per-workspace", number, "ClusterMeshBindings of one workspace")
+    add("--max-fabrics-per-workspace", number, "Fabrics of one workspace")
+    add("--max-items-per-mesh", number, "GlobalServices, ConnectivityIntents and ExposedServices of one mesh")
     add("--job-timeout", duration, "how long a run may take")
     add("--idle-timeout", duration, "how long a run may print nothing")
     add("--dry-run-timeout", duration, "how long a dry run of up to four clusters may take, and 5s more for each further one")
@@ -150,6 +166,11 @@ def _like(pattern: str, wanted: str, kind: Callable[[str], object] = str) -> Cal
 
 def _seconds(text: str) -> float:
     return sum(int(number) * {"h": 3600.0, "m": 60.0}.get(unit, 1.0) for number, unit in re.findall("([0-9]+)([hms]?)", text))
+
+
+def _bytes(text: str) -> int:
+    factor = {"Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}.get(text[-2:], 1)
+    return int(text.rstrip("KMGi")) * factor
 
 
 def _network(text: str) -> str:

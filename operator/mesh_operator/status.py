@@ -22,6 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redac
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
+from .bounds import QUOTA_EXCEEDED
 from .kinds import BY_KIND
 from .request import MESH_NOT_FOUND, Wait
 from .runs import RunResult, RunState
@@ -66,6 +67,14 @@ def status_of_waiting(stored: Stored, wait: Wait, now: datetime) -> Status:
     if wait.reason != MESH_NOT_FOUND and BY_KIND[stored.key.kind].listed:
         return _unmeasured(stored, "Pending", "MeshNotConnected", f"The mesh is not connected: {wait.message}", now, standing=wait.standing)
     return _unmeasured(stored, wait.phase, wait.reason, wait.message, now, standing=wait.standing)
+
+
+def status_of_refused(stored: Stored, now: datetime) -> Status:
+    """Return the status of an object beyond the bounds of its workspace: nothing is done for it, and what it led to before stays."""
+    message = f"The workspace has more than {stored.beyond}, the most that the operator takes from one. Nothing is done for this object,"
+    return _unmeasured(
+        stored, "Error", QUOTA_EXCEEDED, f"{message} until older ones are deleted or whoever runs the operator allows more.", now
+    )
 
 
 def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Status:

@@ -12,16 +12,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Any, Final
 
 import jmespath
 
+from .bounds import STUBS, Usage, entry_of, reduced, stub_of
 from .keys import MeshKey, ObjectKey, key_of
 from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS
+from .workspace_bounds import DEFAULT, WorkspaceBounds
 
 KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
+REFUSED_AGAIN: Final = 5.0  # seconds
+PROVISIONAL: Final = "it may have"  # in place of a bound, of a new object until all of its workspace are looked at again
 _CLUSTERS: Final = jmespath.compile("spec.clusterRefs[].name")
 
 Object = dict[str, Any]
@@ -38,6 +42,7 @@ class Stored:
     obj: Object
     url: str
     missing_since: float | None = None
+    beyond: str = ""  # the bound of its workspace beyond which it is (bounds.py), in words
 
     @property
     def deleting(self) -> bool:
@@ -57,13 +62,22 @@ class MeshObjects:
     key: MeshKey
     binding: Stored | None
     items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
+    beyond: tuple[Stored, ...] = ()  # binding and items beyond the bounds of the workspace; no such item is in ``items``
     clusters: Mapping[str, Stored] = field(default_factory=dict)  # KubernetesClusters of the workspace's namespace, by name
 
 
 class Store:
-    """Objects by key, from the lists and watches of all URLs. ``ignored`` counts objects without the annotation kcp.io/cluster."""
+    """Objects by key, from the lists and watches of all URLs. ``ignored`` counts objects that are not kept.
 
-    def __init__(self, changed: Changed, clock: Callable[[], float]) -> None:
+    These are objects without the annotation kcp.io/cluster, and of a workspace with far too many objects those that came last.
+    """
+
+    def __init__(self, changed: Changed, clock: Callable[[], float], bounds: WorkspaceBounds = DEFAULT) -> None:
+        """Prepare an empty store. Objects beyond the ``bounds`` of their workspace are known, marked, and part of no mesh."""
+        self._bounds = bounds
+        self._usage: dict[str, Usage] = {}  # by workspace
+        self._unbound: set[str] = set()  # workspaces of which something changed since their bounds were looked at
+        self._refused: dict[str, float] = {}  # workspaces beyond their bounds -> when these are looked at again
         self._changed, self._clock, self._lock, self.ignored = changed, clock, RLock(), 0
         self._stored: dict[ObjectKey, Stored] = {}
         self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the latest one last
@@ -111,8 +125,9 @@ class Store:
         with self._lock:
             users, found = self._using(binding), self._stored.get(binding)
             clusters = self._using(binding._replace(kind=CLUSTER, name=""))
-        items = {row.kind: tuple(user for user in users if user.key.kind == row.kind) for row in ITEMS}
-        return MeshObjects(key=key, binding=found, items=items, clusters={user.key.name: user for user in clusters})
+        beyond = tuple(user for user in users if user.beyond)
+        items = {row.kind: tuple(user for user in users if user.key.kind == row.kind and not user.beyond) for row in ITEMS}
+        return MeshObjects(key=key, binding=found, items=items, beyond=beyond, clusters={user.key.name: user for user in clusters})
 
     def meshes(self) -> tuple[MeshKey, ...]:
         """Return every mesh that an object belongs to, also if the binding itself is unknown. A Fabric belongs to none."""
@@ -143,6 +158,8 @@ class Store:
         changes: _Changes = []
         with self._lock:
             yield changes
+            for workspace in list(self._unbound):
+                self._bind(workspace, changes)
         for change in changes:
             self._changed(*change)
 
@@ -155,24 +172,28 @@ class Store:
 
     def _show(self, url: str, kind: str, obj: Object, changes: _Changes) -> ObjectKey | None:
         key = key_of(kind, obj)
-        if key is None:
+        if key is None or (key not in self._stored and self._count_of(key.workspace) >= STUBS * self._bounds.objects):
             self.ignored += 1
             return None
         self._shown[key].pop(url, None)
-        self._shown[key][url] = Stored(key, _without(obj, "managedFields"), url)  # half of an object, and unused here
+        self._shown[key][url] = Stored(key, reduced(kind, obj), url)
         self._settle(self._shown[key][url], changes)
         return key
 
     def _lose(self, url: str, key: ObjectKey, changes: _Changes, last: Object | None = None) -> None:
         gone = self._shown[key].pop(url)
-        missing = Stored(key, _without(last or gone.obj, "managedFields"), url, self._clock())
+        missing = Stored(key, reduced(key.kind, last or gone.obj), url, self._clock())
         self._settle([missing, *self._shown[key].values()][-1], changes)
 
     def _settle(self, new: Stored, changes: _Changes) -> None:
         old = self._stored.get(new.key)
         before = old.obj if old and old.missing_since is None else None
         after = new.obj if new.missing_since is None else None
+        workspace = new.key.workspace
+        new = replace(new, beyond=old.beyond if old else PROVISIONAL if workspace in self._refused else "")
         self._stored[new.key] = new
+        self._usage.setdefault(workspace, Usage(self._bounds)).put(entry_of(new.key, new.obj))
+        self._unbound.add(workspace)
         for to in _references(old.key, old.obj) if old else ():
             self._users[to].discard(new.key)
         for to in _references(new.key, new.obj):
@@ -180,11 +201,52 @@ class Store:
         if before is None or after is None or _without(before, "resourceVersion") != _without(after, "resourceVersion"):
             changes.append((new.key, before, after))
 
+    def _bind(self, workspace: str, changes: _Changes) -> None:
+        """Find out which objects of the workspace are beyond its bounds, and keep no more than stubs of those that take too much memory."""
+        usage, now = self._usage[workspace], self._clock()
+        if now < self._refused.get(workspace, now):
+            return  # every change of a workspace with too many objects would cost the time of all of them
+        self._unbound.discard(workspace)
+        before, beyond = self._refused.pop(workspace, None), usage.beyond()
+        if beyond:
+            self._refused[workspace] = now + REFUSED_AGAIN
+        if not usage.entries:
+            del self._usage[workspace]
+        for key, entry in list(usage.entries.items()) if beyond or before is not None else ():
+            old, found = self._stored[key], beyond.get(key)
+            obj, words = old.obj, found.words if found else ""
+            if found and found.too_large and not entry.is_stub:
+                obj = stub_of(key.kind, obj)
+                usage.put(replace(entry, is_stub=True))
+                self._shown[key] = {url: replace(shown, obj=obj) for url, shown in self._shown[key].items()}
+            if obj is not old.obj or words != old.beyond:
+                self._stored[key] = replace(old, obj=obj, beyond=words)
+            if words != old.beyond and old.missing_since is None:
+                changes.append((key, None, obj))  # its mesh has to be reconciled, although it has not changed itself
+
+    def look_at_bounds(self) -> None:
+        """Find out what is within the bounds of workspaces that changed; to be called from time to time."""
+        with self._changing():
+            pass
+
+    def _count_of(self, workspace: str) -> int:
+        return len(self._usage[workspace].entries) if workspace in self._usage else 0
+
+    def beyond(self, kind: str) -> int:
+        """Return how many objects of a kind are beyond the bounds of their workspaces."""
+        return sum(bool(one.beyond) for one in self.of_kind(kind))
+
+    def fabrics_of(self, binding: ObjectKey) -> list[Stored]:
+        """Return the Fabrics that name a binding."""
+        return self._using(binding._replace(kind=FABRIC))
+
     def _forget(self, kind: str) -> None:
         before = min(self._clock() - KEEP, *(time for place, time in self._listed.items() if place[1] == kind))
         for one in [one for one in self._stored.values() if one.key.kind == kind]:
             if one.missing_since is not None and one.missing_since < before:
                 del self._stored[one.key], self._shown[one.key]
+                self._usage[one.key.workspace].remove(one.key)
+                self._unbound.add(one.key.workspace)
         self._users = defaultdict(set, {to: kept for to, users in self._users.items() if (kept := users & self._stored.keys())})
 
 

@@ -72,7 +72,13 @@ class Watcher:
         wait: Callable[[float], object] | None = None,  # sleeps; default stop.wait
         relist: float = 600.0,
         random: Callable[[float, float], float] | None = None,
+        reception: Callable[[], Callable[[Object], Object]] = lambda: _whole,
     ) -> None:
+        """Prepare the watcher.
+
+        :param reception: called for each list, for the function that reduces its objects page by page.
+        """
+        self._reception = reception
         self._api, self._path, self._sink, self._stop = api, path, sink, stop
         self._chosen: dict[str, Any] = {"field_selector": field_selector, "metadata_only": metadata_only}
         self._clock, self._wait, self._random = clock, wait or stop.wait, random or chance.uniform
@@ -100,12 +106,12 @@ class Watcher:
 
     def _list(self) -> None:
         objects: list[Object] = []
-        version, token = "", ""
+        version, token, keep = "", "", self._reception()
         while (page := self._api.page(self._path, token=token, **self._chosen)) is not None:
             metadata = page.get("metadata") or {}
             # The version of the first page: if a later page were newer, events between the two would be lost.
             version = version or str(metadata.get("resourceVersion") or "")
-            objects += page.get("items") or ()
+            objects += map(keep, page.get("items") or ())
             token = str(metadata.get("continue") or "")
             if not token or self._stop.is_set():
                 break
@@ -148,6 +154,10 @@ class Watcher:
             self._version = ""
         delay = _doubled(BACKOFF, self._failures)
         self._wait(self._random(delay / 2, delay))
+
+
+def _whole(obj: Object) -> Object:
+    return obj
 
 
 def _doubled(bounds: tuple[float, float], times: int) -> float:

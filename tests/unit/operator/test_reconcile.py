@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.d
 from mesh_operator.confined.process import Cause
 from mesh_operator.dry_runs import DryRunFailed
 from mesh_operator.keys import MeshKey
-from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
+from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
 from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Next, Reconciler
 from mesh_operator.records import Records
@@ -25,6 +25,7 @@ from mesh_operator.resources import ABANDON
 from mesh_operator.runs import RunRequest, RunResult, RunState
 from mesh_operator.serve import Metrics
 from mesh_operator.store import Store
+from mesh_operator.workspace_bounds import DEFAULT, WorkspaceBounds
 from tests.testing.fake_kcp import FakeKcp
 
 KEY = MeshKey("ws1", "default", "edge")
@@ -61,8 +62,8 @@ class FakeRecords(dict[str, Any]):
 class World:
     """A workspace with a mesh of two clusters, and a runner that answers as it is told."""
 
-    def __init__(self) -> None:
-        self.store = Store(lambda *_: None, lambda: 0.0)
+    def __init__(self, bounds: WorkspaceBounds = DEFAULT) -> None:
+        self.store = Store(lambda *_: None, lambda: 0.0, bounds)
         self.kcp = FakeKcp(self.store)
         self.found: dict[str, Usable | NotUsable] = {name: Usable(name=name, kubeconfig={"kind": "Config"}) for name in ("c1", "c2")}
         self.records = Records(FakeRecords(), "operator")  # type: ignore[arg-type]
@@ -420,14 +421,35 @@ def test_a_recorded_mesh_without_a_resource_is_taken_away(world: World) -> None:
     assert world.records.get(KEY) is None
 
 
-def test_a_fabric_shows_the_worst_of_its_bindings(world: World) -> None:
-    world.kcp.put(FABRIC, "europe", {"meshRefs": [{"name": "edge"}, {"name": "other"}]})
+def test_objects_beyond_the_bounds_of_their_workspace_are_refused_and_the_rest_of_the_mesh_goes_on() -> None:
+    world = World(WorkspaceBounds(objects=4))
+    for number, name in enumerate(("nginx", "second")):
+        world.kcp.put(SERVICE, name, NGINX, creationTimestamp=f"2026-11-01T00:00:0{number}Z")
+    assert world.reconcile().seconds == 300.0
+    assert [service["name"] for service in world.runs[-1].variables["cilium_mesh"]["globalServices"]] == ["nginx"]
+    assert (world.phase(SERVICE, "nginx"), world.phase(SERVICE, "second")) == ("Exported", "Error")
+    status = (world.kcp.find(SERVICE, "second") or {})["status"]
+    assert status["conditions"][0]["reason"] == "QuotaExceeded" and "more than 4 objects" in status["conditions"][0]["message"]
+
+
+def test_a_mesh_of_which_an_item_that_was_carried_out_is_refused_gets_no_run_that_would_delete_its_objects() -> None:
+    world = World(WorkspaceBounds(objects=4))
+    finalizer = BY_KIND[SERVICE].finalizer
+    world.kcp.put(SERVICE, "nginx", NGINX, creationTimestamp="2026-11-01T00:00:00Z")
+    world.kcp.put(SERVICE, "second", NGINX, creationTimestamp="2026-11-01T00:00:01Z", finalizers=[finalizer])
+    assert world.reconcile().seconds == 300.0 and world.runs == [] and world.processes == []
+    assert (world.phase(), world.phase(SERVICE, "nginx"), world.phase(SERVICE, "second")) == ("Pending", "Pending", "Error")
+
+
+def test_a_refused_binding_of_which_nothing_was_carried_out_can_be_deleted() -> None:
+    world = World(WorkspaceBounds(bindings=1))
+    world.kcp.put(BINDING, "edge", REFS, creationTimestamp="2026-11-01T00:00:05Z", finalizers=[BY_KIND[BINDING].finalizer])
+    world.kcp.put(BINDING, "older", REFS, creationTimestamp="2026-11-01T00:00:00Z")
     world.reconcile()
-    world.reconciler.roll_up_fabrics()
-    assert world.phase(FABRIC, "europe") == "Error", "there is no binding of the name other"
-    world.kcp.put(FABRIC, "europe", {"meshRefs": [{"name": "edge"}]})
-    world.reconciler.roll_up_fabrics()
-    assert world.phase(FABRIC, "europe") == "Connected"
+    assert world.phase() == "Error" and world.runs == []
+    world.kcp.delete(BINDING, "edge")
+    world.reconcile()
+    assert world.kcp.find(BINDING, "edge") is None
 
 
 def test_a_cluster_that_left_is_no_longer_recorded_once_it_is_clean(world: World) -> None:

@@ -108,8 +108,17 @@ def test_a_check_that_fails_is_an_answer_without_its_text(get: Get, operator: Op
 
 
 def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
-    metrics.show(endpoints=2, queued=3, objects={"GlobalService": 4}, meshes={"Connected": 5, "Pending": 1}, ages={"Fabric": 12.5})
-    metrics.show(endpoints=1, queued=0, objects={"GlobalService": 4}, meshes={"Connected": 6, "acme": 1}, ages={"Fabric": 2.5})
+    metrics.show(
+        endpoints=2,
+        queued=3,
+        objects={"GlobalService": 4},
+        meshes={"Connected": 5, "Pending": 1},
+        ages={"Fabric": 12.5},
+        beyond={"Fabric": 1},
+    )
+    metrics.show(
+        endpoints=1, queued=0, objects={"GlobalService": 4}, meshes={"Connected": 6, "acme": 1}, ages={"Fabric": 2.5}, beyond={"Fabric": 7}
+    )
     metrics.leader.set(1)
     found = samples(get)
     assert found["mesh_operator_endpoints", ()] == 1
@@ -119,6 +128,7 @@ def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
     assert found["mesh_operator_meshes", (("phase", "Pending"),)] == 0
     assert "acme" not in str(found), "a phase that is none of ours may be a tenant's text"
     assert found["mesh_operator_last_list_age_seconds", (("kind", "Fabric"),)] == 2.5
+    assert found["mesh_operator_objects_beyond_bounds", (("kind", "Fabric"),)] == 7
     assert found["mesh_operator_leader", ()] == 1
     assert found["process_resident_memory_bytes", ()] > 0
 

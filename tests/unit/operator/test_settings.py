@@ -165,3 +165,13 @@ def test_the_documentation_has_every_flag_with_its_variable_and_default() -> Non
             assert getattr(parse_settings([*NEEDED, f"{flag}={default}"], {}), field) == getattr(Settings, field)
     for variable in ("KCP_KUBECONFIG", "MGMT_KUBECONFIG", "MGMT_NAMESPACE", "NODE_ID", "NAMESPACE", "KCP_EXTERNAL_URL"):
         assert [flag for flag, (shown, _) in table.items() if shown == variable] == [f"--{variable.lower().replace('_', '-')}"]
+
+
+@pytest.mark.parametrize(("text", "number"), [("32Mi", 32 * 1024**2), ("1Gi", 1024**3), ("64Ki", 65536), ("4096", 4096)])
+def test_a_quantity_of_bytes(text: str, number: int) -> None:
+    assert parse_settings([*NEEDED, "--max-bytes-per-workspace", text], {}).max_bytes_per_workspace == number
+
+
+@pytest.mark.parametrize("text", ["0", "32MB", "1.5Gi", "-1", "Mi", "99999999"])
+def test_a_quantity_that_is_none_is_refused_with_its_flag(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--max-bytes-per-workspace" in refused(capsys, *NEEDED, f"--max-bytes-per-workspace={text}")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mesh_operator.bounds import reduced
 from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, INTENT, SERVICE
 from mesh_operator.store import KEEP, Store, Stored
@@ -366,13 +367,13 @@ class Model:
 
     def put(self, url: str, key: ObjectKey, obj: Object) -> None:
         self.number += 1
-        self.shown[url, key] = (self.number, obj)
+        self.shown[url, key] = (self.number, reduced(key.kind, obj))
         self.missing.pop(key, None)
 
     def lose(self, url: str, key: ObjectKey, now: float, last: Object | None = None) -> None:
         found = self.shown.pop((url, key), None)
         if found and not any(of == key for _, of in self.shown):
-            self.missing[key] = (last or found[1], url, now)
+            self.missing[key] = (reduced(key.kind, last) if last else found[1], url, now)
 
     def replace(self, url: str, kind: str, objects: dict[ObjectKey, Object], now: float) -> None:
         for at, key in list(self.shown):
@@ -468,13 +469,13 @@ def _agree(followed: Followed, expected: dict[ObjectKey, Stored]) -> None:
         naming = [
             MeshKey(*key[1:])
             for key, one in expected.items()
-            if (key.kind, key.workspace) == (BINDING, mesh.workspace) and {"name": mesh.name} in one.obj["spec"]["clusterRefs"]
+            if (key.kind, key.workspace) == (BINDING, mesh.workspace) and {"name": mesh.name} in one.obj.get("spec", {})["clusterRefs"]
         ]
         assert store.meshes_of(ObjectKey(CLUSTER, *mesh), {}) == tuple(sorted(naming))
 
 
 def _named(one: Stored) -> set[MeshKey]:
-    spec, key = one.obj["spec"], one.key
+    spec, key = one.obj.get("spec", {}), one.key
     refs = {BINDING: [{"name": key.name}], SERVICE: [spec.get("meshRef")], FABRIC: spec.get("meshRefs"), CLUSTER: []}[key.kind]
     return {MeshKey(key.workspace, key.namespace, ref["name"]) for ref in refs or ()}
 

@@ -101,7 +101,7 @@ def test_the_image_gets_what_the_package_asks_for_in_the_versions_that_are_teste
 def test_the_operator_stays_small() -> None:
     """Mesh logic belongs into the collection, where playbooks have it too."""
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in (OPERATOR / "mesh_operator").glob("*.py"))
-    assert 0 < lines <= 4000  # without confined/, which knows of no mesh
+    assert 0 < lines <= 4500  # without confined/, which knows of no mesh
 
 
 def test_the_operator_runs_without_ansible_in_its_own_process() -> None:

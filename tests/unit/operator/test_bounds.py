@@ -1,0 +1,188 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What one workspace may have in the operator: which objects are refused, what is kept of them, and that no other workspace notices."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mesh_operator.bounds import Entry, Reception, beyond_bounds, entry_of, reduced
+from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
+from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
+from mesh_operator.store import Store
+from mesh_operator.workspace_bounds import WorkspaceBounds
+
+URL = "https://shard-a/services/apiexport/x/n"
+LOUD, QUIET = "2k5m8k3p1q7z", "tq81lm0c55aa"
+Object = dict[str, Any]
+
+
+def made(workspace: str, name: str, number: int = 0, *, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "annotations": {CLUSTER_ANNOTATION: workspace, **(annotations or {})},
+        "resourceVersion": "1",
+        "creationTimestamp": f"2026-11-01T00:{number // 60:02}:{number % 60:02}Z",
+    }
+    return {"metadata": metadata, "spec": spec}
+
+
+def item(workspace: str, name: str, number: int = 0, mesh: str = "edge", **more: Any) -> Object:
+    return made(workspace, name, number, meshRef={"name": mesh}, **more)
+
+
+def key(kind: str, workspace: str, name: str) -> ObjectKey:
+    return ObjectKey(kind, workspace, "default", name)
+
+
+def store_of(bounds: WorkspaceBounds, lists: dict[str, list[Object]]) -> Store:
+    store = Store(lambda *_: None, lambda: 0.0, bounds)
+    for kind, objects in lists.items():
+        store.replace(URL, kind, objects)
+    return store
+
+
+def refused(store: Store, kind: str, workspace: str) -> list[str]:
+    return sorted(stored.key.name for stored in store.of_kind(kind) if stored.beyond and stored.key.workspace == workspace)
+
+
+def test_the_oldest_objects_count_and_the_newest_are_refused_whatever_the_order_of_the_list() -> None:
+    items = [item(LOUD, f"s{number}", number) for number in range(6)]
+    Random(1).shuffle(items)
+    store = store_of(WorkspaceBounds(objects=4), {SERVICE: [*items, item(QUIET, "mine", 59)]})
+    assert refused(store, SERVICE, LOUD) == ["s4", "s5"] and refused(store, SERVICE, QUIET) == []
+    assert store.beyond(SERVICE) == 2
+    mesh = store.mesh(MeshKey(LOUD, "default", "edge"))
+    assert [stored.key.name for stored in mesh.items[SERVICE]] == ["s0", "s1", "s2", "s3"]
+    assert [stored.beyond for stored in mesh.beyond] == ["4 objects", "4 objects"]
+
+
+def test_an_object_counts_again_when_an_older_one_is_deleted() -> None:
+    told: list[ObjectKey] = []
+    store = Store(lambda changed, *_: told.append(changed), lambda: 0.0, WorkspaceBounds(objects=2))
+    items = [item(LOUD, f"s{number}", number) for number in range(3)]
+    store.replace(URL, SERVICE, items)
+    assert refused(store, SERVICE, LOUD) == ["s2"]
+    going = {**items[0], "metadata": {**items[0]["metadata"], "deletionTimestamp": "2026-11-02T00:00:00Z"}}
+    store.put(URL, SERVICE, going)
+    assert refused(store, SERVICE, LOUD) == ["s2"], "what is being deleted still takes its place"
+    told.clear()
+    store.missing(URL, SERVICE, going)
+    store.replace(URL, SERVICE, items[1:])
+    store._clock = lambda: 1e9
+    store.replace(URL, SERVICE, items[1:])
+    assert refused(store, SERVICE, LOUD) == [] and key(SERVICE, LOUD, "s2") in told
+
+
+@pytest.mark.parametrize(
+    ("kind", "bounds", "words"),
+    [
+        (BINDING, WorkspaceBounds(bindings=1), "1 ClusterMeshBindings"),
+        (FABRIC, WorkspaceBounds(fabrics=1), "1 Fabrics"),
+        (SERVICE, WorkspaceBounds(items=1), "1 items in one mesh"),
+        (SERVICE, WorkspaceBounds(objects=1), "1 objects"),
+        (SERVICE, WorkspaceBounds(bytes=1024), "1 KiB of objects"),
+    ],
+)
+def test_each_bound_is_named(kind: str, bounds: WorkspaceBounds, words: str) -> None:
+    size = {"blob": "x" * 600} if bounds.bytes == 1024 else {}
+    store = store_of(bounds, {kind: [item(LOUD, f"o{number}", number, **size) for number in range(2)]})
+    second = store.get(key(kind, LOUD, "o1"))
+    assert second is not None and second.beyond == words
+
+
+def test_a_kubernetes_cluster_counts_and_is_never_refused() -> None:
+    store = store_of(WorkspaceBounds(objects=1), {CLUSTER: [made(LOUD, "c1"), made(LOUD, "c2", 1)], SERVICE: [item(LOUD, "s", 2)]})
+    assert refused(store, CLUSTER, LOUD) == [] and refused(store, SERVICE, LOUD) == ["s"]
+
+
+def test_only_what_the_operator_needs_is_kept_of_an_object() -> None:
+    annotations = {"networking.edge-portal.eu/abandon": "true", "others.example.com/blob": "x" * 262_144}
+    obj = item(LOUD, "s", annotations=annotations)
+    obj["metadata"] |= {"managedFields": [{"manager": "kubectl"}], "labels": {"a": "b"}}
+    kept = reduced(SERVICE, obj)
+    assert kept["metadata"]["annotations"] == {CLUSTER_ANNOTATION: LOUD, "networking.edge-portal.eu/abandon": "true"}
+    assert not {"managedFields", "labels"} & kept["metadata"].keys() and kept["spec"] == obj["spec"]
+    assert len(json.dumps(kept)) < 1000
+    cluster = reduced(CLUSTER, {**made(LOUD, "c1", blob="x" * 100_000), "kind": "KubernetesCluster"})
+    assert "spec" not in cluster
+
+
+def test_of_a_list_with_large_objects_a_bounded_part_is_kept_while_it_is_read() -> None:
+    receive, bounds = Reception(SERVICE, WorkspaceBounds(bytes=100_000)), 2 * 100_000
+    kept = [receive(item(LOUD, f"s{number}", number, blob="x" * 20_000)) for number in range(50)]
+    assert sum(len(json.dumps(obj)) for obj in kept) < bounds + 50 * 1000
+    mine = receive(item(QUIET, "mine", blob="x" * 20_000))
+    assert "blob" in mine["spec"], "another workspace loses nothing"
+    store = store_of(WorkspaceBounds(bytes=100_000), {SERVICE: [*kept, mine]})
+    assert len(refused(store, SERVICE, LOUD)) == 46 and refused(store, SERVICE, QUIET) == []
+    found = store.mesh(MeshKey(LOUD, "default", "edge"))
+    assert len(found.beyond) == 46, "a stub still says which mesh it belongs to"
+
+
+def test_of_a_workspace_with_far_too_many_objects_the_last_ones_are_not_known_at_all() -> None:
+    store = store_of(
+        WorkspaceBounds(objects=3), {SERVICE: [*(item(LOUD, f"s{number:02}", number) for number in range(30)), item(QUIET, "mine")]}
+    )
+    assert store.ignored == 30 - 12 and len([one for one in store.of_kind(SERVICE) if one.key.workspace == LOUD]) == 12
+    assert refused(store, SERVICE, QUIET) == []
+
+
+ENTRIES = st.lists(
+    st.builds(
+        Entry,
+        key=st.builds(key, st.sampled_from((BINDING, FABRIC, SERVICE, CLUSTER)), st.just(LOUD), st.integers(0, 30).map("n{}".format)),
+        size=st.integers(1, 200),
+        created=st.integers(0, 9).map("2026-11-01T00:00:0{}Z".format),
+        deleting=st.booleans(),
+        meshes=st.sampled_from(((), ("edge",), ("core",))),
+    ),
+    max_size=25,
+    unique_by=lambda entry: entry.key,
+)
+BOUNDS = st.builds(
+    WorkspaceBounds,
+    objects=st.integers(1, 30),
+    bytes=st.integers(1, 3000),
+    bindings=st.integers(1, 9),
+    fabrics=st.integers(1, 9),
+    items=st.integers(1, 9),
+)
+
+
+@given(entries=ENTRIES, bounds=BOUNDS, seed=st.integers(0, 9))
+def test_what_is_within_the_bounds_fits_into_them_and_does_not_depend_on_the_order(
+    entries: list[Entry], bounds: WorkspaceBounds, seed: int
+) -> None:
+    beyond = beyond_bounds(entries, bounds)
+    shuffled = list(entries)
+    Random(seed).shuffle(shuffled)
+    assert beyond_bounds(shuffled, bounds).keys() == beyond.keys()
+    within = [entry for entry in entries if entry.key not in beyond and entry.key.kind != CLUSTER]
+    assert len(within) <= bounds.objects and sum(entry.size for entry in within) <= bounds.bytes
+    assert sum(entry.key.kind == BINDING for entry in within) <= bounds.bindings
+    assert sum(entry.key.kind == FABRIC for entry in within) <= bounds.fabrics
+    for mesh in ("edge", "core"):
+        assert sum(mesh in entry.meshes for entry in within) <= bounds.items
+
+
+@given(entries=ENTRIES, bounds=BOUNDS)
+def test_deleting_objects_always_gets_a_workspace_below_its_bounds(entries: list[Entry], bounds: WorkspaceBounds) -> None:
+    """An object that is being deleted is within the bounds if any object could be."""
+    beyond = beyond_bounds(entries, bounds)
+    going = sorted((entry for entry in entries if entry.deleting), key=lambda entry: (entry.created, entry.key))
+    if going and going[0].size <= bounds.bytes:
+        assert going[0].key not in beyond
+
+
+@given(st.recursive(st.none() | st.booleans() | st.text(max_size=5), lambda inner: st.dictionaries(st.text(max_size=5), inner, max_size=3)))
+def test_no_shape_of_an_object_breaks_the_count(value: Any) -> None:
+    obj = {"metadata": {"name": "s", "namespace": "default", "annotations": {CLUSTER_ANNOTATION: LOUD}}, "spec": value}
+    assert entry_of(key(SERVICE, LOUD, "s"), reduced(SERVICE, obj)).size > 0
