@@ -55,10 +55,10 @@ def mesh_registry(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> Registry:
     return agreed(readable, mesh.binding.owner)
 
 
-def unwitnessed(copy: Registry, whole: Registry) -> tuple[Lease, ...]:
-    """Return the leases of a copy that are later than those that the members agree on, or missing there."""
-    known = {lease.key: precedence(lease) for lease in whole.leases}
-    return tuple(lease for lease in copy.leases if lease.key not in known or precedence(lease) > known[lease.key])
+def unwitnessed(held: Registry, elsewhere: Registry) -> tuple[Lease, ...]:
+    """Return the leases that are held later than they are elsewhere, or that are missing there."""
+    known = {lease.key: precedence(lease) for lease in elsewhere.leases}
+    return tuple(lease for lease in held.leases if lease.key not in known or precedence(lease) > known[lease.key])
 
 
 def with_open_claims(whole: Registry, copies: Iterable[Registry]) -> Registry:

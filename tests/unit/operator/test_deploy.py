@@ -413,7 +413,7 @@ def test_nothing_is_installed_but_what_the_lock_names() -> None:
     assert all("--require-hashes" in step or "--no-index" in step for step in installs)
     # What ansible-builder installs by itself has no hash.
     definition = read(DEPLOY / "image" / "execution-environment.yml")
-    assert "dependencies" not in definition and "package_pip" not in definition["options"]["container_init"]
+    assert not definition.get("dependencies") and "package_pip" not in definition["options"]["container_init"]
     assert not any(re.search(r"\b(curl|wget|dnf|apt|apt-get)\b", step) for step in steps)
 
 
