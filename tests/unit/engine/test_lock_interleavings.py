@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
@@ -164,6 +165,7 @@ def room(stage: Stage) -> float:
     return min((GUARD - (stage.world.time - since) for since in stage.since.values()), default=1000.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=WITHOUT_EXPLANATION)
 @given(data=st.data())
 def test_no_two_runs_write_to_a_member_and_the_mesh_is_free_in_the_end(data: st.DataObject) -> None:

@@ -67,6 +67,7 @@ def test_an_image_without_a_version_in_its_tag_has_none(image: str) -> None:
     assert CiliumVersion.from_image(image) is None
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 def test_no_image_reference_makes_it_fail(image: str) -> None:
     version = CiliumVersion.from_image(image)

@@ -151,6 +151,7 @@ def test_one_that_fails_is_reported_by_its_cause(processes: ConfinedProcesses, d
     assert failure(processes, do) is cause
 
 
+@pytest.mark.slow
 def test_one_that_computes_without_end_is_ended_by_the_kernel(processes: ConfinedProcesses) -> None:
     assert failure(processes, "loop", limits=Limits(memory=LIMITS.memory, cpu=1)) is Cause.CPU
 
@@ -197,6 +198,7 @@ def test_processes_side_by_side_do_not_end_each_other(processes: ConfinedProcess
     assert gone(kept)
 
 
+@pytest.mark.slow
 def test_a_server_that_was_killed_takes_its_children_along_and_is_started_anew(processes: ConfinedProcesses) -> None:
     with pytest.raises(ConfinedProcessFailed) as failed, processes.open(LIMITS, 60.0) as process:
         pid = process.ask({"do": "rights"})["pid"]

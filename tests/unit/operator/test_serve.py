@@ -229,6 +229,7 @@ def test_a_taken_port_for_metrics_is_named_with_its_flag_and_leaves_no_server(me
     wait_for(lambda: threading.active_count() <= before, what="the thread of the first server has ended")
 
 
+@pytest.mark.slow
 def test_clients_that_send_slowly_are_cut_off_and_keep_no_probe_waiting(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(served, "SECONDS", 2.0)
     [server] = serve("127.0.0.1:0", metrics, alive=lambda: (True, ()), ready=lambda: (True, ()))

@@ -19,6 +19,7 @@ from tests.collection_path import CHECKOUT
 LOCKS = CHECKOUT / "requirements"
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_names_every_package_of_the_image_with_its_hashes() -> None:
     subprocess.run(["make", "--no-print-directory", "sbom"], cwd=CHECKOUT, check=True, capture_output=True)
     bill = json.loads((CHECKOUT / ".build" / "sbom" / "mesh-operator.cdx.json").read_text(encoding="utf-8"))
