@@ -53,12 +53,12 @@ def is_permitted_domain(domain: str, listed: Iterable[str]) -> bool:
     return not is_inner_name(f"cluster.{domain}") and any(_is_within(domain, root) for root in (MESH_DOMAIN, *listed))
 
 
-def nobody_else(_name: str) -> bool:
+def of_no_other_cluster(_name: str) -> bool:
     """Return that no other cluster has the name, for a caller that knows no other cluster."""
     return False
 
 
-def refusal_of_name(name: str, aliased: Callable[[str], bool] = nobody_else) -> str:
+def refusal_of_name(name: str, aliased: Callable[[str], bool] = of_no_other_cluster) -> str:
     """Return why the name that a load balancer reports is not dialled, as the end of a sentence; "" if it may be.
 
     :param aliased: returns whether a canonical name is that of another cluster's host aliases.

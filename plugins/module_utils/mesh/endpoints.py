@@ -20,7 +20,7 @@ from ipaddress import ip_address
 
 from ..base.redact import one_line
 from .endpoint_addresses import MOST_ADDRESSES, canonical_ip, dialable, first_addresses, is_ip, refusal_of_address, sorted_ips
-from .endpoint_names import MESH_DOMAIN, canonical_name, is_dns_name, is_permitted_domain, nobody_else, refusal_of_name
+from .endpoint_names import MESH_DOMAIN, canonical_name, is_dns_name, is_permitted_domain, of_no_other_cluster, refusal_of_name
 from .facts import CertificateFacts, ClusterFacts, ServiceFacts
 from .node_addresses import addresses_of_node, choose_node_ips
 
@@ -104,8 +104,8 @@ def endpoint_of(
     node_addresses: str = "InternalIP",
     resolved: Mapping[str, Sequence[str]] | None = None,
     in_use: Callable[[], InUse] = InUse,
-    taken: Callable[[str], bool] = nobody_else,
-    aliased: Callable[[str], bool] = nobody_else,
+    taken: Callable[[str], bool] = of_no_other_cluster,
+    aliased: Callable[[str], bool] = of_no_other_cluster,
 ) -> MeshEndpoint | EndpointProblem:
     """Return the endpoint of ``peer`` with all its addresses; ``ip_families`` says which of them a cluster can dial.
 
@@ -143,7 +143,7 @@ def endpoint_of(
     )
 
 
-def mesh_hostname(peer: ClusterFacts, taken: Callable[[str], bool] = nobody_else) -> str:
+def mesh_hostname(peer: ClusterFacts, taken: Callable[[str], bool] = of_no_other_cluster) -> str:
     """Return ``<cluster>.mesh.cilium.io``, or the same below another domain that the user lists, if only that one is in the certificate.
 
     The certificate is the peer's own work, and all other clusters get the name as a host alias: a wildcard below any other domain counts
@@ -163,7 +163,7 @@ def wildcard_domains(certificate: CertificateFacts) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def load_balancer_names(peer: ClusterFacts, aliased: Callable[[str], bool] = nobody_else) -> tuple[str, ...]:
+def load_balancer_names(peer: ClusterFacts, aliased: Callable[[str], bool] = of_no_other_cluster) -> tuple[str, ...]:
     """Return the DNS names of the load balancer that other clusters may dial."""
     names = peer.service.ingress_hostnames if peer.service else ()
     return tuple(name for name in names if not refusal_of_name(name, aliased))
@@ -174,7 +174,7 @@ def refused_values(
     *,
     node_addresses: str = "InternalIP",
     resolved: Mapping[str, Sequence[str]] | None = None,
-    aliased: Callable[[str], bool] = nobody_else,
+    aliased: Callable[[str], bool] = of_no_other_cluster,
 ) -> tuple[RefusedValue, ...]:
     """Return the names and addresses of the endpoint that the peer reports and that no other cluster dials.
 
