@@ -72,10 +72,11 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         try:
             if self._task.async_val:
                 raise InvalidInput("This action runs on the controller as one step; it cannot be asynchronous.", remedy="Remove async.")
-            self._refuse_unknown_variables(task_vars or {})
+            play = play_of(task_vars or {})
+            self._refuse_unknown_variables(task_vars or {}, play)
             params = self._params(task_vars or {})
             self._quiet = not params.get("report", True)
-            outcome = self._judge_changes(params, self.execute(self._call(params, task_vars or {})))
+            outcome = self._judge_changes(params, self.execute(self._call(params, play)))
         except Interrupted as stopped:
             outcome = _failed(stopped.outcome, stopped.error)
         except Exception as error:  # see the docstring of this file
@@ -107,23 +108,23 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             return outcome
         return replace(outcome, error=changes_sentence(len((outcome.plan or {}).get("steps") or ())))
 
-    def _call(self, params: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Call:
+    def _call(self, params: Mapping[str, Any], play: Play) -> Call:
         return Call(
             params=params,
-            play=play_of(task_vars),
+            play=play,
             ports=real_ports(lambda shown: self.show(lines_of(shown))),
             now=datetime.now(UTC),
             check_mode=bool(self._task.check_mode),
             diff=bool(self._task.diff),
         )
 
-    def _refuse_unknown_variables(self, task_vars: Mapping[str, Any]) -> None:
+    def _refuse_unknown_variables(self, task_vars: Mapping[str, Any], play: Play) -> None:
         """Refuse variables that are named like the collection's and are not known: a misspelled one would be without effect.
 
         :raises InvalidInput: when there is one; it names every one and what was probably meant.
         """
         others = task_vars.get(OTHERS) and plain(self._templar.template(task_vars[OTHERS]))
-        found = unknown_variables(task_vars, play_of(task_vars).own_variables(), others)
+        found = unknown_variables(task_vars, play.own_variables(), others)
         if found:
             raise InvalidInput(
                 sentence(found),

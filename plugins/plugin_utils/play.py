@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Final
@@ -61,13 +61,38 @@ class Play:
         return {host: self.hostvars[host] for host in self.hosts if host in self.hostvars}
 
 
+class _ReadOnce(Mapping[str, Mapping[str, Any]]):
+    """Variables of hosts, each host's read once: Ansible merges all sources of a host's variables anew at each access, in about 10 ms.
+
+    https://github.com/ansible/ansible/blob/v2.19.0/lib/ansible/vars/hostvars.py
+    """
+
+    def __init__(self, hostvars: Mapping[str, Mapping[str, Any]]) -> None:
+        self._hostvars = hostvars
+        self._read: dict[str, Mapping[str, Any]] = {}
+
+    def __getitem__(self, host: str) -> Mapping[str, Any]:
+        if host not in self._read:
+            self._read[host] = self._hostvars[host]
+        return self._read[host]
+
+    def __contains__(self, host: object) -> bool:
+        return host in self._hostvars
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hostvars)
+
+    def __len__(self) -> int:
+        return len(self._hostvars)
+
+
 def play_of(task_vars: Mapping[str, Any]) -> Play:
     """Read hosts, limit and host variables from the variables of a task."""
     return Play(
         hosts=tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ())),
         inventory=tuple(str(host) for host in task_vars.get("groups", {}).get("all", ())),
         limit=one_line(str(task_vars.get("ansible_limit") or ""), 80),
-        hostvars=task_vars.get("hostvars", {}),
+        hostvars=_ReadOnce(task_vars.get("hostvars", {})),
     )
 
 

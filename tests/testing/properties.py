@@ -5,8 +5,9 @@
     make test-fast    fast    25
     make test         tests   100
     make test-all     full    1000
+    by hand           long    8000
 
-`pytest --hypothesis-profile full` chooses one by hand. A property that is dearer or cheaper than others says so with `examples`.
+`pytest --hypothesis-profile long` chooses one by hand. A property that is dearer or cheaper than others says so with `examples`.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from typing import Final
 
 from hypothesis import HealthCheck, settings
 
-PROFILES: Final = {"fast": 25, "tests": 100, "full": 1000}
+PROFILES: Final = {"fast": 25, "tests": 100, "full": 1000, "long": 8000}
 USUAL: Final = "tests"
 
 
 def register() -> None:
     """Register all profiles, and load the usual one; the option of the command line is read later.
 
-    The examples of ``full`` are others each time. Those of the other profiles are the same until the test changes, so that CI can be
-    repeated. On a loaded machine a draw may take a second; how long something takes is a matter for the benchmark, not for a test.
+    The examples of ``full`` and ``long`` are others each time. Those of the other profiles are the same until the test changes, so that CI
+    can be repeated. On a loaded machine a draw may take a second; how long something takes is a matter for the benchmark, not for a test.
     """
     for name, count in PROFILES.items():
         settings.register_profile(
-            name, max_examples=count, deadline=None, derandomize=name != "full", suppress_health_check=[HealthCheck.too_slow]
+            name, max_examples=count, deadline=None, derandomize=name in ("fast", "tests"), suppress_health_check=[HealthCheck.too_slow]
         )
     settings.load_profile(USUAL)
 
