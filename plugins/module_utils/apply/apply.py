@@ -168,9 +168,10 @@ def _result(steps: Iterable[Step], course: _Course, stopped: bool) -> ApplyResul
 
 def _kept_back(step: Step, missing: Step) -> KeptBack:
     where = "" if missing.cluster == step.cluster else f" in {missing.cluster}"
-    why = f"{step.object} is kept as it is, because {missing.object} of {missing.item} was not written{where} and may replace it."
+    written = "deleted" if missing.verb == "delete" else "written"
+    meant = "may be restricted by it" if missing.needs else "may replace it"
     return KeptBack(
-        why,
+        f"{step.object} is kept as it is, because {missing.object} of {missing.item} was not {written}{where} and {meant}.",
         remedy=f"Resolve the failed write and run again: the run then {'deletes' if step.verb == 'delete' else 'changes'} it.",
         cluster=step.cluster,
     )

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ..base.optional_imports import optional
-from ..mesh.x509 import NOT_BEFORE_MARGIN, CertificateProblem, authority_key_id, key_matches, load_certificates, load_key
+from ..mesh.x509 import NOT_BEFORE_MARGIN, CertificateProblem, authority_key_id, key_matches, load_certificates, load_key, sign
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -85,7 +85,7 @@ def issue_again(leaf: bytes, ca_certificate: bytes, ca_key: bytes, *, now: datet
     for extension in _copied_extensions(old, key):
         builder = builder.add_extension(extension.value, critical=extension.critical)
     between = b"".join(_pem(c) for c in (authority, *others) if c.issuer != c.subject)
-    return _pem(builder.sign(signer, hashes.SHA256())) + between, _key_pem(key)
+    return _pem(sign(builder, signer, authority)) + between, _key_pem(key)
 
 
 def serial(certificate: bytes) -> str:

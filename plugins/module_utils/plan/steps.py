@@ -159,13 +159,17 @@ class Step:
         return digest_of([*self._said().values(), _action_data(self.action), *self.needs])
 
     def needs_written(self, other: Step) -> bool:
-        """Return whether this deletion is done only after ``other`` was written: what goes may be replaced by it.
+        """Return whether this deletion is done only after ``other``, a step of an earlier wave, was carried out.
 
-        An entry of ``needs`` is a kind of items, for its writes in the same cluster, or one item, for its writes in every cluster.
+        An entry of ``needs`` is a kind of items, for its writes in the same cluster, or one item, for its writes in every cluster: what
+        goes may be replaced by what they write. A kind means its deletions in the same cluster too: waves are ordered so that what opens
+        goes before what restricts it, also when another item restricts it.
         """
-        if not other.item or other.needs:
+        if not other.item:
             return False
-        return other.item in self.needs or (other.cluster == self.cluster and other.item.partition("/")[0] in self.needs)
+        if other.cluster == self.cluster and other.item.partition("/")[0] in self.needs:
+            return True
+        return other.item in self.needs and not other.needs
 
     def to_dict(self) -> dict[str, Any]:
         """Return the step as plain data for results: its description and digest, without its action."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -22,7 +22,7 @@ class Made:
     """A certificate with its key."""
 
     certificate: x509.Certificate
-    private: ec.EllipticCurvePrivateKey
+    private: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
     @property
     def pem(self) -> bytes:
@@ -43,9 +43,10 @@ def make(
     starts: datetime = NOW - timedelta(days=1),
     ends: datetime = NOW + timedelta(days=30),
     subject_key_id: bool = True,
+    private: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
 ) -> Made:
-    """Self-signed without ``issuer``. ``names``: DNS names and IP addresses."""
-    private = ec.generate_private_key(ec.SECP256R1())
+    """Self-signed without ``issuer``. ``names``: DNS names and IP addresses. ``private``: its key; None: a new one of P-256."""
+    private = private or ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     builder = (
         x509.CertificateBuilder()

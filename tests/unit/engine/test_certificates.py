@@ -4,17 +4,21 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 import ssl
 import threading
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+import hypothesis.strategies as st
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from hypothesis import given
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import (
     CertificateProblem,
@@ -22,6 +26,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 
     chains_to,
     key_matches,
     load_certificates,
+    load_key,
     parse,
 )
 from tests.unit.engine.made_certificates import NOW, Made, make
@@ -136,6 +141,42 @@ def test_nothing_is_minted_from_an_expired_ca_or_with_a_foreign_key(authority: M
         mint(expired, "remote")
     with pytest.raises(CertificateProblem, match="does not belong"):
         Issuer(authority.pem, expired.key)
+
+
+RSA_KEY = rsa.generate_private_key(65537, 2048)
+RSA_AUTHORITY = make("Cilium CA", ca=True, private=RSA_KEY)
+NUMBERS = RSA_KEY.private_numbers()
+
+
+def der(numbers: Sequence[int]) -> bytes:
+    """An RSAPrivateKey of RFC 8017, A.1.2, of any numbers, as PEM."""
+
+    def field(tag: int, value: bytes) -> bytes:
+        length = len(value).to_bytes((len(value).bit_length() + 7) // 8)  # the shortest form, as DER demands it
+        return bytes([tag]) + (length if len(value) < 128 else bytes([0x80 + len(length)]) + length) + value
+
+    body = field(0x30, b"".join(field(0x02, number.to_bytes(number.bit_length() // 8 + 1)) for number in numbers))
+    return b"-----BEGIN RSA PRIVATE KEY-----\n" + base64.encodebytes(body) + b"-----END RSA PRIVATE KEY-----\n"
+
+
+@given(st.dictionaries(st.integers(3, 8), st.one_of(st.integers(0, 255), st.integers(0, 2**64), st.integers(2**1000, 2**2100)), min_size=1))
+def test_a_key_whose_numbers_do_not_fit_together_makes_no_wrong_certificate(wrong: Mapping[int, int]) -> None:
+    """Testing the numbers of a key takes long. So each certificate is verified instead, before anybody sees its signature."""
+    public = NUMBERS.public_numbers
+    numbers = [0, public.n, public.e, NUMBERS.d, NUMBERS.p, NUMBERS.q, NUMBERS.dmp1, NUMBERS.dmq1, NUMBERS.iqmp]
+    for place, number in wrong.items():
+        numbers[place] = numbers[place] ^ number if number < 256 else number
+    try:
+        certificate, _key = Issuer(RSA_AUTHORITY.pem, der(numbers)).client_certificate("remote", now=NOW, days=1)
+    except CertificateProblem as problem:
+        assert problem.__suppress_context__ or problem.__context__ is None
+        return
+    load_certificates(certificate)[0].verify_directly_issued_by(RSA_AUTHORITY.certificate)
+
+
+def test_a_text_that_is_longer_than_any_private_key_is_not_read() -> None:
+    with pytest.raises(CertificateProblem, match="longer than a private key may be"):
+        load_key(RSA_AUTHORITY.key + b"\n" * (16 * 1024))
 
 
 def test_a_ca_without_key_identifiers_can_still_be_minted_from() -> None:

@@ -348,3 +348,19 @@ def test_what_one_exposure_guards_stays_guarded_until_the_others_are_gone() -> N
     for seed in range(20):
         check(Case(({}, {}), runs), ItemKind.EXPOSURE, doors, doors_asked, random.Random(seed))
         check(Case(({}, {}), (runs[0], Run((moved,)))), ItemKind.EXPOSURE, doors, doors_asked, random.Random(seed))
+
+
+def test_what_another_exposure_guards_stays_guarded_while_a_failed_write_elsewhere_keeps_a_service() -> None:
+    """The Service of b stays in c2, since its new one could not be written in c1. The policy of a, which left the file, restricts it."""
+
+    def exposure(name: str, app: str, kind: str, source: str, clusters: Any = "all") -> Spec:
+        about = {"service": {"namespace": NAMESPACE, "name": app}, "port": {"number": 80}}
+        return {"name": name, "class": kind, "clusters": clusters, "sourceRanges": [source], **about}
+
+    office, elsewhere = "192.0.2.0/24", "198.51.100.0/24"
+    before = Run((exposure("a", "nginx", "NodePort", office), exposure("b", "web", "LoadBalancer", office)))
+    kept = Run((exposure("b", "nginx", "NodePort", elsewhere), {"name": "c"}))  # c is refused, so that nothing of a is pruned
+    moved = (exposure("b", "nginx", "LoadBalancer", office, ["c1"]),)
+    for refused in (("c1", ""), ("c1", "Service"), ("c2", "Service")):
+        runs = (before, kept, Run(moved, refused=refused), Run(moved))
+        check(Case(({}, {}), runs), ItemKind.EXPOSURE, doors, doors_asked, random.Random(0))
