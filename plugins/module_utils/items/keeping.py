@@ -49,6 +49,24 @@ def kept_findings(kind: ItemKind, held_back: Iterable[Step], unsettled: Sequence
     return found
 
 
+def former_rules_finding(ref: ItemRef, held_back: Iterable[Step], unsettled: Sequence[ItemPlan]) -> Finding:
+    """Return the finding about former rules of an item that stay beside its new ones because of the items ``unsettled``.
+
+    :param held_back: the steps by which the rules would cease.
+    """
+    objects: dict[str, list[str]] = {}
+    for step in held_back:
+        objects.setdefault(step.cluster, []).append(step.object)
+    state = _STATES.get(unsettled[0].verdict, _UNPLACED)
+    kept = f"{ref.kind.crd} {unsettled[0].ref.name} {state}, and objects that are kept for it may be restricted by them"
+    return kept_finding(
+        str(ref),
+        objects,
+        summary=f"{ref.kind.crd} {ref.name} is written, but its former rules stay beside the new ones: {kept}",
+        fix=f"Correct {_names(unsettled)} and run again, or take {_names(unsettled)} out of the file: the former rules then cease.",
+    )
+
+
 def kept_finding(item: str, objects: Mapping[str, Sequence[str]], *, summary: str, fix: str) -> Finding:
     """Return the finding about kept objects of one item.
 

@@ -12,7 +12,7 @@ nothing. Of findings the codes count and not the texts, which contain numbers of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from ..base.gc_pause import collector_paused
 from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import finding
 from ..items.desired import Desired, Refused
-from ..items.keeping import is_unsettled, kept_findings
+from ..items.keeping import former_rules_finding, is_unsettled, kept_findings
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import CONNECTED_PHASES, Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
@@ -110,7 +110,7 @@ class _KindPlan(NamedTuple):
 def _decided_kind(
     kind: ItemKind, desired: Desired, scenes: tuple[Scene, Scene], held: bool, table: Mapping[ItemKind, KindRow]
 ) -> _KindPlan:
-    """Return the decisions on one kind. While one of its items is unsettled, nothing of the kind is pruned.
+    """Return the decisions on one kind. While one of its items is unsettled, nothing of the kind is pruned, and no rule ceases.
 
     :param scenes: the scene, and the one that is expected after the writes of the kinds before this one.
     """
@@ -118,12 +118,24 @@ def _decided_kind(
     plans = _plans_of(kind, desired, expected, held, table)
     unsettled = [plan for plan in plans if is_unsettled(plan)]
     gone, about = table[kind].prune(desired, scene)
-    if not unsettled or not gone:
+    if not unsettled:
         return _KindPlan(plans, gone, about)
-    keeping = replace(desired, keeping=desired.keeping | {kind})
+    if gone:
+        keeping = replace(desired, keeping=desired.keeping | {kind})
+        plans = _plans_of(kind, keeping, expected, held, table)
     kept = {step.item for step in gone}
     findings = [*(entry for entry in about if entry.item not in kept), *kept_findings(kind, gone, unsettled)]
-    return _KindPlan(_plans_of(kind, keeping, expected, held, table), [], findings)
+    return _KindPlan([_without_ceasing(plan, unsettled) for plan in plans], [], findings)
+
+
+def _without_ceasing(plan: ItemPlan, unsettled: Sequence[ItemPlan]) -> ItemPlan:
+    """Return the plan of an item without the steps by which a rule of its policies ceases: it may restrict an object that is kept."""
+    ceasing = [step for step in plan.steps if plan.ref.kind.value in step.needs]
+    if not ceasing:
+        return plan
+    others = [entry for entry in unsettled if entry.ref != plan.ref] or unsettled
+    said = former_rules_finding(plan.ref, [_named(step, plan.ref) for step in ceasing], others)
+    return replace(plan, steps=tuple(step for step in plan.steps if step not in ceasing), findings=(*plan.findings, said))
 
 
 def _plans_of(kind: ItemKind, desired: Desired, scene: Scene, held: bool, table: Mapping[ItemKind, KindRow]) -> list[ItemPlan]:

@@ -25,7 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     Unreachable,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import is_unsettled
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT, is_unsettled
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ExposedService, GlobalService
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
@@ -350,13 +350,29 @@ def test_what_one_exposure_guards_stays_guarded_until_the_others_are_gone() -> N
         check(Case(({}, {}), (runs[0], Run((moved,)))), ItemKind.EXPOSURE, doors, doors_asked, random.Random(seed))
 
 
+def exposure(name: str, app: str, kind: str, source: str, clusters: Any = "all") -> Spec:
+    about = {"service": {"namespace": NAMESPACE, "name": app}, "port": {"number": 80}}
+    return {"name": name, "class": kind, "clusters": clusters, "sourceRanges": [source], **about}
+
+
+def test_a_port_that_changes_while_an_item_is_refused_leaves_the_former_port_guarded() -> None:
+    """The Service of a is kept, since c is refused. It leads to the former port, which the policy of b restricted, and still restricts."""
+    before = Run((exposure("a", "nginx", "NodePort", "192.0.2.0/24"), exposure("b", "web", "LoadBalancer", "192.0.2.0/24")))
+    file = (exposure("b", "nginx", "NodePort", "198.51.100.0/24"), {"name": "c"})
+    at = world(case := Case(({}, {}), (before, Run(file), Run(file, ports=(9090, 8080)), Run(file[:1], ports=(9090, 8080)))))
+    check(case, ItemKind.EXPOSURE, doors, doors_asked, random.Random(0))
+    said = []
+    for run in case.runs:
+        at = settled(with_ports(at, run.ports))
+        decided = plan_items(desired_of({ItemKind.EXPOSURE.value: list(run.file or ())}, at.mesh), at)
+        at = applied(at, decided.plan.steps, at.binding)
+        said.append(sorted(entry.item for entry in decided.findings if entry.code == KEPT))
+    assert said == [[], ["exposedServices/a"], ["exposedServices/a", "exposedServices/b"], []]
+    assert plan_items(desired_of({ItemKind.EXPOSURE.value: list(file[:1])}, at.mesh), settled(at)).plan.steps == ()
+
+
 def test_what_another_exposure_guards_stays_guarded_while_a_failed_write_elsewhere_keeps_a_service() -> None:
     """The Service of b stays in c2, since its new one could not be written in c1. The policy of a, which left the file, restricts it."""
-
-    def exposure(name: str, app: str, kind: str, source: str, clusters: Any = "all") -> Spec:
-        about = {"service": {"namespace": NAMESPACE, "name": app}, "port": {"number": 80}}
-        return {"name": name, "class": kind, "clusters": clusters, "sourceRanges": [source], **about}
-
     office, elsewhere = "192.0.2.0/24", "198.51.100.0/24"
     before = Run((exposure("a", "nginx", "NodePort", office), exposure("b", "web", "LoadBalancer", office)))
     kept = Run((exposure("b", "nginx", "NodePort", elsewhere), {"name": "c"}))  # c is refused, so that nothing of a is pruned
