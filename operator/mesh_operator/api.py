@@ -77,6 +77,11 @@ class Connections:
                     raise
             return self._opened[url]
 
+    def addresses(self) -> list[str]:
+        """Return HOST:PORT of each server that was asked for."""
+        with self._lock:
+            return [cluster.address for cluster in self._opened.values()]
+
     def _content(self) -> str:
         with suppress(OSError):
             return sha256(self._kubeconfig.read_bytes()).hexdigest()

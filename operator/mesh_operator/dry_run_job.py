@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Work of a confined child: it reads tenants' kubeconfigs, resolves their names, and makes the dry run. Only the fork server imports it.
+"""Work of a confined child: it reads tenants' kubeconfigs and makes the dry run. Only the fork server imports it.
 
 Everything that a stranger's bytes reach is here: YAML, certificates, DNS answers, answers of API servers, frames, etcd.
 """
@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import load_libraries
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import AT_ONCE, dry_run
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import dry_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
 
 from .tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig
@@ -30,10 +28,8 @@ def answer(job: Mapping[str, Any]) -> Any:
 
 
 def _open(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return by cluster the rebuilt kubeconfig, or the sentence that refuses it. Names are resolved side by side: DNS may be slow."""
-    opened = partial(_opened, allowed=job["allowed"])
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        return dict(zip(job["kubeconfigs"], threads.map(opened, job["kubeconfigs"].values()), strict=True))
+    """Return by cluster the rebuilt kubeconfig, or the sentence that refuses it."""
+    return {name: _opened(text, allowed=job["allowed"]) for name, text in job["kubeconfigs"].items()}
 
 
 def _opened(text: str, allowed: list[str]) -> dict[str, Any]:

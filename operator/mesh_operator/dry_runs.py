@@ -8,7 +8,7 @@ tenant's bytes there can reach that tenant's own clusters and statuses, not the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -73,11 +73,13 @@ class Bounds:
 class Permits:
     """Permits of whoever runs the operator, for all clusters: a tenant must not permit itself names and addresses in other clusters.
 
-    ``networks``: CIDRs of API servers and mesh endpoints that would be refused otherwise; ``domains``: for names of mesh endpoints.
+    ``networks``: CIDRs of API servers and mesh endpoints that would be refused otherwise; ``domains``: for names of mesh endpoints;
+    ``denied``: returns CIDRs at which nothing is contacted for tenants.
     """
 
     networks: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
+    denied: Callable[[], tuple[str, ...]] = tuple
 
 
 class DryRuns:
@@ -107,6 +109,7 @@ class MeshProcess:
         self._deadline = bounds.seconds(clusters)
         self._limits = Limits(memory=bounds.memory, cpu=max(1, int(self._deadline / 2)))
         self._process: ConfinedProcess | None = None
+        self._denied = permits.denied()  # once: kubeconfigs, endpoints and the play that follows are judged by the same ranges
 
     def open(self, clusters: Closed) -> dict[str, Usable | NotUsable]:
         """Return the clusters with their kubeconfigs, rebuilt, or the reason why they cannot be used.
@@ -159,6 +162,7 @@ class MeshProcess:
             elb_id=sealed.elb_id,
             endpoint_domains=self._permits.domains,
             endpoint_networks=self._permits.networks,
+            denied_networks=self._denied,
         )
 
     def _failed(self, cause: Cause, detail: str = "") -> DryRunFailed:

@@ -48,6 +48,7 @@ class Usable:
     elb_id: str = ""
     endpoint_domains: tuple[str, ...] = ()  # as the host variable cilium_mesh_endpoint_domains
     endpoint_networks: tuple[str, ...] = ()  # as the host variable cilium_mesh_endpoint_networks
+    denied_networks: tuple[str, ...] = ()  # as the host variable cilium_mesh_denied_networks
 
     def __repr__(self) -> str:
         return f"<Usable {self.name}>"

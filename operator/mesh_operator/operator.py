@@ -37,6 +37,7 @@ from .runs import Runner
 from .serve import Metrics, serve
 from .settings import Settings
 from .store import Store
+from .tenant_addresses import DeniedNetworks
 from .watch import Watcher, WatchState
 from .workspace_bounds import WorkspaceBounds
 
@@ -91,7 +92,8 @@ class Operator:
         self._records = Records(mgmt.own(), namespace)
         self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched, unlabelled=settings.allow_unlabelled_secrets)
         self._processes = ConfinedProcesses(HANDLER)
-        permits = Permits(networks=tuple(settings.allowed_addresses), domains=tuple(settings.endpoint_domains))
+        denied = DeniedNetworks(settings.denied_addresses, lambda: (*kcp.addresses(), *mgmt.addresses()))
+        permits = Permits(networks=settings.allowed_addresses, domains=settings.endpoint_domains, denied=denied)
         self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = Runner(job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))

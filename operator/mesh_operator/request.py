@@ -155,6 +155,7 @@ def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
         "cilium_mesh_elb_id": entry.elb_id,
         "cilium_mesh_endpoint_domains": list(entry.endpoint_domains),
         "cilium_mesh_endpoint_networks": list(entry.endpoint_networks),
+        "cilium_mesh_denied_networks": list(entry.denied_networks),
     }
     return {"cilium_mesh_kubeconfig": dict(entry.kubeconfig), **{name: value for name, value in optional.items() if value}}
 

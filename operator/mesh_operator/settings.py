@@ -41,6 +41,7 @@ class Settings:
     teardown_deadline: float = 3600.0  # --teardown-deadline 1h: then a mesh that cannot be cleaned becomes a tombstone
     orphan_grace: float = 3600.0  # --orphan-grace 1h
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers and mesh endpoints refused otherwise
+    denied_addresses: tuple[str, ...] = ()  # --deny-address CIDR (repeatable): of pods and Services, for instance
     endpoint_domains: tuple[str, ...] = ()  # --endpoint-domain DOMAIN (repeatable): for names of mesh endpoints, besides mesh.cilium.io
     allow_unlabelled_secrets: bool = False  # --allow-unlabelled-secrets: kubeconfigs without the label of a workspace
     max_objects_per_workspace: int = DEFAULT.objects  # --max-objects-per-workspace: of all kinds; see bounds.py
@@ -60,6 +61,9 @@ _HOST: Final = r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])"
 _PORT: Final = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
 
+_REPEATABLE: Final = {"allow_address": "allowed_addresses", "deny_address": "denied_addresses", "endpoint_domain": "endpoint_domains"}
+
+
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Parse flags and environment; exit with status 2 and a sentence on bad input, as argparse does.
 
@@ -72,8 +76,8 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     for name in ("kcp_kubeconfig", "mgmt_kubeconfig", "node_id"):
         if not values[name] and name not in found:
             parser.error(f"--{name.replace('_', '-')} is missing: give it, or set the environment variable {name.upper()}")
-    addresses, domains = tuple(values.pop("allow_address")), tuple(values.pop("endpoint_domain"))
-    return Settings(allowed_addresses=addresses, endpoint_domains=domains, **values)
+    values |= {name: tuple(values.pop(flag)) for flag, name in _REPEATABLE.items()}
+    return Settings(**values)
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
@@ -137,6 +141,14 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=[],
         metavar="CIDR",
         help="further addresses of API servers and mesh endpoints that are allowed",
+    )
+    parser.add_argument(
+        "--deny-address",
+        type=_network,
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="further addresses at which nothing is contacted for tenants; --allow-address goes before it",
     )
     parser.add_argument(
         "--endpoint-domain",

@@ -1,57 +1,83 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses to which a tenant may direct the operator: not this machine, its own cluster, or a cloud's metadata service."""
+"""Addresses to which no tenant may direct the operator: this machine, its own cluster, kcp, the management plane, metadata services.
+
+What the text of a kubeconfig shows is refused with its reason. Everything else is judged where it is dialled (base/dialling.py of the
+engine), and a tenant learns no more than that it cannot be reached.
+"""
 
 from __future__ import annotations
 
 import os
-import re
-import socket
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_network
 from typing import Final
+from urllib.parse import urlsplit
 
-# Names of this machine and of Services, and names that inet_aton(3) reads as addresses, such as 127.1 and 0x7f.1.
-_NAMES: Final = re.compile(r"(?:.*\.)?(?:localhost|svc|cluster\.local|[0-9]+|0x[0-9a-f]*)|kubernetes(?:\.default)?|.*:.*|")
-_NETWORKS: Final = (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.dialling import (
+    SERVICE_NAMES,
+    DialRule,
+    parsed_address,
+    resolve,
+)
+
+NETWORKS: Final = (
     *("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/8", "fe80::/10", "fec0::/10", "ff00::/8"),
-    *("100.100.100.200", "168.63.129.16", "fd00:ec2::254"),  # metadata of Alibaba, of Azure, and of AWS by IPv6
+    *("100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::254/128"),  # metadata of Alibaba, of Azure, and of AWS by IPv6
     *("2002::/16", "2001::/32"),  # 6to4 and Teredo, out of use: any IPv4 address
 )
-_HOLDING_IPV4: Final = (ip_network("::ffff:0:0/96"), ip_network("64:ff9b::/96"))  # IPv4-mapped; NAT64 (RFC 6052)
+AGAIN: Final = 300.0  # seconds after which the names of the operator's own servers are resolved again
 
 
-def may_be_contacted(host: str, allowed: Sequence[str], resolve: Callable[[str], Sequence[str]] | None = None) -> bool:
-    """Return whether a tenant's host may be contacted.
+def may_be_named(host: str, allowed: Sequence[str]) -> bool:
+    """Return whether a tenant's kubeconfig may name this host. It contacts nobody; a name may be refused when it is dialled.
 
     :param host: of a URL: a name, an IPv4 address, or an IPv6 address in brackets.
     :param allowed: CIDRs that would be refused otherwise.
-    :param resolve: a name -> its addresses and canonical name. OSError means that there is none, which connecting will report.
     """
-    found = [host.strip("[]")]
-    if _address(found[0]) is None:
-        with suppress(OSError, UnicodeError):
-            found += (resolve or _resolve)(found[0])
-    addresses = [address for text in found if (address := _address(text))]
-    outside = [address for address in addresses if not any(address in ip_network(cidr, strict=False) for cidr in allowed)]
-    if addresses and not outside:
-        return True
-    own = os.environ.get("KUBERNETES_SERVICE_HOST", "")
-    names = [text.rstrip(".").lower() for text in found if _address(text) is None]
-    refused = any(address == _address(own) or any(address in ip_network(cidr) for cidr in _NETWORKS) for address in outside)
-    return not (refused or any(name == own.lower() or _NAMES.fullmatch(name) for name in names))
+    text = host.strip("[]")
+    if parsed_address(text) is not None:
+        return DialRule(denied=NETWORKS, allowed=tuple(allowed)).permits(text)
+    # Where ranges are allowed, such a name may lead into them, which shows when it is dialled.
+    return bool(allowed) or not SERVICE_NAMES.fullmatch(text.rstrip(".").lower())
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
-    try:
-        address = ip_address(text.partition("%")[0])  # without the zone of a link-local address
-    except ValueError:
-        return None
-    return IPv4Address(int(address) & 0xFFFFFFFF) if any(address in network for network in _HOLDING_IPV4) else address
+class DeniedNetworks:
+    """Ranges at which the operator contacts nothing for tenants, with the present addresses of its own servers. Thread-safe."""
 
+    def __init__(
+        self,
+        configured: Iterable[str],
+        servers: Callable[[], Iterable[str]],
+        resolver: Callable[[str], Sequence[str]] = resolve,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare the ranges.
 
-def _resolve(name: str) -> list[str]:
-    """Return addresses and the canonical name, which for a Service of our own cluster ends in cluster.local, also with a search domain."""
-    found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
-    return [text for *_other, canonical, where in found for text in (canonical, str(where[0])) if text]
+        :param configured: CIDRs of --deny-address.
+        :param servers: returns HOST:PORT of kcp, its virtual workspaces, and the management plane.
+        """
+        self._fixed = tuple(dict.fromkeys((*NETWORKS, *(str(ip_network(text)) for text in configured))))
+        self._servers, self._resolve, self._clock = servers, resolver, clock
+        self._lock = threading.Lock()
+        self._found: dict[str, tuple[float, tuple[str, ...]]] = {}  # by host: when it was resolved, and its addresses
+
+    def __call__(self) -> tuple[str, ...]:
+        """Return the ranges. A name that does not resolve now keeps the addresses that it had."""
+        hosts = {urlsplit(f"//{server}").hostname or "" for server in self._servers()} | {os.environ.get("KUBERNETES_SERVICE_HOST", "")}
+        with self._lock:
+            own = [address for host in sorted(hosts - {""}) for address in self._addresses(host)]
+        return tuple(dict.fromkeys((*self._fixed, *(str(ip_network(address)) for address in own))))
+
+    def _addresses(self, host: str) -> tuple[str, ...]:
+        if parsed_address(host) is not None:
+            return (str(parsed_address(host)),)
+        at, known = self._found.get(host, (None, ()))
+        if at is None or self._clock() - at >= AGAIN:
+            with suppress(OSError, UnicodeError):  # the operator itself cannot reach it now either
+                known = tuple(str(address) for text in self._resolve(host) if (address := parsed_address(text)) is not None)
+            self._found[host] = (self._clock(), known)
+        return known

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 
-from .tenant_addresses import may_be_contacted
+from .tenant_addresses import may_be_named
 
 LIMIT: Final = 64 * 1024  # bytes; kubeconfigs have some 10 KiB, and the worst text of this length takes 0.2 s with libyaml, 2 s without
 TOO_LONG: Final = f"The kubeconfig is not one YAML mapping of at most {LIMIT // 1024} KiB without aliases and merge keys."
@@ -59,7 +59,6 @@ def rebuild_kubeconfig(
     text: bytes,
     *,
     allowed: Sequence[str] = (),  # CIDRs that are reachable although they would be refused
-    resolve: Callable[[str], Sequence[str]] | None = None,
 ) -> dict[str, Any]:
     """Return a kubeconfig with one cluster, user and context, as a mapping. For addresses see tenant_addresses.py.
 
@@ -73,7 +72,7 @@ def rebuild_kubeconfig(
     context = _entry(document, "context", document.get("current-context"))
     cluster, user = (_accepted_fields(kind, _entry(document, kind, context.get(kind))) for kind in _TAKEN)
     server = _SERVER.fullmatch(cluster.get("server", ""))
-    if server is None or not may_be_contacted(server[1], allowed, resolve):
+    if server is None or not may_be_named(server[1], allowed):
         raise KubeconfigRefused("The kubeconfig has no server, or one whose address the operator does not contact for tenants.")
     made = _document(cluster, user)
     if user and (CERTIFICATE in user) == (KEY in user):

@@ -30,10 +30,21 @@ NAMESPACE: Final = "cilium_mesh_namespace"
 ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
 ENDPOINT_DOMAINS: Final = "cilium_mesh_endpoint_domains"
 ENDPOINT_NETWORKS: Final = "cilium_mesh_endpoint_networks"
+DENIED_NETWORKS: Final = "cilium_mesh_denied_networks"
 ELB_ID: Final = "cilium_mesh_elb_id"
 UNAVAILABLE: Final = "cilium_mesh_unavailable"
 DEFAULT_NAMESPACE: Final = "kube-system"
-HOST_VARIABLES: Final = (KUBECONFIG, CONTEXT, NAMESPACE, ENDPOINT_OVERRIDE, ENDPOINT_DOMAINS, ENDPOINT_NETWORKS, ELB_ID, UNAVAILABLE)
+HOST_VARIABLES: Final = (
+    KUBECONFIG,
+    CONTEXT,
+    NAMESPACE,
+    ENDPOINT_OVERRIDE,
+    ENDPOINT_DOMAINS,
+    ENDPOINT_NETWORKS,
+    DENIED_NETWORKS,
+    ELB_ID,
+    UNAVAILABLE,
+)
 """Every variable of a host that the collection reads (docs/inventory.md)."""
 
 _NAMES_SHOWN: Final = 10
@@ -265,7 +276,8 @@ def _access(host: str, variables: _HostVariables) -> ClusterAccess:
         namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
         endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
         endpoint_domains=_endpoint_domains(host, variables),
-        endpoint_networks=_endpoint_networks(host, variables),
+        endpoint_networks=_networks(host, variables, ENDPOINT_NETWORKS),
+        denied_networks=_networks(host, variables, DENIED_NETWORKS),
         elb_id=_elb_id(host, variables),
         unavailable=unavailable,
     )
@@ -291,12 +303,12 @@ def _endpoint_domains(host: str, variables: _HostVariables) -> tuple[str, ...]:
     return tuple(canonical_name(domain) for domain in domains)
 
 
-def _endpoint_networks(host: str, variables: _HostVariables) -> tuple[str, ...]:
-    """Return the ranges, each in its canonical spelling."""
+def _networks(host: str, variables: _HostVariables, name: str) -> tuple[str, ...]:
+    """Return the ranges of a variable, each in its canonical spelling."""
     try:
-        return tuple(str(ip_network(text)) for text in variables.texts(ENDPOINT_NETWORKS))
+        return tuple(str(ip_network(text)) for text in variables.texts(name))
     except ValueError:
-        raise InvalidInput(f"{host}: {ENDPOINT_NETWORKS} must list ranges such as 127.0.0.0/8 or 169.254.1.0/24") from None
+        raise InvalidInput(f"{host}: {name} must list ranges such as 127.0.0.0/8 or 169.254.1.0/24") from None
 
 
 def _kubeconfig(host: str, variables: _HostVariables) -> str | Mapping[str, Any]:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.helm_values import clusters_value
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.dialling import Dialler, DialRule, NotDialled
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, compose_yaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import next_run
@@ -33,6 +34,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.owner
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import keep_values, peer_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
+from mesh_operator.tenant_addresses import NETWORKS
 from mesh_operator.tenant_kubeconfigs import KubeconfigRefused, rebuild_kubeconfig
 from tests.fuzz.parser import Form, Parser
 from tests.testing.facts_builders import cluster_facts, mesh_of
@@ -71,7 +73,7 @@ def yaml(data: bytes) -> object:
 
 def kubeconfig(data: bytes) -> object:
     """Rebuild it; nothing but the accepted fields may be left."""
-    made = rebuild_kubeconfig(data, resolve=lambda name: [])
+    made = rebuild_kubeconfig(data)
     cluster, user = made["clusters"][0]["cluster"], made["users"][0]["user"]
     assert set(cluster) | set(user) <= _KEPT and cluster["server"].startswith("https://"), "a field that is not accepted came through"
     assert all(isinstance(value, str) for value in (*cluster.values(), *user.values())), "a value that is no text came through"
@@ -134,6 +136,16 @@ def schedule(data: bytes) -> object:
     return next_run(_text(data), NOW)
 
 
+def dns_answer(data: bytes) -> object:
+    """Judge a name by an answer with one address or name a line: what is dialled is permitted."""
+    name, *found = [*_text(data).splitlines()[:100], "name.example.com"]
+    rule = DialRule(denied=NETWORKS, allowed=("192.0.2.0/24", "127.0.0.1/32"))
+    dialler = Dialler(rule, lambda _name: found)
+    addresses = dialler.addresses(name)
+    assert addresses and all(rule.permits(address) for address in addresses), "an address in a denied range is dialled"
+    return addresses
+
+
 _ENGINE: Final = "plugins/module_utils"
 PARSERS: Final = (
     Parser(name="yaml", writer="tenants and members", files=(f"{_ENGINE}/base/yaml_reader.py",), parse=yaml, form=Form.YAML, growth=100),
@@ -181,6 +193,13 @@ PARSERS: Final = (
         parse=marks,
         form=Form.JSON,
         growth=200,
+    ),
+    Parser(
+        name="dns-answer",
+        writer="a tenant, in a name and in what its name server answers",
+        files=(f"{_ENGINE}/base/dialling.py",),
+        parse=dns_answer,
+        raises=(NotDialled,),
     ),
     Parser(name="schedule", writer="whoever edits certgen's CronJob", files=(), parse=schedule),
 )

@@ -24,6 +24,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final, Self
 
+from ..base.dialling import Dialler, DialRule, NotDialled
 from ..base.errors import clause
 from ..base.redact import one_line
 from ..base.sealed import Sealed
@@ -32,6 +33,8 @@ SECONDS: Final = 3.0  # for one range, with the connection and its handshake
 PAGE: Final = 500  # keys of one answer
 ANSWER_LIMIT: Final = 8 * 1024 * 1024  # bytes; 500 nodes of 16 KiB
 SINGLE_LIMIT: Final = 128 * 1024  # bytes of an answer with one value or a number; a node has some 2 KiB
+
+NO_RULE: Final = DialRule(denied=())
 
 _RANGE: Final = "/etcdserverpb.KV/Range"
 _CERTIFICATE: Final = ("certificate", "handshake", "verification", "ssl", "tls")
@@ -64,6 +67,7 @@ class EtcdAccess:
     hostname: str  # the server certificate is verified for it
     port: int
     ips: tuple[str, ...] = ()  # addresses of the name; () leaves it to DNS
+    rule: DialRule = NO_RULE  # with denied ranges, messages do not say why an address cannot be reached (base/dialling.py)
     ca: Sealed
     certificate: Sealed
     key: Sealed
@@ -222,6 +226,12 @@ def _end(prefix: bytes) -> bytes:
 def _targets(access: EtcdAccess) -> Iterator[str]:
     """Yield targets in gRPC's form (grpc doc/naming.md): the addresses of one family are tried in order on one channel."""
     addresses: Sequence[str] = access.ips or ([access.hostname] if _is_ip(access.hostname) else [])
+    if access.rule:
+        dialler = Dialler(access.rule)
+        try:
+            addresses = [address for host in addresses or [access.hostname] for address in dialler.addresses(host)]
+        except NotDialled:
+            raise _nothing_there() from None
     if not addresses:
         yield f"dns:///{access.hostname}:{access.port}"
     v4 = [f"{ip}:{access.port}" for ip in addresses if ":" not in ip]
@@ -245,6 +255,8 @@ def _problem(grpc: Any, access: EtcdAccess, error: Any) -> EtcdError:
     """
     code, words = error.code(), (error.details() or "").lower()
     status = grpc.StatusCode
+    if access.rule and code not in (status.PERMISSION_DENIED, status.UNAUTHENTICATED, status.INVALID_ARGUMENT):
+        return _nothing_there()
     if code in (status.PERMISSION_DENIED, status.UNAUTHENTICATED) or (code is status.INVALID_ARGUMENT and "user name is empty" in words):
         return EtcdError(ReadFailure.DENIED, f"{access.where} does not let the link's user read ({code.name}).")
     if code is status.UNAVAILABLE and any(word in words for word in _CERTIFICATE):
@@ -255,6 +267,10 @@ def _problem(grpc: Any, access: EtcdAccess, error: Any) -> EtcdError:
     if code is status.DEADLINE_EXCEEDED:
         return EtcdError(ReadFailure.UNREACHED, f"{access.where} does not answer the controller in time.")
     return EtcdError(ReadFailure.BROKEN, f"{access.where} answers {code.name}.")
+
+
+def _nothing_there() -> EtcdError:
+    return EtcdError(ReadFailure.UNREACHED, "Its mesh endpoint cannot be reached from the controller.")
 
 
 def _tls_words(words: str) -> str:

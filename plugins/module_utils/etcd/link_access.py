@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from ..base.dialling import DialRule
 from ..base.sealed import Sealed, SecretStore
 from ..base.yaml_reader import NotYaml, load_yaml
 from ..mesh.endpoint_addresses import canonical_ip, is_ip
@@ -40,7 +41,9 @@ def link_access(local: ClusterFacts, peer_name: str, secrets: SecretStore) -> Et
     if ca is None or certificate is None or key is None:
         return f"a file that the configuration in Secret {secret.name} of {local.host} names is not in the Secrets that are read"
     hostname, port = where
-    return EtcdAccess(hostname=hostname, port=port, ips=_aliases(local, config, hostname), ca=ca, certificate=certificate, key=key)
+    rule = DialRule(denied=local.denied_networks, allowed=local.endpoint_networks)
+    ips = _aliases(local, config, hostname)
+    return EtcdAccess(hostname=hostname, port=port, ips=ips, rule=rule, ca=ca, certificate=certificate, key=key)
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlencode
 
+from ..base.dialling import Dialler, DialRule
 from ..base.errors import Unreachable
 from ..base.optional_imports import optional, require
 from ..base.redact import one_line
@@ -64,6 +65,7 @@ class ClusterAccess:
     endpoint_override: str = ""  # "HOST:PORT" of the mesh endpoint
     endpoint_domains: tuple[str, ...] = ()  # domains below which the mesh endpoint may have a name in other clusters
     endpoint_networks: tuple[str, ...] = ()  # ranges whose addresses other clusters may dial although they are special
+    denied_networks: tuple[str, ...] = ()  # ranges at which nothing is dialled for the owner of the cluster (base/dialling.py)
     elb_id: str = ""  # id of the load balancer that the platform reserved for the mesh endpoint
     unavailable: str = ""  # reason, given by the inventory, why the cluster cannot be reached; no connection is then tried
 
@@ -100,6 +102,7 @@ class Cluster:
             address=credentials.address,
             proxied=credentials.proxy is not None,
             client_certificate_ends=credentials.client_certificate_ends,
+            discreet=bool(access.denied_networks),
         )
         self._pool = connection_pool(credentials, connect=timeouts.connect, read=timeouts.read, connections=connections)
         self._count = threading.Lock()
@@ -114,6 +117,11 @@ class Cluster:
 
     def __repr__(self) -> str:
         return f"<Cluster {self.host}>"
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the API server."""
+        return self._server.address
 
     def close(self) -> None:
         """Close the connections. The object can be used again; it then opens new ones."""
@@ -416,6 +424,8 @@ def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, con
     if access.unavailable:
         raise Unreachable(one_line(access.unavailable), cluster=access.host)
     credentials = load_credentials(access.host, access.kubeconfig, access.context)
+    if access.denied_networks:
+        credentials.dialler = Dialler(DialRule(denied=access.denied_networks, allowed=access.endpoint_networks))
     if server:
         credentials.move_to(server)
     return Cluster(access, credentials, timeouts=timeouts or Timeouts(), connections=connections)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from ..base.dialling import Dialler
 from ..base.errors import Unreachable
 from ..base.optional_imports import optional
 from .credentials import Credentials
@@ -74,12 +75,38 @@ def connection_pool(credentials: Credentials, *, connect: float, read: float, co
     if credentials.tls is not None:
         settings["ssl_context"] = credentials.tls
         settings["server_hostname"] = credentials.tls_server_name
+    if credentials.dialler is not None:  # without the proxy, which would resolve the name itself
+        return _guarded(credentials.dialler, settings)
     if credentials.proxy is None:
         return urllib3.PoolManager(**settings)
     if credentials.proxy.startswith("socks"):
         return _socks(credentials, settings)
     user = urllib3.util.parse_url(credentials.proxy).auth
     return urllib3.ProxyManager(credentials.proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if user else None, **settings)
+
+
+def _guarded(dialler: Dialler, settings: dict[str, Any]) -> urllib3.PoolManager:
+    """Return a pool whose connections go to the addresses that the dialler permits; TLS and the Host header keep the name."""
+
+    class Connection(urllib3.connection.HTTPSConnection):
+        def _new_conn(self) -> socket.socket:  # urllib3's hook for the socket, which classes of other packages override too
+            try:
+                return dialler.connect(self.host, self.port, timeout=_seconds(self.timeout), options=self.socket_options or ())
+            except TimeoutError:
+                raise urllib3.exceptions.ConnectTimeoutError(self, "no connection in time") from None
+            except OSError as error:
+                raise urllib3.exceptions.NewConnectionError(self, f"no connection: {type(error).__name__}") from None
+
+    class Pool(urllib3.HTTPSConnectionPool):
+        ConnectionCls = Connection
+
+    manager = urllib3.PoolManager(**settings)
+    manager.pool_classes_by_scheme = {"https": Pool}  # anything but TLS is refused: urllib3 has no pool for it
+    return manager
+
+
+def _seconds(timeout: Any) -> float | None:
+    return float(timeout) if isinstance(timeout, (int, float)) else None
 
 
 def _socks(credentials: Credentials, settings: dict[str, Any]) -> urllib3.PoolManager:

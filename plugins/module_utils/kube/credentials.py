@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..base.dialling import Dialler
 from ..base.errors import CredentialsInvalid, MeshError
 from ..base.optional_imports import optional
 from ..base.redact import one_line
@@ -123,6 +124,7 @@ class Credentials:
         self.tls_server_name: str | None = configuration.tls_server_name
         self.client_certificate_ends = ends
         self.proxy = _proxy(configuration)
+        self.dialler: Dialler | None = None  # for connections to the owner's server, where ranges are denied
         self._configuration = configuration
         self._lock = threading.Lock()
 

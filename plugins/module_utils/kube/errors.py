@@ -74,17 +74,24 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """API server as far as a message may name it: ``address`` is HOST:PORT without user, path or query."""
+    """API server as far as a message may name it: ``address`` is HOST:PORT without user, path or query.
+
+    ``discreet``: the reader of the message chose the address and must not learn what is there, so that every connection without an answer
+    of an API server has the same message.
+    """
 
     cluster: str
     address: str
     proxied: bool = False
     client_certificate_ends: datetime | None = None
+    discreet: bool = False
 
 
 def from_answer(server: Server, request: Request, status: int, body: Any) -> ClusterError:
     """Return the error for an HTTP answer outside 2xx. ``body`` is the decoded Status, or anything else."""
     details = _Status(body)
+    if server.discreet and not details.sent:
+        return _nothing_there(server)
     if status == 401:
         return _unauthorized(server)
     if status == 403:
@@ -108,8 +115,10 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
     return ServerRefused(f"The API server answered {status}{reason} to {request}{fields}.", cluster=server.cluster, status=status)
 
 
-def no_answer(server: Server, request: Request, status: int) -> ServerRefused:
+def no_answer(server: Server, request: Request, status: int) -> ClusterError:
     """Return the error for an HTTP answer that no API server gives to this request, whatever its status says."""
+    if server.discreet:
+        return _nothing_there(server)
     return ServerRefused(
         f"What answered at {server.address} to {request} ({status}) is not the answer of an API server.",
         remedy=_ADDRESS,
@@ -120,6 +129,8 @@ def no_answer(server: Server, request: Request, status: int) -> ServerRefused:
 
 def from_transport(server: Server, error: BaseException, *, connect: float, read: float) -> ClusterError:
     """Return the error for a request that got no answer. ``connect`` and ``read`` are the timeouts in force, in seconds."""
+    if server.discreet:
+        return _nothing_there(server)
     where = f"The API server at {server.address}" + (" or the proxy before it" if server.proxied else "")
     causes = list(_causes(error))
     for cause in causes:
@@ -131,6 +142,14 @@ def from_transport(server: Server, error: BaseException, *, connect: float, read
             return _tls(server, cause)
     sentence = next((s for s in (_sentence(c, connect, read) for c in causes) if s), "cannot be reached")
     return Unreachable(f"{where} {sentence}.", remedy="Check that it runs and that this machine can reach it.", cluster=server.cluster)
+
+
+def _nothing_there(server: Server) -> Unreachable:
+    return Unreachable(
+        "The API server cannot be reached.",
+        remedy="Check the server and the certificate authority in the kubeconfig, and that it admits connections from here.",
+        cluster=server.cluster,
+    )
 
 
 def _sentence(cause: BaseException, connect: float, read: float) -> str:
@@ -245,7 +264,8 @@ class _Status:
     """Parts of a metav1.Status that may be shown."""
 
     def __init__(self, body: Any) -> None:
-        status = body if isinstance(body, Mapping) and body.get("kind") == "Status" else {}
+        self.sent = isinstance(body, Mapping) and body.get("kind") == "Status"
+        status = body if isinstance(body, Mapping) and self.sent else {}
         reason = status.get("reason")
         self.reason = reason if isinstance(reason, str) and re.fullmatch(r"[A-Za-z]{1,40}", reason) else ""
         message = status.get("message")

@@ -147,7 +147,7 @@ def connected_stream(
         with all_within(timeout):
             with all_within(2 * connect):  # the connection, and then the handshakes
                 _forget_cookies()
-                stream.connect(url, redirect_limit=0, **options)
+                stream.connect(url, redirect_limit=0, **options, **_dialled(credentials, min(connect, timeout)))
             yield stream
     except websocket.WebSocketBadStatusException as error:
         raise from_answer(server, request, error.status_code, decoded_json(error.resp_body or b"")) from None
@@ -158,6 +158,23 @@ def connected_stream(
         raise from_transport(server, error, connect=connect, read=timeout) from None
     finally:
         stream.shutdown()  # not close(): that would wait for the other side's closing frame
+
+
+def _dialled(credentials: Credentials, seconds: float) -> dict[str, Any]:
+    """Return the connection to the API server as an option of websocket-client, where ranges are denied; else {}: it connects itself.
+
+    :raises OSError: when no connection comes about.
+    """
+    if credentials.dialler is None or credentials.tls is None:
+        return {}
+    url = urllib3.util.parse_url(credentials.server)
+    host = str(url.host or "").strip("[]")
+    connection = credentials.dialler.connect(host, url.port or 443, timeout=seconds)
+    try:
+        return {"socket": credentials.tls.wrap_socket(connection, server_hostname=credentials.tls_server_name or host)}
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _proxy(credentials: Credentials) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ..base.dialling import DialRule
 from ..base.redact import digest, one_line
 from ..base.sealed import SecretStore
 from ..mesh.endpoint_addresses import sorted_ips
@@ -58,13 +59,15 @@ def probe_endpoints(
 ) -> tuple[ProbeResult, ...]:
     """Probe the endpoints of all clusters in ``facts``; results in order of the clusters and their addresses.
 
-    Never raises for what a server does. A cluster without an endpoint or a server certificate has no result: other findings say why.
+    Never raises for what a server does. A cluster without an endpoint or a server certificate has no result: other findings say why. An
+    address in a denied range has none either.
 
     :param secrets: holds ``ca.crt`` of each cluster's server certificate.
     :param resolved: addresses of DNS names, as for ``choices``.
     :param timeout: seconds for the connection, and as many for the handshake.
     """
-    targets = list(_targets(facts.values(), choices, secrets, resolved or {}))
+    rules = {cluster.host: DialRule(denied=cluster.denied_networks, allowed=cluster.endpoint_networks) for cluster in facts.values()}
+    targets = [t for t in _targets(facts.values(), choices, secrets, resolved or {}) if rules[t.cluster].permits(t.address)]
     with ThreadPoolExecutor(max(1, min(parallel, len(targets)))) as pool:
         return tuple(pool.map(lambda target: probe(target, timeout=timeout), targets))
 

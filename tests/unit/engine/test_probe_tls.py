@@ -251,6 +251,11 @@ def test_every_address_of_every_cluster_is_asked_in_order(tmp_path: Path) -> Non
     assert set(server.names) == {"c1.mesh.cilium.io", NAME}
 
 
+def test_an_address_in_a_denied_range_is_not_asked() -> None:
+    cluster = observed("c2", 1, "192.0.2.1", "198.51.100.1")
+    assert [result.address for result in probed(replace(cluster, denied_networks=("192.0.2.0/24",)))] == ["198.51.100.1"]
+
+
 def test_a_name_is_asked_at_the_addresses_that_it_has(tmp_path: Path) -> None:
     named = make("server", issuer=CA, names=["lb.example.com"])
     cluster = observed("c2", 0, made=named)

@@ -22,7 +22,7 @@ import yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml, loader
 from mesh_operator import __version__
 from mesh_operator.settings import Settings, parse_settings
-from mesh_operator.tenant_addresses import _NETWORKS
+from mesh_operator.tenant_addresses import NETWORKS
 from tests.collection_path import CHECKOUT
 
 DEPLOY = CHECKOUT / "operator" / "deploy"
@@ -79,6 +79,7 @@ def test_the_manifests_start_the_operator_with_its_own_defaults() -> None:
 def test_every_setting_has_a_flag_in_the_chart_and_every_flag_in_the_chart_is_a_setting() -> None:
     spelled = {
         "allowed_addresses": "--allow-address",
+        "denied_addresses": "--deny-address",
         "endpoint_domains": "--endpoint-domain",
         "leader_elect": "--no-leader-elect",
         "job_probes": "--no-job-probes",
@@ -163,7 +164,7 @@ def test_the_network_policy_keeps_the_pod_from_metadata_services_and_denied_rang
         wide: Any = ip_network(cidr)
         networks: list[Any] = [ip_network(text) for text in closed]
         assert all(network.subnet_of(wide) for network in networks), "an API server refuses a range that is not within the open one"
-        ours = [network for network in map(ip_network, _NETWORKS) if network.version == wide.version]
+        ours = [network for network in map(ip_network, NETWORKS) if network.version == wide.version]
         assert len(ours) > 5 and all(any(network.subnet_of(other) for other in networks) for network in ours)
     assert sorted(cidr for cidr, _ in blocks(policy)) == ["0.0.0.0/0", "::/0"]
     open_ports = {(port["port"], port["protocol"]) for rule in policy["spec"]["egress"] for port in rule["ports"]}
@@ -246,7 +247,7 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
         {"allowAddresses": ["10.0.0.1"]},
         {"networkPolicy": {"ports": []}},
         {"networkPolicy": {"ports": [{"port": 70000}]}},
-        {"networkPolicy": {"deniedCidrs": ["10.0.0.1"]}},
+        {"serviceCidrs": ["10.0.0.1"]},
         {"metrics": {"from": [{}]}},
         {"hostUsers": "no"},
         {"tmpSizeLimit": "lots"},
@@ -355,8 +356,10 @@ def test_the_namespace_of_the_credentials_has_to_be_named() -> None:
 def test_ranges_scrapers_and_user_namespaces_reach_the_objects(tmp_path: Path) -> None:
     values = {
         "mgmt": {"namespace": "default"},
+        "podCidrs": ["10.244.0.0/16"],
+        "serviceCidrs": ["10.96.0.0/12", "fd00:96::/112"],
+        "denyAddresses": ["203.0.113.0/24"],
         "networkPolicy": {
-            "deniedCidrs": ["10.96.0.0/12", "fd00:96::/112"],
             "allowedCidrs": ["10.96.0.1/32"],
             "ports": [{"port": 8443}, {"port": 30000, "endPort": 32767}],
         },
@@ -367,7 +370,10 @@ def test_ranges_scrapers_and_user_namespaces_reach_the_objects(tmp_path: Path) -
     rendered = by_kind_and_name(helm("--values", str(tmp_path / "values.yaml")).stdout)
     policy = rendered["NetworkPolicy", "mesh-operator"]
     found = dict(blocks(policy))
-    assert "10.96.0.0/12" in found["0.0.0.0/0"] and "fd00:96::/112" in found["::/0"] and found["10.96.0.1/32"] == set()
+    assert {"10.244.0.0/16", "10.96.0.0/12", "203.0.113.0/24"} <= found["0.0.0.0/0"]
+    assert "fd00:96::/112" in found["::/0"] and found["10.96.0.1/32"] == set()
+    denied = [flag.partition("=")[2] for flag in pod_of(rendered)["containers"][0]["args"] if flag.startswith("--deny-address=")]
+    assert denied == ["10.244.0.0/16", "10.96.0.0/12", "fd00:96::/112", "203.0.113.0/24"]
     assert [rule["ports"] for rule in policy["spec"]["egress"]][-1] == [
         {"port": 8443, "protocol": "TCP"},
         {"port": 30000, "endPort": 32767, "protocol": "TCP"},

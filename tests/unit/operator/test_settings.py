@@ -114,6 +114,11 @@ def test_addresses_may_be_allowed_more_than_once_and_are_cidrs() -> None:
     assert settings.allowed_addresses == ("127.0.0.0/8", "fd00::1/128")
 
 
+def test_addresses_may_be_denied_more_than_once_and_are_cidrs() -> None:
+    settings = parse_settings([*NEEDED, "--deny-address", "10.244.0.0/16", "--deny-address", "fd00::1"], {})
+    assert (settings.denied_addresses, settings.allowed_addresses) == (("10.244.0.0/16", "fd00::1/128"), ())
+
+
 def test_domains_of_mesh_endpoints_are_listed_one_by_one() -> None:
     settings = parse_settings([*NEEDED, "--endpoint-domain", "mesh.example.com", "--endpoint-domain", "mesh.example.org"], {})
     assert settings.endpoint_domains == ("mesh.example.com", "mesh.example.org")
@@ -131,6 +136,7 @@ def test_every_setting_is_in_the_help_with_its_variable(capsys: pytest.CaptureFi
     said = " ".join(capsys.readouterr().out.split())
     renamed = {
         "allowed_addresses": "allow-address",
+        "denied_addresses": "deny-address",
         "endpoint_domains": "endpoint-domain",
         "leader_elect": "no-leader-elect",
         "job_probes": "no-job-probes",
@@ -154,6 +160,7 @@ def test_the_documentation_has_every_flag_with_its_variable_and_default() -> Non
     table = {flag: (variable, default) for flag, variable, default, _meaning in rows}
     renamed = {
         "allowed_addresses": "allow-address",
+        "denied_addresses": "deny-address",
         "endpoint_domains": "endpoint-domain",
         "leader_elect": "no-leader-elect",
         "job_probes": "no-job-probes",

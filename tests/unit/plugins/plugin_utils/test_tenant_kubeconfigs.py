@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
-from mesh_operator.tenant_addresses import may_be_contacted
+from mesh_operator.tenant_addresses import AGAIN, NETWORKS, DeniedNetworks, may_be_named
 from mesh_operator.tenant_kubeconfigs import LIMIT, KubeconfigRefused, rebuild_kubeconfig
 from tests.testing.rows import in_one_test
 from tests.unit.engine.made_certificates import make
@@ -26,22 +26,6 @@ from tests.unit.engine.made_certificates import make
 CANARY = "c4n4ry-of-a-tenant"
 CA = make("tenant CA", ca=True)
 CLIENT = make("tenant admin", issuer=CA)
-DNS = {
-    "api.example.com": ["192.0.2.10", "2001:db8::10"],
-    "other.example.com": ["kubernetes.default.svc.cluster.local", "10.96.0.1"],
-    "metadata.example.com": ["169.254.169.254"],
-    "mixed.example.com": ["192.0.2.10", "127.0.0.1"],
-    "zone.example.com": ["fe80::1%eth0"],
-    "grafana.monitoring": ["grafana.monitoring.svc.cluster.local", "10.96.7.7"],
-    "own.example.com": ["10.96.0.1"],
-    "localhost": ["127.0.0.1", "::1"],
-}
-
-
-def resolve(name: str) -> list[str]:
-    if name not in DNS:
-        raise OSError("no such name")
-    return DNS[name]
 
 
 def b64(content: bytes) -> str:
@@ -79,7 +63,7 @@ def document(
 
 def rebuild(given: Any, **options: Any) -> dict[str, Any]:
     text = given if isinstance(given, bytes) else yaml.dump(given, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)).encode()
-    return rebuild_kubeconfig(text, **{"resolve": resolve, **options})
+    return rebuild_kubeconfig(text, **options)
 
 
 def refused(given: Any, **options: Any) -> str:
@@ -391,7 +375,6 @@ def check(text: bytes) -> None:
         *("2130706433", "0x7f000001", "0x7f.1", "017700000001", "127.1", "127.0.1", "0177.0.0.1", "127.0.0.1.", "127.0.0.01", "1.2.3.4.5"),
         *("localhost", "LOCALHOST", "localhost.", "a.localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
         *("a.b.svc", "a.b.SVC.", "a.b.svc.cluster.local", "cluster.local", ".", "[1:2:3]"),
-        *("metadata.example.com", "mixed.example.com", "zone.example.com", "other.example.com", "grafana.monitoring"),
     ],
 )
 def test_no_kubeconfig_leads_to_this_machine_to_our_own_cluster_or_to_a_clouds_metadata(host: str) -> None:
@@ -404,6 +387,7 @@ def test_no_kubeconfig_leads_to_this_machine_to_our_own_cluster_or_to_a_clouds_m
     [
         *("192.0.2.10", "10.0.0.5", "172.18.0.2", "192.168.1.1", "100.64.0.1", "[2001:db8::1]", "[fd00::1]", "[64:ff9b::192.0.2.1]"),
         *("api.example.com", "kind-control-plane", "a.b.example.com", "svc.example.com", "0x7f.example.com", "unknown.example.com"),
+        "grafana.monitoring",  # a name is judged by its addresses when it is dialled
     ],
 )
 def test_other_addresses_may_be_a_tenants(host: str) -> None:
@@ -411,36 +395,42 @@ def test_other_addresses_may_be_a_tenants(host: str) -> None:
     assert rebuild(document(server=server))["clusters"][0]["cluster"]["server"] == server
 
 
-@pytest.mark.parametrize("own", ["10.96.0.1", "fd00:10:96::1", "own.example.net"])
-def test_the_api_server_of_the_cluster_that_we_run_in_is_refused(own: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = f"[{own}]" if ":" in own else own
-    assert may_be_contacted(host, (), resolve) and may_be_contacted("own.example.com", (), resolve)
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", own)
-    assert not may_be_contacted(host, (), resolve)
-    assert may_be_contacted("own.example.com", (), resolve) == (own != "10.96.0.1")
-    assert may_be_contacted("10.96.0.2", (), resolve)
-
-
 def test_who_runs_the_operator_may_allow_addresses_and_only_these() -> None:
     lab = {"allowed": ["127.0.0.0/8", "::1/128"]}
-    for host in ("127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "localhost", "mixed.example.com"):
+    for host in ("127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "localhost"):
         rebuild(document(server=f"https://{host}"), **lab)
-    for host in ("169.254.169.254", "metadata.example.com", "kubernetes.default.svc", "grafana.monitoring"):
+    for host in ("169.254.169.254", "[::ffff:169.254.169.254]", "0.0.0.0"):
         refused(document(server=f"https://{host}"), **lab)
-    rebuild(document(server="https://grafana.monitoring"), allowed=["10.96.0.0/12"])
 
 
 @given(st.ip_addresses())
-def test_an_address_is_judged_alike_by_itself_and_behind_a_name(address: Any) -> None:
+def test_special_addresses_are_refused_unless_they_are_allowed(address: Any) -> None:
     host = f"[{address}]" if address.version == 6 else str(address)
-    assert may_be_contacted(host, ()) == may_be_contacted("api.example.com", (), lambda name: [str(address)])
-    assert may_be_contacted(host, ["::/0", "0.0.0.0/0"])
+    assert may_be_named(host, ["::/0", "0.0.0.0/0"])
     if address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast:
-        assert not may_be_contacted(host, ())
+        assert not may_be_named(host, ())
 
 
-def test_the_resolver_of_the_system_is_used_and_names_of_this_machine_are_found_out() -> None:
-    with pytest.raises(KubeconfigRefused, match="server"):
-        rebuild_kubeconfig(yaml.safe_dump(document(server="https://localhost")).encode())
-    assert may_be_contacted("localhost", ["127.0.0.0/8", "::1/128"])
-    assert may_be_contacted("no-such-name.invalid", ())
+# What is denied where it is dialled
+
+
+def test_the_operators_own_servers_are_denied_at_their_present_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+    now, dns, asked = [0.0], {"kcp.example.com": ["203.0.113.7", "2001:db8::7", "alias.example.com"]}, []
+
+    def resolver(name: str) -> list[str]:
+        asked.append(name)
+        if name not in dns:
+            raise OSError("no such name")
+        return dns[name]
+
+    servers = ["kcp.example.com:6443", "198.51.100.9:443", "[2001:db8::9]:6443"]
+    denied = DeniedNetworks(["10.244.0.0/16"], lambda: servers, resolver, lambda: now[0])
+    first = denied()
+    assert {"203.0.113.7/32", "2001:db8::7/128", "198.51.100.9/32", "2001:db8::9/128", "10.96.0.1/32", "10.244.0.0/16"} <= set(first)
+    assert set(NETWORKS) <= set(first) and denied() == first and asked == ["kcp.example.com"]
+    now[0], dns["kcp.example.com"] = AGAIN, ["203.0.113.8"]
+    assert "203.0.113.8/32" in denied() and "203.0.113.7/32" not in denied()
+    now[0] = 2 * AGAIN
+    dns.clear()
+    assert "203.0.113.8/32" in denied(), "a name that does not resolve for a while keeps its addresses"
