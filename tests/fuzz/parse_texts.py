@@ -24,6 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.adopted_values import adoption_record
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import edit_users
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.address_moves import MOST_TIMES, held_until, read_moves
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, has_invalid_mark, roll_of, write_roll
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import (
     ADOPTED_ANNOTATION,
@@ -121,6 +122,9 @@ def marks(data: bytes) -> object:
     binding = mesh_of("c1", "c2").binding
     marked = {f"{prefix}/{binding.owner}": text for prefix in (PEERS_ANNOTATION, ADOPTED_ANNOTATION, USERS_ANNOTATION)}
     found: list[Any] = [read_record(text)]
+    moves = read_moves(text)
+    assert all(len(times) <= MOST_TIMES for times in moves.values()), "an annotation makes a long record"
+    found.append([held_until(times, NOW) for times in moves.values()])
     value = secret("cilium-clustermesh", {}, annotations=marked)
     cluster = replace(cluster_facts("c1"), clustermesh=peer_secret_facts(value, "cilium-clustermesh"))
     record = adoption_record(binding, cluster)
@@ -186,6 +190,7 @@ PARSERS: Final = (
         writer="whoever edits objects of a member",
         files=(
             f"{_ENGINE}/links/adopted_values.py",
+            f"{_ENGINE}/mesh/address_moves.py",
             f"{_ENGINE}/mesh/ca_roll.py",
             f"{_ENGINE}/mesh/ownership.py",
             f"{_ENGINE}/services/record.py",

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.labs import NODES, OTHER_THREE_120, SHARED_CA
+from tests.integration.labs import AGENTS, NODES, OTHER_THREE_120, SHARED_CA
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.api import STRATEGIC
 from tests.testing.playbooks import PlaybookRun
@@ -90,6 +90,31 @@ def test_an_address_that_moves_rewrites_one_key_in_each_cluster_that_dials_it(la
     for cluster in ("c1", "c3"):  # the former address works too; a reader that gets its new file connects anew, and is not ready meanwhile
         wait_for(partial(reads, lab, cluster, "c2"), what=f"kvstoremesh of {cluster} reads c2 at its new address")
     assert lab.play("connect").changed == 0
+
+
+@pytest.mark.lab(AGENTS)
+def test_an_address_that_flaps_does_not_restart_the_agents_of_the_others_again(lab: MeshLab) -> None:
+    """Before Cilium 1.20 the addresses stand in the template of DaemonSet cilium."""
+
+    def generation() -> int:
+        found = lab.api("c1").get(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/cilium")
+        assert found is not None
+        return int(found["metadata"]["generation"])
+
+    assert lab.play("connect").rc == 0
+    first = at(lab, "c2", 120)
+    give(lab, "c2", {"ip": first, "ipMode": "VIP"})
+    moved = lab.play("connect", mesh_connect_wait=False)
+    assert moved.changed == 1 and "CM-EP-09" not in moved.finding_codes(), moved.output
+    before = generation()
+    for last in (121, 120, 122):
+        give(lab, "c2", {"ip": at(lab, "c2", last), "ipMode": "VIP"})
+        held = lab.play("connect", mesh_connect_wait=False)
+        assert (held.rc, held.changed) == (0, 0), held.output
+        assert ("CM-EP-09" in held.finding_codes()) == (last != 120)
+    assert generation() == before
+    accepted = lab.play("connect", mesh_connect_wait=False, mesh_connect_accept=["CM-EP-09"])
+    assert accepted.changed == 1 and generation() == before + 1
 
 
 @pytest.mark.lab(NODES)

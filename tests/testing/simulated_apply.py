@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body, host_aliases_body
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import KEY, registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
@@ -107,7 +107,7 @@ class SimulatedClusters:
 
     def __init__(self, facts: Mapping[str, ClusterFacts], now: datetime) -> None:
         self._fixed = dict(facts)
-        self._now = now
+        self.now = now
         self._serial = itertools.count(1)
         self._objects: dict[tuple[str, str, str], Simulated] = {}
         for host, cluster in facts.items():
@@ -176,7 +176,9 @@ class SimulatedClusters:
             made = self._objects.get(place) or self._new(*place)
             made.apply(manager, self._secret_fields(action))
         elif isinstance(action, ApplyHostAliases):
+            written = host_aliases_body(action, self.now)["metadata"].get("annotations", {})
             wanted: dict[Path, Any] = {("alias", ip): names for ip, names in action.aliases.items()}
+            wanted |= {("annotations", key): value for key, value in written.items()}
             self._objects[(step.cluster, action.kind, action.name)].apply(manager, wanted)
         elif isinstance(action, WriteUsers):
             self._write_users(manager, step, action)
@@ -186,7 +188,7 @@ class SimulatedClusters:
             self._delete(step.cluster, action)
 
     def _api_write(self, manager: str, host: str, action: ApiWrite) -> None:
-        body = api_body(action, {}, self._now)
+        body = api_body(action, {}, self.now)
         metadata = body.get("metadata") or {}
         parts = action.path.split("/")
         place = (host, KINDS[parts[-1]], metadata["name"]) if action.method == "create" else (host, KINDS[parts[-2]], parts[-1])
@@ -265,8 +267,8 @@ class SimulatedClusters:
             public_key=made,
             subject_key_id=None,
             authority_key_id=ca.subject_key_id,
-            not_before=self._now - timedelta(minutes=5),
-            not_after=min(self._now + timedelta(days=recipe.days), ca.not_after),
+            not_before=self.now - timedelta(minutes=5),
+            not_after=min(self.now + timedelta(days=recipe.days), ca.not_after),
             server_auth=False,
         )
         return SecretKeyFacts(digest=made, certificate=certificate, certificate_key_matches=True)
@@ -327,7 +329,7 @@ class SimulatedClusters:
             HostAlias(ip=ip, hostnames=names, managers=made.managers_of(("alias", ip)))
             for ip, names in sorted(made.section("alias").items())
         )
-        return replace(workload, host_aliases=aliases)
+        return replace(workload, host_aliases=aliases, annotations={**workload.annotations, **made.section("annotations")})
 
 
 def _names(managers: Iterable[str]) -> tuple[str, ...]:

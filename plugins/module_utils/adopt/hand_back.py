@@ -32,7 +32,7 @@ from ..mesh.managed_fields import (
 )
 from ..mesh.marks import MANAGED_BY_LABEL, OWNER_LABEL, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL, USERS_ANNOTATION
 from ..mesh.model import MANAGER_DOMAIN, Binding, Mesh
-from ..mesh.ownership import own_keys, peers_annotation
+from ..mesh.ownership import moves_annotation, own_keys, peers_annotation
 from ..plan.steps import NOW, ApiWrite, Plan, Step
 from .findings import hand_back_findings
 from .plan import linked_names
@@ -148,6 +148,8 @@ def _aliases_step(binding: Binding, cluster: ClusterFacts, workload: WorkloadFac
     if not entries:
         return
     plural = {"Deployment": "deployments", "DaemonSet": "daemonsets"}[workload.kind]
+    record = moves_annotation(binding)
+    gone: dict[str, Any] = {"annotations": {record: None}} if record in workload.annotations else {}
     yield Step(
         wave=WAVE,
         cluster=cluster.host,
@@ -158,6 +160,6 @@ def _aliases_step(binding: Binding, cluster: ClusterFacts, workload: WorkloadFac
         action=ApiWrite(
             method="merge",
             path=f"/apis/apps/v1/namespaces/{cluster.namespace}/{plural}/{workload.name}",
-            body={"metadata": {"uid": workload.uid, "resourceVersion": workload.resource_version, "managedFields": entries}},
+            body={"metadata": {**gone, "uid": workload.uid, "resourceVersion": workload.resource_version, "managedFields": entries}},
         ),
     )

@@ -191,7 +191,7 @@ def _write(manager: str, cluster: Cluster, step: Step, values: Mapping[str, Seal
         cluster.apply(_core_path("Secret", action.namespace, action.name), secret_body(action, values), manager=manager)
     elif isinstance(action, ApplyHostAliases):
         path = f"/apis/apps/v1/namespaces/{action.namespace}/{WORKLOADS[action.kind]}/{action.name}"
-        cluster.apply(path, host_aliases_body(action), manager=manager)
+        cluster.apply(path, host_aliases_body(action, now), manager=manager)
     elif isinstance(action, WriteUsers) and step.verb == "create":
         cluster.create(_core_path("ConfigMap", action.namespace), users_body(action), manager=manager)
     elif isinstance(action, WriteUsers):
@@ -213,11 +213,14 @@ def _call(manager: str, cluster: Cluster, action: ApiWrite, body: dict[str, Any]
 
 def api_body(action: ApiWrite, values: Mapping[str, Sealed], now: datetime) -> dict[str, Any]:
     """Return the body to send: the time filled in, the values of ``secret_data`` as base64."""
-    time = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    body: dict[str, Any] = _with_time(action.body, time)
+    body: dict[str, Any] = _with_time(action.body, _time_text(now))
     if values:
         body["data"] = {**(body.get("data") or {}), **{key: b64encode(value.reveal()).decode() for key, value in values.items()}}
     return body
+
+
+def _time_text(now: datetime) -> str:
+    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _with_time(value: Any, time: str) -> Any:
@@ -241,13 +244,15 @@ def secret_body(action: ApplySecret, values: Mapping[str, Sealed]) -> dict[str, 
     return body
 
 
-def host_aliases_body(action: ApplyHostAliases) -> dict[str, Any]:
+def host_aliases_body(action: ApplyHostAliases, now: datetime) -> dict[str, Any]:
     """Return all hostAliases entries of the binding: server-side apply removes owned entries that are not sent."""
     body: dict[str, Any] = {
         "apiVersion": "apps/v1",
         "kind": action.kind,
         "metadata": {"name": action.name, "namespace": action.namespace},
     }
+    if action.annotations:
+        body["metadata"]["annotations"] = _with_time(action.annotations, _time_text(now))
     if action.aliases:
         entries = [{"ip": ip, "hostnames": list(names)} for ip, names in action.aliases.items()]
         body["spec"] = {"template": {"spec": {"hostAliases": entries}}}

@@ -8,11 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Final
 
 from ..etcd.peer_records import PeerRecords
 from ..mesh.facts import ClusterFacts, ObserveFailure, ProbeResult
 from ..mesh.link_choices import Choices
 from ..mesh.model import Mesh
+
+HELD: Final = "CM-EP-09"
+"""Code of the finding about new addresses that are held back. Whoever accepts it lets them be written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,7 @@ class CheckContext:
         default_factory=dict
     )  # by inventory name; what each member publishes about itself (etcd/peer_records.py)
     take_back: frozenset[str] = field(default_factory=frozenset)  # returning clusters that the user vouches for (leases/tombstones.py)
+    unproven: frozenset[str] = frozenset()  # as for Choices: members whose new addresses are not proven
     probes: tuple[ProbeResult, ...] = ()  # TLS handshakes that the caller made from the controller (observe/tls_probe.py)
 
     @property
@@ -46,7 +51,16 @@ class CheckContext:
     @cached_property
     def choices(self) -> Choices:
         """Choices for each link (trust mode, endpoint), which the planner takes over."""
-        return Choices(self.mesh, self.facts, now=self.now, trust=self.trust, node_addresses=self.node_addresses, resolved=self.resolved)
+        return Choices(
+            self.mesh,
+            self.facts,
+            now=self.now,
+            trust=self.trust,
+            node_addresses=self.node_addresses,
+            resolved=self.resolved,
+            unproven=self.unproven,
+            follow=HELD in self.accept,
+        )
 
 
 def members(context: CheckContext) -> tuple[ClusterFacts, ...]:

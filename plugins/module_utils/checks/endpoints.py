@@ -14,7 +14,7 @@ from ..mesh.endpoints import SHOWN, EndpointProblem, MeshEndpoint, split_host_po
 from ..mesh.facts import ClusterFacts
 from ..mesh.ip_families import addresses_of, possible_families
 from ..mesh.versions import cilium_version, holds
-from .context import CheckContext
+from .context import HELD, CheckContext
 from .registry import check
 
 
@@ -193,5 +193,28 @@ def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: Cl
             f"Remove it where {facts.host} gets it from: its load balancer, or the addresses of its nodes.",
             "If an address is meant, list its range in cilium_mesh_endpoint_networks of this host. "
             "If a name is meant, set cilium_mesh_endpoint_override of this host to it.",
+        ),
+    )
+
+
+@check(HELD)
+def new_addresses_restart_no_pods_too_soon(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+    """Report new addresses of a peer that are not written, because that would restart pods too soon, or for an unproven address."""
+    endpoint = context.choices.endpoint_for(local, peer)
+    if not isinstance(endpoint, MeshEndpoint) or endpoint.held is None:
+        return
+    held = endpoint.held
+    until = f"until {held.until:%Y-%m-%d %H:%M} UTC, because they changed shortly before" if held.until else "until they are proven"
+    proof = "a TLS handshake there did not show the certificate of the peer, or none came about while the addresses in use answer"
+    yield finding(
+        HELD,
+        cluster=local.host,
+        peer=peer.host,
+        summary=f"{local.host} keeps dialling {peer.host} at {listed(endpoint.ips)}, and not at {listed(held.addresses)}, {until}",
+        evidence=f"{where(peer, 'Service', 'clustermesh-apiserver')} reports {listed(held.addresses)}; a change restarts the pods that "
+        f"dial, as host aliases are in their template before Cilium 1.20" + ("" if held.until else f"; {proof}"),
+        fix=lines(
+            f"Give {peer.host} an address that stays, such as a reserved one of its load balancer, or set cilium_mesh_endpoint_override.",
+            f"Accept {HELD} to write the new addresses now, with the restart that this costs.",
         ),
     )

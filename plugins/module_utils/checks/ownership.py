@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from ..findings.finding import Finding
 from ..findings.wording import finding, helm, kubectl, lines, listed, show, where
 from ..links.drift import was_ours
-from ..links.peer_keys import DesiredKeys, Link, agents_keys, keys_for_peer, reader_version, would_conflict
+from ..links.peer_keys import DesiredKeys, Link, agents_keys, keys_for_peer, would_conflict
 from ..mesh.endpoint_addresses import canonical_ip, is_ip
 from ..mesh.endpoints import MeshEndpoint
 from ..mesh.etcd_config import keys_of, valid_cluster_name
@@ -18,7 +18,7 @@ from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
 from ..mesh.gitops import ARGO, HELM_LABEL, HELM_NAME, HELM_NAMESPACE, KEEP, made_by_helm
 from ..mesh.model import MANAGER_DOMAIN
 from ..mesh.trust import Trust
-from ..mesh.versions import aliases_in_config, aliases_in_template, cilium_version
+from ..mesh.versions import aliases_in_config, aliases_in_template, cilium_version, reader_version
 from ..plan.steps import PlanOptions
 from .context import CheckContext
 from .registry import check

@@ -138,6 +138,7 @@ _ROWS: Final = (
     Row("CM-EP-06", "A cluster cannot dial any address of a peer", Severity.BLOCKING, Scope.PAIR, acceptable=True),
     Row("CM-EP-07", "The address of a mesh endpoint is not known at the moment", Severity.REMEDIABLE, Scope.CLUSTER),
     Row("CM-EP-08", "A cluster reports a name or an address that no other cluster may dial", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-EP-09", "New addresses of a mesh endpoint are held back", Severity.REMEDIABLE, Scope.PAIR, acceptable=True),
     # Probes of mesh endpoints by the controller
     Row("CM-PROBE-01", "The certificate at the mesh endpoint cannot be verified", Severity.BLOCKING, Scope.CLUSTER),
     Row("CM-PROBE-02", "The mesh endpoint leads to another server", Severity.BLOCKING, Scope.CLUSTER),

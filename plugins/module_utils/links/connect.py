@@ -204,15 +204,16 @@ def _links(
     for aliases in desired_aliases(cluster, links, kept.values(), manager):
         found.extend(alias_problems(cluster, aliases))
         wave = WAVE_LEFTOVERS if only_removes(aliases, manager) else WAVE_LINKS
-        found.append(alias_step(cluster, aliases, manager=manager, wave=wave, why="the peers' names resolve to their addresses"))
+        why = "the peers' names resolve to their addresses"
+        found.append(alias_step(cluster, aliases, binding=mesh.binding, wave=wave, why=why, moves=True))
     by_host = {link.peer.host: link for link in links}
     for secret in desired_secrets(cluster, links, kept, manager, options, now):
         found.extend(oversized(cluster, secret, manager))
         found.extend(p for p in foreign_keys(cluster, secret, manager) if not (options.repair and p.code == "CM-DRIFT-02"))
         if options.repair:
             found.append(repair_step(cluster, secret.facts, secret.data, secret.peers, manager, wave=WAVE_LINKS))
-        why = partial(_reason, by_host, cluster.runs_kvstoremesh and secret.facts is cluster.clustermesh)
-        found.append(secret_step(cluster, secret, mesh.binding, wave=WAVE_LINKS, why=why))
+        reason = partial(_reason, by_host, cluster.runs_kvstoremesh and secret.facts is cluster.clustermesh)
+        found.append(secret_step(cluster, secret, mesh.binding, wave=WAVE_LINKS, why=reason))
     return [item for item in found if item is not None]
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from ..mesh.ca_roll import MARK
 from ..mesh.facts import CaSecretFacts, ClusterFacts, PeerSecretFacts, RegistryFacts, ServiceFacts, TlsSecretFacts, WorkloadFacts
 from ..mesh.ip_families import dialable_families
-from ..mesh.versions import cilium_version
+from ..mesh.versions import cilium_version, reader_version
 from ..plan.steps import digest_of
 from .load_balancer import ELB_AUTOCREATE, ELB_ID
-from .peer_keys import reader_version
 
 
 def facts_fingerprint(cluster: ClusterFacts) -> dict[str, str]:

@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from ..base.tables import count
 from ..findings.finding import Finding
 from ..findings.wording import finding
+from ..mesh.address_moves import moves_after, write_moves
 from ..mesh.endpoint_addresses import canonical_ip, is_ip
 from ..mesh.facts import ClusterFacts, HostAlias, WorkloadFacts
-from ..mesh.versions import aliases_in_template
-from ..plan.steps import ApplyHostAliases, Step
-from .peer_keys import Link, reader_version
+from ..mesh.model import Binding
+from ..mesh.ownership import moves_annotation, recorded_moves
+from ..mesh.versions import aliases_in_template, reader_version
+from ..plan.steps import NOW, ApplyHostAliases, Step
+from .peer_keys import Link
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +70,17 @@ def alias_problems(local: ClusterFacts, desired: DesiredAliases) -> Iterator[Fin
         )
 
 
-def alias_step(local: ClusterFacts, desired: DesiredAliases, *, manager: str, wave: int, why: str) -> Step | None:
-    """Return the write that makes the binding's entries equal to ``desired``; None if they are equal already."""
+def alias_step(local: ClusterFacts, desired: DesiredAliases, *, binding: Binding, wave: int, why: str, moves: bool = False) -> Step | None:
+    """Return the write that makes the binding's entries equal to ``desired``; None if they are equal already.
+
+    :param moves: record the time of the write for the names whose addresses change (mesh/address_moves.py).
+    """
     workload = desired.workload
-    own = {alias.ip: tuple(sorted(alias.hostnames)) for alias in _own_aliases(workload, manager)}
+    own = {alias.ip: tuple(sorted(alias.hostnames)) for alias in _own_aliases(workload, binding.manager)}
     if own == dict(desired.entries):
         return None
+    before = recorded_moves(binding, workload)
+    record = write_moves(moves_after(before, _by_name(own), _by_name(desired.entries), NOW if moves else ""))
     adds = bool(set(desired.entries.items()) - set(own.items()))
     restarts = f"rolling restart of {workload.kind} {workload.name} ({count(workload.desired, 'pod')})"
     return Step(
@@ -84,8 +92,19 @@ def alias_step(local: ClusterFacts, desired: DesiredAliases, *, manager: str, wa
         disruption=f"{restarts}: host aliases are part of the pod template before Cilium 1.20",
         undo=f"playbook edge_portal.cilium_mesh.{'disconnect takes exactly' if adds else 'connect writes'} these entries "
         f"{'out again' if adds else 'again'}, with another rolling restart",
-        action=ApplyHostAliases(namespace=local.namespace, kind=workload.kind, name=workload.name, aliases=dict(desired.entries)),
+        action=ApplyHostAliases(
+            namespace=local.namespace,
+            kind=workload.kind,
+            name=workload.name,
+            aliases=dict(desired.entries),
+            annotations={moves_annotation(binding): record} if record else {},
+        ),
     )
+
+
+def _by_name(entries: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+    """Return host name -> its addresses."""
+    return {name: frozenset(ip for ip, names in entries.items() if name in names) for names in entries.values() for name in names}
 
 
 def only_removes(desired: DesiredAliases, manager: str) -> bool:

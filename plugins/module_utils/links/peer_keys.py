@@ -16,7 +16,7 @@ from ..mesh.etcd_config import LOCAL_PORT, ca_key, config_text, keys_of, local_c
 from ..mesh.facts import CertificateFacts, ClusterFacts, PeerSecretFacts, SecretKeyFacts, TlsSecretFacts
 from ..mesh.trust import Trust
 from ..mesh.trust_mode import ClientCertificate
-from ..mesh.versions import CiliumVersion, apiserver_version, cilium_version
+from ..mesh.versions import cilium_version
 from ..plan.steps import FromSecret, Literal, Minted, PlanOptions, Recipe
 
 WORTH_RENEWING = timedelta(days=1)  # gain in lifetime below which nothing is renewed; else one near its CA's end would be in every run
@@ -107,11 +107,6 @@ def literal(text: str) -> DesiredKeys:
     """Return a desired value that is no secret."""
     content = text.encode()
     return DesiredKeys(Literal(text), hashlib.sha256(content).hexdigest(), len(content))
-
-
-def reader_version(local: ClusterFacts) -> CiliumVersion | None:
-    """Return the Cilium version of the reader: kvstoremesh, which comes in the image of clustermesh-apiserver, or the agents."""
-    return (apiserver_version(local) if local.runs_kvstoremesh else None) or cilium_version(local)
 
 
 def _from_tls_secret(peer: ClusterFacts, secret: TlsSecretFacts, key: str) -> DesiredKeys:

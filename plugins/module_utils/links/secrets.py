@@ -15,11 +15,11 @@ from ..mesh.etcd_config import keys_of
 from ..mesh.facts import ClusterFacts, PeerSecretFacts
 from ..mesh.model import Binding
 from ..mesh.ownership import labels_to_apply, made_by_bindings, own_keys, peers_annotation, write_peers
-from ..mesh.versions import aliases_in_config
+from ..mesh.versions import aliases_in_config, reader_version
 from ..plan.steps import ApplySecret, DeleteObject, PlanOptions, Step
 from .adopted_values import annotations_to_keep
 from .drift import changed_finding, was_ours
-from .peer_keys import DesiredKeys, Link, agents_keys, current_value, keys_for_peer, reader_version, would_conflict
+from .peer_keys import DesiredKeys, Link, agents_keys, current_value, keys_for_peer, would_conflict
 
 UNDO_CONNECTION = "playbook edge_portal.cilium_mesh.disconnect removes exactly these keys"
 UNDO_WITHDRAWAL = "playbook edge_portal.cilium_mesh.connect writes the keys again"

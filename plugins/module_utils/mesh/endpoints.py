@@ -19,6 +19,7 @@ from functools import cached_property
 from ipaddress import ip_address
 
 from ..base.redact import one_line
+from .address_moves import Held
 from .endpoint_addresses import MOST_ADDRESSES, canonical_ip, dialable, first_addresses, is_ip, refusal_of_address, sorted_ips
 from .endpoint_names import MESH_DOMAIN, canonical_name, is_dns_name, is_permitted_domain, of_no_other_cluster, refusal_of_name
 from .facts import CertificateFacts, ClusterFacts, ServiceFacts
@@ -36,6 +37,7 @@ class MeshEndpoint:
     port: int
     ips: tuple[str, ...] = ()
     kept: str = ""  # why the endpoint in use is kept instead of the one found now; "" otherwise
+    held: Held | None = None  # the addresses in use are kept in one reader, because new ones would restart its pods
 
     @cached_property
     def url(self) -> str:

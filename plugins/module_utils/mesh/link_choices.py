@@ -8,17 +8,23 @@ Checks and planner need the same decisions, in a mesh of 255 clusters for 65,000
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
+from .address_moves import Held, held_until
+from .endpoint_addresses import dialable, ip_version, is_ip, sorted_ips
 from .endpoint_names import MESH_DOMAIN, canonical_name
 from .endpoints import EndpointProblem, InUse, MeshEndpoint, RefusedValue, endpoint_of, refused_values, split_host_port
 from .facts import ClusterFacts
 from .ip_families import dialable_families, limit_to_families
 from .model import Mesh
+from .ownership import recorded_moves
 from .trust import Trust, TrustProblem, TrustSide, trust_between
 from .trust_mode import AUTO
+from .versions import aliases_in_template, reader_version
 
 _URL = re.compile(r"^- https://(?:\[([^\]\s]+)\]|([^\[\]:/\s]+)):([0-9]{1,5})$", re.MULTILINE)
 
@@ -31,6 +37,8 @@ class Choices:
     :param trust: as in ``trust_between``, ``forced``.
     :param node_addresses: as in ``endpoint_of``.
     :param resolved: as in ``endpoint_of``.
+    :param unproven: inventory names of clusters whose new addresses showed another server, or none while the ones in use are proven.
+    :param follow: write new addresses without a hold-down (mesh/address_moves.py).
     """
 
     def __init__(
@@ -42,6 +50,8 @@ class Choices:
         trust: str = AUTO,
         node_addresses: str = "InternalIP",
         resolved: Mapping[str, tuple[str, ...]] | None = None,
+        unproven: frozenset[str] = frozenset(),
+        follow: bool = False,
     ) -> None:
         self._mesh = mesh
         self._facts = facts
@@ -49,6 +59,8 @@ class Choices:
         self._forced = trust
         self._node_addresses = node_addresses
         self._resolved = resolved or {}
+        self._unproven, self._follow = unproven, follow
+        self._aliases: dict[str, Mapping[str, tuple[str, ...]]] = {}  # local -> host name -> addresses in its pod template
         self._endpoints: dict[str, MeshEndpoint | EndpointProblem] = {}
         self._families: dict[str, frozenset[int]] = {}
         self._dialled: dict[tuple[str, frozenset[int]], MeshEndpoint] = {}
@@ -88,12 +100,57 @@ class Choices:
         return self.dialled(local, peer, endpoint) if isinstance(endpoint, MeshEndpoint) else endpoint
 
     def dialled(self, local: ClusterFacts, peer: ClusterFacts, endpoint: MeshEndpoint) -> MeshEndpoint:
-        """Reduce an endpoint that ``endpoint`` returned for ``peer`` to the addresses that ``local`` can dial."""
+        """Reduce an endpoint that ``endpoint`` returned for ``peer`` to the addresses that ``local`` can dial.
+
+        Addresses that would restart the pods of ``local`` may be held back, so that those in use stay.
+        """
         key = (peer.host, self.families(local))
         found = self._dialled.get(key)
         if found is None:
             found = self._dialled[key] = limit_to_families(endpoint, key[1])
+        used = self._moved_from(local, peer, found)
+        held = self._held(local, peer, found) if used and not self._follow else None
+        if held is None:
+            return found
+        _hostname, port = dict(_own_urls(local, self._mesh.binding.manager)).get(peer.name, ("", 0))
+        return replace(found, ips=used, port=port or found.port, held=held)
+
+    def moved(self) -> dict[str, tuple[MeshEndpoint, tuple[str, ...]]]:
+        """Return the clusters whose new addresses would restart pods of a reader: the new endpoint, and the addresses in use."""
+        found: dict[str, tuple[MeshEndpoint, tuple[str, ...]]] = {}
+        for local in (self._facts[host] for host in self._mesh.clusters if host in self._facts):
+            for host in self._mesh.peers(local.host) if self._template_aliases(local) else ():
+                endpoint = self.endpoint(self._facts[host]) if host in self._facts else None
+                if isinstance(endpoint, MeshEndpoint):
+                    new = limit_to_families(endpoint, self.families(local))
+                    if used := self._moved_from(local, self._facts[host], new):
+                        found[host] = (new, used)
         return found
+
+    def _held(self, local: ClusterFacts, peer: ClusterFacts, found: MeshEndpoint) -> Held | None:
+        if peer.host in self._unproven:
+            return Held(addresses=found.ips)
+        workload = local.apiserver if local.runs_kvstoremesh else local.agent
+        moves = recorded_moves(self._mesh.binding, workload) if workload else {}
+        until = held_until(moves.get(found.hostname, ()), self._now)
+        return Held(addresses=found.ips, until=until) if until else None
+
+    def _moved_from(self, local: ClusterFacts, peer: ClusterFacts, found: MeshEndpoint) -> tuple[str, ...]:
+        """Return the addresses in the pod template of ``local`` that an endpoint would change; () if it changes none."""
+        used = self._template_aliases(local).get(found.hostname, ())
+        return used if found.ips and set(used) != set(found.ips) and dialable(used, peer.endpoint_networks) == used else ()
+
+    def _template_aliases(self, local: ClusterFacts) -> Mapping[str, tuple[str, ...]]:
+        """Return host name -> addresses that this binding wrote into the pod template of the reader; {} if they restart nothing."""
+        if local.host not in self._aliases:
+            workload = local.apiserver if local.runs_kvstoremesh else local.agent
+            found: dict[str, list[str]] = {}
+            if workload is not None and aliases_in_template(reader_version(local)):
+                for alias in workload.host_aliases:
+                    for name in alias.hostnames if self._mesh.binding.manager in alias.managers else ():
+                        found.setdefault(name, []).append(alias.ip)
+            self._aliases[local.host] = {name: sorted_ips(ips) for name, ips in found.items()}
+        return self._aliases[local.host]
 
     def trust(self, local: ClusterFacts, peer: ClusterFacts) -> Trust | TrustProblem:
         """Return how ``local`` and ``peer`` trust each other when ``local`` dials, or the reason why they cannot.
@@ -113,18 +170,22 @@ class Choices:
 
     @cached_property
     def _in_use(self) -> Mapping[str, InUse]:
-        """Endpoint of each peer by cluster name, as this binding's entries in any member have it now."""
-        ips: dict[str, set[str]] = {}
-        urls: dict[str, tuple[str, int]] = {}
+        """Endpoint of each peer by cluster name, as this binding's entries have it now in at least half of the members that have one.
+
+        One member whose owner edits its entries must not decide where the others dial.
+        """
+        ips: dict[str, list[frozenset[str]]] = {}
+        urls: dict[str, Counter[tuple[str, int]]] = {}
         for host in self._mesh.clusters:
             if host in self._facts:
+                own: dict[str, set[str]] = {}
                 for name, ip in _own_entries(self._facts[host], self._mesh.binding.manager):
-                    ips.setdefault(name, set()).add(ip)
-                urls.update(_own_urls(self._facts[host], self._mesh.binding.manager))
-        return {
-            name: InUse(hostname=hostname, port=port, ips=tuple(sorted(ips.get(name, ()))))
-            for name, (hostname, port) in (dict.fromkeys(ips, ("", 0)) | urls).items()
-        }
+                    own.setdefault(name, set()).add(ip)
+                for name, addresses in own.items():
+                    ips.setdefault(name, []).append(frozenset(addresses))
+                for name, url in _own_urls(self._facts[host], self._mesh.binding.manager):
+                    urls.setdefault(name, Counter())[url] += 1
+        return {name: _in_use_by_most(ips.get(name, []), urls.get(name, Counter())) for name in {**ips, **urls}}
 
     def _aliased(self, name: str, peer: ClusterFacts) -> bool:
         """Return whether another member than ``peer`` has a name, given canonical, as its host aliases."""
@@ -159,6 +220,17 @@ class Choices:
                     for url in _URL.finditer(entry.config or ""):
                         found.setdefault(canonical_name(url[2] or url[1]), set()).update(by_name.get(key, (host,)))
         return {name: frozenset(hosts) for name, hosts in found.items()}
+
+
+def _in_use_by_most(entries: Sequence[frozenset[str]], urls: Counter[tuple[str, int]]) -> InUse:
+    """Return what at least half of the members have, of each IP family among the members that have it. The first of equals counts."""
+    hostname, port = min(urls, key=lambda url: (-urls[url], url), default=("", 0))
+    found: set[str] = set()
+    for version in (4, 6):
+        of_family = [kept for addresses in entries if (kept := {ip for ip in addresses if is_ip(ip) and ip_version(ip) == version})]
+        counts = Counter(ip for addresses in of_family for ip in addresses)
+        found |= {ip for ip, number in counts.items() if 2 * number >= len(of_family)}
+    return InUse(hostname=hostname, port=port, ips=tuple(sorted(found)))
 
 
 def _names_of(cluster: ClusterFacts) -> Iterator[str]:

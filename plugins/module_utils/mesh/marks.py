@@ -26,4 +26,7 @@ ADOPTED_ANNOTATION = (
 )
 
 
+MOVES_ANNOTATION = f"moves.{MANAGER_DOMAIN}"  # followed by /<owner>, at a workload: when addresses changed (mesh/address_moves.py)
+
+
 USERS_ANNOTATION = f"users.{MANAGER_DOMAIN}"  # followed by /<owner>: the users that a binding added, comma-separated

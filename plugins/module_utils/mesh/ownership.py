@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterable, Mapping
 
 from ..base.json_reader import NotJson, load_json
-from .facts import ClusterFacts, PeerSecretFacts
-from .marks import MANAGED_BY_LABEL, OWNER_LABEL, PEERS_ANNOTATION, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL
+from .address_moves import Moves, read_moves
+from .facts import ClusterFacts, PeerSecretFacts, WorkloadFacts
+from .marks import MANAGED_BY_LABEL, MOVES_ANNOTATION, OWNER_LABEL, PEERS_ANNOTATION, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL
 from .model import MANAGER_DOMAIN, Binding, Mesh
 
 
@@ -46,6 +47,16 @@ def made_by_bindings(managers: Iterable[str], labels: Mapping[str, str]) -> bool
 def peers_annotation(binding: Binding) -> str:
     """Return the name of the annotation that records the peers of this binding in a Secret."""
     return f"{PEERS_ANNOTATION}/{binding.owner}"
+
+
+def moves_annotation(binding: Binding) -> str:
+    """Return the annotation of a workload that records when this binding changed addresses in its pod template."""
+    return f"{MOVES_ANNOTATION}/{binding.owner}"
+
+
+def recorded_moves(binding: Binding, workload: WorkloadFacts) -> Moves:
+    """Return when this binding changed addresses of each name in the pod template of the workload."""
+    return read_moves(workload.annotations.get(moves_annotation(binding), "{}"))
 
 
 def write_peers(peers: Mapping[str, str]) -> str:

@@ -216,6 +216,11 @@ def aliases_in_template(version: CiliumVersion | None) -> bool:
     return holds("aliases_in_template", version)
 
 
+def reader_version(local: ClusterFacts) -> CiliumVersion | None:
+    """Return the Cilium version of the reader: kvstoremesh, which comes in the image of clustermesh-apiserver, or the agents."""
+    return (apiserver_version(local) if local.runs_kvstoremesh else None) or cilium_version(local)
+
+
 def policy_local_by_default(version: CiliumVersion | None) -> bool:
     """Return the default of ``policy-default-local-cluster`` when cilium-config does not set it."""
     return holds("policy_local_by_default", version)

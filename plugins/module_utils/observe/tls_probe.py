@@ -72,6 +72,33 @@ def probe_endpoints(
         return tuple(pool.map(lambda target: probe(target, timeout=timeout), targets))
 
 
+def unproven_moves(
+    moved: Mapping[str, tuple[MeshEndpoint, tuple[str, ...]]], facts: Mapping[str, ClusterFacts], secrets: SecretStore
+) -> frozenset[str]:
+    """Return the clusters of which no new address is proven, and either another server is there, or the addresses in use are proven.
+
+    Where the controller reaches neither, it can tell nothing, and the hold-down alone counts.
+
+    :param moved: by inventory name: the endpoint with new addresses, and the addresses in use (``Choices.moved``).
+    """
+    with ThreadPoolExecutor(max(1, min(PARALLEL, len(moved)))) as pool:
+        judged = pool.map(lambda host: _is_unproven(facts[host], *moved[host], secrets), moved)
+        return frozenset(host for host, unproven in zip(moved, judged, strict=True) if unproven)
+
+
+def _is_unproven(cluster: ClusterFacts, endpoint: MeshEndpoint, used: tuple[str, ...], secrets: SecretStore) -> bool:
+    new = _outcomes(cluster, endpoint, secrets)
+    if "proven" in new:
+        return False
+    return "refuted" in new or "proven" in _outcomes(cluster, replace(endpoint, ips=used), secrets)
+
+
+def _outcomes(cluster: ClusterFacts, endpoint: MeshEndpoint, secrets: SecretStore) -> set[str]:
+    rule = DialRule(denied=cluster.denied_networks, allowed=cluster.endpoint_networks)
+    targets = [target for target in _targets_at(cluster, endpoint, secrets, {}) if rule.permits(target.address)]
+    return {probe(target).outcome for target in targets}
+
+
 def probe(target: TlsTarget, *, timeout: float = TIMEOUT) -> ProbeResult:
     """Probe one address. If verification fails, a second handshake without it reads the certificate that the server shows."""
     begun = time.monotonic()
@@ -102,20 +129,27 @@ def _targets(
     clusters: Iterable[ClusterFacts], choices: Choices, secrets: SecretStore, resolved: Mapping[str, Sequence[str]]
 ) -> Iterator[TlsTarget]:
     for cluster in clusters:
-        endpoint, certificate = choices.endpoint(cluster), cluster.server_cert.certificate
-        authorities = _authorities(cluster, secrets)
-        if not isinstance(endpoint, MeshEndpoint) or certificate is None or not authorities:
-            continue
-        # A name that is not found is tried as it is, so that the result says so.
-        for address in addresses_of(endpoint) or sorted_ips(resolved.get(endpoint.hostname, ())) or (endpoint.hostname,):
-            yield TlsTarget(
-                cluster=cluster.host,
-                address=address,
-                port=endpoint.port,
-                hostname=endpoint.hostname.rstrip("."),
-                fingerprint=certificate.fingerprint,
-                authorities=authorities,
-            )
+        endpoint = choices.endpoint(cluster)
+        if isinstance(endpoint, MeshEndpoint):
+            yield from _targets_at(cluster, endpoint, secrets, resolved)
+
+
+def _targets_at(
+    cluster: ClusterFacts, endpoint: MeshEndpoint, secrets: SecretStore, resolved: Mapping[str, Sequence[str]]
+) -> Iterator[TlsTarget]:
+    certificate, authorities = cluster.server_cert.certificate, _authorities(cluster, secrets)
+    if certificate is None or not authorities:
+        return
+    # A name that is not found is tried as it is, so that the result says so.
+    for address in addresses_of(endpoint) or sorted_ips(resolved.get(endpoint.hostname, ())) or (endpoint.hostname,):
+        yield TlsTarget(
+            cluster=cluster.host,
+            address=address,
+            port=endpoint.port,
+            hostname=endpoint.hostname.rstrip("."),
+            fingerprint=certificate.fingerprint,
+            authorities=authorities,
+        )
 
 
 def _authorities(cluster: ClusterFacts, secrets: SecretStore) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -22,6 +23,7 @@ from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..mesh.tolerance import tolerated_failures
 from ..observe import Observation
+from ..observe.tls_probe import unproven_moves
 from ..plan.steps import Plan, PlanOptions
 from .options import PARALLEL, ConnectOptions
 
@@ -62,7 +64,7 @@ def context_of(observation: Observation, mesh: Mesh, options: ConnectOptions, no
 
     :raises InvalidInput: when an option is not valid.
     """
-    return CheckContext(
+    context = CheckContext(
         mesh=mesh,
         facts=observation.facts,
         failures=observation.failures,
@@ -78,6 +80,9 @@ def context_of(observation: Observation, mesh: Mesh, options: ConnectOptions, no
         former=observation.former.facts if observation.former else {},
         former_failures=observation.former.failures if observation.former else {},
     )
+    moved = context.choices.moved()
+    unproven = unproven_moves(moved, observation.facts, observation.secrets) if moved else frozenset()
+    return replace(context, unproven=unproven) if unproven else context
 
 
 def judge_and_plan(

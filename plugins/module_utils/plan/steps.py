@@ -86,6 +86,7 @@ class ApplyHostAliases:
     kind: str  # "Deployment" or "DaemonSet"
     name: str
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # IP -> host names
+    annotations: Mapping[str, str] = field(default_factory=dict)  # of the workload itself, which restart nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +114,7 @@ class DeleteObject:
 
 
 NOW: Final = "{time-of-the-write}"
-"""Placeholder in a body of ``ApiWrite`` for the time of the write (RFC 3339, UTC): a plan, and so its hash, has no time in it."""
+"""Placeholder in a body for the time of the write (RFC 3339, UTC): a plan, and so its hash, has no time in it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +292,8 @@ def _action_data(action: Action) -> dict[str, Any]:
     data = {f.name: getattr(action, f.name) for f in fields(action) if f.name not in ("resource_version", "uid")}
     if isinstance(action, ApiWrite):
         data["body"] = _without_versions(action.body)
+    if isinstance(action, ApplyHostAliases) and not action.annotations:
+        del data["annotations"]  # the digests of plans that were approved before there were any stay
     return {"type": type(action).__name__, **data}
 
 

@@ -20,6 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.con
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Scope
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.load_balancer import ELB_AUTOCREATE, ELB_ID
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.address_moves import write_moves
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, write_roll
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
@@ -33,7 +34,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     TlsSecretFacts,
     WriterFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import peers_annotation, write_peers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import moves_annotation, peers_annotation, write_peers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import KNOWN
 from tests.testing.facts_builders import (
@@ -151,6 +152,14 @@ def uses(peer: str, ip: str) -> ClusterFacts:
     entry = {peer: key_facts(config, managers=(OURS,), config=config)}
     apiserver = apiserver_workload(OLD, users=False, aliases=[alias_of_peer])
     return replace(cluster_facts("c1"), apiserver=apiserver, kvstoremesh=peer_secret("cilium-kvstoremesh", entry))
+
+
+def moved_before(cluster: ClusterFacts) -> ClusterFacts:
+    """The cluster with the record that the addresses of c2 changed in it a minute ago."""
+    assert cluster.apiserver is not None
+    record = write_moves({"c2.mesh.cilium.io": ((NOW - timedelta(minutes=1)).isoformat(),)})
+    annotations = {moves_annotation(mesh_of("c1", "c2").binding): record}
+    return replace(cluster, apiserver=replace(cluster.apiserver, annotations=annotations))
 
 
 def fingerprint_of(host: str) -> str:
@@ -504,6 +513,19 @@ ENDPOINTS: Table = {
             lambda: pair(balancer("c1", ingress_ips=("127.0.0.1",))),
             lambda: pair(replace(balancer("c1", ingress_ips=("127.0.0.1",)), endpoint_override="192.0.2.9:2379")),
             lambda: pair(cluster_facts("c1", service=None)),
+        ],
+    ),
+    "CM-EP-09": (
+        [
+            lambda: replace(pair(uses("c2", "192.0.2.2"), balancer("c2", ingress_ips=("192.0.2.9",))), unproven=frozenset({"c2"})),
+            lambda: pair(moved_before(uses("c2", "192.0.2.2")), balancer("c2", ingress_ips=("192.0.2.9",))),
+        ],
+        [
+            lambda: pair(uses("c2", "192.0.2.2"), balancer("c2", ingress_ips=("192.0.2.9",))),
+            lambda: pair(moved_before(uses("c2", "192.0.2.2")), balancer("c2", ingress_ips=("192.0.2.2",))),
+            lambda: replace(
+                pair(moved_before(uses("c2", "192.0.2.2")), balancer("c2", ingress_ips=("192.0.2.9",))), accept=frozenset({"CM-EP-09"})
+            ),
         ],
     ),
     "CM-ELB-01": (

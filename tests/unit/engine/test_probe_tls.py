@@ -8,7 +8,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,10 +16,16 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ProbeResult, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import describe
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tls_probe import TlsTarget, probe, probe_endpoints
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tls_probe import (
+    TlsTarget,
+    probe,
+    probe_endpoints,
+    unproven_moves,
+)
 from tests.testing.facts_builders import cluster_facts, mesh_of
 from tests.unit.engine.made_certificates import NOW, Made, make
 
@@ -32,10 +38,10 @@ STRANGER = make("Another CA", ca=True)
 class Server:
     """Listens on loopback and treats each connection in its own way; counts them."""
 
-    def __init__(self, context: ssl.SSLContext | None, answer: bytes = b"") -> None:
+    def __init__(self, context: ssl.SSLContext | None, answer: bytes = b"", where: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._context = context
         self._answer = answer
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server(where)
         self.port: int = self._socket.getsockname()[1]
         self.connections = 0
         self.names: list[str | None] = []
@@ -82,8 +88,8 @@ def context_of(tmp_path: Path, made: Made, *, chain: bytes = b"", newest: ssl.TL
 
 
 @contextmanager
-def serving(context: ssl.SSLContext | None, answer: bytes = b"") -> Iterator[Server]:
-    server = Server(context, answer)
+def serving(context: ssl.SSLContext | None, answer: bytes = b"", *, address: str = "127.0.0.1", port: int = 0) -> Iterator[Server]:
+    server = Server(context, answer, (address, port))
     try:
         yield server
     finally:
@@ -254,6 +260,35 @@ def test_every_address_of_every_cluster_is_asked_in_order(tmp_path: Path) -> Non
 def test_an_address_in_a_denied_range_is_not_asked() -> None:
     cluster = observed("c2", 1, "192.0.2.1", "198.51.100.1")
     assert [result.address for result in probed(replace(cluster, denied_networks=("192.0.2.0/24",)))] == ["198.51.100.1"]
+
+
+@pytest.mark.parametrize(
+    ("new", "used", "unproven"),
+    [
+        ("ours", "ours", False),
+        ("another", "ours", True),
+        ("another", "nothing", True),
+        ("nothing", "ours", True),
+        ("nothing", "nothing", False),
+    ],
+)
+def test_new_addresses_are_unproven_where_another_server_is_or_nothing_while_those_in_use_answer(
+    tmp_path: Path, new: str, used: str, unproven: bool
+) -> None:
+    """127.0.0.1 is the new address, 127.0.0.2 the one in use; each shows our certificate, that of another CA, or nothing."""
+    other = make("server", issuer=make("other CA", ca=True), names=[NAME])
+    contexts = {"ours": context_of(tmp_path, SERVER), "another": context_of(tmp_path, other)}
+    with ExitStack() as stack:
+        port = 0
+        for address, there in (("127.0.0.1", new), ("127.0.0.2", used)):
+            if there != "nothing":
+                port = stack.enter_context(serving(contexts[there], address=address, port=port)).port
+        cluster = observed("c2", port or 1, "127.0.0.1")
+        endpoint = MeshEndpoint(hostname=NAME, port=port or 1, ips=("127.0.0.1",))
+        secrets = SecretStore()
+        secrets.put("c2", "clustermesh-apiserver-server-cert", "ca.crt", CA.pem)
+        found = unproven_moves({"c2": (endpoint, ("127.0.0.2",))}, {"c2": cluster}, secrets)
+    assert found == ({"c2"} if unproven else set())
 
 
 def test_a_name_is_asked_at_the_addresses_that_it_has(tmp_path: Path) -> None:

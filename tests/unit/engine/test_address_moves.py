@@ -1,0 +1,206 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A peer whose address flaps, or that shows another server at its new one, restarts the pods of no other cluster again and again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.address_moves import (
+    FIRST_HOLD,
+    MOST_TIMES,
+    WINDOW,
+    held_until,
+    read_moves,
+    write_moves,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import recorded_moves
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplyHostAliases, Plan, PlanOptions
+from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.properties import examples
+from tests.testing.simulated_apply import SimulatedClusters
+
+OLD = "1.18.11"
+ADDRESSES = ("192.0.2.101", "192.0.2.102", "192.0.2.103")
+MOST_A_DAY = 6
+SERVICE = ServiceFacts(type="LoadBalancer", cluster_ip="10.96.9.9", port=2379)
+
+
+def connected(version: str = OLD, *, readers: int = 2) -> tuple[Mesh, SimulatedClusters]:
+    """A mesh in which c1 is the peer that moves; readers with and without kvstoremesh."""
+    names = [f"c{number}" for number in range(1, readers + 2)]
+    facts = {name: cluster_facts(name, version=version, kvstoremesh=name != "c3") for name in names}
+    clusters = SimulatedClusters({**facts, "c1": at(facts["c1"], ADDRESSES[0])}, NOW)
+    mesh = mesh_of(*names)
+    clusters.run(plan_connect(mesh, clusters.facts(), PlanOptions(), NOW))
+    return mesh, clusters
+
+
+def at(cluster: ClusterFacts, *addresses: str) -> ClusterFacts:
+    return replace(cluster, service=replace(SERVICE, ingress_ips=addresses))
+
+
+def plan_of(mesh: Mesh, clusters: SimulatedClusters, now: datetime, *, unproven: bool = False, follow: bool = False) -> Plan:
+    facts = clusters.facts()
+    choices = Choices(mesh, facts, now=now, unproven=frozenset({"c1"} if unproven else ()), follow=follow)
+    return plan_connect(mesh, facts, PlanOptions(), now, choices=choices)
+
+
+def restarts(plan: Plan) -> list[str]:
+    return [step.cluster for step in plan.steps if isinstance(step.action, ApplyHostAliases)]
+
+
+def dialled(clusters: SimulatedClusters, host: str) -> set[str]:
+    facts = clusters.facts()[host]
+    workload = facts.apiserver if facts.runs_kvstoremesh else facts.agent
+    assert workload is not None
+    return {alias.ip for alias in workload.host_aliases if "c1.mesh.cilium.io" in alias.hostnames}
+
+
+TURNS = st.lists(
+    st.tuples(st.sampled_from(ADDRESSES), st.integers(1, 300), st.booleans(), st.booleans()), min_size=1, max_size=40
+)  # the address of c1, minutes until then, whether it is unproven, whether the run is killed before its last cluster
+
+
+@examples(60)
+@given(TURNS)
+def test_however_an_address_flaps_no_readers_pods_restart_more_often_than_six_times_a_day(turns: list[tuple[str, int, bool, bool]]) -> None:
+    mesh, clusters = connected()
+    now, rolled = NOW, dict[str, list[datetime]]()
+    for address, minutes, unproven, killed in turns:
+        now += timedelta(minutes=minutes)
+        clusters.now = now
+        clusters.change("c1", lambda cluster, ip=address: at(cluster, ip))  # type: ignore[misc]
+        plan = plan_of(mesh, clusters, now, unproven=unproven)
+        for host in restarts(plan):
+            assert not unproven or address in dialled(clusters, host), "an address that is not proven restarts nothing"
+            if not killed or host != "c3":
+                rolled.setdefault(host, []).append(now)
+        clusters.run(plan, only=["c1", "c2"] if killed else None)
+        if not killed:
+            assert plan_of(mesh, clusters, now, unproven=unproven).empty, "nothing is left to write"
+    for times in rolled.values():
+        for first in times:
+            assert len([time for time in times if first <= time < first + WINDOW]) <= MOST_A_DAY + 1
+            assert len([time for time in times if first <= time < first + FIRST_HOLD]) == 1
+
+
+@examples(30)
+@given(TURNS)
+def test_an_address_that_stays_and_is_proven_is_followed_within_a_day(turns: list[tuple[str, int, bool, bool]]) -> None:
+    mesh, clusters = connected()
+    now = NOW
+    for address, minutes, unproven, _killed in turns:
+        now += timedelta(minutes=minutes)
+        clusters.now = now
+        clusters.change("c1", lambda cluster, ip=address: at(cluster, ip))  # type: ignore[misc]
+        clusters.run(plan_of(mesh, clusters, now, unproven=unproven))
+    clusters.now = now = now + WINDOW
+    clusters.run(plan_of(mesh, clusters, now))
+    assert {host: dialled(clusters, host) for host in ("c2", "c3")} == {host: {turns[-1][0]} for host in ("c2", "c3")}
+
+
+def test_a_first_move_is_followed_at_once_and_a_second_one_after_half_an_hour() -> None:
+    mesh, clusters = connected()
+    clusters.change("c1", lambda cluster: at(cluster, ADDRESSES[1]))
+    plan = plan_of(mesh, clusters, NOW)
+    assert restarts(plan) == ["c2", "c3"]
+    clusters.run(plan)
+    clusters.change("c1", lambda cluster: at(cluster, ADDRESSES[2]))
+    soon = NOW + FIRST_HOLD - timedelta(seconds=1)
+    assert plan_of(mesh, clusters, soon).empty
+    endpoint = Choices(mesh, clusters.facts(), now=soon).endpoint_for(clusters.facts()["c2"], clusters.facts()["c1"])
+    assert isinstance(endpoint, MeshEndpoint) and endpoint.held is not None
+    assert (endpoint.ips, endpoint.held.addresses, endpoint.held.until) == ((ADDRESSES[1],), (ADDRESSES[2],), NOW + FIRST_HOLD)
+    assert restarts(plan_of(mesh, clusters, soon, follow=True)) == ["c2", "c3"], "who accepts the finding does not wait"
+    assert restarts(plan_of(mesh, clusters, NOW + FIRST_HOLD)) == ["c2", "c3"]
+
+
+def test_what_restarts_nothing_is_written_at_once() -> None:
+    mesh, clusters = connected("1.20.0")
+    for address in (*ADDRESSES[1:], *ADDRESSES):
+        clusters.change("c1", lambda cluster, ip=address: at(cluster, ip))  # type: ignore[misc]
+        plan = plan_of(mesh, clusters, NOW, unproven=True)
+        assert not plan.empty and restarts(plan) == []
+        clusters.run(plan)
+
+
+def test_other_peers_are_written_while_one_is_held_back() -> None:
+    mesh, clusters = connected()
+    clusters.change("c1", lambda cluster: at(cluster, ADDRESSES[1]))
+    plan = plan_of(mesh, clusters, NOW, unproven=True)
+    assert plan.empty
+    larger, facts = mesh_of("c1", "c2", "c3", "c4"), {**clusters.facts(), "c4": cluster_facts("c4", version=OLD)}
+    choices = Choices(larger, facts, now=NOW, unproven=frozenset({"c1"}))
+    written = {step.cluster: step.action for step in plan_connect(larger, facts, PlanOptions(), NOW, choices=choices).steps}
+    assert {"c2", "c3", "c4"} <= written.keys()
+    new = next(
+        action
+        for host, action in ((s.cluster, s.action) for s in plan_connect(larger, facts, PlanOptions(), NOW, choices=choices).steps)
+        if host == "c4" and isinstance(action, ApplyHostAliases)
+    )
+    assert ADDRESSES[1] in new.aliases, "a reader that dials the peer for the first time has nothing to keep"
+
+
+def test_the_record_goes_with_the_last_address() -> None:
+    mesh, clusters = connected()
+    clusters.change("c1", lambda cluster: at(cluster, ADDRESSES[1]))
+    clusters.run(plan_of(mesh, clusters, NOW))
+    workload = clusters.facts()["c2"].apiserver
+    assert workload is not None and recorded_moves(mesh.binding, workload) == {"c1.mesh.cilium.io": (NOW,)}
+    smaller = mesh_of("c2", "c3")
+    clusters.run(plan_connect(smaller, clusters.facts(), PlanOptions(), NOW))
+    workload = clusters.facts()["c2"].apiserver
+    assert workload is not None and recorded_moves(smaller.binding, workload) == {}
+
+
+@pytest.mark.parametrize(
+    ("hours", "held"),
+    [((), 0.0), ((0.0,), 0.5), ((-1.0, 0.0), 1.0), ((-9.0, -5.0, 0.0), 2.0), ((-30.0, 0.0), 0.5), ((48.0,), 0.0)],
+)
+def test_the_hold_down_doubles_with_each_move_of_a_day(hours: tuple[float, ...], held: float) -> None:
+    until = held_until(tuple(NOW + timedelta(hours=hour) for hour in hours), NOW)
+    assert (until - NOW if until else timedelta()) == timedelta(hours=held)
+
+
+@given(st.text(max_size=300) | st.dictionaries(st.text(max_size=20), st.lists(st.datetimes().map(str), max_size=12)).map(str))
+def test_whatever_the_annotation_holds_it_holds_nothing_for_longer_than_a_day(text: str) -> None:
+    for times in read_moves(text.replace("'", '"')).values():
+        assert len(times) <= MOST_TIMES and all(time.tzinfo is not None for time in times)
+        until = held_until(times, NOW)
+        assert until is None or NOW < until <= NOW + WINDOW
+
+
+def test_a_record_is_read_as_it_was_written() -> None:
+    assert read_moves(write_moves({"c1": ("2026-11-01T12:00:00Z",)})) == {"c1": (datetime.fromisoformat("2026-11-01T12:00:00+00:00"),)}
+    assert write_moves({}) == write_moves({"c1": ()}) == ""
+
+
+# What counts as in use
+
+
+def dialling(host: str, peer: str, *ips: str) -> dict[str, ClusterFacts]:
+    facts = cluster_facts(host, version=OLD)
+    manager = mesh_of("c1", "c2").binding.manager
+    aliases = tuple(HostAlias(ip=ip, hostnames=(f"{peer}.mesh.cilium.io",), managers=(manager,)) for ip in ips)
+    assert facts.apiserver is not None
+    return {host: replace(facts, apiserver=replace(facts.apiserver, host_aliases=aliases))}
+
+
+def test_one_members_entries_do_not_decide_where_the_others_dial() -> None:
+    """The name of c1's load balancer does not resolve, so that the addresses in use stay."""
+    facts: dict[str, ClusterFacts] = {"c1": cluster_facts("c1", version=OLD)}
+    facts["c1"] = replace(facts["c1"], service=replace(SERVICE, ingress_hostnames=("lb.example.com",)))
+    facts |= dialling("c2", "c1", ADDRESSES[0]) | dialling("c3", "c1", ADDRESSES[0], "2001:db8::1") | dialling("c4", "c1", "198.51.100.66")
+    endpoint = Choices(mesh_of(*facts), facts, now=NOW).endpoint(facts["c1"])
+    assert isinstance(endpoint, MeshEndpoint) and endpoint.ips == (ADDRESSES[0], "2001:db8::1")
