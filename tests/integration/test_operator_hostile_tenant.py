@@ -1,0 +1,82 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""One tenant attacks the operator in every way at once; the changes of another one are served, and the operator's memory stays flat."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mesh_operator.kinds import BINDING, INTENT
+from tests.bench.operator_latency import p95
+from tests.integration.hostile_tenant import ATTACKS, FLAGS, hostile_tenant
+from tests.integration.operator_lab import OperatorLab, Workspace
+from tests.integration.shop import NAMESPACE as SHOP
+from tests.testing.operator_process import OperatorProcess
+from tests.testing.waiting import equals
+
+pytestmark = pytest.mark.xdist_group("operator")
+
+POLICIES = f"/apis/cilium.io/v2/namespaces/{SHOP}/ciliumnetworkpolicies"
+ROOM = 64 * 1024 * 1024  # bytes by which the memory may differ between two moments: caches of allocators, plays of the honest tenant
+
+
+def memory_of(operator: OperatorProcess) -> int:
+    """Bytes in memory of the process that holds the Lease, without its children."""
+    status = Path(f"/proc/{operator.process.pid}/status").read_text(encoding="ascii")
+    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+
+
+def change(lab: OperatorLab, tenant: Workspace, operator: OperatorProcess, number: int) -> float:
+    """Create an intent, or change its port; return the seconds until clusters and status have it."""
+    name, port = f"intent-{number % 4}", 8000 + number
+    ends: dict[str, Any] = {side: {"namespace": SHOP, "selector": {"app": "nginx"}} for side in ("source", "destination")}
+    began = time.monotonic()
+    if tenant.get(INTENT, name) is None:
+        tenant.create(INTENT, name, meshRef={"name": "edge"}, action="Allow", ports=[{"protocol": "TCP", "port": port}], **ends)
+    else:
+        tenant.change(INTENT, name, ports=[{"protocol": "TCP", "port": port}])
+
+    def served() -> bool:
+        found = tenant.get(INTENT, name) or {}
+        status = found.get("status") or {}
+        return status.get("phase") == "Applied" and status.get("observedGeneration") == found["metadata"]["generation"]
+
+    operator.wait(served, f"change {number} is served", every=0.1)
+    seconds = time.monotonic() - began
+    for cluster in ("c1", "c2"):
+        policies = lab.clusters.api(cluster).list(POLICIES)
+        assert any(f"'port': '{port}'" in str(policy["spec"]) for policy in policies), f"{cluster} has port {port}"
+    return seconds
+
+
+@pytest.mark.parametrize("changes", [3, pytest.param(20, marks=pytest.mark.full)])
+def test_a_tenant_who_attacks_in_every_way_at_once_keeps_no_other_tenant_from_being_served(
+    operator_lab: OperatorLab, tmp_path: Path, changes: int
+) -> None:
+    honest = operator_lab.workspace(f"honest-{changes}", "c1", "c2")
+    with operator_lab.operator("--no-leader-elect", *FLAGS) as operator:
+        operator.wait_ready()
+        honest.create(BINDING, "edge", clusterRefs=honest.refs())
+        operator.wait(lambda: honest.phase(BINDING, "edge"), "the mesh is connected", until=equals("Connected"))
+        quiet = [change(operator_lab, honest, operator, number) for number in range(2)]
+        with hostile_tenant(tmp_path, lambda name: operator_lab.workspace(f"{name}-{changes}")) as tenant:
+            assert set(tenant.happened()) == set(ATTACKS)
+            attacked = [change(operator_lab, honest, operator, number) for number in range(2, 2 + changes)]
+            operator.wait(lambda: all(tenant.happened().values()), "each attack happened", explain=lambda: str(tenant.happened()))
+            before = memory_of(operator)
+            attacked += [change(operator_lab, honest, operator, number) for number in range(2 + changes, 2 + 2 * changes)]
+            after = memory_of(operator)
+            assert operator.process.poll() is None and operator.ready()
+            elsewhere = [
+                head for head in tenant.listeners["redirects with a cookie"].heads if "/elsewhere" in head or "cookie:" in head.lower()
+            ]
+            assert elsewhere == []
+        print(f"\nseconds until a change is served: quiet {max(quiet):.1f}, under attack p95 {p95(attacked):.1f}, most {max(attacked):.1f}")
+        print(f"memory of the operator: {before / 1e6:.0f} MB when every attack had begun, {after / 1e6:.0f} MB at the end")
+        assert after < before + ROOM
+        honest.delete(BINDING, "edge")
+        operator.wait(lambda: honest.get(BINDING, "edge") is None, "the mesh is removed")
