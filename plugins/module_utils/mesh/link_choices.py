@@ -109,7 +109,7 @@ class Choices:
         if found is None:
             found = self._dialled[key] = limit_to_families(endpoint, key[1])
         used = self._moved_from(local, peer, found)
-        held = self._held(local, peer, found) if used and not self._follow else None
+        held = self._held(local, peer, found) if used and not self._follow and not peer.endpoint_override else None  # the user's word
         if held is None:
             return found
         _hostname, port = dict(_own_urls(local, self._mesh.binding.manager)).get(peer.name, ("", 0))

@@ -96,7 +96,12 @@ def _is_unproven(cluster: ClusterFacts, endpoint: MeshEndpoint, used: tuple[str,
 def _outcomes(cluster: ClusterFacts, endpoint: MeshEndpoint, secrets: SecretStore) -> set[str]:
     rule = DialRule(denied=cluster.denied_networks, allowed=cluster.endpoint_networks)
     targets = [target for target in _targets_at(cluster, endpoint, secrets, {}) if rule.permits(target.address)]
-    return {probe(target).outcome for target in targets}
+    return {_judged(probe(target), target) for target in targets}
+
+
+def _judged(result: ProbeResult, target: TlsTarget) -> str:
+    """Return the outcome; a certificate of the CA that is not the cluster's own proves nothing, as members may share a CA."""
+    return "refuted" if result.outcome == "proven" and result.fingerprint != target.fingerprint else result.outcome
 
 
 def probe(target: TlsTarget, *, timeout: float = TIMEOUT) -> ProbeResult:

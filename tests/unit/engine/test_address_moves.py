@@ -126,6 +126,15 @@ def test_a_first_move_is_followed_at_once_and_a_second_one_after_half_an_hour() 
     assert restarts(plan_of(mesh, clusters, NOW + FIRST_HOLD)) == ["c2", "c3"]
 
 
+def test_the_users_own_word_is_written_at_once() -> None:
+    mesh, clusters = connected()
+    for address in ADDRESSES[1:]:
+        clusters.change("c1", lambda cluster, ip=address: replace(cluster, endpoint_override=f"{ip}:2379"))  # type: ignore[misc]
+        plan = plan_of(mesh, clusters, NOW, unproven=True)
+        assert restarts(plan) == ["c2", "c3"]
+        clusters.run(plan)
+
+
 def test_what_restarts_nothing_is_written_at_once() -> None:
     mesh, clusters = connected("1.20.0")
     for address in (*ADDRESSES[1:], *ADDRESSES):
