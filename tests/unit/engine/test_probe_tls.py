@@ -266,6 +266,7 @@ def test_an_address_in_a_denied_range_is_not_asked() -> None:
     ("new", "used", "unproven"),
     [
         ("ours", "ours", False),
+        ("a member", "ours", True),
         ("another", "ours", True),
         ("another", "nothing", True),
         ("nothing", "ours", True),
@@ -275,9 +276,11 @@ def test_an_address_in_a_denied_range_is_not_asked() -> None:
 def test_new_addresses_are_unproven_where_another_server_is_or_nothing_while_those_in_use_answer(
     tmp_path: Path, new: str, used: str, unproven: bool
 ) -> None:
-    """127.0.0.1 is the new address, 127.0.0.2 the one in use; each shows our certificate, that of another CA, or nothing."""
+    """127.0.0.1 is the new address, 127.0.0.2 the one in use; each shows our certificate, that of a member with
+    our CA, that of another CA, or nothing."""
     other = make("server", issuer=make("other CA", ca=True), names=[NAME])
-    contexts = {"ours": context_of(tmp_path, SERVER), "another": context_of(tmp_path, other)}
+    member = make("server", issuer=CA, names=["*.mesh.cilium.io"])
+    contexts = {"ours": context_of(tmp_path, SERVER), "another": context_of(tmp_path, other), "a member": context_of(tmp_path, member)}
     with ExitStack() as stack:
         port = 0
         for address, there in (("127.0.0.1", new), ("127.0.0.2", used)):
