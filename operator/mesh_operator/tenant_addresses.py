@@ -22,6 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.diall
     DialRule,
     parsed_address,
     resolve,
+    stands_for,
 )
 
 NETWORKS: Final = (
@@ -30,6 +31,10 @@ NETWORKS: Final = (
     *("2002::/16", "2001::/32"),  # 6to4 and Teredo, out of use: any IPv4 address
 )
 AGAIN: Final = 300.0  # seconds after which the names of the operator's own servers are resolved again
+SOON: Final = 10.0  # seconds after which a name that did not resolve is tried again
+KEPT: Final = (
+    3600.0  # seconds for which an address counts after it was in an answer: a load balancer with many shows some of them at a time
+)
 
 
 def may_be_named(host: str, allowed: Sequence[str]) -> bool:
@@ -63,21 +68,24 @@ class DeniedNetworks:
         self._fixed = tuple(dict.fromkeys((*NETWORKS, *(str(ip_network(text)) for text in configured))))
         self._servers, self._resolve, self._clock = servers, resolver, clock
         self._lock = threading.Lock()
-        self._found: dict[str, tuple[float, tuple[str, ...]]] = {}  # by host: when it was resolved, and its addresses
+        self._next: dict[str, float] = {}  # by host: when it is resolved again
+        self._found: dict[str, dict[str, float]] = {}  # by host: its addresses, and when each was last in an answer
 
     def __call__(self) -> tuple[str, ...]:
-        """Return the ranges. A name that does not resolve now keeps the addresses that it had."""
+        """Return the ranges. An address counts for ``KEPT`` seconds, and for as long as its name does not resolve."""
         hosts = {urlsplit(f"//{server}").hostname or "" for server in self._servers()} | {os.environ.get("KUBERNETES_SERVICE_HOST", "")}
         with self._lock:
             own = [address for host in sorted(hosts - {""}) for address in self._addresses(host)]
         return tuple(dict.fromkeys((*self._fixed, *(str(ip_network(address)) for address in own))))
 
-    def _addresses(self, host: str) -> tuple[str, ...]:
-        if parsed_address(host) is not None:
-            return (str(parsed_address(host)),)
-        at, known = self._found.get(host, (None, ()))
-        if at is None or self._clock() - at >= AGAIN:
-            with suppress(OSError, UnicodeError):  # the operator itself cannot reach it now either
-                known = tuple(str(address) for text in self._resolve(host) if (address := parsed_address(text)) is not None)
-            self._found[host] = (self._clock(), known)
-        return known
+    def _addresses(self, host: str) -> list[str]:
+        if stands_for(host):
+            return [str(address) for address in stands_for(host)]
+        now, known = self._clock(), self._found.setdefault(host, {})
+        if now >= self._next.get(host, now):
+            self._next[host] = now + SOON
+            with suppress(OSError, ValueError):  # the operator itself cannot reach it now either
+                answer = {str(address): now for text in self._resolve(host) for address in stands_for(text)}
+                self._found[host] = {address: at for address, at in (known | answer).items() if now - at < KEPT}
+                self._next[host] = now + AGAIN
+        return sorted(self._found[host])

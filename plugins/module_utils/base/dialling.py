@@ -12,18 +12,20 @@ from __future__ import annotations
 import re
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
-MOST: Final = 16  # addresses of one name that are tried
+MOST: Final = 4  # addresses of one name that are tried; all of them are judged
 SERVICE_NAMES: Final = re.compile(r"(?:.*\.)?(?:localhost|svc|cluster\.local|[0-9]+|0x[0-9a-f]*)|kubernetes(?:\.default)?|.*:.*|")
 """Names of this machine and of Services, and names that inet_aton(3) reads as addresses, such as 127.1 and 0x7f.1; in lower case."""
 
-_HOLDING_IPV4: Final = (ip_network("::ffff:0:0/96"), ip_network("64:ff9b::/96"))  # IPv4-mapped; NAT64 (RFC 6052)
+_HOLDING_IPV4: Final = (ip_network("::ffff:0:0/96"), ip_network("64:ff9b::/96"))  # IPv4-mapped (RFC 4291); NAT64 (RFC 6052)
 
+IPAddress: TypeAlias = "IPv4Address | IPv6Address"
+Connection = TypeVar("Connection")
 Answers = Sequence[str]
 """Addresses and canonical names of a name, as the resolver gives them."""
 
@@ -52,11 +54,25 @@ class DialRule:
         return bool(self.denied)
 
     def permits(self, address: str) -> bool:
-        """Return whether an address may be dialled. One that stands for another one, such as an IPv4-mapped one, counts as both."""
-        found = parsed_address(address)
-        if found is None:
-            return False
-        return _is_within(found, self.allowed) or not _is_within(found, self.denied)
+        """Return whether an address may be dialled: each address that it stands for is allowed, or in no denied range.
+
+        Where ranges are denied, no name is permitted: its addresses are judged instead.
+        """
+        written = parsed_address(address)
+        if written is None or not self.denied:
+            return not self.denied
+        # A range such as ::/8 has all IPv4 addresses in it by accident; one within the prefix of NAT64 is meant.
+        denied = [each for each in stands_for(address) if _is_within(each, self.denied)]
+        denied += [written] * _is_within(written, [text for text in self.denied if _is_meant(_network(text))])
+        return all(_is_within(each, self.allowed) for each in denied)
+
+    def allows(self, address: str) -> bool:
+        """Return whether an address is in an allowed range, whatever is denied."""
+        found = stands_for(address)
+        return bool(found) and all(_is_within(each, self.allowed) for each in found)
+
+
+NO_RULE: Final = DialRule(denied=())
 
 
 @dataclass(eq=False)
@@ -86,39 +102,37 @@ class Dialler:
             raise NotDialled(known)
         return known
 
-    def connect(
-        self, host: str, port: int, *, timeout: float | None, options: Sequence[tuple[int, int, int | bytes]] = ()
-    ) -> socket.socket:
-        """Connect to the first address of a host that accepts the connection.
+    def first(self, host: str, connect: Callable[[str, float | None], Connection], *, timeout: float | None) -> Connection:
+        """Return what ``connect`` returns for the first address of a host for which it raises no OSError.
 
-        :param timeout: seconds for each address; None: without one.
-        :param options: of the socket: level, name, value.
-        :raises OSError: when no connection comes about; NotDialled when none was tried.
+        An open port and a closed one lead to the next address alike, as long as ``connect`` does the TLS handshake too. Else a name with
+        two addresses, that of a port to scan and that of a good server, would tell whether the port is open.
+
+        :param connect: is given an address, and the seconds that it has for each of connection and handshake.
+        :param timeout: seconds for all addresses, in equal shares; None: without one.
+        :raises OSError: the last one, when no connection comes about; NotDialled when none was tried.
         """
+        addresses = self.addresses(host)
         problem: OSError | None = None
-        for address in self.addresses(host):
+        for address in addresses:
             try:
-                connection = socket.create_connection((address, port), timeout=timeout)
-            except OSError as error:
+                return connect(address, timeout and timeout / len(addresses))
+            except OSError as error:  # ssl.SSLError is one
                 problem = error
-                continue
-            for option in options:
-                connection.setsockopt(*option)
-            return connection
         raise problem or NotDialled("the name has no address")
 
     def _judged(self, name: str) -> tuple[str, ...] | str:
         """Return the addresses, or the sentence why none is dialled."""
         try:
             found = [name] if parsed_address(name) is not None else list(self.resolver(name))
-        except (OSError, UnicodeError):
+        except (OSError, ValueError):  # the second: no codec has the name, as with labels of more than 63 characters
             return "the name cannot be resolved"
         addresses = tuple(dict.fromkeys(text for text in found if parsed_address(text) is not None))
         if not addresses:
             return "the name has no address"
         if not all(self.rule.permits(address) for address in addresses):
             return "an address of it is in a denied range"
-        if all(_is_within(parsed_address(address), self.rule.allowed) for address in addresses):
+        if all(self.rule.allows(address) for address in addresses):
             return addresses[:MOST]
         names = [text.rstrip(".").lower() for text in (name, *found) if parsed_address(text) is None]
         if any(SERVICE_NAMES.fullmatch(text) for text in names):
@@ -126,18 +140,53 @@ class Dialler:
         return addresses[:MOST]
 
 
+def connected(address: str, port: int, seconds: float | None, options: Iterable[tuple[int, int, int | bytes]] = ()) -> socket.socket:
+    """Return a socket that is connected to an address.
+
+    :param options: level, name and value of each.
+    :raises OSError: when no connection comes about in time.
+    """
+    connection = socket.create_connection((address, port), timeout=seconds)
+    for option in options:
+        connection.setsockopt(*option)
+    return connection
+
+
 @lru_cache(maxsize=4096)
-def parsed_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return an address, of one that holds an IPv4 address (IPv4-mapped, NAT64) that one; None if the text is no address."""
+def parsed_address(text: str) -> IPAddress | None:
+    """Return an address without the zone that a link-local one may have; None if the text is no address."""
     try:
-        address = ip_address(text.partition("%")[0])  # without the zone of a link-local address
+        return ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    return IPv4Address(int(address) & 0xFFFFFFFF) if any(address in network for network in _HOLDING_IPV4) else address
 
 
-def _is_within(address: IPv4Address | IPv6Address | None, networks: Sequence[str]) -> bool:
-    return address is not None and any(address in _network(text) for text in networks)
+@lru_cache(maxsize=4096)
+def stands_for(text: str) -> tuple[IPAddress, ...]:
+    """Return the addresses to which packets for an address may go; () if the text is no address.
+
+    For an IPv4-mapped address and one of NAT64 that is the IPv4 address. An IPv4-compatible address (RFC 4291), one of 6to4 (RFC 3056) and
+    one of Teredo (RFC 4380) stand for themselves too.
+    """
+    address = parsed_address(text)
+    if address is None or isinstance(address, IPv4Address):
+        return () if address is None else (address,)
+    last = IPv4Address(int(address) & 0xFFFFFFFF)
+    if any(address in network for network in _HOLDING_IPV4):
+        return (last,)
+    within = [address.sixtofour, *(address.teredo or ()), last if 1 < int(address) < 1 << 32 else None]  # :: and ::1 are others
+    return (address, *(each for each in within if each is not None))
+
+
+def _is_within(address: IPAddress, networks: Sequence[str]) -> bool:
+    return any(address in _network(text) for text in networks)
+
+
+def _is_meant(network: IPv4Network | IPv6Network) -> bool:
+    """Return whether a range is one of IPv4-mapped addresses or of NAT64, and not just a wide one around them."""
+    return isinstance(network, IPv6Network) and any(
+        network.subnet_of(prefix) for prefix in _HOLDING_IPV4 if isinstance(prefix, IPv6Network)
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -35,6 +35,7 @@ class MeshError(Exception):
         self.message = message
         self.remedy = remedy or self.usual_remedy
         self.cluster = cluster
+        self.detail = ""
 
     @property
     def clause(self) -> str:
@@ -77,9 +78,16 @@ class CredentialsInvalid(ClusterError):
 
 
 class Unreachable(ClusterError):
-    """No usable answer in time: refused, timed out, name not found, or an untrusted server certificate. Decision: try later."""
+    """No usable answer in time: refused, timed out, name not found, or an untrusted server certificate. Decision: try later.
+
+    :param detail: what the message withholds from the owner of the cluster, for the log of whoever denies ranges (base/dialling.py).
+    """
 
     code = "CM-API-01"
+
+    def __init__(self, message: str, *, remedy: str = "", cluster: str = "", detail: str = "") -> None:
+        super().__init__(message, remedy=remedy, cluster=cluster)
+        self.detail = detail
 
 
 class KeptBack(ClusterError):

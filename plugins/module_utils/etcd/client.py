@@ -18,13 +18,13 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final, Self
 
-from ..base.dialling import Dialler, DialRule, NotDialled
+from ..base.dialling import MOST, NO_RULE, Dialler, DialRule, NotDialled
 from ..base.errors import clause
 from ..base.redact import one_line
 from ..base.sealed import Sealed
@@ -34,10 +34,10 @@ PAGE: Final = 500  # keys of one answer
 ANSWER_LIMIT: Final = 8 * 1024 * 1024  # bytes; 500 nodes of 16 KiB
 SINGLE_LIMIT: Final = 128 * 1024  # bytes of an answer with one value or a number; a node has some 2 KiB
 
-NO_RULE: Final = DialRule(denied=())
-
 _RANGE: Final = "/etcdserverpb.KV/Range"
 _CERTIFICATE: Final = ("certificate", "handshake", "verification", "ssl", "tls")
+_OF_ETCD: Final = "etcdserver:"
+"""Begin of etcd's own errors (api/v3rpc/rpctypes/error.go). gRPC has the codes of a refusal for pages of HTTP servers too."""
 
 
 class ReadFailure(StrEnum):
@@ -51,13 +51,17 @@ class ReadFailure(StrEnum):
 
 
 class EtcdError(Exception):
-    """Failed read of a range. ``message`` is one sentence without a secret."""
+    """Failed read of a range. ``message`` is one sentence without a secret.
 
-    def __init__(self, why: ReadFailure, message: str) -> None:
+    ``detail``: what the message withholds from the owner of the cluster, for the log of whoever denies ranges.
+    """
+
+    def __init__(self, why: ReadFailure, message: str, *, detail: str = "") -> None:
         super().__init__(message)
         self.why = why
         self.message = message
         self.clause = clause(message)
+        self.detail = detail
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +164,8 @@ class EtcdReader:
             return self._call(self._channel, request, deadline)
         problem: EtcdError | None = None
         for target in _targets(self._access):
+            if self._access.rule:  # a silent target must not take the time of the next: that would tell it from a closed one
+                deadline = time.monotonic() + self._timeout
             channel = self._open(target)
             try:
                 answer = self._call(channel, request, deadline)
@@ -229,9 +235,9 @@ def _targets(access: EtcdAccess) -> Iterator[str]:
     if access.rule:
         dialler = Dialler(access.rule)
         try:
-            addresses = [address for host in addresses or [access.hostname] for address in dialler.addresses(host)]
-        except NotDialled:
-            raise _nothing_there() from None
+            addresses = [address for host in addresses or [access.hostname] for address in dialler.addresses(host)][:MOST]
+        except NotDialled as error:
+            raise _nothing_there(f"{access.where} is not dialled: {error}.") from None
     if not addresses:
         yield f"dns:///{access.hostname}:{access.port}"
     v4 = [f"{ip}:{access.port}" for ip in addresses if ":" not in ip]
@@ -255,8 +261,8 @@ def _problem(grpc: Any, access: EtcdAccess, error: Any) -> EtcdError:
     """
     code, words = error.code(), (error.details() or "").lower()
     status = grpc.StatusCode
-    if access.rule and code not in (status.PERMISSION_DENIED, status.UNAUTHENTICATED, status.INVALID_ARGUMENT):
-        return _nothing_there()
+    if access.rule and not (code in (status.PERMISSION_DENIED, status.UNAUTHENTICATED, status.INVALID_ARGUMENT) and _OF_ETCD in words):
+        return _nothing_there(_problem(grpc, replace(access, rule=NO_RULE), error).message)
     if code in (status.PERMISSION_DENIED, status.UNAUTHENTICATED) or (code is status.INVALID_ARGUMENT and "user name is empty" in words):
         return EtcdError(ReadFailure.DENIED, f"{access.where} does not let the link's user read ({code.name}).")
     if code is status.UNAVAILABLE and any(word in words for word in _CERTIFICATE):
@@ -269,8 +275,8 @@ def _problem(grpc: Any, access: EtcdAccess, error: Any) -> EtcdError:
     return EtcdError(ReadFailure.BROKEN, f"{access.where} answers {code.name}.")
 
 
-def _nothing_there() -> EtcdError:
-    return EtcdError(ReadFailure.UNREACHED, "Its mesh endpoint cannot be reached from the controller.")
+def _nothing_there(detail: str) -> EtcdError:
+    return EtcdError(ReadFailure.UNREACHED, "Its mesh endpoint cannot be reached from the controller.", detail=detail)
 
 
 def _tls_words(words: str) -> str:

@@ -29,6 +29,7 @@ class ControllerProof:
     verdict: ProofVerdict
     heartbeat: datetime | None = None
     note: str = ""  # why it is not proven
+    detail: str = ""  # what the note withholds from the owner of the cluster (etcd/client.py, EtcdError)
 
 
 def parse_heartbeat(value: bytes | None) -> datetime | None:

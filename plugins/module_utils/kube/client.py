@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlencode
 
 from ..base.dialling import Dialler, DialRule
-from ..base.errors import Unreachable
+from ..base.errors import CredentialsInvalid, Unreachable
 from ..base.optional_imports import optional, require
 from ..base.redact import one_line
 from .answers import answers, says_absent
@@ -424,10 +424,15 @@ def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, con
     if access.unavailable:
         raise Unreachable(one_line(access.unavailable), cluster=access.host)
     credentials = load_credentials(access.host, access.kubeconfig, access.context)
-    if access.denied_networks:
-        credentials.dialler = Dialler(DialRule(denied=access.denied_networks, allowed=access.endpoint_networks))
     if server:
         credentials.move_to(server)
+    if access.denied_networks:
+        if credentials.tls is None:
+            why = (
+                "The server of the kubeconfig is not https, and cilium_mesh_denied_networks of this host wants a server that proves itself."
+            )
+            raise CredentialsInvalid(why, remedy="Use https, or deny nothing for this host.", cluster=access.host)
+        credentials.dialler = Dialler(DialRule(denied=access.denied_networks, allowed=access.endpoint_networks))
     return Cluster(access, credentials, timeouts=timeouts or Timeouts(), connections=connections)
 
 

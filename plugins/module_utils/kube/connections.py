@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ..base.dialling import Dialler
+from ..base.dialling import Dialler, connected
 from ..base.errors import Unreachable
 from ..base.optional_imports import optional
 from .credentials import Credentials
@@ -89,13 +90,30 @@ def _guarded(dialler: Dialler, settings: dict[str, Any]) -> urllib3.PoolManager:
     """Return a pool whose connections go to the addresses that the dialler permits; TLS and the Host header keep the name."""
 
     class Connection(urllib3.connection.HTTPSConnection):
-        def _new_conn(self) -> socket.socket:  # urllib3's hook for the socket, which classes of other packages override too
+        _place: tuple[str, float | None] = ("", None)
+
+        def connect(self) -> None:
             try:
-                return dialler.connect(self.host, self.port, timeout=_seconds(self.timeout), options=self.socket_options or ())
+                dialler.first(self.host, self._connect_to, timeout=_seconds(self.timeout))
+            except ssl.SSLError:
+                raise
             except TimeoutError:
                 raise urllib3.exceptions.ConnectTimeoutError(self, "no connection in time") from None
             except OSError as error:
-                raise urllib3.exceptions.NewConnectionError(self, f"no connection: {type(error).__name__}") from None
+                raise urllib3.exceptions.NewConnectionError(self, f"no connection: {type(error).__name__}") from error
+
+        def _connect_to(self, address: str, seconds: float | None) -> None:
+            """Connect to one address, with the handshake: a failure of either leads to the next one."""
+            self._place = address, seconds
+            try:
+                super().connect()
+            except BaseException:
+                self.close()
+                raise
+
+        def _new_conn(self) -> socket.socket:  # urllib3's hook for the socket, which classes of other packages override too
+            address, seconds = self._place
+            return connected(address, self.port, seconds, self.socket_options or ())
 
     class Pool(urllib3.HTTPSConnectionPool):
         ConnectionCls = Connection

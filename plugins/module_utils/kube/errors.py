@@ -12,11 +12,12 @@ import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.client import IncompleteRead
 from typing import TYPE_CHECKING, Any
 
+from ..base.dialling import NotDialled
 from ..base.errors import ClusterError, CredentialsInvalid, Forbidden, ServerRefused, Unreachable, WriteConflict
 from ..base.optional_imports import optional
 from ..base.redact import one_line
@@ -91,7 +92,7 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
     """Return the error for an HTTP answer outside 2xx. ``body`` is the decoded Status, or anything else."""
     details = _Status(body)
     if server.discreet and not details.sent:
-        return _nothing_there(server)
+        return _nothing_there(server, from_answer(replace(server, discreet=False), request, status, body))
     if status == 401:
         return _unauthorized(server)
     if status == 403:
@@ -118,7 +119,7 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
 def no_answer(server: Server, request: Request, status: int) -> ClusterError:
     """Return the error for an HTTP answer that no API server gives to this request, whatever its status says."""
     if server.discreet:
-        return _nothing_there(server)
+        return _nothing_there(server, no_answer(replace(server, discreet=False), request, status))
     return ServerRefused(
         f"What answered at {server.address} to {request} ({status}) is not the answer of an API server.",
         remedy=_ADDRESS,
@@ -130,7 +131,7 @@ def no_answer(server: Server, request: Request, status: int) -> ClusterError:
 def from_transport(server: Server, error: BaseException, *, connect: float, read: float) -> ClusterError:
     """Return the error for a request that got no answer. ``connect`` and ``read`` are the timeouts in force, in seconds."""
     if server.discreet:
-        return _nothing_there(server)
+        return _nothing_there(server, from_transport(replace(server, discreet=False), error, connect=connect, read=read))
     where = f"The API server at {server.address}" + (" or the proxy before it" if server.proxied else "")
     causes = list(_causes(error))
     for cause in causes:
@@ -144,16 +145,20 @@ def from_transport(server: Server, error: BaseException, *, connect: float, read
     return Unreachable(f"{where} {sentence}.", remedy="Check that it runs and that this machine can reach it.", cluster=server.cluster)
 
 
-def _nothing_there(server: Server) -> Unreachable:
+def _nothing_there(server: Server, told: ClusterError) -> Unreachable:
+    """Return the one error for whatever was met, with what would be ``told`` otherwise as detail."""
     return Unreachable(
         "The API server cannot be reached.",
         remedy="Check the server and the certificate authority in the kubeconfig, and that it admits connections from here.",
         cluster=server.cluster,
+        detail=told.message,
     )
 
 
 def _sentence(cause: BaseException, connect: float, read: float) -> str:
     """Return the rest of "The API server at X …" for one exception of the chain of causes; "" if it says nothing."""
+    if isinstance(cause, NotDialled):
+        return f"is not dialled: {cause}"
     if isinstance(cause, (http.NameResolutionError, socket.gaierror, websocket.WebSocketAddressException)):
         return "has a name that cannot be resolved (DNS)"
     if isinstance(cause, http.ConnectTimeoutError) and not isinstance(cause, http.NewConnectionError):

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from ..base.dialling import connected
 from ..base.errors import ServerRefused, Unreachable
 from ..base.json_reader import NotJson, load_json
 from ..base.optional_imports import optional
@@ -165,16 +166,20 @@ def _dialled(credentials: Credentials, seconds: float) -> dict[str, Any]:
 
     :raises OSError: when no connection comes about.
     """
-    if credentials.dialler is None or credentials.tls is None:
+    if credentials.dialler is None or credentials.tls is None:  # open_cluster gives no dialler without TLS
         return {}
-    url = urllib3.util.parse_url(credentials.server)
+    tls, url = credentials.tls, urllib3.util.parse_url(credentials.server)
     host = str(url.host or "").strip("[]")
-    connection = credentials.dialler.connect(host, url.port or 443, timeout=seconds)
-    try:
-        return {"socket": credentials.tls.wrap_socket(connection, server_hostname=credentials.tls_server_name or host)}
-    except BaseException:
-        connection.close()
-        raise
+
+    def connect(address: str, share: float | None) -> ssl.SSLSocket:
+        connection = connected(address, url.port or 443, share)
+        try:
+            return tls.wrap_socket(connection, server_hostname=credentials.tls_server_name or host.rstrip("."))
+        except BaseException:
+            connection.close()
+            raise
+
+    return {"socket": credentials.dialler.first(host, connect, timeout=seconds)}
 
 
 def _proxy(credentials: Credentials) -> dict[str, Any]:

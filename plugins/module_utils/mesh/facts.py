@@ -340,12 +340,16 @@ class ClusterFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class ObserveFailure:
-    """Cluster that could not be observed. ``code`` is the code of the error class (base/errors.py)."""
+    """Cluster that could not be observed. ``code`` is the code of the error class (base/errors.py).
+
+    ``detail``: what the message withholds from the owner of the cluster (base/errors.py, Unreachable).
+    """
 
     host: str
     code: str
     message: str
     remedy: str = ""
+    detail: str = ""
 
     @property
     def clause(self) -> str:

@@ -75,7 +75,7 @@ def _read(link: Link, access: EtcdAccess) -> tuple[ControllerProof, ReadFailure 
             value = reader.get(HEARTBEAT)
     except EtcdError as error:
         verdict = ProofVerdict.REFUTED if error.why is ReadFailure.DENIED else ProofVerdict.UNKNOWN
-        return replace(_unknown(link, error.clause), verdict=verdict), error.why
+        return replace(_unknown(link, error.clause), verdict=verdict, detail=error.detail), error.why
     heartbeat = parse_heartbeat(value)
     # A successful read is the proof, as for Cilium's own check; a missing or invalid heartbeat only leaves its age unknown.
     note = "" if heartbeat else "the peer shows no heartbeat"

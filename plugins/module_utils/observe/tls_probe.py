@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..base.dialling import DialRule
+from ..base.dialling import NO_RULE, DialRule
 from ..base.redact import digest, one_line
 from ..base.sealed import SecretStore
 from ..mesh.endpoint_addresses import sorted_ips
@@ -46,6 +46,7 @@ class TlsTarget:
     hostname: str
     fingerprint: str  # of the certificate in the Secret, SHA-256 hex
     authorities: str  # PEM
+    rule: DialRule = NO_RULE
 
 
 def probe_endpoints(
@@ -59,15 +60,14 @@ def probe_endpoints(
 ) -> tuple[ProbeResult, ...]:
     """Probe the endpoints of all clusters in ``facts``; results in order of the clusters and their addresses.
 
-    Never raises for what a server does. A cluster without an endpoint or a server certificate has no result: other findings say why. An
-    address in a denied range has none either.
+    Never raises for what a server does. A cluster without an endpoint or a server certificate has no result: other findings say why. Where
+    ranges are denied, nothing is dialled there, and all addresses that do not prove the server have the same result.
 
     :param secrets: holds ``ca.crt`` of each cluster's server certificate.
     :param resolved: addresses of DNS names, as for ``choices``.
     :param timeout: seconds for the connection, and as many for the handshake.
     """
-    rules = {cluster.host: DialRule(denied=cluster.denied_networks, allowed=cluster.endpoint_networks) for cluster in facts.values()}
-    targets = [t for t in _targets(facts.values(), choices, secrets, resolved or {}) if rules[t.cluster].permits(t.address)]
+    targets = list(_targets(facts.values(), choices, secrets, resolved or {}))
     with ThreadPoolExecutor(max(1, min(parallel, len(targets)))) as pool:
         return tuple(pool.map(lambda target: probe(target, timeout=timeout), targets))
 
@@ -94,18 +94,36 @@ def _is_unproven(cluster: ClusterFacts, endpoint: MeshEndpoint, used: tuple[str,
 
 
 def _outcomes(cluster: ClusterFacts, endpoint: MeshEndpoint, secrets: SecretStore) -> set[str]:
-    rule = DialRule(denied=cluster.denied_networks, allowed=cluster.endpoint_networks)
-    targets = [target for target in _targets_at(cluster, endpoint, secrets, {}) if rule.permits(target.address)]
-    return {_judged(probe(target), target) for target in targets}
+    return {_judged(probe(target), target) for target in _targets_at(cluster, endpoint, secrets, {})}
 
 
 def _judged(result: ProbeResult, target: TlsTarget) -> str:
-    """Return the outcome; a certificate of the CA that is not the cluster's own proves nothing, as members may share a CA."""
-    return "refuted" if result.outcome == "proven" and result.fingerprint != target.fingerprint else result.outcome
+    """Return the outcome; a certificate of the CA that is not the cluster's own proves nothing, as members may share a CA.
+
+    Where ranges are denied, another server counts as none: its owner would learn what is there from the address that is dialled.
+    """
+    if result.outcome == "proven" and result.fingerprint != target.fingerprint:
+        return "unreachable" if target.rule else "refuted"
+    return result.outcome
 
 
 def probe(target: TlsTarget, *, timeout: float = TIMEOUT) -> ProbeResult:
     """Probe one address. If verification fails, a second handshake without it reads the certificate that the server shows."""
+    if not target.rule:
+        return _probed(target, timeout)
+    unreached = ProbeResult(
+        cluster=target.cluster,
+        address=target.address,
+        port=target.port,
+        hostname=target.hostname,
+        outcome="unreachable",
+        error="the controller cannot reach the cluster's server there",
+    )
+    found = _probed(target, timeout) if target.rule.permits(target.address) else unreached
+    return found if found.verified else unreached
+
+
+def _probed(target: TlsTarget, timeout: float) -> ProbeResult:
     begun = time.monotonic()
     result = ProbeResult(cluster=target.cluster, address=target.address, port=target.port, hostname=target.hostname, outcome="unreachable")
     try:
@@ -154,6 +172,7 @@ def _targets_at(
             hostname=endpoint.hostname.rstrip("."),
             fingerprint=certificate.fingerprint,
             authorities=authorities,
+            rule=DialRule(denied=cluster.denied_networks, allowed=cluster.endpoint_networks),
         )
 
 

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
+from ..base.dialling import Dialler, DialRule, NotDialled, parsed_address
+from ..base.dialling import resolve as resolve_name
 from ..base.errors import InvalidInput
 from ..checks import run_checks
 from ..checks.context import CheckContext
@@ -112,10 +114,16 @@ def judge_and_plan(
 
 
 def resolve(clusters: Iterable[ClusterFacts]) -> dict[str, tuple[str, ...]]:
-    """Resolve the DNS names of mesh endpoints on the controller; DNS name -> addresses. A name that does not resolve is left out."""
-    names = {name for facts in clusters for name in _endpoint_names(facts)}
+    """Resolve the DNS names of mesh endpoints on the controller; DNS name -> addresses. A name that does not resolve is left out.
+
+    So is one that a cluster with denied ranges must not dial: its owner would read the addresses of internal names in its own cluster.
+    """
+    rules: dict[str, list[DialRule]] = {}
+    for facts in clusters:
+        for name in _endpoint_names(facts):
+            rules.setdefault(name, []).append(DialRule(denied=facts.denied_networks, allowed=facts.endpoint_networks))
     with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
-        found = dict(zip(names, pool.map(_resolved, names), strict=True))
+        found = dict(zip(rules, pool.map(lambda name: _resolved(name, rules[name]), rules), strict=True))
     return {name: addresses for name, addresses in found.items() if addresses}
 
 
@@ -130,9 +138,15 @@ def _endpoint_names(facts: ClusterFacts) -> list[str]:
     return [name for name in named if is_dns_name(name)]
 
 
-def _resolved(name: str) -> tuple[str, ...]:
+def _resolved(name: str, rules: Sequence[DialRule]) -> tuple[str, ...]:
+    """Return the addresses of a name; () if there are none, or a rule refuses the name."""
     try:
-        answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-    except OSError:
+        answer = resolve_name(name)
+    except (OSError, ValueError):
         return ()
-    return tuple(sorted({str(answer[4][0]) for answer in answers}))
+    addresses = {text for text in answer if parsed_address(text) is not None}
+    with suppress(NotDialled):
+        for rule in filter(None, rules):
+            Dialler(rule, lambda _name: answer).addresses(name)
+        return tuple(sorted(addresses))
+    return ()

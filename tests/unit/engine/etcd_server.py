@@ -24,7 +24,7 @@ HOSTNAME = "c2.mesh.cilium.io"
 
 @dataclass
 class PlayedEtcd:
-    """``deny`` is the status that every range ends with, ``raw`` what is answered instead of a range.
+    """``deny`` is the status that every range ends with, ``told`` its text, ``raw`` what is answered instead of a range.
 
     ``asked`` are the requests, as (key, limit, revision, count_only).
     """
@@ -34,6 +34,7 @@ class PlayedEtcd:
     client: Made
     keys: dict[str, bytes]
     deny: Any = None
+    told: str = "as told"
     raw: bytes | None = None
     asked: list[tuple[str, int, int, bool]] = field(default_factory=list)
 
@@ -52,7 +53,7 @@ class PlayedEtcd:
     def answer(self, request: Any, context: Any) -> Any:
         self.asked.append((request.key.decode(), request.limit, request.revision, request.count_only))
         if self.deny is not None:
-            context.abort(self.deny, "as told")
+            context.abort(self.deny, self.told)
         if self.raw is not None:
             return self.raw
         _, _, response = etcd_read._libraries()

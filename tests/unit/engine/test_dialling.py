@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,13 +19,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.dialling import Dialler, DialRule, NotDialled, parsed_address
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdError, EtcdReader
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.dialling import (
+    MOST,
+    NO_RULE,
+    Dialler,
+    DialRule,
+    NotDialled,
+    connected,
+    parsed_address,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, CredentialsInvalid, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd import client as etcd_client
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
 from mesh_operator.tenant_addresses import NETWORKS
-from tests.unit.engine.etcd_server import played_etcd
+from tests.unit.engine.etcd_server import grpc, played_etcd
 from tests.unit.engine.hostile_server import HostileServer
+from tests.unit.engine.met_ports import STATES, free_port, met_port
 from tests.unit.engine.scripted_server import Answer, ScriptedServer, kubeconfig
 
 DNS = {
@@ -105,10 +117,49 @@ def test_whatever_the_resolver_says_and_however_it_changes_only_what_was_judged_
     with mock.patch("socket.create_connection", connect):
         for _ in range(3):
             with pytest.raises(OSError):
-                dialler.connect("name.example.com", 6443, timeout=1)
+                dialler.first("name.example.com", lambda address, seconds: connected(address, 6443, seconds), timeout=1)
     judged = [text for text in said[0] if parsed_address(text) is not None]
     assert set(dialled) <= set(judged) and all(rule.permits(address) for address in dialled)
     assert not dialled or all(rule.permits(address) for address in judged), "one denied address refuses the name"
+
+
+def spellings(address: IPv4Address) -> list[str]:
+    """IPv6 addresses that lead, or once led, to an IPv4 address: mapped, compatible, NAT64, 6to4, server and client of Teredo."""
+    number, inverted = int(address), int(address) ^ 0xFFFFFFFF
+    found = [0xFFFF << 32 | number, number, 0x64FF9B << 96 | number, 0x2002 << 112 | number << 80]
+    found += [0x20010000 << 96 | number << 64, 0x20010000 << 96 | inverted]
+    return [str(IPv6Address(each)) for each in found]
+
+
+@given(st.integers(2, 2**32 - 1).map(IPv4Address), st.integers(0, 32), st.sampled_from(["", "%eth0", "%1"]))
+def test_every_spelling_of_a_denied_address_is_refused_and_allowing_the_range_allows_it(
+    address: IPv4Address, length: int, zone: str
+) -> None:
+    network = str(ip_network((address, length), strict=False))
+    for text in spellings(address):
+        assert not DialRule(denied=(network,)).permits(text + zone), text
+        assert not DialRule(denied=(network,), allowed=("::/0",)).permits(text), "allowing all of IPv6 allows no IPv4 address"
+        assert DialRule(denied=(network,), allowed=(network,)).permits(text), text
+
+
+@given(st.ip_addresses(v=4), st.booleans())
+def test_a_range_of_translated_addresses_is_denied_where_it_is_named_itself(address: IPv4Address, mapped: bool) -> None:
+    prefix = "::ffff:0:0/96" if mapped else "64:ff9b::/96"
+    text = spellings(address)[0 if mapped else 2]
+    assert not DialRule(denied=(prefix,)).permits(text) and not DialRule(denied=(f"{text}/128",)).permits(text)
+    assert DialRule(denied=("::/8",)).permits(text), "a wide range has them in it by accident"
+
+
+def test_without_denied_ranges_everything_is_permitted() -> None:
+    assert NO_RULE.permits("127.0.0.1") and NO_RULE.permits("a-name.example.com")
+    assert not DialRule(denied=("10.0.0.0/8",)).permits("a-name.example.com")
+
+
+def test_all_addresses_are_judged_and_the_first_few_are_dialled() -> None:
+    many = [f"192.0.2.{n}" for n in range(1, 40)]
+    assert len(Dialler(RULE, lambda name: many).addresses("many.example.com")) == MOST
+    with pytest.raises(NotDialled):
+        Dialler(RULE, lambda name: [*many, "127.0.0.1"]).addresses("many.example.com")
 
 
 # Real listeners
@@ -162,6 +213,10 @@ def test_nothing_connects_to_a_denied_address_by_any_request(way: str) -> None:
                 WAYS[way](cluster)
             assert caught.value.message == "The API server cannot be reached."
         assert got == []
+        with opened(kubeconfig({"server": "https://127.0.0.1"}, {"token": "t"}), denied=NETWORKS) as cluster:
+            with pytest.raises(Unreachable) as told:
+                WAYS["read"](cluster)
+            assert "denied range" in told.value.detail
 
 
 def test_no_link_dials_an_etcd_at_a_denied_address_whoever_names_it() -> None:
@@ -205,8 +260,78 @@ def test_an_error_does_not_tell_what_is_at_an_address(tmp_path: Path) -> None:
                 with opened(document, **anywhere) as cluster, pytest.raises(ClusterError) as caught:
                     ask(cluster)
                 error = caught.value
+                assert isinstance(error, Unreachable) and error.detail not in ("", error.message)
                 said.add((type(error), error.code, error.message, error.remedy, str(error)))
     assert len(said) == 1
+
+
+GOOD = Answer(200, {"kind": "Secret", "metadata": {"name": "a"}})
+LAB = DialRule(denied=("10.96.0.0/12",), allowed=("127.0.0.0/8", "::1/128"))
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("first", ["127.0.0.2", "127.0.0.1"])
+def test_a_good_server_behind_a_name_does_not_tell_what_is_at_another_address_of_it(state: str, first: str, tmp_path: Path) -> None:
+    """Else a name with two addresses would scan ports: reached with a closed one, not reached with an open one."""
+    resolver = partial(resolved_as, [first, "127.0.0.1" if first == "127.0.0.2" else "127.0.0.2"])
+    with ScriptedServer(tmp_path) as server, mock.patch("socket.getaddrinfo", resolver):
+        server.answer = lambda asked: Answer(101, frames=[b'\x03{"status":"Success"}']) if "/exec" in asked.path else GOOD
+        port = int(server.url.rpartition(":")[2])
+        document = server.kubeconfig(server=f"https://two.example.com:{port}", tls_server_name="127.0.0.1")
+        with met_port(state, "127.0.0.2", port, tmp_path), opened(document, denied=LAB.denied, allowed=LAB.allowed) as cluster:
+            assert WAYS["read"](cluster) == GOOD.body
+            assert WAYS["exec"](cluster).exit_code == 0
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_good_etcd_does_not_tell_what_is_at_another_address_of_it(state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with played_etcd({"k": b"v"}) as etcd, met_port(state, "127.0.0.2", etcd.port, tmp_path):
+        for ips in (("127.0.0.2", "127.0.0.1"), ("127.0.0.1", "127.0.0.2")):
+            with EtcdReader(etcd.access(rule=LAB, ips=ips)) as reader:
+                assert reader.get("k") == b"v"
+        # addresses of two families are two targets
+        two = [f"ipv4:{ip}:{etcd.port}" for ip in ("127.0.0.2", "127.0.0.1")]
+        monkeypatch.setattr(etcd_client, "_targets", lambda access: iter(two))
+        with EtcdReader(etcd.access(rule=LAB), timeout=1) as reader:
+            assert reader.get("k") == b"v"
+
+
+def resolved_as(addresses: list[str], host: str, *_args: Any, **_options: Any) -> list[Any]:
+    """As socket.getaddrinfo: one name has these addresses, and addresses are themselves."""
+    found = addresses if host == "two.example.com" else [host]
+    return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (ip, _args[0] if _args else 0)) for ip in found]
+
+
+def test_an_etcd_that_is_not_reached_has_one_message_and_the_reason_is_for_the_log(tmp_path: Path) -> None:
+    with played_etcd({}) as etcd:
+        told = dict[str, EtcdError]()
+        for state in STATES:
+            port = free_port("127.0.0.2")
+            with met_port(state, "127.0.0.2", port, tmp_path):
+                told[state] = failure(etcd.access(rule=LAB, port=port, ips=("127.0.0.2",)))
+        told["denied"] = failure(etcd.access(rule=LAB, ips=("10.96.0.1",)))
+        told["unresolvable"] = failure(etcd.access(rule=LAB, ips=(), hostname="no-such-name.invalid"))
+        etcd.deny = grpc.StatusCode.UNAUTHENTICATED  # as gRPC calls a page of an HTTP server with status 401
+        told["a page"] = failure(etcd.access(rule=LAB))
+        etcd.told = "etcdserver: permission denied"
+        refused = failure(etcd.access(rule=LAB))
+    assert {(error.why, error.message, str(error)) for error in told.values()} == {
+        (ReadFailure.UNREACHED, "Its mesh endpoint cannot be reached from the controller.", told["denied"].message)
+    }
+    assert "denied range" in told["denied"].detail and "refused" in told["closed"].detail and "CA" in told["another certificate"].detail
+    assert all(error.detail for error in told.values())
+    assert refused.why is ReadFailure.DENIED and not refused.detail
+
+
+def failure(access: EtcdAccess) -> EtcdError:
+    with pytest.raises(EtcdError) as caught, EtcdReader(access, timeout=1) as reader:
+        reader.get("k")
+    return caught.value
+
+
+def test_a_server_without_tls_is_refused_where_ranges_are_denied() -> None:
+    with pytest.raises(CredentialsInvalid, match="https"):
+        opened(kubeconfig({"server": "http://192.0.2.1:8080"}, {"token": "t"}), denied=("10.96.0.0/12",))
 
 
 def test_an_api_server_is_reached_by_its_name_at_the_address_that_was_judged(tmp_path: Path) -> None:

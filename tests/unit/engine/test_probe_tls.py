@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.dialling import DialRule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ProbeResult, ServiceFacts
@@ -28,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tl
 )
 from tests.testing.facts_builders import cluster_facts, mesh_of
 from tests.unit.engine.made_certificates import NOW, Made, make
+from tests.unit.engine.met_ports import STATES, free_port, met_port
 
 NAME = "c2.mesh.cilium.io"
 CA = make("Cilium CA", ca=True)
@@ -257,9 +259,41 @@ def test_every_address_of_every_cluster_is_asked_in_order(tmp_path: Path) -> Non
     assert set(server.names) == {"c1.mesh.cilium.io", NAME}
 
 
-def test_an_address_in_a_denied_range_is_not_asked() -> None:
-    cluster = observed("c2", 1, "192.0.2.1", "198.51.100.1")
-    assert [result.address for result in probed(replace(cluster, denied_networks=("192.0.2.0/24",)))] == ["198.51.100.1"]
+def test_an_address_in_a_denied_range_is_not_asked(tmp_path: Path) -> None:
+    port = free_port("127.0.0.2")
+    with met_port("hangs up", "127.0.0.2", port, tmp_path) as accepted:
+        cluster = replace(observed("c2", port, "127.0.0.2"), endpoint_networks=("127.0.0.2/32",))
+        rule = DialRule(denied=("127.0.0.0/8",))
+        assert probe(replace(target(port, address="127.0.0.2"), rule=rule)).outcome == "unreachable"
+        assert probe(replace(target(port, address="localhost"), rule=rule)).outcome == "unreachable"
+        assert accepted == []
+        assert [result.outcome for result in probed(replace(cluster, denied_networks=("127.0.0.0/8",)))] == ["unreachable"]
+        assert accepted, "an allowed address is dialled"
+
+
+def test_where_ranges_are_denied_a_probe_does_not_tell_what_it_met(tmp_path: Path) -> None:
+    rule = DialRule(denied=("10.96.0.0/12",), allowed=("127.0.0.0/8",))
+    found = set()
+    for state in STATES:
+        port = free_port("127.0.0.2")
+        with met_port(state, "127.0.0.2", port, tmp_path):
+            found.add(replace(probe(replace(target(port, address="127.0.0.2"), rule=rule), timeout=0.3), port=0, address=""))
+    found.add(replace(probe(replace(target(1, address="10.96.0.1"), rule=rule)), port=0, address=""))
+    found.add(replace(probe(replace(target(1, address="no-such-name.invalid"), rule=rule)), port=0, address=""))
+    assert {(result.outcome, result.error, result.milliseconds) for result in found} == {
+        ("unreachable", "the controller cannot reach the cluster's server there", 0)
+    }
+    assert len(found) == 1
+    with serving(context_of(tmp_path, SERVER)) as server:
+        assert probe(replace(target(server.port), rule=rule)).outcome == "proven"
+
+
+def test_a_name_that_is_not_found_is_still_probed_where_nothing_is_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: (_ for _ in ()).throw(socket.gaierror()))
+    cluster = observed("c2", 1, made=make("server", issuer=CA, names=["lb.example.com"]))
+    service = ServiceFacts(type="LoadBalancer", port=1, ingress_hostnames=("lb.example.com",))
+    [result] = probed(replace(cluster, service=service))
+    assert (result.address, result.error) == ("lb.example.com", "the name is not found in DNS from here")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,6 +83,21 @@ def test_only_names_that_are_dialled_through_an_address_are_looked_up(monkeypatc
     ]
     assert judgement.resolve(clusters) == {"lb.example.com": ("192.0.2.8", "192.0.2.9")}
     assert sorted(wanted) == ["gone.example.com", "lb.example.com"]
+
+
+def test_the_owner_of_a_cluster_does_not_learn_the_addresses_of_internal_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    dns = {"kcp.example.com": ["10.96.0.9"], "mixed.example.com": ["192.0.2.9", "10.96.0.9"], "lb.example.com": ["192.0.2.9"]}
+    monkeypatch.setattr(socket, "getaddrinfo", lambda name, *_, **__: [(0, 0, 0, name, (ip, 0)) for ip in dns[name]])
+    service = ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",))
+    clusters = [
+        cluster_facts("c0", service=service),
+        *(cluster_facts(f"c{n}", endpoint_override=f"{name}:2379") for n, name in enumerate(dns, 1)),
+    ]
+    assert judgement.resolve(clusters).keys() == dns.keys()
+    told = judgement.resolve(replace(cluster, denied_networks=("10.96.0.0/12",)) for cluster in clusters)
+    assert told == {"lb.example.com": ("192.0.2.9",)}
+    allowed = [replace(cluster, denied_networks=("10.96.0.0/12",), endpoint_networks=("10.96.0.9/32",)) for cluster in clusters]
+    assert judgement.resolve(allowed).keys() == dns.keys()
 
 
 def test_requests_are_counted_by_cluster() -> None:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
-from mesh_operator.tenant_addresses import AGAIN, NETWORKS, DeniedNetworks, may_be_named
+from mesh_operator.tenant_addresses import AGAIN, KEPT, NETWORKS, SOON, DeniedNetworks, may_be_named
 from mesh_operator.tenant_kubeconfigs import LIMIT, KubeconfigRefused, rebuild_kubeconfig
 from tests.testing.rows import in_one_test
 from tests.unit.engine.made_certificates import make
@@ -430,7 +430,13 @@ def test_the_operators_own_servers_are_denied_at_their_present_addresses(monkeyp
     assert {"203.0.113.7/32", "2001:db8::7/128", "198.51.100.9/32", "2001:db8::9/128", "10.96.0.1/32", "10.244.0.0/16"} <= set(first)
     assert set(NETWORKS) <= set(first) and denied() == first and asked == ["kcp.example.com"]
     now[0], dns["kcp.example.com"] = AGAIN, ["203.0.113.8"]
-    assert "203.0.113.8/32" in denied() and "203.0.113.7/32" not in denied()
-    now[0] = 2 * AGAIN
+    assert {"203.0.113.8/32", "203.0.113.7/32"} <= set(denied()), "a load balancer shows some of its addresses at a time"
+    now[0] = KEPT
+    assert "203.0.113.8/32" in denied() and "203.0.113.7/32" not in denied(), "it has not had that address for an hour"
     dns.clear()
+    now[0] = 3 * KEPT
     assert "203.0.113.8/32" in denied(), "a name that does not resolve for a while keeps its addresses"
+    dns["kcp.example.com"] = ["203.0.113.9"]
+    assert "203.0.113.9/32" not in denied(), "a name server is asked now and then"
+    now[0] += SOON
+    assert "203.0.113.9/32" in denied() and "203.0.113.8/32" not in denied()
