@@ -46,6 +46,7 @@ from .status import (
     worth_writing,
 )
 from .store import MeshObjects, Store, Stored
+from .withheld import WithheldLog
 
 ANOTHER_RUN: Final = "AnotherRun"
 RETRY_AFTER_ANOTHER_RUN: Final = 15.0  # seconds
@@ -102,6 +103,7 @@ class Reconciler:
         self._api_at, self._cancel, self._metrics, self._event = api_at, cancel, metrics, event
         self._settled, self._deadline, self._interval = settled, teardown_deadline, check_interval
         self._linked: dict[MeshKey, _GoodLinks] = {}
+        self._withheld = WithheldLog()
         self._kept: dict[MeshKey, Mapping[str, str]] = {}  # item whose objects the last play kept -> why
         self.orphaned: frozenset[MeshKey] = frozenset()  # recorded meshes without a resource (orphans.py)
 
@@ -228,6 +230,7 @@ class Reconciler:
         return bool(told)
 
     def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
+        self._withheld.take(mesh.key, dry.result)
         for stored in all_of(mesh):
             self.write(stored, status_of_result(stored, dry.result, datetime.now(UTC)))
         return Next(seconds=self._check_after(dry.result))
@@ -268,6 +271,7 @@ class Reconciler:
         now, result = datetime.now(UTC), run.mesh_result
         if (other := _another_run(result)) is not None:
             return self._come_back(request, mesh, other)
+        self._withheld.take(key, result)
         if last_good and result is not None:  # the play did not observe the links
             result = {**result, "status": {**result["status"], "binding": last_good.status}}
         for stored in (*request.items, *((binding,) if binding else ())):

@@ -50,6 +50,14 @@ class Observation:
     locks: dict[str, LockState] = field(default_factory=dict)  # the lock of each member, read before its facts; {} if not requested
     parallel: int = 10  # clusters with requests at a time, here and in the steps that follow
     former: Observation | None = None  # former members, observed so that their links can be withdrawn
+    unread_links: dict[tuple[str, str], str] = field(default_factory=dict)  # (cluster, peer) -> what the note of its proof withholds
+
+    @property
+    def withheld(self) -> list[dict[str, str]]:
+        """Rows of cluster, peer ("": the API server of the cluster) and reason, for what messages withhold from owners of clusters."""
+        clusters = [(failure.host, "", failure.detail) for failure in self.whole.failures.values() if failure.detail]
+        links = [(*link, detail) for link, detail in self.unread_links.items()]
+        return [{"cluster": cluster, "peer": peer, "reason": reason} for cluster, peer, reason in (*clusters, *links)]
 
     @property
     def whole(self) -> Observation:
@@ -112,7 +120,9 @@ def _collect(observation: Observation, access: ClusterAccess, result: Future[_Ra
     try:
         raw = result.result()
     except MeshError as error:
-        observation.failures[access.host] = ObserveFailure(host=access.host, code=error.code, message=error.message, remedy=error.remedy)
+        observation.failures[access.host] = ObserveFailure(
+            host=access.host, code=error.code, message=error.message, remedy=error.remedy, detail=error.detail
+        )
         return
     observation.clusters[access.host] = raw.cluster
     if raw.lock is not None:

@@ -161,7 +161,7 @@ def read_all_traffic(
             try:
                 found[host] = future.result()
             except ClusterError as error:
-                failures[host] = ObserveFailure(host=host, code=error.code, message=error.message, remedy=error.remedy)
+                failures[host] = ObserveFailure(host=host, code=error.code, message=error.message, remedy=error.remedy, detail=error.detail)
     return found, failures
 
 

@@ -91,5 +91,6 @@ def _plan_and_measure(run: Run, desired: Desired, observation: Observation, prev
     steps = written + len(decided.plan.steps) + probes_due(intents, previous, requeue, run.now)
     linked = decision.plan is not None and not written
     kept = frozenset(finding.item for finding in decided.findings if finding.code == KEPT)
-    result = {"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": requeue}
+    withheld = {"withheld": observation.withheld} if observation.withheld else {}
+    result = {"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": requeue, **withheld}
     return DryRun(steps=steps, linked=linked, kept=kept, result=result)

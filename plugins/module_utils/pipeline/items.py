@@ -71,7 +71,7 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
             if not observation_stands(run, observation, write=write):
                 return None
         run.ports.show(FindingsMade(findings))
-        recorder.note(findings=findings, error=error, requests=requests(observation))
+        recorder.note(findings=findings, error=error, requests=requests(observation), withheld=tuple(observation.withheld))
         if decided is None:
             return recorder.outcome
         traffic = {**scene.traffic, **(former.traffic if former else {})}

@@ -73,7 +73,9 @@ def controller_proofs(observation: Observation, mesh: Mesh, mode: str, *, writte
     if mode != "auto":
         return {}
     facts = _read_again(observation) if written else observation.facts
-    return read_heartbeats(mesh.links, peer_names(mesh, facts), facts, observation.secrets)
+    found = read_heartbeats(mesh.links, peer_names(mesh, facts), facts, observation.secrets)
+    observation.unread_links = {link: proof.detail for link, proof in found.items() if proof.detail}
+    return found
 
 
 def missing_package(mode: str) -> list[Sentence]:

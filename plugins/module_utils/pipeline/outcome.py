@@ -34,6 +34,7 @@ class Outcome:
     error: str = ""
     unmet: str = ""  # one sentence: the run did all it could, and yet not all that was asked for
     diff: tuple[Mapping[str, Any], ...] = ()  # in the form of Ansible's callbacks
+    withheld: tuple[Mapping[str, str], ...] = ()  # as Observation.withheld has it
     extra: Mapping[str, Any] = field(default_factory=dict)  # further keys of the action's own result
 
     def to_result(self) -> dict[str, Any]:
@@ -48,6 +49,8 @@ class Outcome:
             "requeue_seconds": self.requeue_seconds,
             **self.extra,
         }
+        if self.withheld:
+            result["withheld"] = [dict(entry) for entry in self.withheld]
         if self.diff:
             result["diff"] = [dict(entry) for entry in self.diff]
         if self.error or self.unmet:

@@ -137,9 +137,9 @@ def observing(run: Run, options: Options) -> Iterator[tuple[Recorder, Observatio
     :raises Interrupted: when an error left the context.
     """
     with run.observe(options.parallel) as observation, Recorder(Outcome(clusters=run.mesh.clusters)) as recorder:
-        recorder.note(requests=requests(observation))
+        recorder.note(requests=requests(observation), withheld=tuple(observation.withheld))
         yield recorder, observation
-        recorder.note(requests=requests(observation))
+        recorder.note(requests=requests(observation), withheld=tuple(observation.withheld))
 
 
 def announce(

@@ -46,6 +46,7 @@ def mesh_result(links: _Run, items: _Run, *, items_first: bool = False, both: bo
         },
         "outages": [item for run in runs for item in run.get("outages") or ()],
         "status": {"binding": links.get("status"), **{kind.value: status.get(kind.value) or [] for kind in ItemKind}},
+        **_withheld(runs),
         "requeueSeconds": min(int(run.get("requeue_seconds", _REQUEUE_SECONDS)) for run in runs),
     }
 
@@ -54,6 +55,12 @@ def _left_out(plans: Sequence[_Entry]) -> dict[str, list[str]]:
     """Return the items that the plans do not carry out, as a part of the plan; {} without one."""
     found = [item for plan in plans for item in plan.get("notCarriedOut") or ()]
     return {"notCarriedOut": found} if found else {}
+
+
+def _withheld(runs: Sequence[_Run]) -> dict[str, list[_Entry]]:
+    """Return what messages withhold from owners of clusters, each once; {} where nothing is."""
+    found = {json.dumps(entry, sort_keys=True): entry for run in runs for entry in run.get("withheld") or ()}
+    return {"withheld": list(found.values())} if found else {}
 
 
 def _hash(runs: Iterable[_Run]) -> str:

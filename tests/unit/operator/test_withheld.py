@@ -1,0 +1,125 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What is at an address that a tenant chose stands in the platform's log, and its statuses are the same whatever it is."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+from mesh_operator import withheld
+from mesh_operator.keys import MeshKey, ObjectKey
+from mesh_operator.kinds import BINDING
+from mesh_operator.status import status_of_result
+from mesh_operator.store import Stored
+from mesh_operator.withheld import MOST, WithheldLog
+from tests.testing.unconfined_processes import UnconfinedProcesses
+from tests.unit.engine.met_ports import STATES, free_port, met_port
+from tests.unit.engine.scripted_server import Answer, ScriptedServer, kubeconfig
+from tests.unit.operator.test_reconcile import World, connected
+
+KEY = MeshKey("ws1", "default", "edge")
+NOW = datetime(2026, 11, 23, tzinfo=UTC)
+DENIED = {"cilium_mesh_denied_networks": ["10.96.0.0/12"], "cilium_mesh_endpoint_networks": ["127.0.0.0/8"]}
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setattr(withheld, "log", lambda event, **fields: lines.append(f"{event} {fields['workspace']} {fields['reason']}"))
+    return lines
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "Timeouts", partial(client.Timeouts, connect=0.3, read=0.3, answer=1.0))
+
+
+def dry_run(server: str) -> dict[str, Any]:
+    """The result of a dry run of a mesh whose second cluster has a server out of reach, whatever is there, and the first one another."""
+    document = kubeconfig({"server": server}, {"token": "t"})
+    hosts = {name: {"cilium_mesh_kubeconfig": document, **DENIED} for name in ("c1", "c2")}
+    raw = {"binding": {"name": "edge", "clusterRefs": [{"name": name} for name in hosts]}}
+    with UnconfinedProcesses().open(None, 1.0) as process:  # type: ignore[arg-type]
+        found: dict[str, Any] = process.ask({"job": "dry_run", "cilium_mesh": raw, "hosts": hosts, "previous": {}})["result"]
+    return found
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_status_is_the_same_whatever_is_at_the_address_of_a_kubeconfig(tmp_path: Path, logged: list[str]) -> None:
+    """Refused, dropped, silent, hung up, no TLS, another certificate, a page, denied, unresolvable: one status, and a reason in the log."""
+    results = dict[str, dict[str, Any]]()
+    for state in STATES:
+        port = free_port("127.0.0.2")
+        with met_port(state, "127.0.0.2", port, tmp_path):
+            results[state] = dry_run(f"https://127.0.0.2:{port}")
+    with ScriptedServer(tmp_path) as server:
+        server.answer = lambda asked: Answer(404, b"<html>a page</html>")
+        results["a page, of a server that is not verified"] = dry_run(server.url)
+    results["denied"] = dry_run("https://10.96.0.1")
+    results["unresolvable"] = dry_run("https://no-such-name.invalid")
+    stored = Stored(ObjectKey(BINDING, "ws1", "default", "edge"), {"metadata": {"name": "edge", "generation": 1}, "spec": {}}, "")
+    statuses = {json.dumps(status_of_result(stored, result, NOW), sort_keys=True) for result in map(without_times, results.values())}
+    assert len(statuses) == 1 and "cannot be reached" in statuses.pop()
+    reasons = {state: {row["reason"] for row in result["withheld"]} for state, result in results.items()}
+    assert all(len(found) == 1 for found in reasons.values()), reasons
+    for state, words in {"closed": "refused", "full": "timeout", "another certificate": "TLS", "denied": "denied range"}.items():
+        assert words in min(reasons[state]), reasons
+    WithheldLog().take(KEY, results["denied"])
+    assert len(logged) == 2 and all(line.startswith("not_reached ws1 c") and "denied range" in line for line in logged)
+
+
+def without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_times(entry) for key, entry in value.items() if key not in ("lastSyncTime", "lastTransitionTime")}
+    return [without_times(entry) for entry in value] if isinstance(value, list) else value
+
+
+ROWS = [{"cluster": "c1", "peer": "", "reason": "refused"}, {"cluster": "c1", "peer": "c2", "reason": "silent"}]
+
+
+def test_a_reason_is_logged_when_it_is_new(logged: list[str]) -> None:
+    log = WithheldLog()
+    for rows in (ROWS, ROWS, ROWS[:1], None, ROWS):
+        log.take(KEY, {"withheld": rows} if rows is not None else None)
+    log.take(KEY, {})
+    log.take(KEY, {"withheld": ROWS[:1]})
+    first, second = "not_reached ws1 c1: refused", "not_reached ws1 c1 to c2: silent"
+    assert logged == [first, second, second, first]
+
+
+@given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_rows_of_another_shape_are_left_out(value: Any) -> None:
+    for result in ({"withheld": value}, {"withheld": [value]}, {"withheld": [{"cluster": value, "peer": value, "reason": value}]}):
+        WithheldLog().take(KEY, result)
+
+
+def test_a_mesh_with_many_reasons_fills_no_log(logged: list[str]) -> None:
+    WithheldLog().take(KEY, {"withheld": [{"cluster": f"c{n}", "peer": "", "reason": "x" * 5000} for n in range(10_000)]})
+    assert len(logged) == MOST and all(len(line) < 300 for line in logged)
+
+
+@pytest.mark.parametrize("played", [True, False])
+def test_reasons_reach_the_log_and_no_custom_resource(played: bool, logged: list[str]) -> None:
+    world = World()
+    if played:
+        world.answer = partial(connected, withheld=ROWS)
+    else:
+        world.reconcile()
+        binding = world.kcp.find(BINDING, "edge")
+        assert binding is not None
+        result = {"status": {"binding": binding["status"]}, "findings": [], "requeueSeconds": 120, "withheld": ROWS}
+        world.dry_run = lambda _request: DryRun(steps=0, linked=True, result=result)
+    world.reconcile()
+    assert logged == ["not_reached ws1 c1: refused", "not_reached ws1 c1 to c2: silent"]
+    shown = json.dumps(world.kcp.find(BINDING, "edge"))
+    assert "refused" not in shown and "silent" not in shown and world.phase() == "Connected"
