@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -85,9 +86,63 @@ def do_rights() -> dict[str, Any]:
     libc = ctypes.CDLL(None)
     sets = (ctypes.c_uint32 * 6)()
     libc.capget((ctypes.c_uint32 * 2)(0x20080522, 0), sets)
-    limits = {name: list(resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))) for name in ("CORE", "CPU", "FSIZE", "NOFILE")}
+    limits = {name: list(resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))) for name in ("CORE", "CPU", "FSIZE", "MEMLOCK", "NOFILE")}
     more = {"capabilities": list(sets), "threads": threading.active_count(), "session": os.getsid(0) == os.getpid()}
     return {"no_new_privs": libc.prctl(39, 0, 0, 0, 0), "dumpable": libc.prctl(3, 0, 0, 0, 0), "limits": limits, "pid": os.getpid(), **more}
+
+
+def do_everything(operator: int, files: Mapping[str, str], port: int) -> dict[str, str]:
+    """Try everything of the table in docs/threat-model.md, and return what came of it, a word or the name of the error, by row.
+
+    :param operator: id of the operator's process.
+    :param files: of the operator: "kubeconfig", a file; "folder", the one that it is in; "socket", the name of an abstract socket on which
+        it listens.
+    :param port: of a server on loopback.
+    """
+    own = os.environ["TMPDIR"]
+    rights = do_rights()
+    return {
+        "read a file of the operator": _tried(partial(_opened_once, files["kubeconfig"], os.O_RDONLY), "done"),
+        "list the folder of that file": _tried(partial(os.listdir, files["folder"]), "done"),
+        "write into that folder": _tried(partial(_opened_once, f"{files['folder']}/new", os.O_WRONLY | os.O_CREAT), "done"),
+        "list /": _tried(partial(os.listdir, "/"), "done"),
+        "list /tmp": _tried(partial(os.listdir, "/tmp"), "done"),
+        "list /dev/shm": _tried(partial(os.listdir, "/dev/shm"), "done"),
+        "write into /dev/shm": _tried(partial(_opened_once, "/dev/shm/mesh-operator-new", os.O_WRONLY | os.O_CREAT), "done"),
+        "list /proc": _tried(partial(os.listdir, "/proc"), "done"),
+        "read /etc/shadow": _tried(partial(_opened_once, "/etc/shadow", os.O_RDONLY), "done"),
+        "read the operator's environment": _tried(partial(_opened_once, f"/proc/{operator}/environ", os.O_RDONLY), "done"),
+        "read the operator's memory": _tried(partial(_opened_once, f"/proc/{operator}/mem", os.O_RDONLY), "done"),
+        "trace the operator": _tried(partial(_traced, operator), "done"),
+        "signal the operator": do_signal(operator).replace("sent", "done"),
+        "connect to an abstract socket of the operator": _tried(partial(_connected_abstractly, files["socket"]), "done"),
+        "start a program": do_execute("/bin/sh").replace("executed", "done"),
+        "listen on a TCP port": do_listen().replace("bound", "done"),
+        "open a raw socket": _tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP).close(), "done"),
+        "become root": _tried(partial(_became, 0), "done"),
+        "mount": _tried(partial(_called, "mount", b"none", own.encode(), b"tmpfs", 0, None), "done"),
+        "make a namespace": _tried(partial(_called, "unshare", 0x00020000), "done"),  # CLONE_NEWNS of linux/sched.h
+        "raise a limit": _tried(_raised_a_limit, "done"),
+        "write a file of 1 MiB in its folder": do_private(1 << 20)[1].replace("written", "done"),
+        "write a larger one": do_private((1 << 20) + 4096)[1].replace("written", "done"),
+        "read Python": _tried(partial(_opened_once, os.__file__, os.O_RDONLY), "done"),
+        "read the files of the resolver": _tried(partial(_opened_once, "/etc/hosts", os.O_RDONLY), "done"),
+        "read random bytes": _tried(partial(_opened_once, "/dev/urandom", os.O_RDONLY), "done"),
+        "connect to a server": do_connect(port).replace("connected", "done"),
+        "its environment": " ".join(sorted(os.environ)),
+        "its open files": " ".join(f"{number}:{_kind(mode)}" for number, (mode, _device) in do_descriptors().items()),
+        "its capabilities": "none" if not any(rights["capabilities"]) else "some",
+        "new privileges": "never" if rights["no_new_privs"] == 1 else "possible",
+        "debugging by another process of its user": "no" if rights["dumpable"] == 0 else "yes",
+        "its session and threads": f"{'its own' if rights['session'] else 'shared'}, {rights['threads']}",
+        "its limits": " ".join(f"{name}={most}" for name, (_soft, most) in sorted(rights["limits"].items())),
+        "its memory": "bounded" if all(_bound(kind) >= 0 for kind in (resource.RLIMIT_DATA, resource.RLIMIT_AS)) else "unbounded",
+    }
+
+
+def do_user() -> list[int]:
+    """Return all its user ids, and its groups."""
+    return [*os.getresuid(), *os.getgroups()]
 
 
 def do_threads(count: int) -> int:
@@ -140,6 +195,43 @@ def do_fork() -> list[int]:
 
 def _opened_once(path: str, flags: int) -> None:
     os.close(os.open(path, flags, 0o600))
+
+
+def _traced(pid: int) -> None:
+    """Attach to a process, and let it go at once."""
+    _called("ptrace", ctypes.c_long(0x4206), ctypes.c_long(pid), None, None)  # PTRACE_SEIZE of linux/ptrace.h, which stops nothing
+    _called("ptrace", ctypes.c_long(17), ctypes.c_long(pid), None, None)  # PTRACE_DETACH
+
+
+def _became(user: int) -> None:
+    os.setresuid(user, user, user)
+
+
+def _raised_a_limit() -> None:
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+    except ValueError:  # which Python makes of EPERM
+        raise OSError(errno.EPERM, "setrlimit") from None
+
+
+def _connected_abstractly(name: str) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect(f"\0{name}")
+
+
+def _called(function: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, function)(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), function)
+
+
+def _bound(kind: int) -> int:
+    """Return the hard limit, -1 without one (getrlimit(2), RLIM_INFINITY)."""
+    return resource.getrlimit(kind)[1]
+
+
+def _kind(mode: int) -> str:
+    return "socket" if stat.S_ISSOCK(mode) else "device" if stat.S_ISCHR(mode) else "other"
 
 
 def _tried(action: Callable[[], Any], done: str) -> str:

@@ -21,8 +21,9 @@ from typing import Any
 
 import pytest
 
-from mesh_operator.confined.confinement import FILE_SIZE, Limits
+from mesh_operator.confined.confinement import FILE_SIZE, Limits, Measures
 from mesh_operator.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
+from tests.collection_path import CHECKOUT
 from tests.testing.confined_probe import HANDLER
 from tests.testing.waiting import wait_for
 
@@ -86,6 +87,50 @@ def test_nothing_of_the_operator_is_in_its_environment_or_its_open_files(process
     assert {files[number][1] for number in "012"} == {os.stat(os.devnull).st_rdev} and stat.S_ISSOCK(files["3"][0])
 
 
+def documented() -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
+    """What docs/threat-model.md says: row -> result and needed measure of what it tries; row -> value of what it has."""
+    page = (CHECKOUT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    section = page.partition("## What a confined process may do\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| ")]
+    tried = {row[0]: (row[1], row[2]) for row in rows if len(row) == 3 and row[1] not in ("Result", "---")}
+    return tried, {row[0]: row[1] for row in rows if len(row) == 2 and row[1] not in ("Value", "---")}
+
+
+def absent(needs: str, measures: Measures) -> str:
+    """Return why a measure that a row needs is not there; "" if it is."""
+    if needs == "another user":
+        return "" if measures.user > 0 else next(sentence for sentence in measures.missing if sentence.startswith("No other user: "))
+    if not needs.startswith("Landlock "):
+        assert needs == "nothing", needs
+        return ""
+    if measures.landlock:
+        return "" if measures.landlock >= int(needs.split()[1]) else f"this kernel has Landlock {measures.landlock}"
+    return next(sentence for sentence in measures.missing if sentence.startswith("No Landlock: "))
+
+
+def test_it_may_do_what_the_threat_model_lists_and_nothing_else(processes: ConfinedProcesses, tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text(CANARY)
+    files = {"kubeconfig": str(tmp_path / "kubeconfig"), "folder": str(tmp_path), "socket": f"mesh-operator-{os.getpid()}"}
+    with socket.socket(socket.AF_UNIX) as abstract, socket.create_server(("127.0.0.1", 0)) as server:
+        abstract.bind(f"\0{files['socket']}")
+        abstract.listen()
+        found = ask(processes, "everything", os.getpid(), files, server.getsockname()[1])
+    tried, has = documented()
+    measures = processes.measures
+    assert measures is not None
+    environment = set(has.pop("its environment, of these at most").split())
+    assert set(found.pop("its environment").split()) <= environment
+    assert len(tried) > 20 and found.keys() == tried.keys() | has.keys(), "the table names all that is tried, and nothing else"
+    assert {row: found[row] for row in has} == has
+    held = {}
+    for row, (result, needs) in tried.items():
+        if why := absent(needs, measures):
+            print(f"not compared: {row} ({found[row]}). {why}")
+        else:
+            held[row] = result
+    assert {row: found[row] for row in held} == held
+
+
 def test_it_can_open_no_file_of_the_operator(processes: ConfinedProcesses, tmp_path: Path) -> None:
     landlock(processes)
     (tmp_path / "kubeconfig").write_text(CANARY)
@@ -121,7 +166,8 @@ def test_it_has_given_up_every_right(processes: ConfinedProcesses) -> None:
     rights = ask(processes, "rights")
     assert (rights["no_new_privs"], rights["dumpable"], rights["session"], rights["threads"]) == (1, 0, True, 1)
     assert rights["capabilities"] == [0] * 6
-    assert rights["limits"] == {"CORE": [0, 0], "CPU": [20, 21], "FSIZE": [FILE_SIZE, FILE_SIZE], "NOFILE": [1024, 1024]}
+    bounds = {"CORE": [0, 0], "CPU": [20, 21], "FSIZE": [FILE_SIZE, FILE_SIZE], "MEMLOCK": [0, 0], "NOFILE": [1024, 1024]}
+    assert rights["limits"] == bounds
 
 
 def test_it_can_start_no_program_signal_no_process_and_listen_nowhere(processes: ConfinedProcesses) -> None:
