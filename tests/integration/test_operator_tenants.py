@@ -8,7 +8,9 @@ No cluster is real here. Where a play is to run, a tenant's API servers are post
 from __future__ import annotations
 
 import base64
+import copy
 import json
+import re
 import secrets
 import ssl
 import threading
@@ -42,6 +44,7 @@ from tests.testing.management_plane import GROUP as PLATFORM
 from tests.testing.management_plane import NAMESPACE, ManagementPlane
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import equals
+from tests.unit.engine.met_ports import free_port, met_port
 
 Object = dict[str, Any]
 ITEM_KINDS: Final = (SERVICE, INTENT, EXPOSURE)
@@ -224,7 +227,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pair.cert, pair.key)
         intervals = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--teardown-deadline", "2s")
-        flags = ("--max-runs", "2", "--no-leader-elect", *intervals)
+        flags = ("--max-runs", "2", "--no-leader-elect", "--deny-address", "203.0.113.0/24", *intervals)
         operator = lab.operator(*flags, own_processes=True)  # what is promised of plays holds for their processes
         with pytest.MonkeyPatch.context() as environment:
             for name in ("HOME", "TMPDIR"):
@@ -396,6 +399,34 @@ def test_a_mesh_that_cannot_be_reached_is_looked_at_and_not_played_again(site: S
     plays, asked = site.runs_of(tess)["edge"], len(post.seen)
     site.wait(lambda: len(post.seen) >= asked + 4, "it was looked at twice")
     assert site.runs_of(tess)["edge"] == plays, "nothing could be done or probed"
+
+
+def test_a_tenant_who_scans_reads_the_same_of_every_address_and_the_platform_reads_why(site: Site, tmp_path: Path) -> None:
+    scanner, template = site.workspace("scanner"), site.post().kubeconfig(token=site.secret_word("token-scanner"))
+    with ExitStack() as ports:
+        servers = {"denied": "https://203.0.113.7", "unresolvable": "https://no-such-name.invalid"}
+        for state in ("closed", "silent", "another certificate"):  # the others: tests/unit/operator/test_withheld.py
+            port = free_port("127.0.0.3")
+            ports.enter_context(met_port(state, "127.0.0.3", port, tmp_path))
+            servers[state] = f"https://127.0.0.3:{port}"
+        bindings = {state: f"mesh-{number}" for number, state in enumerate(servers)}
+        for state, server in servers.items():
+            for name in (f"{bindings[state]}-a", f"{bindings[state]}-b"):
+                found = copy.deepcopy(template)
+                found["clusters"][0]["cluster"]["server"] = server
+                site.platform(f"scanner-{name}", found, workspace_label(scanner.tenant.cluster, name))
+                scanner.create(CLUSTER, name, providerRef={"name": "kind"})
+            scanner.create(BINDING, bindings[state], clusterRefs=scanner.refs(f"{bindings[state]}-a", f"{bindings[state]}-b"))
+        site.wait_settled("all have their statuses", scanner)
+        site.wait(lambda: all(site.runs_of(scanner)[name] for name in bindings.values()), "each was played once")
+    statuses = {state: json.dumps(scanner.status(BINDING, name)).replace(name, "NAME") for state, name in bindings.items()}
+    same = {re.sub(r"[0-9-]{10}T[0-9:]{8}Z", "TIME", status) for status in statuses.values()}
+    assert len(same) == 1, statuses
+    assert "cannot be reached" in same.pop()
+    lines = [event for event in site.log_of(scanner) if event["event"] == "not_reached"]
+    why = {state: " ".join(str(line["reason"]) for line in lines if line["name"] == name) for state, name in bindings.items()}
+    assert all(why.values()), why
+    assert "denied range" in why["denied"] and "resolved" in why["unresolvable"] and "refused" in why["closed"]
 
 
 # Tenants who forge

@@ -119,6 +119,8 @@ class Dialler:
                 return connect(address, timeout and timeout / len(addresses))
             except OSError as error:  # ssl.SSLError is one
                 problem = error
+            except (ValueError, TypeError):  # ssl's for a name that no handshake can have, once the port is open
+                problem = OSError("the name fits in no TLS handshake")
         raise problem or NotDialled("the name has no address")
 
     def _judged(self, name: str) -> tuple[str, ...] | str:

@@ -329,6 +329,20 @@ def failure(access: EtcdAccess) -> EtcdError:
     return caught.value
 
 
+@pytest.mark.parametrize("name", [".", "..", ".example.com", f"{'a' * 64}.example.com"])
+def test_a_name_that_fits_in_no_handshake_does_not_tell_what_is_at_the_address(name: str, tmp_path: Path) -> None:
+    told = set()
+    for state in ("closed", "silent", "another certificate"):
+        port = free_port("127.0.0.2")
+        document = kubeconfig({"server": f"https://127.0.0.2:{port}", "tls-server-name": name}, {"token": "t"})
+        with met_port(state, "127.0.0.2", port, tmp_path), opened(document, denied=LAB.denied, allowed=LAB.allowed) as cluster:
+            for way in ("read", "exec"):
+                with pytest.raises(ClusterError) as caught:
+                    WAYS[way](cluster)
+                told.add(str(caught.value))
+    assert len(told) == 1
+
+
 def test_a_server_without_tls_is_refused_where_ranges_are_denied() -> None:
     with pytest.raises(CredentialsInvalid, match="https"):
         opened(kubeconfig({"server": "http://192.0.2.1:8080"}, {"token": "t"}), denied=("10.96.0.0/12",))
