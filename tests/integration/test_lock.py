@@ -78,11 +78,16 @@ def at_work(lab: MeshLab, playbook: str, **variables: Any) -> Iterator[Future[Pl
 
 
 def test_who_comes_second_is_refused_or_waits_and_nothing_of_the_lock_is_left_in_the_end(lab: MeshLab) -> None:
-    with at_work(lab, "connect", cilium_mesh_lock_holder="AWX job 4711") as first:
-        beside = lab.play("disconnect")
-        assert not first.done(), "the first run ended too early for this test"
-        waited = lab.play("connect", cilium_mesh_lock_timeout=600)
-        done = first.result()
+    lab.lab.cut("c1", "c2")  # the first run waits for its links until they are healed, however slow the others are
+    try:
+        with at_work(lab, "connect", cilium_mesh_lock_holder="AWX job 4711", mesh_connect_wait_timeout=3600) as first:
+            beside = lab.play("disconnect")
+            assert not first.done(), first.result().output
+            lab.lab.heal("c1", "c2")
+            waited = lab.play("connect", cilium_mesh_lock_timeout=600)
+            done = first.result()
+    finally:
+        lab.lab.heal("c1", "c2")
     assert done.rc == 0 and done.changed, done.output
     assert beside.rc != 0 and beside.finding_codes() == ["CM-LOCK-01"] and not beside.result["changed"], beside.output
     assert "connect by AWX job 4711, process " in beside.output and "delete lease cilium-mesh-" in beside.output
