@@ -24,7 +24,7 @@ SERVICE_NAMES: Final = re.compile(r"(?:.*\.)?(?:localhost|svc|cluster\.local|[0-
 
 _HOLDING_IPV4: Final = (ip_network("::ffff:0:0/96"), ip_network("64:ff9b::/96"))  # IPv4-mapped (RFC 4291); NAT64 (RFC 6052)
 
-IPAddress: TypeAlias = "IPv4Address | IPv6Address"
+IPAddress: TypeAlias = IPv4Address | IPv6Address
 Connection = TypeVar("Connection")
 Answers = Sequence[str]
 """Addresses and canonical names of a name, as the resolver gives them."""
