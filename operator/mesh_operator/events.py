@@ -57,7 +57,9 @@ class Recorder:
         again = {"type": kind, "message": message, "count": count, "lastTimestamp": now}
         who = {"kind": key.kind, "namespace": key.namespace, "name": key.name, "uid": stored.uid, "apiVersion": f"{GROUP}/{VERSION}"}
         first = {"reason": reason, "source": {"component": MANAGER}, "firstTimestamp": now}
-        event = {"metadata": {"name": name, "namespace": key.namespace}, "involvedObject": who, **first, **again}
+        metadata = {"name": name, "namespace": key.namespace}
+        # An API server fills in the kind of an object; the virtual workspaces of kcp answer 400 without it.
+        event = {"apiVersion": "v1", "kind": "Event", "metadata": metadata, "involvedObject": who, **first, **again}
         try:
             api.create(collection, event, manager=MANAGER)
         except WriteConflict:  # the Event exists; by default for an hour after its last write

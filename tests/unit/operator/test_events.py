@@ -32,6 +32,8 @@ class Workspace:
 
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         self._called()
+        if (body.get("apiVersion"), body.get("kind")) != ("v1", "Event"):  # as the virtual workspaces of kcp 0.32
+            raise ServerRefused("the object provided is unrecognized", status=400)
         where = f"{path}/{body['metadata']['name']}"
         if where in self.events:
             raise WriteConflict("it exists already")
