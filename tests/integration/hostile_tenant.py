@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ import yaml
 
 from mesh_operator.kinds import BINDING, FABRIC, INTENT, SERVICE
 from tests.integration.operator_lab import Workspace
-from tests.unit.engine.hostile_server import HostileServer, upgrade
+from tests.unit.engine.hostile_server import HostileServer
 
 Object = dict[str, Any]
 Speak = Callable[[HostileServer, ssl.SSLSocket, str], None]
@@ -67,12 +68,7 @@ def _redirects(server: HostileServer, connection: ssl.SSLSocket, head: str) -> N
     _body(connection, b"", status.encode())
 
 
-def _frames(server: HostileServer, connection: ssl.SSLSocket, head: str) -> None:
-    """To a WebSocket a frame of an exabyte; to the rest a page."""
-    if "upgrade: websocket" in head.lower():
-        connection.sendall(upgrade(head) + b"\x82\x7f" + (2**60).to_bytes(8, "big"))
-        server.wait(connection)
-        return
+def _is_a_page(server: HostileServer, connection: ssl.SSLSocket, head: str) -> None:
     _body(connection, b"<html>" + b"x" * 200_000)
 
 
@@ -82,7 +78,7 @@ SERVERS: Final[Mapping[str, Speak]] = {
     "lists without an end": _never_ends,
     "an answer of 64 MiB": _is_long,
     "redirects with a cookie": _redirects,
-    "a frame of an exabyte": _frames,
+    "a page in place of an answer": _is_a_page,
 }
 """API servers of the tenant's clusters: what they do with each request."""
 
@@ -141,7 +137,7 @@ def hostile_tenant(folder: Path, workspace: Callable[[str], Workspace]) -> Itera
             place = folder / f"hostile-{number}"
             place.mkdir()
             server = tenant.listeners[name] = HostileServer(place)
-            server.speak = lambda connection, head, speak=speak, server=server: speak(server, connection, head)  # type: ignore[misc]
+            server.speak = partial(speak, server)
             stack.enter_context(server)
             for side in ("a", "b"):
                 path = place / f"{side}.kubeconfig"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -50,6 +51,14 @@ def at(cluster: ClusterFacts, *addresses: str) -> ClusterFacts:
     return replace(cluster, service=replace(SERVICE, ingress_ips=addresses))
 
 
+def to(address: str) -> Callable[[ClusterFacts], ClusterFacts]:
+    return lambda cluster: at(cluster, address)
+
+
+def overridden(address: str) -> Callable[[ClusterFacts], ClusterFacts]:
+    return lambda cluster: replace(cluster, endpoint_override=f"{address}:2379")
+
+
 def plan_of(mesh: Mesh, clusters: SimulatedClusters, now: datetime, *, unproven: bool = False, follow: bool = False) -> Plan:
     facts = clusters.facts()
     choices = Choices(mesh, facts, now=now, unproven=frozenset({"c1"} if unproven else ()), follow=follow)
@@ -80,7 +89,7 @@ def test_however_an_address_flaps_no_readers_pods_restart_more_often_than_six_ti
     for address, minutes, unproven, killed in turns:
         now += timedelta(minutes=minutes)
         clusters.now = now
-        clusters.change("c1", lambda cluster, ip=address: at(cluster, ip))  # type: ignore[misc]
+        clusters.change("c1", to(address))
         plan = plan_of(mesh, clusters, now, unproven=unproven)
         for host in restarts(plan):
             assert not unproven or address in dialled(clusters, host), "an address that is not proven restarts nothing"
@@ -103,7 +112,7 @@ def test_an_address_that_stays_and_is_proven_is_followed_within_a_day(turns: lis
     for address, minutes, unproven, _killed in turns:
         now += timedelta(minutes=minutes)
         clusters.now = now
-        clusters.change("c1", lambda cluster, ip=address: at(cluster, ip))  # type: ignore[misc]
+        clusters.change("c1", to(address))
         clusters.run(plan_of(mesh, clusters, now, unproven=unproven))
     clusters.now = now = now + WINDOW
     clusters.run(plan_of(mesh, clusters, now))
@@ -129,7 +138,7 @@ def test_a_first_move_is_followed_at_once_and_a_second_one_after_half_an_hour() 
 def test_the_users_own_word_is_written_at_once() -> None:
     mesh, clusters = connected()
     for address in ADDRESSES[1:]:
-        clusters.change("c1", lambda cluster, ip=address: replace(cluster, endpoint_override=f"{ip}:2379"))  # type: ignore[misc]
+        clusters.change("c1", overridden(address))
         plan = plan_of(mesh, clusters, NOW, unproven=True)
         assert restarts(plan) == ["c2", "c3"]
         clusters.run(plan)
@@ -138,7 +147,7 @@ def test_the_users_own_word_is_written_at_once() -> None:
 def test_what_restarts_nothing_is_written_at_once() -> None:
     mesh, clusters = connected("1.20.0")
     for address in (*ADDRESSES[1:], *ADDRESSES):
-        clusters.change("c1", lambda cluster, ip=address: at(cluster, ip))  # type: ignore[misc]
+        clusters.change("c1", to(address))
         plan = plan_of(mesh, clusters, NOW, unproven=True)
         assert not plan.empty and restarts(plan) == []
         clusters.run(plan)

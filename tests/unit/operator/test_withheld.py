@@ -49,7 +49,7 @@ def dry_run(server: str) -> dict[str, Any]:
     document = kubeconfig({"server": server}, {"token": "t"})
     hosts = {name: {"cilium_mesh_kubeconfig": document, **DENIED} for name in ("c1", "c2")}
     raw = {"binding": {"name": "edge", "clusterRefs": [{"name": name} for name in hosts]}}
-    with UnconfinedProcesses().open(None, 1.0) as process:  # type: ignore[arg-type]
+    with UnconfinedProcesses().open(None, 1.0) as process:  # type: ignore[arg-type]  # unconfined processes have no limits
         found: dict[str, Any] = process.ask({"job": "dry_run", "cilium_mesh": raw, "hosts": hosts, "previous": {}})["result"]
     return found
 
