@@ -69,7 +69,9 @@ def _hand_back(binding: Binding, cluster: ClusterFacts) -> Iterator[Step]:
         if _owns_anything(binding, item):
             yield _object_step(binding, cluster, item, memory.objects.get(item.title) or _release_record(cluster))
     for workload in (cluster.apiserver, cluster.agent):
-        if workload is not None and any(binding.manager in alias.managers for alias in workload.host_aliases):
+        if workload is None:
+            continue
+        if moves_annotation(binding) in workload.annotations or any(binding.manager in alias.managers for alias in workload.host_aliases):
             yield from _aliases_step(binding, cluster, workload)
 
 

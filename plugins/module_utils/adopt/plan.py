@@ -40,7 +40,7 @@ from ..mesh.gitops import KEEP_ANNOTATIONS, marks_in
 from ..mesh.managed_fields import APPLY, UPDATE, Owner, add_owner, data_key, owners, remove_owners
 from ..mesh.marks import USERS_ANNOTATION
 from ..mesh.model import Binding, Mesh
-from ..mesh.ownership import labels_to_apply, own_keys, peers_annotation, write_peers, written_peers
+from ..mesh.ownership import labels_to_apply, moves_annotation, own_keys, peers_annotation, write_peers, written_peers
 from ..mesh.trust import user_for_name
 from ..plan.steps import NOW, ApiWrite, ApplyHostAliases, ApplySecret, Plan, Step
 from .findings import adopt_findings
@@ -241,7 +241,13 @@ def _alias_step(binding: Binding, cluster: ClusterFacts, memory: AdoptionRecord)
         why="the peers' names resolve again: the tool's manifest held them before",
         disruption=f"rolling restart of {workload.kind} {workload.name} (host aliases are part of the pod template before Cilium 1.20)",
         undo=UNDO,
-        action=ApplyHostAliases(namespace=cluster.namespace, kind=workload.kind, name=workload.name, aliases={**own, **missing}),
+        action=ApplyHostAliases(
+            namespace=cluster.namespace,
+            kind=workload.kind,
+            name=workload.name,
+            aliases={**own, **missing},
+            annotations={name: workload.annotations[name] for name in (moves_annotation(binding),) if name in workload.annotations},
+        ),
     )
 
 

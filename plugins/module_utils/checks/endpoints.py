@@ -204,14 +204,15 @@ def new_addresses_restart_no_pods_too_soon(context: CheckContext, local: Cluster
     if not isinstance(endpoint, MeshEndpoint) or endpoint.held is None:
         return
     held = endpoint.held
+    used, new = listed(endpoint.ips) or endpoint.hostname, listed(held.addresses)
     until = f"until {held.until:%Y-%m-%d %H:%M} UTC, because they changed shortly before" if held.until else "until they are proven"
     proof = "a TLS handshake there did not show the certificate of the peer, or none came about while the addresses in use answer"
     yield finding(
         HELD,
         cluster=local.host,
         peer=peer.host,
-        summary=f"{local.host} keeps dialling {peer.host} at {listed(endpoint.ips)}, and not at {listed(held.addresses)}, {until}",
-        evidence=f"{where(peer, 'Service', 'clustermesh-apiserver')} reports {listed(held.addresses)}; a change restarts the pods that "
+        summary=f"{local.host} keeps dialling {peer.host} at {used}, and not at {new}, {until}",
+        evidence=f"{where(peer, 'Service', 'clustermesh-apiserver')} reports {new}; a change restarts the pods that "
         f"dial, as host aliases are in their template before Cilium 1.20" + ("" if held.until else f"; {proof}"),
         fix=lines(
             f"Give {peer.host} an address that stays, such as a reserved one of its load balancer, or set cilium_mesh_endpoint_override.",

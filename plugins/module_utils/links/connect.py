@@ -20,6 +20,7 @@ from ..findings.wording import finding
 from ..leases.plan import CONNECT_WAVE, leased_names, registry_after_connect, registry_step
 from ..leases.plan_tombstones import take_back_reason
 from ..leases.tombstones import returning_members
+from ..mesh.dialled_endpoints import DialledEndpoints
 from ..mesh.endpoints import EndpointProblem, MeshEndpoint
 from ..mesh.etcd_config import valid_cluster_name
 from ..mesh.facts import ClusterFacts
@@ -201,11 +202,17 @@ def _links(
     """Return the writes of host aliases before Secrets, except aliases that are only removed, which have a later wave."""
     manager = mesh.binding.manager
     found: list[Step | Finding | None] = []
+    dialled = DialledEndpoints(cluster, manager)
+    moved = {link.peer.name for link in links if dialled.changed_by(link.peer.name, link.endpoint)}
+    peers = {link.peer.name for link in links} | set(kept.values())
+    reader = cluster.apiserver if cluster.runs_kvstoremesh else cluster.agent
     for aliases in desired_aliases(cluster, links, kept.values(), manager):
         found.extend(alias_problems(cluster, aliases))
         wave = WAVE_LEFTOVERS if only_removes(aliases, manager) else WAVE_LINKS
         why = "the peers' names resolve to their addresses"
-        found.append(alias_step(cluster, aliases, binding=mesh.binding, wave=wave, why=why, moves=True))
+        reads = aliases.workload is reader
+        names = {"peers": peers if reads else (), "moved": moved if reads else ()}
+        found.append(alias_step(cluster, aliases, binding=mesh.binding, wave=wave, why=why, **names))
     by_host = {link.peer.host: link for link in links}
     for secret in desired_secrets(cluster, links, kept, manager, options, now):
         found.extend(oversized(cluster, secret, manager))

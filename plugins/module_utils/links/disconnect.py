@@ -81,8 +81,11 @@ def withdrawal(mesh: Mesh, cluster: ClusterFacts, *, kept: Mapping[str, str], go
     binding, found = mesh.binding, []
     for secret in kept_secrets(cluster, kept, binding.manager):
         found.append(secret_step(cluster, secret, binding, wave=wave, why=_reason, disruption=ENDS))
-    for aliases in desired_aliases(cluster, (), kept.values(), binding.manager):
-        found.append(alias_step(cluster, aliases, binding=binding, wave=wave + 1, why="this cluster no longer dials these peers"))
+    names = frozenset(kept.values())
+    for aliases in desired_aliases(cluster, (), names, binding.manager):
+        found.append(
+            alias_step(cluster, aliases, binding=binding, wave=wave + 1, why="this cluster no longer dials these peers", peers=names)
+        )
     stay = own_users(cluster, binding) - {user_for_name(name) for name in gone} if kept else frozenset()
     found.append(users_step(cluster, stay, binding, wave=wave + 2, why="no peer logs in with these names any more"))
     found.extend([] if kept else elb_withdrawal(binding, cluster))

@@ -8,7 +8,7 @@ and an entry of another writer cannot be extended (Kubernetes API, core/v1 PodSp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..base.tables import count
@@ -70,17 +70,28 @@ def alias_problems(local: ClusterFacts, desired: DesiredAliases) -> Iterator[Fin
         )
 
 
-def alias_step(local: ClusterFacts, desired: DesiredAliases, *, binding: Binding, wave: int, why: str, moves: bool = False) -> Step | None:
+def alias_step(
+    local: ClusterFacts,
+    desired: DesiredAliases,
+    *,
+    binding: Binding,
+    wave: int,
+    why: str,
+    peers: Collection[str],
+    moved: Collection[str] = (),
+) -> Step | None:
     """Return the write that makes the binding's entries equal to ``desired``; None if they are equal already.
 
-    :param moves: record the time of the write for the names whose addresses change (mesh/address_moves.py).
+    :param peers: cluster names of the peers that this workload goes on dialling; the record of the others goes (mesh/address_moves.py).
+    :param moved: those of which other addresses or names are dialled than before: the time of the write is recorded.
     """
     workload = desired.workload
     own = {alias.ip: tuple(sorted(alias.hostnames)) for alias in _own_aliases(workload, binding.manager)}
-    if own == dict(desired.entries):
-        return None
     before = recorded_moves(binding, workload)
-    record = write_moves(moves_after(before, _by_name(own), _by_name(desired.entries), NOW if moves else ""))
+    record = write_moves(moves_after(before, peers, moved, NOW))
+    same = own == dict(desired.entries)
+    if same and (record or not before):
+        return None
     adds = bool(set(desired.entries.items()) - set(own.items()))
     restarts = f"rolling restart of {workload.kind} {workload.name} ({count(workload.desired, 'pod')})"
     return Step(
@@ -89,7 +100,7 @@ def alias_step(local: ClusterFacts, desired: DesiredAliases, *, binding: Binding
         verb="apply",
         object=f"{workload.kind} {local.namespace}/{workload.name}",
         why=why + ("" if adds else " (only entries that are removed)"),
-        disruption=f"{restarts}: host aliases are part of the pod template before Cilium 1.20",
+        disruption="" if same else f"{restarts}: host aliases are part of the pod template before Cilium 1.20",
         undo=f"playbook edge_portal.cilium_mesh.{'disconnect takes exactly' if adds else 'connect writes'} these entries "
         f"{'out again' if adds else 'again'}, with another rolling restart",
         action=ApplyHostAliases(
@@ -100,11 +111,6 @@ def alias_step(local: ClusterFacts, desired: DesiredAliases, *, binding: Binding
             annotations={moves_annotation(binding): record} if record else {},
         ),
     )
-
-
-def _by_name(entries: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
-    """Return host name -> its addresses."""
-    return {name: frozenset(ip for ip, names in entries.items() if name in names) for names in entries.values() for name in names}
 
 
 def only_removes(desired: DesiredAliases, manager: str) -> bool:

@@ -10,7 +10,7 @@ agents of the whole cluster. A load balancer whose address flaps, or an owner wh
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -27,7 +27,7 @@ MOST_TIMES: Final = 8  # moves of one name that are kept; six in a window are as
 MOST_NAMES: Final = 511  # as many clusters as a mesh can have
 
 Moves = Mapping[str, tuple[datetime, ...]]
-"""Host name of a peer -> when its addresses changed in a pod template, aware, UTC, the oldest first."""
+"""Cluster name of a peer -> when its entries changed in a pod template, aware, UTC, the oldest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,21 +66,15 @@ def read_moves(text: str) -> dict[str, tuple[datetime, ...]]:
 
 
 def write_moves(times: Mapping[str, tuple[str, ...]]) -> str:
-    """Format host name -> times (RFC 3339) as the text of the annotation; "" if there are none."""
+    """Format cluster name -> times (RFC 3339) as the text of the annotation; "" if there are none."""
     data = {name: list(texts[-MOST_TIMES:]) for name, texts in sorted(times.items()) if texts}
     return json.dumps(data, separators=(",", ":")) if data else ""
 
 
-def moves_after(
-    before: Moves, old: Mapping[str, frozenset[str]], new: Mapping[str, frozenset[str]], now: str
-) -> dict[str, tuple[str, ...]]:
-    """Return the times after a write: of names that stay, with ``now`` added for those whose addresses change.
+def moves_after(before: Moves, peers: Collection[str], moved: Collection[str], now: str) -> dict[str, tuple[str, ...]]:
+    """Return the times after a write: of the ``peers``, which stay, with ``now`` added for those that ``moved``, by cluster name.
 
-    :param old: host name -> its addresses in the pod template; ``new``: after the write.
-    :param now: time of the write, or what stands for it in a plan; "": the write moves nothing.
+    :param now: time of the write, or what stands for it in a plan.
     """
-    found = {name: tuple(time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times) for name, times in before.items() if name in new}
-    for name in sorted(old.keys() & new.keys()) if now else ():
-        if old[name] != new[name]:
-            found[name] = (*found.get(name, ()), now)
-    return found
+    found = {name: tuple(time.strftime("%Y-%m-%dT%H:%M:%SZ") for time in times) for name, times in before.items() if name in peers}
+    return found | {name: (*found.get(name, ()), now) for name in sorted(moved)}

@@ -7,7 +7,6 @@ Checks and planner need the same decisions, in a mesh of 255 clusters for 65,000
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,8 @@ from datetime import datetime
 from functools import cached_property
 
 from .address_moves import Held, held_until
-from .endpoint_addresses import dialable, ip_version, is_ip, sorted_ips
+from .dialled_endpoints import URL, DialledEndpoints, own_urls
+from .endpoint_addresses import dialable, ip_version, is_ip
 from .endpoint_names import MESH_DOMAIN, canonical_name
 from .endpoints import EndpointProblem, InUse, MeshEndpoint, RefusedValue, endpoint_of, refused_values, split_host_port
 from .facts import ClusterFacts
@@ -24,9 +24,6 @@ from .model import Mesh
 from .ownership import recorded_moves
 from .trust import Trust, TrustProblem, TrustSide, trust_between
 from .trust_mode import AUTO
-from .versions import aliases_in_template, reader_version
-
-_URL = re.compile(r"^- https://(?:\[([^\]\s]+)\]|([^\[\]:/\s]+)):([0-9]{1,5})$", re.MULTILINE)
 
 
 class Choices:
@@ -60,7 +57,7 @@ class Choices:
         self._node_addresses = node_addresses
         self._resolved = resolved or {}
         self._unproven, self._follow = unproven, follow
-        self._aliases: dict[str, Mapping[str, tuple[str, ...]]] = {}  # local -> host name -> addresses in its pod template
+        self._dialled_by: dict[str, DialledEndpoints] = {}
         self._endpoints: dict[str, MeshEndpoint | EndpointProblem] = {}
         self._families: dict[str, frozenset[int]] = {}
         self._dialled: dict[tuple[str, frozenset[int]], MeshEndpoint] = {}
@@ -108,49 +105,39 @@ class Choices:
         found = self._dialled.get(key)
         if found is None:
             found = self._dialled[key] = limit_to_families(endpoint, key[1])
-        used = self._moved_from(local, peer, found)
-        held = self._held(local, peer, found) if used and not self._follow and not peer.endpoint_override else None  # the user's word
-        if held is None:
-            return found
-        _hostname, port = dict(_own_urls(local, self._mesh.binding.manager)).get(peer.name, ("", 0))
-        return replace(found, ips=used, port=port or found.port, held=held)
+        used = self._dialled_now(local).changed_by(peer.name, found)
+        # An override is the user's own word.
+        held = self._held(local, peer, found, used) if used and not self._follow and not peer.endpoint_override else None
+        return replace(found, hostname=used.hostname, port=used.port, ips=used.ips, held=held) if used and held else found
 
-    def moved(self) -> dict[str, tuple[MeshEndpoint, tuple[str, ...]]]:
-        """Return the clusters whose new addresses would restart pods of a reader: the new endpoint, and the addresses in use."""
-        found: dict[str, tuple[MeshEndpoint, tuple[str, ...]]] = {}
+    def moved(self) -> dict[str, tuple[MeshEndpoint, MeshEndpoint]]:
+        """Return by inventory name the peers that new endpoints would restart pods of a reader for: the new one, and the one in use."""
+        found: dict[str, tuple[MeshEndpoint, MeshEndpoint]] = {}
         for local in (self._facts[host] for host in self._mesh.clusters if host in self._facts):
-            for host in self._mesh.peers(local.host) if self._template_aliases(local) else ():
+            dialled = self._dialled_now(local)
+            for host in self._mesh.peers(local.host) if dialled else ():
                 endpoint = self.endpoint(self._facts[host]) if host in self._facts else None
                 if isinstance(endpoint, MeshEndpoint):
                     new = limit_to_families(endpoint, self.families(local))
-                    if used := self._moved_from(local, self._facts[host], new):
-                        found[host] = (new, used)
+                    if used := dialled.changed_by(self._facts[host].name, new):
+                        found[host] = (new, replace(new, hostname=used.hostname, port=used.port, ips=used.ips))
         return found
 
-    def _held(self, local: ClusterFacts, peer: ClusterFacts, found: MeshEndpoint) -> Held | None:
+    def _held(self, local: ClusterFacts, peer: ClusterFacts, found: MeshEndpoint, used: InUse) -> Held | None:
+        if dialable(used.ips, peer.endpoint_networks) != used.ips:
+            return None  # nothing may be dialled there
+        addresses = found.ips or (found.hostname,)
         if peer.host in self._unproven:
-            return Held(addresses=found.ips)
+            return Held(addresses=addresses)
         workload = local.apiserver if local.runs_kvstoremesh else local.agent
         moves = recorded_moves(self._mesh.binding, workload) if workload else {}
-        until = held_until(moves.get(found.hostname, ()), self._now)
-        return Held(addresses=found.ips, until=until) if until else None
+        until = held_until(moves.get(peer.name, ()), self._now)
+        return Held(addresses=addresses, until=until) if until else None
 
-    def _moved_from(self, local: ClusterFacts, peer: ClusterFacts, found: MeshEndpoint) -> tuple[str, ...]:
-        """Return the addresses in the pod template of ``local`` that an endpoint would change; () if it changes none."""
-        used = self._template_aliases(local).get(found.hostname, ())
-        return used if found.ips and set(used) != set(found.ips) and dialable(used, peer.endpoint_networks) == used else ()
-
-    def _template_aliases(self, local: ClusterFacts) -> Mapping[str, tuple[str, ...]]:
-        """Return host name -> addresses that this binding wrote into the pod template of the reader; {} if they restart nothing."""
-        if local.host not in self._aliases:
-            workload = local.apiserver if local.runs_kvstoremesh else local.agent
-            found: dict[str, list[str]] = {}
-            if workload is not None and aliases_in_template(reader_version(local)):
-                for alias in workload.host_aliases:
-                    for name in alias.hostnames if self._mesh.binding.manager in alias.managers else ():
-                        found.setdefault(name, []).append(alias.ip)
-            self._aliases[local.host] = {name: sorted_ips(ips) for name, ips in found.items()}
-        return self._aliases[local.host]
+    def _dialled_now(self, local: ClusterFacts) -> DialledEndpoints:
+        if local.host not in self._dialled_by:
+            self._dialled_by[local.host] = DialledEndpoints(local, self._mesh.binding.manager)
+        return self._dialled_by[local.host]
 
     def trust(self, local: ClusterFacts, peer: ClusterFacts) -> Trust | TrustProblem:
         """Return how ``local`` and ``peer`` trust each other when ``local`` dials, or the reason why they cannot.
@@ -183,7 +170,7 @@ class Choices:
                     own.setdefault(name, set()).add(ip)
                 for name, addresses in own.items():
                     ips.setdefault(name, []).append(frozenset(addresses))
-                for name, url in _own_urls(self._facts[host], self._mesh.binding.manager):
+                for name, url in own_urls(self._facts[host], self._mesh.binding.manager):
                     urls.setdefault(name, Counter())[url] += 1
         return {name: _in_use_by_most(ips.get(name, []), urls.get(name, Counter())) for name in {**ips, **urls}}
 
@@ -217,7 +204,7 @@ class Choices:
                 found.setdefault(canonical_name(name), set()).add(host)
             for secret in (cluster.kvstoremesh, cluster.clustermesh):
                 for key, entry in secret.keys.items():
-                    for url in _URL.finditer(entry.config or ""):
+                    for url in URL.finditer(entry.config or ""):
                         found.setdefault(canonical_name(url[2] or url[1]), set()).update(by_name.get(key, (host,)))
         return {name: frozenset(hosts) for name, hosts in found.items()}
 
@@ -256,12 +243,3 @@ def _own_entries(local: ClusterFacts, manager: str) -> Iterator[tuple[str, str]]
             if key.config and manager in key.managers:
                 aliases = key.config.partition("\n  ips:\n")[2]
                 yield from ((name, line.strip(' -"')) for line in aliases.splitlines() if line.startswith("    - "))
-
-
-def _own_urls(local: ClusterFacts, manager: str) -> Iterator[tuple[str, tuple[str, int]]]:
-    """Yield (cluster name of a peer, (host, port)) of the configurations with which ``local`` dials its peers directly."""
-    remote = local.kvstoremesh if local.runs_kvstoremesh else local.clustermesh
-    for name, key in remote.keys.items():
-        url = _URL.search(key.config) if key.config and manager in key.managers else None
-        if url:
-            yield name, (url[1] or url[2], int(url[3]))

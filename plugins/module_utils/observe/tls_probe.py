@@ -73,24 +73,24 @@ def probe_endpoints(
 
 
 def unproven_moves(
-    moved: Mapping[str, tuple[MeshEndpoint, tuple[str, ...]]], facts: Mapping[str, ClusterFacts], secrets: SecretStore
+    moved: Mapping[str, tuple[MeshEndpoint, MeshEndpoint]], facts: Mapping[str, ClusterFacts], secrets: SecretStore
 ) -> frozenset[str]:
     """Return the clusters of which no new address is proven, and either another server is there, or the addresses in use are proven.
 
     Where the controller reaches neither, it can tell nothing, and the hold-down alone counts.
 
-    :param moved: by inventory name: the endpoint with new addresses, and the addresses in use (``Choices.moved``).
+    :param moved: by inventory name: the new endpoint, and the one in use (``Choices.moved``).
     """
     with ThreadPoolExecutor(max(1, min(PARALLEL, len(moved)))) as pool:
         judged = pool.map(lambda host: _is_unproven(facts[host], *moved[host], secrets), moved)
         return frozenset(host for host, unproven in zip(moved, judged, strict=True) if unproven)
 
 
-def _is_unproven(cluster: ClusterFacts, endpoint: MeshEndpoint, used: tuple[str, ...], secrets: SecretStore) -> bool:
+def _is_unproven(cluster: ClusterFacts, endpoint: MeshEndpoint, used: MeshEndpoint, secrets: SecretStore) -> bool:
     new = _outcomes(cluster, endpoint, secrets)
     if "proven" in new:
         return False
-    return "refuted" in new or "proven" in _outcomes(cluster, replace(endpoint, ips=used), secrets)
+    return "refuted" in new or "proven" in _outcomes(cluster, used, secrets)
 
 
 def _outcomes(cluster: ClusterFacts, endpoint: MeshEndpoint, secrets: SecretStore) -> set[str]:

@@ -157,7 +157,7 @@ def uses(peer: str, ip: str) -> ClusterFacts:
 def moved_before(cluster: ClusterFacts) -> ClusterFacts:
     """The cluster with the record that the addresses of c2 changed in it a minute ago."""
     assert cluster.apiserver is not None
-    record = write_moves({"c2.mesh.cilium.io": ((NOW - timedelta(minutes=1)).isoformat(),)})
+    record = write_moves({"c2": ((NOW - timedelta(minutes=1)).isoformat(),)})
     annotations = {moves_annotation(mesh_of("c1", "c2").binding): record}
     return replace(cluster, apiserver=replace(cluster.apiserver, annotations=annotations))
 

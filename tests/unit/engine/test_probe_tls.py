@@ -324,7 +324,7 @@ def test_new_addresses_are_unproven_where_another_server_is_or_nothing_while_tho
         endpoint = MeshEndpoint(hostname=NAME, port=port or 1, ips=("127.0.0.1",))
         secrets = SecretStore()
         secrets.put("c2", "clustermesh-apiserver-server-cert", "ca.crt", CA.pem)
-        found = unproven_moves({"c2": (endpoint, ("127.0.0.2",))}, {"c2": cluster}, secrets)
+        found = unproven_moves({"c2": (endpoint, replace(endpoint, ips=("127.0.0.2",)))}, {"c2": cluster}, secrets)
     assert found == ({"c2"} if unproven else set())
 
 
