@@ -419,6 +419,8 @@ def test_a_tenant_who_scans_reads_the_same_of_every_address_and_the_platform_rea
             scanner.create(BINDING, bindings[state], clusterRefs=scanner.refs(f"{bindings[state]}-a", f"{bindings[state]}-b"))
         site.wait_settled("all have their statuses", scanner)
         site.wait(lambda: all(site.runs_of(scanner)[name] for name in bindings.values()), "each was played once")
+        # The look after the play adds rows for links; the meshes get there one after the other.
+        site.wait(lambda: all(scanner.status(BINDING, name).get("links") for name in bindings.values()), "each was looked at after its play")
     statuses = {state: json.dumps(scanner.status(BINDING, name)).replace(name, "NAME") for state, name in bindings.items()}
     same = {re.sub(r"[0-9-]{10}T[0-9:]{8}Z", "TIME", status) for status in statuses.values()}
     assert len(same) == 1, statuses
