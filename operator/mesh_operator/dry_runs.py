@@ -100,7 +100,7 @@ class DryRuns:
 
 
 class MeshProcess:
-    """Process of one mesh, for its kubeconfigs and its dry run. Used by one thread."""
+    """Process of one mesh, for its kubeconfigs and its dry run. Used by one thread, but for ``interrupt``."""
 
     def __init__(
         self, stack: ExitStack, processes: ConfinedProcesses, bounds: Bounds, metrics: Metrics, clusters: int, permits: Permits
@@ -109,6 +109,7 @@ class MeshProcess:
         self._deadline = bounds.seconds(clusters)
         self._limits = Limits(memory=bounds.memory, cpu=max(1, int(self._deadline / 2)))
         self._process: ConfinedProcess | None = None
+        self._interrupted = False
         self._denied = permits.denied()  # once: kubeconfigs, endpoints and the play that follows are judged by the same ranges
 
     def open(self, clusters: Closed) -> dict[str, Usable | NotUsable]:
@@ -126,6 +127,12 @@ class MeshProcess:
         return {
             name: self._opened(entry, answer[name]) if isinstance(entry, SealedKubeconfig) else entry for name, entry in clusters.items()
         }
+
+    def interrupt(self) -> None:
+        """Make what is under way fail, and what comes after it, from another thread."""
+        self._interrupted = True
+        if self._process is not None:
+            self._process.interrupt()
 
     def dry_run(self, request: MeshRequest) -> DryRun | None:
         """Return the dry run of a mesh; None when a playbook has to run (pipeline/dry_run.py).
@@ -145,6 +152,8 @@ class MeshProcess:
         try:
             if self._process is None:
                 self._process = self._stack.enter_context(self._processes.open(self._limits, self._deadline))
+            if self._interrupted:  # before there was a process that could be interrupted
+                self._process.interrupt()
             return self._process.ask(job)
         except ConfinedProcessFailed as failed:
             raise self._failed(failed.cause, failed.detail) from None

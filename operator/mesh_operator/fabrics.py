@@ -19,6 +19,7 @@ from .status import Status, status_of_fabric, status_of_refused
 from .store import Store, Stored
 
 SOON: Final = 2.0  # seconds after a change: the statuses of several bindings often change together
+NEW: Final = 0.3  # seconds, for a Fabric without a status
 AGAIN: Final = 300.0  # seconds; what is shown of a binding gets out of date with time alone
 
 
@@ -43,7 +44,9 @@ class FabricRollUp:
             for fabric in self._store.fabrics_of(key):
                 self.queue.add_after(MeshKey(*fabric.key[1:]), SOON, Urgency.CHANGE)
         elif key.kind == FABRIC:
-            self.queue.add_after(MeshKey(*key[1:]), SOON, Urgency.CHANGE)
+            found = self._store.get(key)
+            is_new = found is not None and not found.obj.get("status")
+            self.queue.add_after(MeshKey(*key[1:]), NEW if is_new else SOON, Urgency.CHANGE)
 
     def next(self, timeout: float) -> bool:
         """Compute the status of the next Fabric, and return whether there was one within the timeout. Raises nothing."""
@@ -64,10 +67,15 @@ class FabricRollUp:
             self.queue.add_after(key, AGAIN)
         return True
 
+    def _binding(self, key: ObjectKey) -> Stored | None:
+        """Return a binding; None if there is none, or if it was being deleted and is gone."""
+        found = self._store.get(key)
+        return None if found is not None and found.gone else found
+
     def _status(self, stored: Stored) -> Status:
         if stored.beyond:
             return status_of_refused(stored, datetime.now(UTC))
         names = BY_KIND[FABRIC].names_of_bindings(stored.obj)
         place = (stored.key.workspace, stored.key.namespace)
-        bindings = {name: self._store.get(ObjectKey(BINDING, *place, name)) for name in names}
+        bindings = {name: self._binding(ObjectKey(BINDING, *place, name)) for name in names}
         return status_of_fabric(stored, bindings, datetime.now(UTC))

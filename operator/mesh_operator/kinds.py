@@ -37,6 +37,7 @@ class KindRow:
     status: str = ""
     listed: str = ""  # its list in the variable cilium_mesh; "": it is no item
     playbook: str = ""  # "": its status is computed from others' statuses, in process
+    going_on: str = ""  # phase while a play is at work for a new spec
     group: str = GROUP
 
     @property
@@ -56,15 +57,30 @@ class KindRow:
         return tuple(name for name in names if isinstance(name, str) and name)
 
 
+_GOING_ON: Final = {ItemKind.GLOBAL_SERVICE: "Exporting", ItemKind.INTENT: "Applying", ItemKind.EXPOSURE: "Exposing"}
+
+
 def _item(kind: ItemKind) -> KindRow:
-    status = f"status.{kind.value}"
     return KindRow(
-        kind=kind.crd, plural=kind.crd.lower() + "s", bindings="spec.meshRef.name", status=status, listed=kind.value, playbook="mesh"
+        kind=kind.crd,
+        plural=kind.crd.lower() + "s",
+        bindings="spec.meshRef.name",
+        status=f"status.{kind.value}",
+        listed=kind.value,
+        playbook="mesh",
+        going_on=_GOING_ON[kind],
     )
 
 
 ROWS: Final = (
-    KindRow(kind=BINDING, plural="clustermeshbindings", bindings="metadata.name", status="status.binding", playbook="mesh"),
+    KindRow(
+        kind=BINDING,
+        plural="clustermeshbindings",
+        bindings="metadata.name",
+        status="status.binding",
+        playbook="mesh",
+        going_on="Connecting",
+    ),
     *(_item(kind) for kind in ItemKind),
     KindRow(kind=FABRIC, plural="fabrics", bindings="spec.meshRefs[].name"),
     KindRow(kind=CLUSTER, plural="kubernetesclusters", group=FLEET_GROUP),

@@ -25,6 +25,7 @@ from .dry_runs import HANDLER, Bounds, DryRuns, Permits
 from .endpoints import urls_of
 from .events import Recorder
 from .fabrics import FabricRollUp
+from .first_status import FirstStatuses
 from .keys import MeshKey, ObjectKey
 from .kinds import BINDING, ROWS, KindRow
 from .leader import Election
@@ -33,6 +34,8 @@ from .orphans import OrphanTracker
 from .queue import FairQueue, Urgency
 from .reconcile import Next, Reconciler
 from .records import Records
+from .resource_writer import ResourceWriter
+from .resources import finalizers_of
 from .runs import Runner
 from .serve import Metrics, serve
 from .settings import Settings
@@ -45,6 +48,8 @@ Object = dict[str, Any]
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 LEASE = "mesh-operator"
 TENDING: Final = 2.0  # seconds between two rounds
+GATHERING: Final = 0.5  # seconds after the first object of a new mesh: items that come with their binding share its first play
+OUT_OF_REACH: Final = 15.0  # seconds of errors after which a watch of kcp counts as broken
 STOPPING: Final = 15.0  # seconds that workers have to end; a run that is cancelled ends within some of them
 HANG_MARGIN: Final = 300.0  # seconds beyond the longest dry run and run after which a worker that is busy with one mesh hangs
 RETRY: Final = 2.0  # seconds between tries for the lead, and the timeout of each
@@ -97,23 +102,26 @@ class Operator:
         self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = Runner(job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
+        event = Recorder(kcp.at).record
+        writer = ResourceWriter(kcp.at, event)
         self._reconciler = Reconciler(
             store=self._store,
             clusters=self._clusters,
             dry_runs=DryRuns(self._processes, self._bounds, metrics, permits),
             records=self._records,
             runner=self._runner,
-            api_at=kcp.at,
+            writer=writer,
             cancel=self.stop,
             settled=self._is_listed,
             teardown_deadline=settings.teardown_deadline,
             check_interval=settings.mesh_check_interval,
             metrics=metrics,
-            event=Recorder(kcp.at).record,
+            event=event,
             holder=f"mesh-operator {settings.node_id}",
             job_probes=settings.job_probes,
         )
-        self._fabrics = FabricRollUp(self._store, self._reconciler.write, time.monotonic)
+        self._fabrics = FabricRollUp(self._store, writer.status, time.monotonic)
+        self._first_statuses = FirstStatuses(self._store, writer, self._is_shown, time.monotonic)
         self._workers: list[Thread] = []
         self._busy_since: dict[str, float] = {}  # by name of the worker
         self._stopped_at = 0.0
@@ -135,7 +143,8 @@ class Operator:
         slices = _Callbacks(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
         self._slice = self._watch(self._kcp.own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist)
         workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
-        workers.append(Thread(target=self._roll_up, name="fabrics"))
+        workers.append(Thread(target=self._repeat, args=(self._fabrics.next,), name="fabrics"))
+        workers.append(Thread(target=self._repeat, args=(self._first_statuses.next,), name="first statuses"))
         for thread in workers:
             thread.start()
         self._workers = workers  # for the probes, which ask whether each is alive
@@ -147,6 +156,7 @@ class Operator:
             self._queue.close()
             self._processes.close()  # dry runs under way end, and their workers return
             self._fabrics.queue.close()
+            self._first_statuses.queue.close()
             until = time.monotonic() + STOPPING
             for thread in self._workers:
                 thread.join(max(0.0, until - time.monotonic()))
@@ -174,7 +184,7 @@ class Operator:
         return not missing, missing
 
     def ready(self) -> tuple[bool, list[str]]:
-        """Return whether every URL and kind has been listed once, with sentences that say what is missing.
+        """Return whether every URL and kind has been listed once and is not out of reach, with sentences that say what is missing.
 
         A replica that waits for the lead counts as ready.
         """
@@ -183,6 +193,12 @@ class Operator:
         waiting: list[str] = [] if self._slice.listed_at is not None else ["the APIExportEndpointSlice was not read"]
         for endpoint in list(self._endpoints.values()):
             waiting += [f"{kind} was not listed" for kind, state in endpoint.states.items() if state.listed_at is None]
+        now, watches = (
+            time.monotonic(),
+            [self._slice, *(state for endpoint in list(self._endpoints.values()) for state in endpoint.states.values())],
+        )
+        silent = sum(now - since > OUT_OF_REACH for state in watches if (since := state.failing_since) is not None)
+        waiting += [f"kcp has not answered {silent} of {len(watches)} watches for more than {OUT_OF_REACH:.0f} s"] * bool(silent)
         return not waiting, waiting
 
     # What comes in
@@ -215,11 +231,14 @@ class Operator:
 
     def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
         self._fabrics.changed(key)
+        self._first_statuses.changed(key, after)
         if before is not None and after is not None and _requested(before) == _requested(after):
             return  # only the status or a field of another writer changed
         for obj in (before, after):
             for mesh in self._store.meshes_of(key, obj) if obj is not None else ():
-                self._queue.add(mesh, Urgency.CHANGE)
+                binding = self._store.get(ObjectKey(BINDING, *mesh))
+                is_new = binding is not None and not binding.deleting and not finalizers_of(binding.obj)
+                self._queue.add_after(mesh, GATHERING if is_new else 0.0, Urgency.CHANGE)
 
     def _touched(self, workspace: str) -> None:
         for mesh in self._store.meshes():
@@ -239,9 +258,9 @@ class Operator:
                 self.metrics.reconciles.labels(BINDING, "failed" if found.failed else "done").inc()
                 self._schedule(key, found)
 
-    def _roll_up(self) -> None:
+    def _repeat(self, step: Callable[[float], bool]) -> None:
         while not self.stop.is_set():
-            self._fabrics.next(timeout=1.0)
+            step(1.0)
 
     def _schedule(self, key: MeshKey, found: Next) -> None:
         if found.failed:
@@ -250,12 +269,14 @@ class Operator:
         self._queue.forget(key)
         self._queue.done(key)
         if found.seconds is not None:
-            self._queue.add_after(key, found.seconds, Urgency.RESYNC)
+            self._queue.add_after(key, found.seconds, found.urgency)
 
     def _tend(self) -> None:
         """Update metrics, and meshes that have lost their resource, from time to time."""
         now, listed = time.monotonic(), self.ready()[0]
         self._store.look_at_bounds()
+        for mesh in (*self._queue.overdue(), *filter(self._reconciler.is_outdated, self._queue.lasting())):
+            self._reconciler.end_turn(mesh)
         self.metrics.show(
             endpoints=len(self._endpoints),
             queued=len(self._queue),
@@ -272,10 +293,12 @@ class Operator:
 
     def _is_listed(self, url: str) -> bool:
         """Return whether the management plane is listed, and all kinds at that URL, or at all URLs for ""."""
+        return self._clusters.objects.listed and self._is_shown(url)
+
+    def _is_shown(self, url: str) -> bool:
+        """Return whether all kinds are listed at that URL, or at all URLs for ""."""
         endpoints = [endpoint for known, endpoint in list(self._endpoints.items()) if url in ("", known)]
-        return self._clusters.objects.listed and all(
-            state.listed_at is not None for endpoint in endpoints for state in endpoint.states.values()
-        )
+        return all(state.listed_at is not None for endpoint in endpoints for state in endpoint.states.values())
 
     def _listed(self, kind: str) -> list[float]:
         """Return the times at which each URL listed the kind last."""

@@ -16,7 +16,7 @@ from threading import Condition
 from typing import Final
 
 from .keys import MeshKey
-from .shares import Shares
+from .shares import RecentUse, Shares
 from .turns import SLOW, Durations, Lane
 
 
@@ -24,21 +24,24 @@ class Urgency(IntEnum):
     """Urgency of a mesh. Lower goes first."""
 
     CHANGE = 0
-    RESYNC = 1
+    FOLLOW_UP = 1  # of links that come up, or never do: as slow meshes, on at most half of the workers
+    RESYNC = 2
 
 
-RESYNC_SHARE: Final = 8  # one of so many seconds goes to resyncs: tenants with endless changes do not keep others from being checked
+RESYNC_SHARE: Final = (
+    8  # one of so many seconds goes to resyncs, and one to follow-ups: endless changes do not keep others from being checked
+)
 LEAST: Final = 0.05  # seconds that a turn costs at least, so that turns without a duration are turns too
+ENDED: Final = 120.0  # seconds that a turn counts for at least that was ended early: how long it would have taken is not known
 LONGEST: Final = 900.0  # seconds that the lane of slow meshes may be behind the others: a turn of the longest usual --job-timeout
-DEBT: Final = 60.0  # seconds that a workspace may be behind others for what it used: one long turn does not put it off for hours
 
 
 class FairQueue:
     """Queue of meshes. Thread-safe.
 
-    Next is the lane that used the least seconds (shares.py), in it the urgency, and in that the workspace. Of one workspace at most
-    ``per_workspace`` are out at a time, and slow meshes on at most half of the ``workers``, or on the only one. A mesh that is added while
-    it is out comes back when it is done.
+    Next is the lane that used the least seconds, in it the urgency, and in that the workspace that used the least lately (shares.py). Of
+    one workspace at most ``per_workspace`` are out at a time, and slow meshes and follow-ups on at most half of the ``workers``, or on the
+    only one. A mesh that is added while it is out comes back when it is done. Turns that turn out slow are not ended here: see ``overdue``.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class FairQueue:
         :param took: called with the lane of a turn and its seconds when it has ended.
         """
         self._per_workspace, self._clock, self._first, self._last = per_workspace, clock, first_delay, last_delay
-        self._slow_most, self._waited, self._took = max(1, workers // 2), waited, took
+        self._workers, self._slow_most, self._waited, self._took = workers, max(1, workers // 2), waited, took
         self._changed, self._closed = Condition(), False
         # Due meshes by workspace, the meshes of each in the order of their arrival, with the time since which each is due.
         self._due: dict[Urgency, dict[str, dict[MeshKey, float]]] = {urgency: {} for urgency in Urgency}
@@ -69,8 +72,8 @@ class FairQueue:
         self._failures: dict[MeshKey, tuple[int, float]] = {}  # how many in a row, and the earliest time for the next try
         self._durations = Durations()
         self._lanes = Shares[Lane](most={Lane.QUICK: SLOW, Lane.NEW: SLOW, Lane.SLOW: LONGEST})
-        self._urgencies = {lane: Shares[Urgency](weights={Urgency.CHANGE: RESYNC_SHARE - 1}) for lane in Lane}
-        self._workspaces = Shares[str](most=DEBT)
+        self._urgencies = {lane: Shares[Urgency](weights={Urgency.CHANGE: RESYNC_SHARE - 2}) for lane in Lane}
+        self._workspaces = RecentUse[str]()
 
     def add(self, key: MeshKey, urgency: Urgency = Urgency.CHANGE) -> None:
         """Add a mesh that is due now."""
@@ -101,10 +104,8 @@ class FairQueue:
             if turn := self._out.pop(key, None):
                 seconds = self._clock() - turn.began
                 self._charge(key, turn, max(LEAST, seconds))
-                self._durations.note(key, seconds)
+                self._durations.note(key, max(seconds, ENDED) if turn.ended else seconds)
                 self._took(turn.lane, seconds)
-            if not self._out and not any(self._due.values()):
-                self._workspaces.settle()
             self._changed.notify_all()
 
     def failed(self, key: MeshKey) -> float:
@@ -126,6 +127,28 @@ class FairQueue:
         """Reset a mesh's failures after a success: the next failure starts at the first delay."""
         with self._changed:
             self._failures.pop(key, None)
+
+    def overdue(self) -> list[MeshKey]:
+        """Return the meshes whose turns have to end now, so that others need not wait for them: each returns in the lane of slow meshes.
+
+        These are turns that were expected to be quick and are not, the longest first, where slow ones hold more workers than they may and a
+        mesh that could have one of them waits.
+        """
+        with self._changed:
+            now = self._promote()
+            excess = sum(turn.lane is Lane.SLOW or now - turn.began > SLOW for turn in self._out.values()) - self._slow_most
+            if excess <= 0 or len(self._out) < self._workers or all(lane is Lane.SLOW for lane, _ in self._candidates()):
+                return []
+            late = [key for key, turn in self._out.items() if turn.lane is not Lane.SLOW and now - turn.began > SLOW]
+            found = sorted(late, key=lambda key: self._out[key].began)[:excess]
+            for key in found:
+                self._out[key].ended = True
+            return found
+
+    def lasting(self) -> list[MeshKey]:
+        """Return the meshes whose turns have lasted for as long as those of slow meshes do."""
+        with self._changed:
+            return [key for key, turn in self._out.items() if self._clock() - turn.began > SLOW]
 
     def close(self) -> None:
         """Close the queue: ``get`` returns None from now on."""
@@ -151,8 +174,6 @@ class FairQueue:
         elif at <= now and (due is None or urgency < due):
             self._later.pop(key, None)
             since = now if due is None else self._remove(key, due)
-            if not any(key.workspace in workspaces for workspaces in self._due.values()) and not self._is_busy(key.workspace):
-                self._workspaces.join(key.workspace)
             self._due[urgency].setdefault(key.workspace, {})[key] = since
 
     def _promote(self) -> float:
@@ -169,9 +190,6 @@ class FairQueue:
             self._due[urgency][key.workspace] = keys  # at the end: the other workspaces come first
         return since
 
-    def _is_busy(self, workspace: str) -> bool:
-        return any(key.workspace == workspace for key in self._out)
-
     def _next(self) -> MeshKey | None:
         """Take out the next mesh: of the lane, in it of the urgency, and in that of the workspace that used the least."""
         now, found = self._clock(), self._candidates()
@@ -182,7 +200,7 @@ class FairQueue:
         lane = self._lanes.next_of_present([lane for lane in Lane if any(where[0] is lane for where in found)])
         urgency = self._urgencies[lane].next_of_present([urgency for urgency in Urgency if (lane, urgency) in found])
         workspaces = found[lane, urgency]
-        key = workspaces[self._workspaces.next(workspaces)]
+        key = workspaces[self._workspaces.next(workspaces, now)]
         self._waited(lane, now - self._remove(key, urgency))
         self._out[key] = _Turn(lane=lane, urgency=urgency, began=now)
         self._charge(key, self._out[key], max(LEAST, self._durations.expected(key)))
@@ -191,10 +209,12 @@ class FairQueue:
     def _candidates(self) -> dict[tuple[Lane, Urgency], dict[str, MeshKey]]:
         """Return by lane and urgency the first mesh of each workspace that may be taken now."""
         busy, now = Counter(key.workspace for key in self._out), self._clock()
-        slow = sum(turn.lane is Lane.SLOW or now - turn.began > SLOW for turn in self._out.values())
-        lanes = [lane for lane in Lane if lane is not Lane.SLOW or slow < self._slow_most]
+        full = self._slow_out(now) >= self._slow_most
+        lanes = [lane for lane in Lane if lane is not Lane.SLOW or not full]
         found: dict[tuple[Lane, Urgency], dict[str, MeshKey]] = {}
         for urgency, workspaces in self._due.items():
+            if urgency is Urgency.FOLLOW_UP and full:
+                continue
             for workspace, keys in workspaces.items():
                 if busy[workspace] >= self._per_workspace:
                     continue
@@ -204,6 +224,11 @@ class FairQueue:
                         found.setdefault((lane, urgency), {})[workspace] = first
         return found
 
+    def _slow_out(self, now: float) -> int:
+        """Return how many workers have slow meshes and follow-ups."""
+        patient = (turn.lane is Lane.SLOW or turn.urgency is Urgency.FOLLOW_UP or now - turn.began > SLOW for turn in self._out.values())
+        return sum(patient)
+
     def _charge(self, key: MeshKey, turn: _Turn, used: float) -> None:
         """Charge all that a turn belongs to for the seconds that it used so far, less those that they were charged for before."""
         seconds, turn.charged = used - turn.charged, used
@@ -211,7 +236,7 @@ class FairQueue:
         self._lanes.charge(turn.lane, quick)
         self._lanes.charge(Lane.SLOW, seconds - quick)  # a turn is a slow one as soon as it has lasted that long, whatever was expected
         self._urgencies[turn.lane].charge(turn.urgency, seconds)
-        self._workspaces.charge(key.workspace, seconds)
+        self._workspaces.charge(key.workspace, seconds, self._clock())
 
 
 @dataclass(kw_only=True)
@@ -222,3 +247,4 @@ class _Turn:
     urgency: Urgency
     began: float
     charged: float = 0.0
+    ended: bool = False  # early, by ``overdue``

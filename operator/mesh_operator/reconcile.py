@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import WARNING
 from threading import Event
@@ -19,8 +19,9 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Defect, WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
-from .api import MANAGER, Cluster
+from .awaited_links import AwaitedLinks
 from .bounds import QUOTA_EXCEEDED
 from .clusters import Clusters
 from .dry_runs import DryRunFailed, DryRuns, MeshProcess
@@ -28,23 +29,26 @@ from .keys import MeshKey, ObjectKey
 from .kinds import BINDING, BY_KIND, CLUSTER
 from .log import log
 from .management_plane import NotUsable, Usable
+from .mesh_turn import MeshTurn
 from .orphans import mesh_to_remove
+from .queue import Urgency
 from .records import Records
-from .request import MeshRequest, NoOp, Wait, request_of
-from .resources import age_of, all_of, deleting, finalizers_of, is_abandoned, path_of, ref_of, refs_of
+from .request import MESH_NOT_FOUND, MeshRequest, NoOp, Wait, request_of
+from .resource_writer import ResourceWriter
+from .resources import age_of, all_of, deleting, finalizers_of, generation_of, is_abandoned, ref_of, refs_of
 from .runs import Runner, RunRequest, RunResult, RunState
 from .serve import Metrics
 from .status import (
     DRY_RUN_FAILED,
+    GOOD,
     Status,
-    patch_of,
     status_of_failed_dry_run,
     status_of_failed_run,
     status_of_refused,
     status_of_result,
     status_of_waiting,
-    worth_writing,
 )
+from .status_in_progress import status_during_play, status_of_removal
 from .store import MeshObjects, Store, Stored
 from .withheld import WithheldLog
 
@@ -56,10 +60,14 @@ _LOCK: Final = "CM-LOCK-"  # family of the findings of runs that met another one
 
 @dataclass(frozen=True, kw_only=True)
 class Next:
-    """Result of one reconciliation: seconds until the next one (None: at the next change), and whether this one failed."""
+    """Result of one reconciliation: seconds until the next one (None: at the next change), its urgency, and whether this one failed."""
 
     seconds: float | None
+    urgency: Urgency = Urgency.RESYNC
     failed: bool = False
+
+
+_AT_ONCE: Final = Next(seconds=0.0, urgency=Urgency.CHANGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +77,7 @@ class _GoodLinks:
     linked: str
     at: float
     status: Mapping[str, Any]  # of the binding
+    findings: tuple[Mapping[str, Any], ...] = ()  # of no item
 
 
 class Reconciler:
@@ -82,7 +91,7 @@ class Reconciler:
         dry_runs: DryRuns,
         records: Records,
         runner: Runner,
-        api_at: Callable[[str], Cluster],
+        writer: ResourceWriter,
         cancel: Event,
         settled: Callable[[str], bool],
         teardown_deadline: float,
@@ -99,18 +108,22 @@ class Reconciler:
         """
         self._holder, self._job_probes = holder, job_probes
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
-        self._dry_runs = dry_runs
-        self._api_at, self._cancel, self._metrics, self._event = api_at, cancel, metrics, event
+        self._dry_runs, self._writer = dry_runs, writer
+        self._cancel, self._metrics, self._event = cancel, metrics, event
         self._settled, self._deadline, self._interval = settled, teardown_deadline, check_interval
+        self._turns: dict[MeshKey, MeshTurn] = {}
         self._linked: dict[MeshKey, _GoodLinks] = {}
+        self._awaited = AwaitedLinks()
+        self._refused: set[MeshKey] = set()  # meshes of which a play wrote nothing: the next one comes after a dry run
         self._withheld = WithheldLog()
         self._kept: dict[MeshKey, Mapping[str, str]] = {}  # item whose objects the last play kept -> why
         self.orphaned: frozenset[MeshKey] = frozenset()  # recorded meshes without a resource (orphans.py)
 
     def reconcile(self, key: MeshKey) -> Next:
         """Reconcile a mesh once. Errors of kcp are a failure that is tried again; nothing that a cluster or a tenant does raises."""
+        turn = self._turns[key] = MeshTurn(self._cancel)
         try:
-            return self._reconcile(key)
+            return self._reconcile(key, turn)
         except WriteConflict:  # another writer changed the object; the watch brings its new state
             return Next(seconds=1.0)
         except Exception as error:  # one tenant's mesh never stops the others'
@@ -118,14 +131,29 @@ class Reconciler:
             self._metrics.errors.labels(code).inc()
             log("reconcile_failed", workspace=key.workspace, namespace=key.namespace, name=key.name, code=code, error=error)
             return Next(seconds=None, failed=True)
+        finally:
+            del self._turns[key]
 
-    def _reconcile(self, key: MeshKey) -> Next:
+    def end_turn(self, key: MeshKey) -> None:
+        """End the turn of a mesh early, from another thread: it comes again, in the lane of slow meshes."""
+        if turn := self._turns.get(key):
+            log("turn_ended_early", workspace=key.workspace, namespace=key.namespace, name=key.name)
+            turn.end()
+
+    def is_outdated(self, key: MeshKey) -> bool:
+        """Return whether the turn of a mesh makes what is to be removed: its deletion was requested after the turn began."""
+        turn, binding = self._turns.get(key), self._store.mesh(key).binding
+        return turn is not None and not turn.removes and binding is not None and binding.deleting
+
+    def _reconcile(self, key: MeshKey, turn: MeshTurn) -> Next:
         mesh, record = self._store.mesh(key), self._records.get(key)
         if key in self.orphaned and record is not None:
             mesh = mesh_to_remove(record)
+        elif mesh.binding is not None and mesh.binding.gone and (record is None or record.tombstone):
+            mesh = replace(mesh, binding=None)  # its deletion is complete, and nothing of its items is left in any cluster that answers
         elif mesh.binding is not None and mesh.binding.missing_since is not None:
             if record is None:
-                self._release(deleting(mesh))  # without a record, no cluster holds anything of its items
+                self._writer.release(deleting(mesh))  # without a record, no cluster holds anything of its items
             return Next(seconds=self._interval)  # missing is not deleted
         if mesh.beyond and self._refuse(mesh, recorded=record is not None):
             return Next(seconds=self._interval)
@@ -133,18 +161,25 @@ class Reconciler:
             return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
         names = dict.fromkeys((*refs_of(mesh), *(record.clusters if record else ())))
         place = (key.workspace, key.namespace)
+        turn.removes = mesh.binding is not None and mesh.binding.deleting
         sealed = {name: self._clusters.resolve(key, name, self._store.get(ObjectKey(CLUSTER, *place, name))) for name in names}
         try:
             with self._dry_runs.begin(len(names)) as process:
-                planned = self._plan(mesh, process.open(sealed), process)
+                turn.process = process
+                try:
+                    planned = self._plan(mesh, process.open(sealed), process)
+                finally:
+                    turn.process = None
         except DryRunFailed as failed:
+            if turn.is_set():  # others wait, or the operator ends, and its processes with it
+                return _AT_ONCE
             return self._note_failed_dry_run(mesh, failed, sealed)
         if isinstance(planned, Next):
             return planned
         request, dry = planned
         if dry is None or dry.steps or any(ref_of(stored) not in dry.kept for stored in request.leaving):
-            return self._run(request, mesh)  # the process of the dry run is gone
-        self._release([stored for stored in request.leaving if is_abandoned(stored)])
+            return self._run(request, mesh, turn, dry)  # the process of the dry run is gone
+        self._writer.release([stored for stored in request.leaving if is_abandoned(stored)])
         return self._report(mesh, dry)
 
     def _plan(
@@ -159,7 +194,7 @@ class Reconciler:
         if request is None:
             return Next(seconds=None)
         if isinstance(request, NoOp):
-            self._release(deleting(mesh))  # no cluster holds anything of it
+            self._writer.release(deleting(mesh))  # no cluster holds anything of it
             return Next(seconds=None)
         if isinstance(request, Wait):
             return self._hold(mesh, request, clusters)
@@ -167,10 +202,11 @@ class Reconciler:
             self._give_up(mesh, deleting(mesh), request.unavailable)
             return Next(seconds=self._interval)
         self._put_finalizers(request, mesh)
-        if request.absent or record is None or (self._recent_good_links(request) and _items_changed(request, self._kept.get(mesh.key, {}))):
+        is_new = record is None and mesh.key not in self._refused
+        if request.absent or is_new or (self._recent_good_links(request) and _items_changed(request, self._kept.get(mesh.key, {}))):
             return request, None
         dry = process.dry_run(request)
-        self._remember(request, dry.result["status"]["binding"] if dry and dry.linked else None)
+        self._remember(request, dry.result if dry and dry.linked else None)
         return request, dry
 
     # Meshes for which no play runs
@@ -178,14 +214,12 @@ class Reconciler:
     def _hold(self, mesh: MeshObjects, wait: Wait, clusters: Mapping[str, Any]) -> Next:
         for stored in all_of(mesh):
             if not stored.deleting:
-                self.write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+                self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         self._let_go(mesh, clusters)
         return Next(seconds=min(30.0, self._interval))
 
     def _note_failed_dry_run(self, mesh: MeshObjects, failed: DryRunFailed, clusters: Mapping[str, Any]) -> Next:
         """Report a dry run that failed; the mesh is requeued later and later. No play follows: it would read the same without limits."""
-        if self._cancel.is_set():
-            return Next(seconds=0.0)  # the operator ends, and its processes with it
         key = mesh.key
         why = f"{failed.cause.value} {failed.detail}".strip()
         log("dry_run_failed", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=why)
@@ -194,7 +228,7 @@ class Reconciler:
         now = datetime.now(UTC)
         for stored in all_of(mesh):
             if not stored.deleting:
-                self.write(stored, status_of_failed_dry_run(stored, str(failed), now))
+                self._writer.status(stored, status_of_failed_dry_run(stored, str(failed), now))
         if mesh.binding is not None:
             self._event(mesh.binding, "Warning", DRY_RUN_FAILED, str(failed))
         unread = {name: NotUsable(name=name, reason=DRY_RUN_FAILED, message=str(failed)) for name in clusters}
@@ -204,7 +238,7 @@ class Reconciler:
     def _let_go(self, mesh: MeshObjects, clusters: Mapping[str, Any]) -> None:
         """Remove finalizers of deleted resources for which no play can run: at once if no cluster holds anything, else as ``_give_up``."""
         if self._records.get(mesh.key) is None:
-            self._release(deleting(mesh))
+            self._writer.release(deleting(mesh))
         else:
             self._give_up(mesh, deleting(mesh), {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
 
@@ -215,9 +249,9 @@ class Reconciler:
         """
         for stored in mesh.beyond:
             if not stored.deleting:
-                self.write(stored, status_of_refused(stored, datetime.now(UTC)))
+                self._writer.status(stored, status_of_refused(stored, datetime.now(UTC)))
         if not recorded:
-            self._release([stored for stored in mesh.beyond if stored.deleting])  # no cluster holds anything of it
+            self._writer.release([stored for stored in mesh.beyond if stored.deleting])  # no cluster holds anything of it
         told = [
             stored
             for stored in mesh.beyond
@@ -226,14 +260,19 @@ class Reconciler:
         wait = Wait(phase="Pending", reason=QUOTA_EXCEEDED, message="The workspace has more objects than the operator takes from one.")
         for stored in all_of(mesh) if told else ():
             if not stored.deleting and not stored.beyond:
-                self.write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+                self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         return bool(told)
 
     def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
         self._withheld.take(mesh.key, dry.result)
-        for stored in all_of(mesh):
-            self.write(stored, status_of_result(stored, dry.result, datetime.now(UTC)))
-        return Next(seconds=self._check_after(dry.result))
+        now = datetime.now(UTC)
+        self._writer.statuses(((stored, status_of_result(stored, dry.result, now)) for stored in all_of(mesh) if not stored.deleting), {})
+        return self._next_look(mesh.key, dry.result, self._check_after(dry.result))
+
+    def _next_look(self, key: MeshKey, result: Mapping[str, Any], otherwise: float) -> Next:
+        """Return when the mesh is looked at again: soon while its links come up."""
+        pause = self._awaited.pause(key, str((result["status"].get("binding") or {}).get("phase")), time.monotonic())
+        return Next(seconds=otherwise) if pause is None else Next(seconds=min(pause, self._interval), urgency=Urgency.FOLLOW_UP)
 
     # Plays
 
@@ -242,21 +281,24 @@ class Reconciler:
         last_good = self._linked.get(request.key)
         return last_good if last_good and last_good.linked == request.linked and time.monotonic() < last_good.at + self._interval else None
 
-    def _remember(self, request: MeshRequest, status: Mapping[str, Any] | None) -> None:
+    def _remember(self, request: MeshRequest, result: Mapping[str, Any] | None) -> None:
         self._linked.pop(request.key, None)
-        if status and status.get("phase") == "Connected":
-            self._linked[request.key] = _GoodLinks(linked=request.linked, at=time.monotonic(), status=status)
+        status = result["status"].get("binding") if result else None
+        if result and status and status.get("phase") == "Connected":
+            found = tuple(row for row in rows_of(result, "advice") or rows_of(result, "findings") if not row.get("item"))
+            self._linked[request.key] = _GoodLinks(linked=request.linked, at=time.monotonic(), status=status, findings=found)
 
-    def _run(self, request: MeshRequest, mesh: MeshObjects) -> Next:
-        """Run the play. Links that needed nothing a short while ago are left out, which makes the play a second shorter."""
+    def _run(self, request: MeshRequest, mesh: MeshObjects, turn: MeshTurn, dry: DryRun | None) -> Next:
+        """Run the play, which waits for no link. Links that needed nothing a short while ago are left out: it is a second shorter then."""
         key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
-        variables = {"cilium_mesh_lock_holder": self._holder, **request.variables}
+        shown, was_new = self._show_play(request, mesh, dry), self._records.get(key) is None
+        variables = {"cilium_mesh_lock_holder": self._holder, "mesh_connect_wait": False, **request.variables}
         variables |= {"cilium_mesh_binding_status": last_good.status} if last_good else {}
         if not request.absent and binding is not None:
             self._records.remember(key, binding.uid, (host for host in request.hosts if host not in request.unavailable))
         run_request = RunRequest(playbook="mesh", hosts=request.hosts, variables=variables, name=request.owner)
         with self._metrics.running():
-            run = self._runner.run(run_request, self._cancel)
+            run = self._runner.run(run_request, turn)
         log(
             "run_ended",
             workspace=key.workspace,
@@ -267,35 +309,74 @@ class Reconciler:
             reason=run.error,
         )
         if run.state is RunState.CANCELED:
-            return Next(seconds=0.0)
+            return _AT_ONCE
         now, result = datetime.now(UTC), run.mesh_result
         if (other := _another_run(result)) is not None:
-            return self._come_back(request, mesh, other)
+            return self._come_back(request, mesh, other, shown)
         self._withheld.take(key, result)
         if last_good and result is not None:  # the play did not observe the links
-            result = {**result, "status": {**result["status"], "binding": last_good.status}}
-        for stored in (*request.items, *((binding,) if binding else ())):
-            self.write(stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
+            found = [*last_good.findings, *rows_of(result, "findings")]
+            result = {**result, "findings": found, "status": {**result["status"], "binding": last_good.status}}
+        self._writer.statuses(
+            (
+                (stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
+                for stored in (*request.items, *((binding,) if binding else ()))
+            ),
+            shown,
+        )
         self._clean_up(request, mesh, run)
         if result is None:
             self._linked.pop(key, None)
             self._report_failed_run(binding, run)
             return Next(seconds=None, failed=True)
+        changed = bool(result.get("changed", True))
+        self._note_refusal(request, refused=was_new and not changed)
         if not last_good:
-            self._remember(request, result["status"].get("binding"))
+            self._remember(request, result)
+            if changed:
+                self._awaited.written(key, time.monotonic())
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
-        return Next(seconds=max(0.0, min(self._check_after(result), later)))
+        return self._next_look(key, result, max(0.0, min(self._check_after(result), later)))
+
+    def _show_play(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None) -> dict[ObjectKey, Status]:
+        """Write the statuses that hold while the play is at work, and return them by key.
+
+        Of a mesh that is not connected, a play carries out items only if its links come up at once.
+        """
+        now, found = datetime.now(UTC), dict[ObjectKey, Status | None]()
+        binding, there = mesh.binding, {stored.key: stored for stored in all_of(mesh) if stored.missing_since is None and stored.url}
+        leaving = there.values() if request.absent else [stored for stored in request.leaving if stored.deleting]
+        found |= {stored.key: status_of_removal(stored, now) for stored in leaving}
+        if not request.absent and binding is not None:
+            measured = status_of_result(binding, dry.result, now) if dry else None
+            phase = str((measured or binding.obj.get("status") or {}).get("phase"))
+            found[binding.key] = measured if phase in GOOD and measured else status_during_play(binding, now)
+            if phase in GOOD or dry is None:  # a dry run has read that the others go on waiting for the mesh
+                found |= {stored.key: status_during_play(stored, now) for stored in request.items}
+        shown = {key: status for key, status in found.items() if status is not None and key in there}
+        self._writer.statuses(((there[key], status) for key, status in shown.items()), {})
+        return shown
+
+    def _note_refusal(self, request: MeshRequest, *, refused: bool) -> None:
+        """Forget the record of a mesh whose first play wrote nothing: no cluster holds anything of it, and its deletion needs no play."""
+        if refused:
+            self._refused.add(request.key)
+            self._records.forget(request.key)
+        else:
+            self._refused.discard(request.key)
 
     def _check_after(self, result: Mapping[str, Any]) -> float:
         """Return the seconds until the next check. What the items ask for counts between SOONEST and the check interval."""
         return min(max(SOONEST, float(result.get("requeueSeconds", 60))), self._interval)
 
-    def _come_back(self, request: MeshRequest, mesh: MeshObjects, why: str) -> Next:
-        """Try again soon after a play that met another run at the lock of the mesh. Statuses stay; objects without one are Pending."""
-        wait = Wait(phase="Pending", reason=ANOTHER_RUN, message=why)
+    def _come_back(self, request: MeshRequest, mesh: MeshObjects, why: str, shown: Mapping[ObjectKey, Status]) -> Next:
+        """Try again soon after a play that met another run at the lock of the mesh. Good statuses stay; other objects are Pending."""
+        wait, now = Wait(phase="Pending", reason=ANOTHER_RUN, message=why), datetime.now(UTC)
         for stored in all_of(mesh):
-            if not stored.deleting and not (stored.obj.get("status") or {}).get("phase"):
-                self.write(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+            before = stored.obj.get("status") or {}
+            if not stored.deleting and not request.absent and (stored.key in shown or not before.get("phase")):
+                status = before if before.get("phase") in GOOD else status_of_waiting(stored, wait, now)
+                self._writer.status(stored, status, before=shown.get(stored.key))
         if mesh.binding is not None:
             self._event(mesh.binding, "Normal", ANOTHER_RUN, why)
         if request.absent:
@@ -313,7 +394,7 @@ class Reconciler:
         self._note_kept(request, run)
         clean = run.mesh_result is not None and not (unclean & {"", *(ref_of(stored) for stored in request.leaving)})
         if request.absent and clean and run.state is RunState.SUCCESSFUL and not request.unavailable:
-            self._release(deleting(mesh))
+            self._leave(mesh, deleting(mesh))
             self._records.forget(request.key)
         elif request.absent:
             self._give_up(mesh, deleting(mesh), request.unavailable)
@@ -321,7 +402,7 @@ class Reconciler:
             if run.state is RunState.SUCCESSFUL:  # former members are clean now, but for those that did not answer
                 self._records.narrow(request.key, {*refs_of(mesh), *request.unavailable})
             kept = self._kept.get(request.key, {})
-            self._release([s for s in request.leaving if ref_of(s) not in unclean or (ref_of(s) in kept and is_abandoned(s))])
+            self._writer.release([s for s in request.leaving if ref_of(s) not in unclean or (ref_of(s) in kept and is_abandoned(s))])
 
     def _note_kept(self, request: MeshRequest, run: RunResult) -> None:
         """Remember which deleted resources have objects that the play kept, and tell their owners when that is new."""
@@ -346,46 +427,27 @@ class Reconciler:
             record = self._records.get(mesh.key)
             left = tuple(unavailable) or (record.clusters if record else ())
             self._records.left_behind(mesh.key, left, datetime.now(UTC).isoformat(timespec="seconds"))
-        self._release(late)
+        self._leave(mesh, late)
 
-    # Writing to kcp
+    def _leave(self, mesh: MeshObjects, going: Iterable[Stored]) -> None:
+        """Remove finalizers, and tell the items that stay if their binding is gone with that."""
+        leaving, binding = list(going), mesh.binding
+        self._writer.release(leaving)
+        own = BY_KIND[BINDING].finalizer
+        if binding is None or binding not in leaving or {*finalizers_of(binding.obj)} - {own}:
+            return
+        self._linked.pop(mesh.key, None)
+        wait = request_of(replace(mesh, binding=None), {}, None)
+        if isinstance(wait, Wait) and wait.reason == MESH_NOT_FOUND:
+            now, items = datetime.now(UTC), [stored for stored in all_of(mesh) if stored is not binding and not stored.deleting]
+            self._writer.statuses(
+                ((stored, status_of_waiting(stored, wait, now)) for stored in items), {stored.key: {} for stored in items}
+            )
 
     def _put_finalizers(self, request: MeshRequest, mesh: MeshObjects) -> None:
         for stored in (*request.items, *((mesh.binding,) if mesh.binding else ())):
             if not stored.deleting and BY_KIND[stored.key.kind].finalizer not in finalizers_of(stored.obj):
-                self._set_finalizer(stored, wanted=True)
-
-    def _release(self, going: Iterable[Stored]) -> None:
-        for stored in sorted(going, key=lambda entry: entry.key.kind == BINDING):  # the binding last
-            if BY_KIND[stored.key.kind].finalizer in finalizers_of(stored.obj):
-                self._set_finalizer(stored, wanted=False)
-
-    def _set_finalizer(self, stored: Stored, *, wanted: bool) -> None:
-        """Set or remove the operator's own finalizer, if the object still has the same uid; others' finalizers stay."""
-        api, finalizer = self._api_at(stored.url), BY_KIND[stored.key.kind].finalizer
-        current = api.get(path_of(stored))
-        if current is None or current["metadata"].get("uid") != stored.uid:
-            return  # the object is gone, and needs no finalizer
-        metadata = {
-            "finalizers": [entry for entry in finalizers_of(current) if entry != finalizer] + ([finalizer] if wanted else []),
-            "resourceVersion": current["metadata"]["resourceVersion"],
-        }
-        api.merge_patch(path_of(stored), {"metadata": metadata}, manager=MANAGER)
-
-    def write(self, stored: Stored, status: Status | None) -> None:
-        """Write a status, if it says something new, and an Event if the phase is another one."""
-        before = stored.obj.get("status")
-        if status is None or not worth_writing(before, status, datetime.now(UTC)):
-            return
-        current = self._api_at(stored.url).get(path_of(stored))
-        if current is None or current["metadata"].get("uid") != stored.uid:
-            return
-        version = {"metadata": {"resourceVersion": current["metadata"]["resourceVersion"]}}
-        body = {**version, "status": patch_of(current.get("status") or {}, status)}
-        self._api_at(stored.url).merge_patch(f"{path_of(stored)}/status", body, manager=MANAGER)
-        if (before or {}).get("phase") != status.get("phase"):
-            kind = "Normal" if status.get("phase") not in ("Error", "Degraded") else "Warning"
-            self._event(stored, kind, str(status.get("phase")), f"phase is {status.get('phase')}")
+                self._writer.set_finalizer(stored, wanted=True)
 
     def _report_failed_run(self, binding: Stored | None, run: RunResult) -> None:
         self._metrics.errors.labels("RunnerFailed").inc()
@@ -401,7 +463,7 @@ def _another_run(result: Mapping[str, Any] | None) -> str | None:
 
 def _items_changed(request: MeshRequest, kept: Container[str]) -> bool:
     """Return whether a play has something to do for items. ``kept``: those whose objects the last play could not prune."""
-    current = all(s.obj["metadata"]["generation"] == (s.obj.get("status") or {}).get("observedGeneration") for s in request.items)
+    current = all(generation_of(s.obj) == (s.obj.get("status") or {}).get("observedGeneration") for s in request.items)
     return any(ref_of(stored) not in kept for stored in request.leaving) or not current
 
 

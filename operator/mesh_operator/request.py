@@ -96,13 +96,13 @@ def _play(
 
     A list in the variable is complete for its kind, also when it is empty: objects of items that are in no list are pruned.
     """
-    raw: dict[str, Any] = {"binding": {**_entry(binding), **_place(mesh.key)}}
+    raw: dict[str, Any] = {"binding": {**entry_of(binding), **place_of(mesh.key)}}
     previous: dict[str, Any] = {"binding": binding.obj.get("status") or {}}
     items, leaving = list[Stored](), list[Stored]()
     for row in ITEMS:
         every = mesh.items.get(row.kind, ())
         kept = [stored for stored in every if not stored.deleting and mesh.key.name in row.names_of_bindings(stored.obj)]
-        raw[row.listed] = [_entry(stored) if job_probes else _without_job(stored.key.kind, _entry(stored)) for stored in kept]
+        raw[row.listed] = [entry_of(stored) if job_probes else _without_job(stored.key.kind, entry_of(stored)) for stored in kept]
         previous[row.listed] = [{**(stored.obj.get("status") or {}), "name": stored.key.name} for stored in kept]
         items += kept
         leaving += [stored for stored in every if stored not in kept and stored.missing_since is None]
@@ -126,7 +126,7 @@ def _removal(mesh: MeshObjects, refs: tuple[str, ...], recorded: tuple[str, ...]
     if len(names) == 1:  # a mesh has two members: another one is named, and left out of the play
         variables["cilium_mesh_hosts"] = names[0]
         names.append(f"not-{names[0]}")
-    raw = {"binding": {**_place(mesh.key), "clusterRefs": [{"name": name} for name in names]}}
+    raw = {"binding": {**place_of(mesh.key), "clusterRefs": [{"name": name} for name in names]}}
     leaving = (*filter(None, [mesh.binding]), *(stored for row in ITEMS for stored in mesh.items.get(row.kind, ())))
     return _request(mesh, raw, kept, variables, absent=True, leaving=leaving)
 
@@ -160,8 +160,8 @@ def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
     return {"cilium_mesh_kubeconfig": dict(entry.kubeconfig), **{name: value for name, value in optional.items() if value}}
 
 
-def _entry(stored: Stored) -> dict[str, Any]:
-    """Return name, generation and spec, and for an exposure its creation time by the server: nothing else of an object reaches a play."""
+def entry_of(stored: Stored) -> dict[str, Any]:
+    """Return all of an object that reaches a play: name, generation and spec, and for an exposure its creation time by the server."""
     metadata = stored.obj["metadata"]
     spec = {key: value for key, value in stored.obj["spec"].items() if key != "meshRef"}
     made = {"createdAt": metadata["creationTimestamp"]} if stored.key.kind == EXPOSURE and "creationTimestamp" in metadata else {}
@@ -175,5 +175,6 @@ def _without_job(kind: str, entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "probe": {**{key: value for key, value in probe.items() if key not in ("image", "command")}, "method": "hubble"}}
 
 
-def _place(key: MeshKey) -> dict[str, str]:
+def place_of(key: MeshKey) -> dict[str, str]:
+    """Return name, workspace and namespace of a mesh, as the variable ``cilium_mesh`` has them."""
     return {"name": key.name, "workspace": key.workspace, "namespace": key.namespace}

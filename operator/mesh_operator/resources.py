@@ -48,6 +48,11 @@ def finalizers_of(obj: Mapping[str, Any]) -> list[str]:
     return list((obj.get("metadata") or {}).get("finalizers") or ())
 
 
+def generation_of(obj: Mapping[str, Any]) -> int:
+    """Return metadata.generation; 0 if there is none."""
+    return int(obj["metadata"].get("generation") or 0)
+
+
 def is_abandoned(stored: Stored) -> bool:
     """Return whether its owner set the annotation ABANDON."""
     return ((stored.obj.get("metadata") or {}).get("annotations") or {}).get(ABANDON) == "true"

@@ -22,8 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from threading import Event
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import ansible_runner
 import yaml
@@ -69,6 +68,14 @@ class RunResult:
     error: str = ""  # class of the exception with which ansible-runner itself ended; its text may hold output
 
 
+class Cancel(Protocol):
+    """What says that a run has to end. A threading.Event is one."""
+
+    def is_set(self) -> bool:
+        """Return whether the run has to end now."""
+        ...
+
+
 class Runner:
     """Runner of plays. Thread-safe; each call of ``run`` is one family of processes that is certainly gone when it returns."""
 
@@ -98,7 +105,7 @@ class Runner:
                     swept += 1
         return swept
 
-    def run(self, request: RunRequest, cancel: Event, progress: Callable[[str], None] | None = None) -> RunResult:
+    def run(self, request: RunRequest, cancel: Cancel, progress: Callable[[str], None] | None = None) -> RunResult:
         """Run a play to its end, its timeout or ``cancel``.
 
         :param progress: called with the name of each task.

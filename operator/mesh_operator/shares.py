@@ -9,9 +9,10 @@ least, and a party that was away does not save up turns, nor does it owe more th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
+from math import exp, inf
 from typing import Final, Generic, TypeVar
 
+WINDOW: Final = 60.0  # seconds
 KNOWN: Final = 10_000  # parties that are remembered; the least recently active ones are forgotten
 
 
@@ -61,6 +62,33 @@ class Shares(Generic[Party]):
         most = self._most.get(party, inf) if isinstance(self._most, Mapping) else self._most
         self._used[party] = min(used, self._now + most)
 
-    def settle(self) -> None:
-        """Forget what was used, as nobody waits: time that nobody else wanted costs nothing."""
-        self._now = max((self._now, *self._used.values()))
+
+class RecentUse(Generic[Party]):
+    """Seconds that parties used lately: what is WINDOW old counts for a third. Not thread-safe.
+
+    Next is who used the least. Unlike shares, that puts a party that needs little before all those that take what they can get, in every
+    round and not only in the first one; parties that all take what they can get have equal parts of the time.
+    """
+
+    def __init__(self) -> None:
+        self._used: dict[Party, tuple[float, float]] = {}  # seconds, as of a time; the least recently active party first
+
+    def of(self, party: Party, now: float) -> float:
+        """Return the seconds that a party used lately."""
+        used, at = self._used.get(party, (0.0, now))
+        return used * exp(-max(0.0, now - at) / WINDOW)
+
+    def next(self, parties: Iterable[Party], now: float) -> Party:
+        """Return the party that used the least, of several the first one.
+
+        :raises ValueError: when there is none.
+        """
+        return min(parties, key=lambda party: self.of(party, now))
+
+    def charge(self, party: Party, seconds: float, now: float) -> None:
+        """Add seconds that a party used, or take back some that it did not use after all."""
+        used = max(0.0, self.of(party, now) + seconds)
+        self._used.pop(party, None)
+        self._used[party] = (used, now)
+        if len(self._used) > KNOWN:
+            self._used.pop(next(iter(self._used)))

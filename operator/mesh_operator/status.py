@@ -25,7 +25,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 from .bounds import QUOTA_EXCEEDED
 from .kinds import BY_KIND
 from .request import MESH_NOT_FOUND, Wait
+from .resources import generation_of
 from .runs import RunResult, RunState
+from .status_findings import conditions_of, findings_of, rows_for_status
 from .store import Stored
 
 SYNC_SECONDS: Final = 900
@@ -33,7 +35,7 @@ DRY_RUN_FAILED: Final = "DryRunFailed"  # reason of conditions
 
 Status = dict[str, Any]
 
-_GOOD: Final = ("Connected", "Exported", "Applied", "Exposed", "Degraded")
+GOOD: Final = ("Connected", "Exported", "Applied", "Exposed", "Degraded")
 _TEXT: Final = 1024  # characters of any text; metav1.Condition allows a message 32768
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?")  # as metav1.Condition has it
 _HOLDS: Final = {"True": True, "False": False}
@@ -50,7 +52,7 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
     if isinstance(found, list):
         found = next((entry for entry in found if isinstance(entry, Mapping) and entry.get("name") == stored.key.name), None)
     if isinstance(found, Mapping):
-        return _measured(stored, found, now)
+        return _advised(stored, _measured(stored, found, now), result, now)
     found = [entry for entry in rows_of(result, "findings") if not entry.get("accepted") and not entry.get("item")]
     blocking = [entry for entry in found if entry.get("severity") == "blocking"]
     if not blocking:
@@ -59,7 +61,18 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
     if row.listed:  # a refused item has a row of its own: the finding that stopped the run is about the mesh
         return _unmeasured(stored, "Pending", "MeshNotConnected", f"Nothing is written for the mesh: {summaries}", now)
     reason = "RunnerFailed" if all(entry.get("code") == MeshError.code for entry in blocking) else "PrerequisiteNotMet"
-    return _unmeasured(stored, "Error", reason, summaries, now)
+    return _advised(stored, _unmeasured(stored, "Error", reason, summaries, now), result, now)
+
+
+def _advised(stored: Stored, status: Status, result: Mapping[str, Any], now: datetime) -> Status:
+    """Return a status with the findings that are about the object."""
+    found = findings_of(stored, result)
+    new = conditions_of(stored, found)
+    kept = [entry for entry in status["conditions"] if entry["type"] not in {row["type"] for row in new}]
+    times = with_transition_times(new, now, rows_of(_before(stored), "conditions"))
+    rest = {key: value for key, value in status.items() if key not in ("findings", "conditions")}
+    listed = rows_for_status(found)
+    return {**rest, **({"findings": listed} if listed else {}), "conditions": [*kept, *times]}
 
 
 def status_of_waiting(stored: Stored, wait: Wait, now: datetime) -> Status:
@@ -127,25 +140,25 @@ def _measured(stored: Stored, row: Mapping[str, Any], now: datetime) -> Status:
     ]
     status = _clean({key: value for key, value in row.items() if key not in ("name", "conditions")})
     times = with_transition_times(conditions, now, rows_of(_before(stored), "conditions"))
-    return {"observedGeneration": _generation(stored), **status, "conditions": times}
+    return {"observedGeneration": generation_of(stored.obj), **status, "conditions": times}
 
 
 def _unmeasured(stored: Stored, phase: str, reason: str, message: str, now: datetime, *, standing: bool = True) -> Status:
     """Return a status without a new measurement. ``standing``: objects of earlier plays exist, so their measured values stay."""
     before = _before(stored)
     kept = before if standing else {}
-    degraded = kept.get("phase") in _GOOD
+    degraded = kept.get("phase") in GOOD
     text, why = one_line(message, _TEXT), _reason(reason)
     earlier = {str(entry.get("type")): entry for entry in rows_of(kept, "conditions")}
     conditions = [condition(kind, None, why, text) for kind in earlier if kind not in ("Accepted", "Ready", "Degraded")]
     if BY_KIND[stored.key.kind].listed:
-        same = earlier.get("Accepted") if before.get("observedGeneration") == _generation(stored) else None
+        same = earlier.get("Accepted") if before.get("observedGeneration") == generation_of(stored.obj) else None
         conditions.insert(0, {**same} if same else condition("Accepted", False if reason == MESH_NOT_FOUND else None, why, text))
     conditions += [condition("Ready", False, why, text), condition("Degraded", degraded, why, text)]
     return {
         **kept,
         "phase": "Degraded" if degraded else phase,
-        "observedGeneration": _generation(stored),
+        "observedGeneration": generation_of(stored.obj),
         "conditions": with_transition_times(conditions, now, rows_of(before, "conditions")),
     }
 
@@ -173,7 +186,3 @@ def _reason(value: Any) -> str:
 
 def _before(stored: Stored) -> Mapping[str, Any]:
     return stored.obj.get("status") or {}
-
-
-def _generation(stored: Stored) -> int:
-    return int(stored.obj["metadata"].get("generation") or 0)

@@ -50,6 +50,11 @@ class Stored:
         return bool((self.obj.get("metadata") or {}).get("deletionTimestamp"))
 
     @property
+    def gone(self) -> bool:
+        """Whether its deletion was requested and it has vanished since: missing alone would not mean that it is deleted."""
+        return self.deleting and self.missing_since is not None
+
+    @property
     def uid(self) -> str:
         """Its uid; "" if it has none."""
         return str((self.obj.get("metadata") or {}).get("uid") or "")

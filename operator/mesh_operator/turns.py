@@ -9,7 +9,7 @@ from typing import Final
 
 from .keys import MeshKey
 
-SLOW: Final = 30.0  # seconds; a dry run takes one or two, most plays less than ten
+SLOW: Final = 8.0  # seconds; a dry run takes one or two, most plays three to five, as none waits for links
 KNOWN: Final = 10_000  # meshes and workspaces that are remembered; the least recent ones are forgotten
 
 

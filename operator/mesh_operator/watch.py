@@ -54,6 +54,7 @@ class WatchState:
     served: bool = True
     error: str = ""  # the last error's sentence; "" after a success
     restarts: int = 0  # number of lists and watches begun anew after an error
+    failing_since: float | None = None  # the first of the errors in a row
 
 
 class Watcher:
@@ -120,7 +121,7 @@ class Watcher:
         # kcp before 0.33 answers 404 for an API that no workspace has bound, later ones an empty list without a version.
         self._version = version if page is not None else ""
         self._sink.replace(objects if self._version else ())
-        self.state.listed_at, self.state.served, self.state.error = self._clock(), bool(self._version), ""
+        self.state.listed_at, self.state.served, self.state.error, self.state.failing_since = self._clock(), bool(self._version), "", None
         self._due = self._clock() + self._relist * self._random(0.9, 1.1)
         self._unserved = 0 if self._version else self._unserved + 1
         if self._unserved:
@@ -132,7 +133,7 @@ class Watcher:
             if self._stop.is_set():
                 return
             self._take(str(event.get("type")), event.get("object") or {})
-        self._failures, self.state.error = 0, ""
+        self._failures, self.state.error, self.state.failing_since = 0, "", None
         self._wait(self._random(*PAUSE))
 
     def _take(self, kind: str, obj: Object) -> None:
@@ -140,7 +141,7 @@ class Watcher:
             code = obj.get("code")
             status = code if isinstance(code, int) else 0
             raise ServerRefused(f"The API server ended the watch of {self._path} with status {status}.", status=status)
-        self._failures, self.state.error = 0, ""
+        self._failures, self.state.error, self.state.failing_since = 0, "", None
         if kind in ("ADDED", "MODIFIED"):
             self._sink.put(obj)
         elif kind == "DELETED":
@@ -150,6 +151,7 @@ class Watcher:
     def _fail(self, error: MeshError) -> None:
         self._failures += 1
         self.state.error, self.state.restarts = str(error), self.state.restarts + 1
+        self.state.failing_since = self._clock() if self.state.failing_since is None else self.state.failing_since
         if getattr(error, "status", 0) in GONE or self._failures % PATIENCE == 0:
             self._version = ""
         delay = _doubled(BACKOFF, self._failures)

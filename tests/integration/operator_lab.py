@@ -211,10 +211,17 @@ def open_operator_lab(folder: Path, *, clusters: int = 3) -> Iterator[OperatorLa
         yield OperatorLab(world, management, lab.result(), folder)
 
 
+def is_on_the_way(status: Object) -> bool:
+    """Whether a status says that an object waits for its turn, or that a run is at work for it."""
+    phases = {row.going_on for row in ROWS if row.going_on}
+    ready: Object = next((entry for entry in status.get("conditions") or () if entry["type"] == "Ready"), {})
+    return ready.get("reason") in phases | {"Queued"}
+
+
 def run_folders(key: MeshKey) -> list[Path]:
     """Of plays of one mesh that are under way, or were left."""
     places = ("/dev/shm", tempfile.gettempdir())
-    return [folder for place in places for folder in Path(place).glob(f"mesh-operator-*/run-{_owner(key)}-*")]
+    return [folder for place in places for folder in Path(place).glob(f"mesh-operator-[0-9]*/run-{_owner(key)}-*")]
 
 
 def run_processes(key: MeshKey) -> dict[int, str]:

@@ -4,13 +4,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 
 import pytest
 import yaml
 
+from mesh_operator.api import Connections
+from mesh_operator.events import Recorder
+from mesh_operator.keys import ObjectKey
+from mesh_operator.kinds import BINDING
 from mesh_operator.manifests import kcp_manifests
+from mesh_operator.store import Stored
 from tests.integration.kcp_samples import (
     BINDINGS,
     CLUSTERS,
@@ -308,6 +316,26 @@ def test_events_are_written_where_they_are_claimed(scene: Scene) -> None:
     eventually(lambda: inside.call("POST", path, event("heard")).status in (201, 409), "the event is taken")
     assert tenant.client.get(f"{path}/heard") is not None
     assert scene.shop.client.get(f"{path}/heard") is None
+
+
+def test_the_operators_own_events_are_taken_and_an_object_without_its_kind_is_not(scene: Scene, tmp_path: Path) -> None:
+    scene.world.install(scene.world.fleet_crd, events=True)
+    tenant = scene.world.tenant("narrator")
+    kubeconfig = tmp_path / "operator.kubeconfig"
+    kubeconfig.write_text(json.dumps(scene.world.operator().kubeconfig()), encoding="utf-8")
+    url = eventually(scene.world.urls, "the slice has a URL")[0]
+    edge = Stored(ObjectKey(BINDING, tenant.cluster, "default", "edge"), {"metadata": {"name": "edge", "uid": "1"}}, url)
+    path = "/api/v1/namespaces/default/events"
+    with Connections("kcp", str(kubeconfig), "--kcp-kubeconfig") as kcp:
+        recorder = Recorder(kcp.at, clock=count(0, 1000).__next__)  # the claim may not be accepted yet, which pauses it
+
+        def heard() -> set[str]:
+            recorder.record(edge, "Normal", "Tried", "it is written")
+            return {event["reason"] for event in tenant.client.list("/api/v1/events")}
+
+        eventually(lambda: "Tried" in heard(), "the event is there")
+    without = {"metadata": {"name": "bare"}, "involvedObject": {"namespace": "default"}, "type": "Normal", "reason": "Try"}
+    assert scene.of(tenant).call("POST", path, without).status == 400
 
 
 def test_everything_is_there_again_after_a_restart(scene: Scene) -> None:

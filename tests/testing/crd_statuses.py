@@ -59,7 +59,12 @@ def _by_the_operator(made: Made) -> list[Made]:
     if made.kind == "Fabric":
         return [Made(made.kind, f"operator: {made.about}", status_of_fabric(fresh, {"b0": None}, NOW))]
     named = {"name": "x", **made.status}
-    status = status_of_result(fresh, {"status": {row.listed or "binding": [named] if row.listed else made.status}}, NOW)
+    finding = Finding(
+        code="CM-X-01", severity=Severity.ADVISORY, cluster="c1", peer="c2", summary="It is so.", fix="Change it.\nOr not.", accepted=True
+    )
+    advice = [{**finding.to_dict(), "item": f"{row.listed}/x" if row.listed else ""}]
+    result = {"status": {row.listed or "binding": [named] if row.listed else made.status}, "advice": advice}
+    status = status_of_result(fresh, result, NOW)
     assert status is not None
     before = replace(fresh, obj={**fresh.obj, "status": status})
     held = Wait(phase="Pending", reason="ClusterNotReady", message="c1 is not ready", standing=True)

@@ -68,7 +68,7 @@ class _End:
 
 
 class ConfinedProcess:
-    """One confined child. Used by one thread."""
+    """One confined child. Used by one thread, but for ``interrupt``."""
 
     def __init__(self, connection: socket.socket, lifeline: socket.socket, limits: Limits, deadline: float) -> None:
         self._connection, self._lifeline, self._limits = connection, lifeline, limits
@@ -93,6 +93,11 @@ class ConfinedProcess:
             return answer["answer"]
         failed = answer.get("failed") if isinstance(answer, dict) else None
         raise ConfinedProcessFailed(Cause.CRASHED, redact.one_line(failed, 80) if isinstance(failed, str) else "")
+
+    def interrupt(self) -> None:
+        """Make a question under way fail, from another thread."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> _End | None:
         """End the child, and return how it ended: nothing of it is left then. None if the server did not say so in time."""

@@ -342,7 +342,8 @@ class ClusterFacts:
 class ObserveFailure:
     """Cluster that could not be observed. ``code`` is the code of the error class (base/errors.py).
 
-    ``detail``: what the message withholds from the owner of the cluster (base/errors.py, Unreachable).
+    ``detail``: what the message withholds from the owner of the cluster (base/errors.py, Unreachable). ``writing``: it was observed, and a
+    write to it failed.
     """
 
     host: str
@@ -350,6 +351,7 @@ class ObserveFailure:
     message: str
     remedy: str = ""
     detail: str = ""
+    writing: bool = False
 
     @property
     def clause(self) -> str:

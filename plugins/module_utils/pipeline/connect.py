@@ -150,7 +150,7 @@ def carry_out(run: Run, options: ConnectOptions, plan: Plan, observation: Observ
     text = f"{len(done.applied)} of {count(len(plan.steps), 'step')} done; writing failed in {', '.join(sorted(done.failures))}{stopped}."
     error = " ".join([text, *recovery_sentences(observation, done.failures)])
     recorder.note(findings=(*failed, *recorder.outcome.findings), error=error)
-    return {f.cluster: ObserveFailure(host=f.cluster, code=f.code, message=f"a write failed: {f.summary}") for f in failed}
+    return {f.cluster: ObserveFailure(host=f.cluster, code=f.code, message=f"a write failed: {f.summary}", writing=True) for f in failed}
 
 
 def _announce_decision(run: Run, decision: Decision, observation: Observation, recorder: Recorder) -> Plan | None:

@@ -29,6 +29,7 @@ from .ports import real_ports
 from .probes import intents_to_probe, probes_due
 from .run import Run, measure
 
+ADVICE: Final = 2_000  # findings in a result; those of a mesh that block come first
 AT_ONCE: Final = 4
 """Clusters that are contacted at a time; few, as several dry runs run side by side."""
 
@@ -92,5 +93,7 @@ def _plan_and_measure(run: Run, desired: Desired, observation: Observation, prev
     linked = decision.plan is not None and not written
     kept = frozenset(finding.item for finding in decided.findings if finding.code == KEPT)
     withheld = {"withheld": observation.withheld} if observation.withheld else {}
-    result = {"status": {"binding": status, **rows}, "findings": [], "requeueSeconds": requeue, **withheld}
+    # Not as ``findings``: those of a mesh_result are about what stopped a run.
+    advice = [finding.to_dict() for finding in (*decision.findings, *decided.findings)[:ADVICE]]
+    result = {"status": {"binding": status, **rows}, "findings": [], "advice": advice, "requeueSeconds": requeue, **withheld}
     return DryRun(steps=steps, linked=linked, kept=kept, result=result)

@@ -69,6 +69,8 @@ def _status(wanted: Item | Refused, plan: ItemPlan, scene: Scene, course: Course
         return _unmet("Error", False, plan.reason, plan.reason, plan.message)
     if plan.verdict is ItemVerdict.WAITING:
         message = f"{scene.binding.name} is not connected (phase {scene.phase or 'not known'})"
+        if scene.phase == "Error":  # the binding itself may be Degraded, as its links stay while a finding blocks it
+            message = f"nothing is carried out for {scene.binding.name} now, as it is in error, or a finding blocks it"
         return _unmet("Pending", True, plan.reason, "MeshNotConnected", message)
     failed = course.failed.get(str(plan.ref), {})
     status = _with_failures(rows[plan.ref.kind].status(wanted, plan, scene, failed), failed)

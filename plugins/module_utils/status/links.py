@@ -302,6 +302,7 @@ def _phase(
         (ready > 0, "Degraded"),
         (blocked, "Error"),
         (was in ("Connected", "Degraded") or any(link.broke for link in links), "Degraded"),
+        (any(failure.writing for failure in failures.values()), "Error"),
         (bool(failures) and not facts, "Error"),
         (bool(failures) or partly, "Degraded" if configured else "Error"),
         (configured, "Connecting"),
@@ -346,8 +347,8 @@ def _conditions(
 ) -> list[dict[str, Any]]:
     """Return the conditions MeshConnected, Ready and Degraded.
 
-    Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady, ClustersUnreachable, PrerequisiteNotMet,
-    HeartbeatStale.
+    Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady, ClustersUnreachable, WriteFailed,
+    PrerequisiteNotMet, HeartbeatStale.
     """
     blocking = list(dict.fromkeys(f"{f.code} {f.cluster}: {clause(f.summary)}" for f in findings if f.blocks))
     all_ready = all(link.ready for link in links) and not failures
@@ -359,7 +360,8 @@ def _conditions(
     if blocking and (phase == "Error" or all_ready):
         reason, message = "PrerequisiteNotMet", "; ".join(blocking)
     elif failures:
-        reason, message = "ClustersUnreachable", "; ".join(f"{f.host}: {f.clause}" for f in list(failures.values())[:_NAMED])
+        reason = "WriteFailed" if any(f.writing for f in failures.values()) else "ClustersUnreachable"
+        message = "; ".join(f"{f.host}: {f.clause}" for f in list(failures.values())[:_NAMED])
     elif phase == "Pending":
         reason, message = "NotYetConnected", "No link is configured yet"
     elif stale and all_ready:

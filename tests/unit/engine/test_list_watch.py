@@ -182,11 +182,13 @@ def test_what_is_forbidden_is_reported_and_asked_for_at_most_once_a_minute(error
     assert world.waited == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert world.seen == [] and world.state.listed_at is None
     assert world.state.error == str(error) and world.state.restarts == 9
+    assert world.state.failing_since == 50.0, "the first of the errors in a row"
 
 
 def test_an_error_is_over_with_the_next_list() -> None:
     world = World(Unreachable("refused the connection"), page("a"), END).run()
     assert world.state.error == "" and world.state.restarts == 1 and world.state.listed_at == 51.0
+    assert world.state.failing_since is None
 
 
 # Watches

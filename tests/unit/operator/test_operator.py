@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -166,3 +167,44 @@ def test_the_process_ends_at_once_if_a_worker_hangs(hangs: bool, monkeypatch: py
     settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one", leader_elect=False, health_addr="127.0.0.1:0")
     operator_module.run(settings)
     assert ended == [1] * hangs
+
+
+def test_an_operator_whose_kcp_is_out_of_reach_is_not_ready() -> None:
+    operator = an_operator()
+    operator._slice.listed_at, operator._workers = 1.0, [Thread()]
+    assert operator.ready() == (True, [])
+    operator._slice.failing_since = time.monotonic() - operator_module.OUT_OF_REACH + 5
+    assert operator.ready() == (True, []), "a moment is no outage"
+    operator._slice.failing_since -= 6
+    assert operator.ready() == (False, ["kcp has not answered 1 of 1 watches for more than 15 s"])
+
+
+def binding(*finalizers: str, deleted: bool = False) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": "edge", "namespace": "default", "uid": "1", "annotations": {"kcp.io/cluster": "ws"}}
+    metadata |= {"finalizers": list(finalizers)} if finalizers else {}
+    metadata |= {"deletionTimestamp": "2026-11-01T00:00:00Z"} if deleted else {}
+    return {"metadata": metadata, "spec": {"clusterRefs": [{"name": "c1"}]}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "waits"),
+    [(binding(), True), (binding("networking.edge-portal.eu/clustermeshbinding-cleanup"), False), (binding(deleted=True), False)],
+)
+def test_only_a_new_mesh_waits_for_the_items_that_come_with_its_binding(obj: dict[str, Any], waits: bool) -> None:
+    operator = an_operator()
+    operator._store.put(URL, "ClusterMeshBinding", obj)
+    found = operator._queue.get(timeout=0)
+    assert (found is None) == waits
+    if waits:
+        assert operator._queue.get(timeout=operator_module.GATHERING + 1) == MeshKey("ws", "default", "edge")
+
+
+def test_turns_that_have_to_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    operator, ended = an_operator(), list[str]()
+    overdue, deleted, busy = (MeshKey("ws", "default", name) for name in ("overdue", "deleted", "busy"))
+    monkeypatch.setattr(operator._queue, "overdue", lambda: [overdue])
+    monkeypatch.setattr(operator._queue, "lasting", lambda: [busy, deleted])
+    monkeypatch.setattr(operator._reconciler, "is_outdated", lambda key: key == deleted)
+    monkeypatch.setattr(operator._reconciler, "end_turn", lambda key: ended.append(key.name))
+    operator._tend()
+    assert ended == ["overdue", "deleted"]

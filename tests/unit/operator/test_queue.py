@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -16,11 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from mesh_operator.keys import MeshKey
 from mesh_operator.queue import RESYNC_SHARE, FairQueue, Urgency
-from mesh_operator.turns import Durations, Lane
+from mesh_operator.turns import SLOW, Durations, Lane
 from tests.lab.patience import scaled
 from tests.testing.properties import examples
 from tests.testing.waiting import equals, wait_for
 
+TENDING = 2.0  # seconds between two looks of the operator at turns that have to end
 CHANGE, RESYNC = Urgency.CHANGE, Urgency.RESYNC
 
 
@@ -236,12 +238,14 @@ def test_waiting_costs_no_cpu() -> None:
 class Site:
     """Workers in simulated time. Each mesh of the hostile workspaces is due again at once, and each turn of theirs takes long."""
 
-    def __init__(self, workers: int, hostile: int, turn: float, meshes: int) -> None:
+    def __init__(self, workers: int, hostile: int, turn: float, meshes: int, *, ends_turns: bool = False) -> None:
+        self.ends_turns, self.ended = ends_turns, 0
         self.clock, self.turn, self.workers = Clock(), turn, workers
         self.waits: dict[Lane, list[float]] = {lane: [] for lane in Lane}
         self.queue = FairQueue(clock=self.clock, workers=workers, waited=lambda lane, seconds: self.waits[lane].append(seconds))
         self.ends: dict[MeshKey, float] = {}
         self.turns: Counter[MeshKey] = Counter()
+        self.began: dict[MeshKey, float] = {}  # when each had its last turn
         self.slow = 0  # most slow turns that were out together
         for workspace in range(hostile):
             for mesh in range(meshes):
@@ -250,11 +254,16 @@ class Site:
     def until(self, end: float, good: float = 1.0) -> None:
         """Work until that time. A turn of any other workspace takes ``good`` seconds."""
         while True:
+            for late in self.queue.overdue() if self.ends_turns else ():
+                self.ends[late] = self.clock.now
+                self.ended += 1
             while len(self.ends) < self.workers and (found := self.queue.get(timeout=0)) is not None:
                 self.turns[found] += 1
+                self.began[found] = self.clock.now
                 self.ends[found] = self.clock.now + (self.turn if found.workspace.startswith("hostile") else good)
                 self.slow = max(self.slow, sum(out.workspace.startswith("hostile") for out in self.ends))
-            following = min(self.ends.values(), default=end)
+            tended = self.clock.now + TENDING if self.ends_turns and self.clock.now + TENDING < end else inf
+            following = min(tended, *self.ends.values()) if self.ends else end
             self.clock.now = min(end, following)
             if following > end or not self.ends:
                 return
@@ -271,14 +280,14 @@ class Site:
         self.until(began)
         while self.turns[mesh] == before:
             self.until(min(self.ends.values()))
-        return self.clock.now - began
+        return self.began[mesh] - began
 
 
 @examples(30)
 @given(
     workers=st.integers(1, 4),
     hostile=st.integers(1, 30),
-    turn=st.sampled_from((31.0, 200.0, 1200.0)),
+    turn=st.sampled_from((SLOW + 1, 200.0, 1200.0)),
     meshes=st.integers(1, 3),
     known=st.booleans(),
     gap=st.floats(0, 3000),
@@ -308,6 +317,65 @@ def test_long_turns_of_others_cost_a_good_workspace_one_of_them_at_most_however_
         assert site.slow <= workers // 2
 
 
+@examples(30)
+@given(
+    workers=st.integers(2, 4),
+    hostile=st.integers(2, 6),
+    turns=st.lists(st.sampled_from((2.0, 5.0, SLOW - 0.1, SLOW + 0.1, 15.0, 29.0, 60.0, 900.0)), min_size=40, max_size=40),
+)
+def test_however_long_turns_of_others_take_a_good_mesh_waits_for_one_that_is_quick(workers: int, hostile: int, turns: list[float]) -> None:
+    """Turns of the others take as long as their owners like, each another time. A turn that turns out slow is ended where others wait."""
+    site = Site(workers, hostile, 1.0, 2, ends_turns=True)
+    waits = [site.wait_of(key("good"))]
+    for number, turn in enumerate(turns):
+        site.turn = turn
+        site.until(site.clock.now + 7.3 + number % 5)
+        waits.append(site.wait_of(key("good")))
+    assert max(waits) <= hostile * (SLOW + TENDING), "each other workspace can be a surprise once"
+    assert sorted(waits)[-4] <= SLOW + TENDING
+
+
+@pytest.mark.parametrize("hostile", [2, 7, 12])
+@pytest.mark.parametrize("turn", [5.0, SLOW - 0.1, SLOW + 0.1, 20.0, 29.0, 200.0])
+def test_with_two_workers_a_good_mesh_waits_for_seven_seconds_at_most_nearly_always(turn: float, hostile: int) -> None:
+    site = Site(2, hostile, turn, 8, ends_turns=True)
+    site.wait_of(key("good"))
+    site.until(site.clock.now + 60)
+    waits = []
+    for number in range(60):
+        site.until(site.clock.now + 7.3 + number % 5)
+        waits.append(site.wait_of(key("good")))
+    assert sorted(waits)[57] <= 7
+
+
+def test_a_turn_is_ended_only_where_others_wait_for_its_worker(queue: FairQueue, clock: Clock) -> None:
+    for name in ("a", "b"):
+        queue.add(key(name))
+        assert queue.get(timeout=0) == key(name)
+    clock.now += SLOW + 1
+    assert queue.overdue() == [], "nobody waits"
+    queue.add(key("a", "another"))
+    assert queue.overdue() == [], "its workspace has a turn already"
+    queue.add(key("c"))
+    assert queue.overdue() == [key("a")], "one of the two may go on"
+    queue.done(key("a"))
+    assert queue.get(timeout=0) == key("c")
+    queue.add(key("a"))
+    clock.now += SLOW + 1
+    assert queue.overdue() == [], "of the meshes that wait each is known as slow, and would wait all the same"
+
+
+def test_links_that_are_awaited_are_looked_at_on_half_of_the_workers_at_most(queue: FairQueue) -> None:
+    for name in ("a", "b", "c"):
+        queue.add(key(name), Urgency.FOLLOW_UP)
+    assert queue.get(timeout=0) == key("a")
+    assert queue.get(timeout=0) is None
+    queue.add(key("d"))
+    assert queue.get(timeout=0) == key("d"), "a change is served at once"
+    queue.done(key("a"))
+    assert queue.get(timeout=0) == key("b")
+
+
 @examples(20)
 @given(workers=st.integers(1, 3), hostile=st.integers(1, 6), quick=st.integers(1, 6), meshes=st.integers(1, 3))
 def test_nothing_starves_while_all_workspaces_want_more(workers: int, hostile: int, quick: int, meshes: int) -> None:
@@ -335,33 +403,37 @@ def test_a_workspace_gets_as_much_time_as_the_others_and_not_as_many_turns(queue
         clock.now += seconds
         used[found.workspace] += int(seconds)
         queue.done(found)
-    assert abs(used["long"] - used["short"]) <= 10
+    assert abs(used["long"] - used["short"]) <= 40, "a tenth"
 
 
-def test_who_was_quiet_for_hours_has_saved_up_nothing(queue: FairQueue, clock: Clock) -> None:
-    for number in range(500):
+def test_who_was_quiet_for_hours_goes_first_for_less_than_a_minute(queue: FairQueue, clock: Clock) -> None:
+    for number in range(900):
         queue.add(key("always", str(number)))
-    for number in range(350):
-        if number > 200:
-            queue.add(key("quiet", str(number)))
+    for _ in range(200):
         found = queue.get(timeout=0)
         assert found is not None
         clock.now += 1
         queue.done(found)
-        if number in (210, 280, 340):
-            last = [queue.get(timeout=0) for _ in range(2)]
-            assert {taken.workspace for taken in last if taken} == {"always", "quiet"}
-            for taken in filter(None, last):
-                queue.done(taken)
+    for number in range(500):
+        queue.add(key("quiet", str(number)))
+    turns = []
+    for _ in range(300):
+        found = queue.get(timeout=0)
+        assert found is not None
+        clock.now += 1
+        queue.done(found)
+        turns.append(found.workspace)
+    assert turns[0] == "quiet" and turns.index("always") < 45
+    assert 90 <= turns[100:].count("always") <= 110
 
 
 def test_a_mesh_that_was_slow_once_needs_several_quick_turns_to_be_quick_again() -> None:
     durations, seen = Durations(), []
     assert durations.lane(key()) is Lane.NEW
-    for seconds in (600.0, 1.0, 1.0, 1.0, 1.0, 1.0):
+    for seconds in (600.0, *[1.0] * 7):
         durations.note(key(), seconds)
         seen.append(durations.lane(key()))
-    assert seen == [Lane.SLOW] * 5 + [Lane.QUICK]
+    assert seen == [Lane.SLOW] * 7 + [Lane.QUICK]
     assert durations.lane(key(name="another")) is Lane.QUICK
     durations.note(key(name="bad"), 100.0)
     assert durations.lane(key(name="another")) is Lane.SLOW, "a new mesh is as the last one of its workspace"

@@ -18,13 +18,15 @@ from mesh_operator.dry_runs import DryRunFailed
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
+from mesh_operator.queue import Urgency
 from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Next, Reconciler
 from mesh_operator.records import Records
 from mesh_operator.request import MeshRequest
+from mesh_operator.resource_writer import ResourceWriter
 from mesh_operator.resources import ABANDON
-from mesh_operator.runs import RunRequest, RunResult, RunState
+from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
 from mesh_operator.serve import Metrics
-from mesh_operator.store import Store
+from mesh_operator.store import Store, Stored
 from mesh_operator.workspace_bounds import DEFAULT, WorkspaceBounds
 from tests.testing.fake_kcp import FakeKcp
 
@@ -71,6 +73,8 @@ class World:
         self.runs: list[RunRequest] = []
         self.answer: Callable[[RunRequest], RunResult] = connected
         self.at_run: list[Any] = []
+        self.cancel: Cancel = Event()
+        self.shown: list[dict[str, Any]] = []  # statuses while each play is at work, by kind
         self.dry_run: Callable[[MeshRequest], DryRun | None] = lambda _request: None
         self.processes: list[str] = []  # confined processes that were forked, and how each ended
         self.events: list[tuple[str, str]] = []
@@ -80,17 +84,20 @@ class World:
             dry_runs=self,  # type: ignore[arg-type]
             records=self.records,
             runner=self,  # type: ignore[arg-type]
-            api_at=self.kcp.at,
+            writer=ResourceWriter(self.kcp.at, self.note_event),
             cancel=Event(),
             settled=lambda url: True,
             teardown_deadline=3600.0,
             check_interval=300.0,
             metrics=Metrics(),
-            event=lambda stored, kind, reason, message: self.events.append((kind, reason)),
+            event=self.note_event,
         )
         for name in ("c1", "c2"):
             self.kcp.put(CLUSTER, name, {})
         self.kcp.put(BINDING, "edge", REFS)
+
+    def note_event(self, stored: Stored, kind: str, reason: str, message: str) -> None:
+        self.events.append((kind, reason))
 
     @contextmanager
     def begin(self, clusters: int) -> Iterator[World]:
@@ -104,11 +111,13 @@ class World:
     def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Any) -> Usable | NotUsable:
         return self.found.get(name) or NotUsable(name=name, reason="ClusterNotFound", message="it does not exist")
 
-    def run(self, request: RunRequest, cancel: Event, progress: Any = None) -> RunResult:
+    def run(self, request: RunRequest, cancel: Cancel, progress: Any = None) -> RunResult:
         assert self.processes[-1] == "gone", "a play does not keep the process of the dry run waiting"
         self.runs.append(request)
+        self.cancel = cancel
         objects = [self.kcp.find(kind, name) for kind, name in ((BINDING, "edge"), (SERVICE, "nginx"))]
         self.at_run.append(([obj["metadata"].get("finalizers") for obj in objects if obj], self.records.get(KEY)))
+        self.shown.append({obj["kind"]: obj.get("status") or {} for obj in objects if obj})
         return self.answer(request)
 
     def reconcile(self) -> Next:
@@ -579,5 +588,193 @@ def test_an_operator_that_ends_blames_no_mesh_for_the_processes_that_it_ended(wo
     monkeypatch.setattr(world, "dry_run", fail(Cause.CRASHED))
     world.reconciler._cancel.set()
     written = len(world.kcp.writes)
-    assert world.reconcile() == Next(seconds=0.0)
+    assert world.reconcile().seconds == 0.0
     assert len(world.kcp.writes) == written and world.phase() == "Connected"
+
+
+# Statuses while a play is at work
+
+
+def condition_of(status: dict[str, Any], kind: str) -> tuple[str, str]:
+    """(status, reason) of a condition; ("", "") if there is none."""
+    found: dict[str, str] = next((entry for entry in status.get("conditions") or () if entry["type"] == kind), {})
+    return found.get("status", ""), found.get("reason", "")
+
+
+def test_a_new_mesh_says_connecting_before_its_first_play_writes(world: World) -> None:
+    world.reconcile()
+    shown = world.shown[0][BINDING]
+    assert shown["phase"] == "Connecting" and condition_of(shown, "Ready") == ("False", "Connecting")
+    assert world.phase() == "Connected"
+
+
+def test_an_item_is_on_its_way_before_the_play_writes_for_it(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    assert world.shown[0][SERVICE]["phase"] == "Exporting"
+    world.kcp.put(SERVICE, "nginx", {**NGINX, "affinity": "Local"})
+    world.reconcile()
+    shown = world.shown[1][SERVICE]
+    assert (shown["phase"], shown["observedGeneration"]) == ("Exporting", 2)
+    assert world.shown[1][BINDING]["phase"] == "Connected" and condition_of(world.shown[1][BINDING], "Progressing") == ("", "")
+    assert world.phase(SERVICE, "nginx") == "Exported"
+
+
+def test_a_connected_mesh_that_changes_stays_connected_and_says_that_a_run_is_at_work(world: World) -> None:
+    world.reconcile()
+    world.kcp.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
+    world.reconcile()
+    shown = world.shown[1][BINDING]
+    assert (shown["phase"], shown["observedGeneration"]) == ("Connected", 1)
+    assert condition_of(shown, "Progressing") == ("True", "Connecting") and condition_of(shown, "Ready") == ("True", "AsAsked")
+    status = (world.kcp.find(BINDING, "edge") or {})["status"]
+    assert condition_of(status, "Progressing") == ("", "") and status["observedGeneration"] == 2
+
+
+def test_nothing_is_called_good_while_it_is_removed_and_items_say_at_once_that_their_mesh_is_gone(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    assert world.phase(SERVICE, "nginx") == "Exported"
+    world.kcp.delete(BINDING, "edge")
+    world.reconcile()
+    during = world.shown[-1]
+    assert {kind: (status["phase"], condition_of(status, "Ready")[1]) for kind, status in during.items()} == {
+        BINDING: ("Pending", "Deleting"),
+        SERVICE: ("Pending", "MeshDeleting"),
+    }
+    assert world.kcp.find(BINDING, "edge") is None
+    status = (world.kcp.find(SERVICE, "nginx") or {})["status"]
+    assert (status["phase"], condition_of(status, "Ready")) == ("Error", ("False", "MeshNotFound"))
+    runs = len(world.runs)
+    world.reconcile()  # the watch shows that the binding is missing
+    assert len(world.runs) == runs and world.phase(SERVICE, "nginx") == "Error"
+
+
+def test_items_of_a_binding_with_a_finalizer_of_others_wait_until_it_is_gone(world: World) -> None:
+    world.kcp.put(BINDING, "edge", REFS, finalizers=["example.com/theirs"])
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.delete(BINDING, "edge")
+    world.reconcile()
+    assert (world.kcp.find(BINDING, "edge") or {})["metadata"]["finalizers"] == ["example.com/theirs"]
+    assert world.phase(SERVICE, "nginx") == "Pending"
+    world.kcp.put(BINDING, "edge", REFS, finalizers=[], deletionTimestamp="2026-11-01T00:00:00Z")
+    world.kcp.delete(BINDING, "edge")
+    world.reconcile()
+    assert world.phase(SERVICE, "nginx") == "Error"
+
+
+def test_an_item_that_is_deleted_is_not_called_good_while_it_is_removed(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.delete(SERVICE, "nginx")
+    world.reconcile()
+    shown = world.shown[-1][SERVICE]
+    assert (shown["phase"], condition_of(shown, "Ready")[1]) == ("Pending", "Deleting") and "observedGeneration" in shown
+
+
+# Plays that write nothing, links that come up, turns that are ended
+
+
+def refused_by_a_finding(request: RunRequest) -> RunResult:
+    finding = {"code": "CM-CIDR-01", "severity": "blocking", "cluster": "c1", "summary": "pod ranges overlap", "accepted": False}
+    status = {"binding": {"phase": "Error", "conditions": [ready("Ready", holds=False)]}, "globalServices": []}
+    result = {"schema": 1, "changed": False, "findings": [finding], "status": status, "requeueSeconds": 60}
+    return RunResult(state=RunState.FAILED, rc=2, mesh_result=result, last_task="Publish mesh_result", seconds=1.0)
+
+
+def test_a_mesh_that_was_refused_before_anything_was_written_is_played_once_and_deleted_without_a_play(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.answer = refused_by_a_finding
+    world.reconcile()
+    assert world.phase() == "Error" and world.records.get(KEY) is None
+    asked = looks(world, monkeypatch, steps=0, phase="Error")
+    world.reconcile()
+    assert len(world.runs) == 1 and asked == [[]], "a dry run reads whether the finding is still there"
+    world.kcp.delete(BINDING, "edge")
+    world.reconcile()
+    assert len(world.runs) == 1 and world.kcp.find(BINDING, "edge") is None
+
+
+def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_are_ready(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("mesh_operator.reconcile.time.monotonic", lambda: now[0])
+
+    def connecting(request: RunRequest) -> RunResult:
+        run = connected(request)
+        assert run.mesh_result is not None
+        run.mesh_result["status"]["binding"]["phase"] = "Connecting"
+        return run
+
+    world.answer = connecting
+    found = world.reconcile()
+    assert world.runs[0].variables["mesh_connect_wait"] is False
+    looks(world, monkeypatch, steps=0, phase="Connecting")
+    pauses = []
+    for _ in range(80):
+        assert found.seconds is not None and found.urgency is Urgency.FOLLOW_UP
+        pauses.append(found.seconds)
+        now[0] += found.seconds
+        found = world.reconcile()
+    assert pauses[:3] == [1.0, 1.0, 1.0] and max(pauses[:20]) == 15.0 and pauses[-1] == 60.0, "closely at first, and less and less"
+    assert len(world.runs) == 1
+    looks(world, monkeypatch, steps=0, phase="Connected")
+    assert world.reconcile() == Next(seconds=120.0)
+
+
+def test_a_turn_that_is_ended_early_blames_no_mesh_and_comes_again(world: World) -> None:
+    asked: list[bool] = []
+
+    def ended(request: RunRequest) -> RunResult:
+        asked.append(world.cancel.is_set())
+        world.reconciler.end_turn(KEY)
+        asked.append(world.cancel.is_set())
+        return RunResult(state=RunState.CANCELED, rc=254, mesh_result=None, last_task="", seconds=11.0)
+
+    world.answer = ended
+    assert world.reconcile() == Next(seconds=0.0, urgency=Urgency.CHANGE)
+    assert asked == [False, True] and world.phase() == "Connecting"
+    world.answer = connected
+    assert world.reconcile().seconds == 300.0 and world.phase() == "Connected"
+    world.reconciler.end_turn(KEY)  # no turn is under way
+
+
+def test_a_turn_is_outdated_by_a_deletion_unless_it_removes_the_mesh(world: World) -> None:
+    found: list[bool] = []
+
+    def deleted(request: RunRequest) -> RunResult:
+        found.append(world.reconciler.is_outdated(KEY))
+        if request.variables.get("cilium_mesh_state") != "absent":
+            world.kcp.delete(BINDING, "edge")
+            found.append(world.reconciler.is_outdated(KEY))
+        return connected(request)
+
+    world.answer = deleted
+    world.reconcile()
+    world.reconcile()
+    assert found == [False, True, False] and world.kcp.find(BINDING, "edge") is None
+
+
+def test_an_item_of_a_mesh_whose_links_come_up_goes_on_its_way_when_they_are_ready(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connecting(request: RunRequest) -> RunResult:
+        run = connected(request)
+        assert run.mesh_result is not None
+        run.mesh_result["status"]["binding"]["phase"] = "Connecting"
+        run.mesh_result["status"]["globalServices"][0]["phase"] = "Pending"
+        return run
+
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.answer = connecting
+    world.reconcile()
+    assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Connecting", "Pending")
+    looks(world, monkeypatch, steps=1, phase="Connecting")
+    world.reconcile()
+    assert (world.shown[-1][BINDING]["phase"], world.shown[-1][SERVICE]["phase"]) == ("Connecting", "Pending")
+    looks(world, monkeypatch, steps=1, phase="Connected")
+    world.answer = connected
+    world.reconcile()
+    assert (world.shown[-1][BINDING]["phase"], world.shown[-1][SERVICE]["phase"]) == ("Connected", "Exporting")
+    assert world.phase(SERVICE, "nginx") == "Exported"

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 import hypothesis.strategies as st
@@ -14,7 +13,7 @@ from hypothesis import given
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import owning_item
 from mesh_operator.kinds import INTENT
-from mesh_operator.runs import RunRequest, RunResult, RunState
+from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
 from tests.testing.intent_meaning import means
 from tests.testing.intent_runs import (
     HOSTS,
@@ -62,7 +61,7 @@ class Tenant(World):
         self.silent = ""
         self.asked: set[str] = set()  # names in the last play
 
-    def run(self, request: RunRequest, cancel: Event, progress: Any = None) -> RunResult:
+    def run(self, request: RunRequest, cancel: Cancel, progress: Any = None) -> RunResult:
         file = [{k: v for k, v in spec.items() if k != "generation"} for spec in request.variables["cilium_mesh"][INTENTS]]
         self.asked = {spec["name"] for spec in file}
         run = Run(tuple(file), silent=self.silent)

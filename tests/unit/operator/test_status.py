@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -35,6 +36,8 @@ from tests.testing.rows import in_one_test
 LATER = NOW + timedelta(seconds=60)
 T0 = "2026-09-01T12:00:00Z"
 SCHEMAS = {kind: schema["properties"]["status"] for kind, schema in schemas().items()}
+CONNECTED = {"phase": "Connected", "conditions": [{"type": "Ready", "status": "True", "reason": "Connected", "message": ""}]}
+EXPORTED = {"phase": "Exported", "conditions": [{"type": "Ready", "status": "True", "reason": "Exported", "message": ""}]}
 REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 MADE = [made for made in statuses() if made.kind != FABRIC]
 NOT_FOUND = Wait(phase="Error", reason="MeshNotFound", message="ClusterMeshBinding x does not exist in this namespace")
@@ -89,10 +92,93 @@ def test_whatever_the_engine_says_becomes_a_status_that_the_crd_has(made: Made) 
     assert found is not None
     fits(made.kind, found)
     assert (found["phase"], found["observedGeneration"]) == (made.status["phase"], made.status.get("observedGeneration", 3))
-    assert conditions(found) == conditions(made.status)
-    told = [{**entry, "message": entry["message"].strip()} for entry in made.status["conditions"]]
-    whole = {**made.status, "observedGeneration": found["observedGeneration"], "conditions": told}
+    found, engine = without_advice(found), without_advice(made.status)
+    assert conditions(found) == conditions(engine)
+    told = [{**entry, "message": entry["message"].strip()} for entry in engine["conditions"]]
+    whole = {**engine, "observedGeneration": found["observedGeneration"], "conditions": told}
     assert not worth_writing(found, whole, NOW)  # nothing got lost on the way
+
+
+def without_advice(status: Mapping[str, Any]) -> dict[str, Any]:
+    """A status without its findings, and the conditions that sum them up."""
+    rest = {key: value for key, value in status.items() if key != "findings"}
+    return {**rest, "conditions": [entry for entry in status["conditions"] if entry["type"] not in ("Advised", "ConfigMet")]}
+
+
+# Findings
+
+
+def row(code: str, severity: str = "advisory", **more: Any) -> dict[str, Any]:
+    return {"code": code, "severity": severity, "summary": f"{code} is so", "anchor": f"docs/runbooks/{code}.md", **more}
+
+
+@pytest.mark.parametrize("where", ["findings", "advice"])
+def test_findings_of_each_severity_reach_the_object_that_they_are_about(where: str) -> None:
+    rows = [
+        row("CM-OWN-02", "blocking", cluster="c1", accepted=True),
+        row("CM-GS-02", "outage", item="globalServices/nginx"),
+        row("CM-CERT-02", "remediable", cluster="c1", peer="c2", fix="renew it\nor not", evidence="secret/x"),
+        row("CM-GS-31", item="globalServices/nginx"),
+        row("CM-GS-33", item="globalServices/another"),
+    ]
+    result = {"status": {"binding": CONNECTED, "globalServices": [{"name": "nginx", **EXPORTED}]}, where: rows}
+    binding, service = status_of_result(stored(BINDING), result, NOW), status_of_result(stored(SERVICE), result, NOW)
+    assert binding is not None and service is not None
+    fits(BINDING, binding)
+    fits(SERVICE, service)
+    assert [(found["code"], found["severity"]) for found in binding["findings"]] == [
+        ("CM-OWN-02", "blocking"),
+        ("CM-CERT-02", "remediable"),
+    ]
+    assert binding["findings"][0]["accepted"] is True
+    assert binding["findings"][1] == {
+        "code": "CM-CERT-02",
+        "severity": "remediable",
+        "cluster": "c1",
+        "peer": "c2",
+        "summary": "CM-CERT-02 is so",
+        "fix": "renew it; or not",
+        "page": "docs/runbooks/CM-CERT-02.md",
+    }
+    assert [found["code"] for found in service["findings"]] == ["CM-GS-02", "CM-GS-31"]
+    assert conditions(binding)["Advised"] == ("True", "FindingsReported") == conditions(service)["Advised"]
+    later = status_of_result(stored(BINDING, status=binding), {**result, where: []}, NOW)
+    assert later is not None and "findings" not in later and conditions(later)["Advised"] == ("False", "NoFindings")
+
+
+@given(
+    st.lists(
+        st.builds(row, st.text(max_size=80), st.text(max_size=20), fix=st.text(max_size=2000), cluster=st.text(max_size=300)), max_size=60
+    )
+)
+def test_findings_in_a_status_are_bounded_and_of_its_schema_whatever_they_say(rows: list[dict[str, Any]]) -> None:
+    found = status_of_result(stored(BINDING), {"status": {"binding": CONNECTED}, "findings": rows}, NOW)
+    assert found is not None
+    fits(BINDING, found)
+    assert len(json.dumps(found.get("findings", []))) < 20 * 8192
+
+
+@pytest.mark.parametrize(
+    ("rows", "condition"),
+    [
+        ([], ("True", "AsAsked")),
+        (
+            [row("CM-CFG-02", cluster="c1", fix="helm --set clustermesh.apiserver.service.type=NodePort\nOr remove it")],
+            ("False", "ValuesDiffer"),
+        ),
+        ([row("CM-CFG-03", cluster="c1")], ("Unknown", "NotReadable")),
+    ],
+)
+def test_mesh_config_is_answered(rows: list[dict[str, Any]], condition: tuple[str, str]) -> None:
+    plain = stored(BINDING)
+    asked = stored(BINDING, meshConfig={"serviceType": "NodePort"})
+    found = status_of_result(asked, {"status": {"binding": CONNECTED}, "findings": rows}, NOW)
+    without = status_of_result(plain, {"status": {"binding": CONNECTED}, "findings": rows}, NOW)
+    assert found is not None and without is not None
+    assert conditions(found)["ConfigMet"] == condition and "ConfigMet" not in conditions(without)
+    if condition[0] == "False":
+        message = next(entry["message"] for entry in found["conditions"] if entry["type"] == "ConfigMet")
+        assert message == "c1: helm --set clustermesh.apiserver.service.type=NodePort"
 
 
 def test_a_resource_without_a_row_has_no_status_of_this_run() -> None:

@@ -1,0 +1,82 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""First statuses of new objects, within two seconds, whatever the workers do: nothing is read from a cluster for them.
+
+They have a queue and a thread of their own, fair between workspaces as that of meshes. An object that has a status keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from .keys import MeshKey, ObjectKey
+from .kinds import CLUSTER, FABRIC
+from .log import log
+from .queue import FairQueue, Urgency
+from .resource_writer import ResourceWriter
+from .resources import all_of
+from .status_in_progress import first_status_of
+from .store import Store, Stored
+
+SOON: Final = 0.3  # seconds after an object came: those that come together are done together
+NOT_LISTED: Final = 1.0  # seconds until the next try while an object that exists may be unknown
+A_TURN: Final = 16  # objects of one mesh in one turn, so that no workspace keeps the others waiting
+
+
+class FirstStatuses:
+    """Queue of meshes with objects without a status, and what writes these. Thread-safe.
+
+    :ivar queue: meshes.
+    """
+
+    def __init__(self, store: Store, writer: ResourceWriter, settled: Callable[[str], bool], clock: Callable[[], float]) -> None:
+        """Prepare the queue.
+
+        :param settled: returns whether everything at a URL is listed ("": at all), so that what is not known does not exist.
+        :param clock: monotonic seconds.
+        """
+        self._store, self._writer, self._settled = store, writer, settled
+        self.queue = FairQueue(workers=1, clock=clock)
+
+    def changed(self, key: ObjectKey, obj: dict[str, Any] | None) -> None:
+        """Take note that an object changed."""
+        if obj is not None and key.kind not in (CLUSTER, FABRIC) and not _has_status(obj):
+            for mesh in self._store.meshes_of(key, obj):
+                self.queue.add_after(mesh, SOON, Urgency.CHANGE)
+
+    def next(self, timeout: float) -> bool:
+        """Write the statuses for the next mesh, and return whether there was one within the timeout. Raises nothing."""
+        key = self.queue.get(timeout)
+        if key is None:
+            return False
+        try:
+            again = self._write(key)
+        except Exception as error:  # one mesh never stops the others'
+            log("first_status_failed", workspace=key.workspace, namespace=key.namespace, name=key.name, error=error)
+            self.queue.failed(key)
+            return True
+        self.queue.forget(key)
+        self.queue.done(key)
+        if again is not None:
+            self.queue.add_after(key, again, Urgency.CHANGE)
+        return True
+
+    def _write(self, key: MeshKey) -> float | None:
+        """Write some statuses, and return the seconds until there is more to do; None when there is nothing more."""
+        mesh = self._store.mesh(key)
+        found = [stored for stored in (*all_of(mesh), *mesh.beyond) if _is_new(stored)]
+        if found and not self._settled(mesh.binding.url if mesh.binding else ""):
+            return NOT_LISTED
+        for stored in found[:A_TURN]:
+            self._writer.first_status(stored, first_status_of(stored, mesh, datetime.now(UTC)))
+        return SOON if len(found) > A_TURN else None
+
+
+def _is_new(stored: Stored) -> bool:
+    return stored.missing_since is None and not stored.deleting and not _has_status(stored.obj)
+
+
+def _has_status(obj: dict[str, Any]) -> bool:
+    return bool((obj.get("status") or {}).get("phase"))
