@@ -76,6 +76,8 @@ def service_annotations(spec: Mapping[str, Any]) -> dict[str, str | None]:
     service = parse_global_service(problems, "filter", rest, named)  # who is a member is not known here, and does not matter
     if service is None:
         raise AnsibleFilterError(f"service_annotations: {'; '.join(problems.found)}.")
+    if service.further:
+        raise AnsibleFilterError(f"service_annotations: {', '.join(service.further)}: a cluster has to permit it, and none is asked here.")
     if service.backend == "MCS":
         raise AnsibleFilterError("service_annotations: backend MCS writes a ServiceExport and no annotations.")
     found: dict[str, str | None] = {}

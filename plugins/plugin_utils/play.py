@@ -23,6 +23,7 @@ from ..module_utils.mesh.endpoint_names import canonical_name, is_endpoint_domai
 from ..module_utils.mesh.model import Binding, Mesh
 from ..module_utils.mesh.parse import DEFAULT_NAME, names_all, parse, unsaid
 from ..module_utils.pipeline.participants import left_out
+from ..module_utils.services.annotations import can_be_permitted
 
 KUBECONFIG: Final = "cilium_mesh_kubeconfig"
 CONTEXT: Final = "cilium_mesh_context"
@@ -31,6 +32,7 @@ ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
 ENDPOINT_DOMAINS: Final = "cilium_mesh_endpoint_domains"
 ENDPOINT_NETWORKS: Final = "cilium_mesh_endpoint_networks"
 DENIED_NETWORKS: Final = "cilium_mesh_denied_networks"
+ALLOWED_ANNOTATIONS: Final = "cilium_mesh_allowed_annotations"
 ELB_ID: Final = "cilium_mesh_elb_id"
 UNAVAILABLE: Final = "cilium_mesh_unavailable"
 DEFAULT_NAMESPACE: Final = "kube-system"
@@ -42,6 +44,7 @@ HOST_VARIABLES: Final = (
     ENDPOINT_DOMAINS,
     ENDPOINT_NETWORKS,
     DENIED_NETWORKS,
+    ALLOWED_ANNOTATIONS,
     ELB_ID,
     UNAVAILABLE,
 )
@@ -278,6 +281,7 @@ def _access(host: str, variables: _HostVariables) -> ClusterAccess:
         endpoint_domains=_endpoint_domains(host, variables),
         endpoint_networks=_networks(host, variables, ENDPOINT_NETWORKS),
         denied_networks=_networks(host, variables, DENIED_NETWORKS),
+        allowed_annotations=_allowed_annotations(host, variables),
         elb_id=_elb_id(host, variables),
         unavailable=unavailable,
     )
@@ -289,6 +293,18 @@ def _elb_id(host: str, variables: _HostVariables) -> str:
     if value and not _UUID.fullmatch(value):
         raise InvalidInput(f"{host}: {ELB_ID} must be the id of a load balancer, such as 41fae315-2964-49c4-afde-bc6d358cd031")
     return value.lower()
+
+
+def _allowed_annotations(host: str, variables: _HostVariables) -> tuple[str, ...]:
+    """Return the keys of annotations that items may set on Services of the cluster. There are no patterns: each key is a decision."""
+    keys = variables.texts(ALLOWED_ANNOTATIONS)
+    for key in keys:
+        if not can_be_permitted(key):
+            raise InvalidInput(
+                f"{host}: {ALLOWED_ANNOTATIONS} must list keys of annotations with a domain, such as example.com/team, and none of this "
+                f"collection's own; {one_line(key, 80)!r} is none"
+            )
+    return keys
 
 
 def _endpoint_domains(host: str, variables: _HostVariables) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from tests.collection_path import CHECKOUT
 from tests.testing.crd_examples import BASES, BINDING, GONE, changed, examples, hostile
 from tests.testing.crd_random import beyond_meaning, problems_of, random_specs
 from tests.testing.crd_statuses import statuses
+from tests.testing.empty_values import pairs
 from tests.testing.one_server import OneServer
 from tests.testing.properties import examples as few
 from tests.testing.waiting import wait_for
@@ -113,6 +114,14 @@ def test_the_server_and_the_engine_agree_on_random_objects(server: Server, kind:
 
     agree()
     assert min(verdicts[True], verdicts[False]) >= 5, "no comparison: the server takes, or refuses, nearly all of them"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_server_takes_an_empty_value_where_it_takes_none(server: Server, kind: str) -> None:
+    tried = {json.dumps(pair, sort_keys=True): pair for pair in pairs(kind)}.values()
+    verdicts = [(pair, server.refuses(kind, pair.absent) == "", server.refuses(kind, pair.empty) == "") for pair in tried]
+    assert [pair for pair, absent, empty in verdicts if absent is not empty] == []
+    assert {pair.path for pair, absent, _empty in verdicts if absent} == {pair.path for pair in tried}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -28,10 +28,10 @@ from .crd_examples import BASES, BINDING, MEMBERS, examples
 MESH: Final = Mesh(binding=Binding(name=BINDING, cluster_refs=MEMBERS))
 LISTS: Final = {row.kind: ItemKind(row.listed) for row in ITEMS}
 MEANING: Final = re.compile(
-    r"[\w.\[\]/-]+: (?:"
+    r"[\w.:\[\]/-]+: (?:"
     r'"[^"]*" is (?:no|not a) member of the mesh; its members are c\d(?:, c\d)*'
     r'|"[^"]*" and "[^"]*" are a pair already; the first is [\w.\[\]]+'
-    r"|is there already; the first is [\w.\[\]]+"
+    r'|contradicts the same key with another source: "[^"]*" and "[^"]*"'
     # Annotations say what fields say too.
     r"|is (?:true|false), and globalAnnotations says (?:true|false); give one of them"
     r"|contradicts its other key in globalAnnotations: \w+ and \w+"

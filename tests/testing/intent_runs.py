@@ -124,7 +124,7 @@ def mistyped(spec: Spec, what: str) -> Spec:
     elif what == "action":
         wrong["action"] = "Alow"
     elif what == "selector":
-        wrong["destination"].pop("name", None)
+        wrong["destination"] = {**wrong["destination"], "name": "a b"}
     elif what == "cluster":
         wrong["destination"]["clusters"] = ["c3"]
     elif what == "field":

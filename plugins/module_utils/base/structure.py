@@ -28,6 +28,7 @@ FORMS: Final[Mapping[str, str]] = {
     r"^(\*\.)?[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?)+\.?$": (
         "a DNS name of two or more labels"
     ),
+    r"^([A-Za-z0-9][-A-Za-z0-9._:/@=,+]*)?$": "a text of letters, digits and . _ : / @ = , + - that begins with a letter or digit",
     r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$": 'a time like "90s" or "1m30s"',
 }
 """Every pattern of the CRDs in words."""
@@ -51,9 +52,11 @@ class Reader:
     hints: Mapping[str, str] = field(default_factory=dict)
 
     def read(self, schema: Schema, value: Any, path: str = "") -> Any:
-        """Return the value as plain data with the defaults of the schema, without keys that are null.
+        """Return the value as plain data with the defaults of the schema, without keys that are null or have nothing in them.
 
-        What is wrong is added to ``problems``, and the returned value is then of no use.
+        An optional key with an empty list or mapping is the same as an absent one, as in the API conventions of Kubernetes: what a
+        client written in Go sends for a field that its user left out depends on the type of the field alone. A mapping that has
+        defaults says something by being there. What is wrong is added to ``problems``, and the returned value is then of no use.
         """
         if schema.get("x-kubernetes-int-or-string"):
             return self._int_or_string(schema, value, path)
@@ -66,8 +69,6 @@ class Reader:
             self.problems.add(path, f"must be a mapping{keys}, not {json_type_name(value)}{self._hint(path)}")
             return {}
         if known is None:
-            if len(value) < schema.get("minProperties", 0):
-                self.problems.add(path, f"is empty{self._hint(path)}")
             return {key: self.read(schema["additionalProperties"], item, child_path(path, key)) for key, item in value.items()}
         for key in value:
             if not isinstance(key, str) or str(key) not in known:
@@ -75,9 +76,12 @@ class Reader:
         found = {}
         for key, inner in known.items():
             item = value.get(key)
-            if item is not None:
+            required = key in schema.get("required", ())
+            if item is not None and (required or not _says_nothing(inner, item)):
                 found[key] = self.read(inner, item, child_path(path, key))
-            elif key in schema.get("required", ()):
+                if not required and found[key] in ({}, []):  # all that was in it said nothing
+                    del found[key]
+            elif required:
                 self._missing(inner, child_path(path, key))
             elif "default" in inner:
                 found[key] = inner["default"]
@@ -145,6 +149,14 @@ class Reader:
     def _hint(self, path: str) -> str:
         text = self.hints.get(re.sub(r"\[[0-9]+\]", "[]", path), "")
         return f"; {text}" if text else ""
+
+
+def _says_nothing(schema: Schema, value: Any) -> bool:
+    """Return whether the value is an empty list or mapping where the schema has one, and no default stands in it."""
+    if schema.get("type") == "array":
+        return is_list(value) and not value
+    has_defaults = any("default" in inner for inner in schema.get("properties", {}).values())
+    return schema.get("type") == "object" and isinstance(value, Mapping) and not value and not has_defaults
 
 
 _READERS: Final[Mapping[str, Callable[[Reader, Schema, Any, str], Any]]] = {"object": Reader._mapping, "array": Reader._list}

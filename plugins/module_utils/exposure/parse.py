@@ -21,8 +21,6 @@ _HINTS: Final = {
     "service": "it takes the namespace and the name of a Service",
     "port": "an ExposedService has one port, by its number or its name",
     "clusters": "write all, a list of clusters, or a mapping with primary and standby",
-    "clusters.names": "leave it out for all clusters of the binding",
-    "clusters.standby": "it is a list of clusters, in the order in which they take over",
 }
 
 
@@ -78,8 +76,6 @@ def _as_resource(spec: Mapping[str, Any]) -> Mapping[str, Any]:
         found["clusters"] = {"names": clusters}
     if found.get("hostname") == "":
         del found["hostname"]
-    if found.get("tlsRef") == {} and found.get("class") == "Gateway":
-        del found["tlsRef"]
     return found
 
 

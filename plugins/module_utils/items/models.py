@@ -17,12 +17,17 @@ AFFINITIES: Final = ("Local", "Remote", "None")
 class ServiceSelector:
     """Selector of Services: one by ``name``, or every Service of ``namespace`` that has all of ``labels``.
 
-    Exactly one of the two is given.
+    With both, the Service of that name where it has the labels. At least one of the two is given.
     """
 
     namespace: str
     name: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def selects_many(self) -> bool:
+        """Return whether the labels alone decide which Services, and how many, are selected."""
+        return not self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +46,8 @@ class GlobalService:
     name: str
     selector: ServiceSelector
     targets: tuple[str, ...]  # targetClusters; all members when the spec names none
-    annotations: Mapping[str, str] = field(default_factory=dict)  # globalAnnotations, allow-listed keys only
+    annotations: Mapping[str, str] = field(default_factory=dict)  # globalAnnotations that Cilium reads of a global Service
+    further: Mapping[str, str] = field(default_factory=dict)  # other globalAnnotations: each needs a permission of the cluster
     shared: bool | None = None  # None: Cilium's default (true)
     affinity: str | None = None  # of AFFINITIES; None: Cilium's default (None)
     backend: str = "Annotations"  # or "MCS"
@@ -68,7 +74,7 @@ class LabelRequirement:
 class PodSelection:
     """Pods of one side of an intent.
 
-    All pods or namespaces are selected only by ``all_pods`` and ``all_namespaces``; an absent field never means everything.
+    All pods or namespaces are selected only by ``all_pods`` and ``all_namespaces``; an empty field never means everything.
     """
 
     namespace: str = ""  # "" only with ``all_namespaces``

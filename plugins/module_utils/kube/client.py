@@ -66,6 +66,7 @@ class ClusterAccess:
     endpoint_domains: tuple[str, ...] = ()  # domains below which the mesh endpoint may have a name in other clusters
     endpoint_networks: tuple[str, ...] = ()  # ranges whose addresses other clusters may dial although they are special
     denied_networks: tuple[str, ...] = ()  # ranges at which nothing is dialled for the owner of the cluster (base/dialling.py)
+    allowed_annotations: tuple[str, ...] = ()  # further annotations that items may set on Services (services/annotations.py)
     elb_id: str = ""  # id of the load balancer that the platform reserved for the mesh endpoint
     unavailable: str = ""  # reason, given by the inventory, why the cluster cannot be reached; no connection is then tried
 

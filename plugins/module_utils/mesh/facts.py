@@ -280,6 +280,7 @@ class ClusterFacts:
     endpoint_domains: tuple[str, ...] = ()  # from the inventory: domains below which its endpoint may have a name in other clusters
     endpoint_networks: tuple[str, ...] = ()  # from the inventory: ranges whose addresses may be dialled although they are special
     denied_networks: tuple[str, ...] = ()  # from the inventory: ranges at which the controller dials nothing for its owner
+    allowed_annotations: tuple[str, ...] = ()  # from the inventory: further annotations that items may set on Services
     kubernetes_version: str = ""
     config: Mapping[str, str] | None = None  # data of ConfigMap cilium-config; None: there is none
     config_labels: Mapping[str, str] = field(default_factory=dict)

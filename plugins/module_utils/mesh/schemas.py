@@ -27,12 +27,10 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "mode": {"type": "string", "enum": ["FullMesh", "HubAndSpoke", "Pairs"], "default": "FullMesh"},
                     "hubs": {
                         "type": "array",
-                        "minItems": 1,
                         "items": {"type": "string"},
                     },
                     "pairs": {
                         "type": "array",
-                        "minItems": 1,
                         "items": {
                             "type": "array",
                             "minItems": 2,
@@ -82,7 +80,6 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     },
                     "selector": {
                         "type": "object",
-                        "minProperties": 1,
                         "additionalProperties": {
                             "type": "string",
                             "maxLength": 63,
@@ -91,12 +88,11 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     },
                     "expressions": {
                         "type": "array",
-                        "minItems": 1,
                         "items": {
                             "type": "object",
                             "required": ["key", "operator"],
                             "properties": {
-                                "key": {"type": "string", "maxLength": 317},
+                                "key": {"type": "string", "maxLength": 321},
                                 "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
                                 "values": {
                                     "type": "array",
@@ -113,7 +109,6 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "allNamespaces": {"type": "boolean"},
                     "clusters": {
                         "type": "array",
-                        "minItems": 1,
                         "items": {"type": "string"},
                     },
                 },
@@ -135,7 +130,6 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     },
                     "selector": {
                         "type": "object",
-                        "minProperties": 1,
                         "additionalProperties": {
                             "type": "string",
                             "maxLength": 63,
@@ -144,12 +138,11 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     },
                     "expressions": {
                         "type": "array",
-                        "minItems": 1,
                         "items": {
                             "type": "object",
                             "required": ["key", "operator"],
                             "properties": {
-                                "key": {"type": "string", "maxLength": 317},
+                                "key": {"type": "string", "maxLength": 321},
                                 "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
                                 "values": {
                                     "type": "array",
@@ -166,14 +159,12 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "allNamespaces": {"type": "boolean"},
                     "clusters": {
                         "type": "array",
-                        "minItems": 1,
                         "items": {"type": "string"},
                     },
                 },
             },
             "ports": {
                 "type": "array",
-                "minItems": 1,
                 "items": {
                     "type": "object",
                     "properties": {
@@ -197,7 +188,6 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "image": {"type": "string", "maxLength": 512},
                     "command": {
                         "type": "array",
-                        "minItems": 1,
                         "maxItems": 64,
                         "items": {"type": "string", "minLength": 1, "maxLength": 512},
                     },
@@ -251,13 +241,11 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                 "properties": {
                     "names": {
                         "type": "array",
-                        "minItems": 1,
                         "items": {"type": "string"},
                     },
                     "primary": {"type": "string"},
                     "standby": {
                         "type": "array",
-                        "minItems": 1,
                         "items": {"type": "string"},
                     },
                 },
@@ -269,7 +257,6 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             },
             "tlsRef": {
                 "type": "object",
-                "required": ["name"],
                 "properties": {
                     "name": {
                         "type": "string",
@@ -310,7 +297,6 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     },
                     "labelSelector": {
                         "type": "object",
-                        "minProperties": 1,
                         "additionalProperties": {
                             "type": "string",
                             "maxLength": 63,
@@ -325,7 +311,7 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             },
             "globalAnnotations": {
                 "type": "object",
-                "additionalProperties": {"type": "string", "maxLength": 10},
+                "additionalProperties": {"type": "string", "maxLength": 1024, "pattern": "^([A-Za-z0-9][-A-Za-z0-9._:/@=,+]*)?$"},
             },
             "shared": {"type": "boolean"},
             "affinity": {"type": "string", "enum": ["Local", "Remote", "None"]},

@@ -44,6 +44,7 @@ def assemble(access: ClusterAccess, found: Mapping[str, Any], unread: tuple[Unre
         endpoint_domains=access.endpoint_domains,
         endpoint_networks=access.endpoint_networks,
         denied_networks=access.denied_networks,
+        allowed_annotations=access.allowed_annotations,
         elb_id=access.elb_id,
         kubernetes_version=kubernetes_version(found["version"]),
         config=config,

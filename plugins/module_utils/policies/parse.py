@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parser of the spec of a ConnectivityIntent into ``items.models.ConnectivityIntent``.
 
-No omission means everything: an empty list, or a forgotten selector, is refused, because it would open or cut off more than its
-author intended. Every pod, and every namespace, is selected explicitly.
+A side with a namespace and nothing else is every pod of that namespace; every namespace is selected explicitly. An empty list or mapping
+is the same as an absent one (base/structure.py; decision 0051).
 
 Tenants write labels and expressions, so these must not reach beyond the labels of pods. Cilium keeps namespace, cluster, service account
 and the labels of namespaces as labels of the same identity, and reads a source before a colon of the key (pkg/labels, parseSource). A
-key of that kind would extend an intent to another namespace or cluster than it names.
+key of that kind would extend an intent to another namespace or cluster than it names. The sources ``k8s:`` and ``any:`` name the labels of
+pods themselves, and are taken off before a key is checked.
 """
 
 from __future__ import annotations
@@ -26,22 +27,17 @@ WITH_VALUES: Final = ("In", "NotIn")
 OF_CILIUM: Final = ("io.cilium.", "io.kubernetes.")
 """Prefixes of the keys that Cilium gives identities itself (pkg/k8s/apis/cilium.io/const.go)."""
 
+SOURCES: Final = ("k8s:", "any:")
+"""Sources that a key may have: pods of Kubernetes have labels of source k8s, and any: matches these among others (pkg/labels/labels.go)."""
+
 ICMP: Final = ("ICMP", "ICMPv6")
-_ALL_PODS: Final = "it would select every pod; write allPods: true if that is intended"
-_HINTS: Final = {
-    **{f"{side}.selector": _ALL_PODS for side in ("source", "destination")},
-    **{f"{side}.expressions": "it selects nothing by itself; remove it, or name requirements" for side in ("source", "destination")},
-    **{f"{side}.clusters": "name clusters, or leave it out to mean all members of the mesh" for side in ("source", "destination")},
-    "ports": "name ports, or leave it out to mean all of them",
-    "probe.command": "name a program, or leave it out for the built-in one",
-}
 _DIGITS: Final = 5  # of the largest number that a field of an intent takes
 
 
 def parse_intent(problems: Problems, name: str, spec: Mapping[str, Any], members: tuple[str, ...]) -> ConnectivityIntent | None:
     """Parse the spec of a ConnectivityIntent. See ``KindRow`` (reconcile/kinds.py)."""
     before = len(problems.found)
-    given = Reader(problems, _HINTS).read(SPECS["ConnectivityIntent"], _with_numbers(spec))
+    given = Reader(problems).read(SPECS["ConnectivityIntent"], _with_numbers(spec))
     if len(problems.found) > before:
         return None
     action, mode = given["action"], given["policyMode"]
@@ -92,21 +88,20 @@ def _side(problems: Problems, path: str, given: Mapping[str, Any], members: tupl
         problems.add(f"{path}.namespace", "is missing; name the namespace, or write allNamespaces: true")
     if "namespace" in given and everywhere:
         problems.add(f"{path}.namespace", "stands beside allNamespaces: true; keep one of the two")
-    labels, expressions = _selector(problems, path, given, everything)
+    labels, expressions = _selector(problems, path, given)
     return PodSelection(
         namespace=given.get("namespace", ""),
         labels=labels,
         expressions=expressions,
         clusters=_clusters(problems, f"{path}.clusters", given.get("clusters"), members),
-        all_pods=everything,
+        all_pods=not (labels or expressions),  # allPods: true, or a namespace alone
         all_namespaces=everywhere,
     )
 
 
-def _selector(
-    problems: Problems, path: str, given: Mapping[str, Any], everything: bool
-) -> tuple[dict[str, str], tuple[LabelRequirement, ...]]:
+def _selector(problems: Problems, path: str, given: Mapping[str, Any]) -> tuple[dict[str, str], tuple[LabelRequirement, ...]]:
     """Parse labels and expressions of a side: from ``name``, or ``selector`` and ``expressions``; none when all pods are meant."""
+    everything = given.get("allPods")
     there = [key for key in ("name", "selector", "expressions") if key in given]
     if everything and there:
         problems.add(child_path(path, "allPods"), f"stands beside {' and '.join(there)}; keep either")
@@ -114,8 +109,10 @@ def _selector(
         problems.add(
             child_path(path, "name"), f"stands beside {' and '.join(there[1:])}; name: x is short for the label app: x, so keep either"
         )
-    elif not there and not everything:
-        problems.add(path, "selects every pod, because it has no name, selector or expressions; write allPods: true if that is intended")
+    elif not there and everything is None and given.get("allNamespaces", False):
+        problems.add(path, "selects every pod of every namespace; write allPods: true if that is intended, or name, selector or expressions")
+    elif not there and everything is False:
+        problems.add(path, "has allPods: false and no name, selector or expressions; add one, or leave allPods out to select every pod")
     if "name" in there:
         return {"app": given["name"]}, ()
     labels = parse_labels(problems, child_path(path, "selector"), given.get("selector", {}))
@@ -152,16 +149,14 @@ def _probe(problems: Problems, given: Mapping[str, Any] | None, isolate: bool) -
 
 
 def parse_ports(problems: Problems, path: str, given: Sequence[Mapping[str, Any]]) -> tuple[PortRule, ...]:
-    """Return the entries in the order they are written; () if there are none, which means all ports."""
-    first: dict[PortRule, str] = {}
+    """Return the entries in the order they are written, each once; () if there are none, which means all ports."""
+    found: dict[PortRule, None] = {}
     for place, item in enumerate(given):
         where, before = f"{path}[{place}]", len(problems.found)
         entry = (_icmp if item["protocol"] in ICMP else _transport)(problems, where, item)
-        if entry in first:
-            problems.add(where, f"is there already; the first is {first[entry]}")
-        elif len(problems.found) == before:
-            first[entry] = where
-    return tuple(first)
+        if len(problems.found) == before:
+            found[entry] = None
+    return tuple(found)
 
 
 def _icmp(problems: Problems, path: str, given: Mapping[str, Any]) -> PortRule:
@@ -188,10 +183,13 @@ def _transport(problems: Problems, path: str, given: Mapping[str, Any]) -> PortR
 
 
 def parse_labels(problems: Problems, path: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Parse a mapping of labels; keys that are not valid are added to ``problems``."""
-    for key in given:
-        _check_key(problems, child_path(path, key), key)
-    return dict(given)
+    """Parse a mapping of labels into keys without source; keys that are not valid are added to ``problems``."""
+    found: dict[str, str] = {}
+    for written, value in given.items():
+        key = _pod_label(problems, child_path(path, written), written)
+        if found.setdefault(key, value) != value:
+            problems.add(child_path(path, written), f"contradicts the same key with another source: {quoted(found[key])} and {quoted(value)}")
+    return found
 
 
 def parse_expressions(problems: Problems, path: str, given: Sequence[Mapping[str, Any]]) -> tuple[LabelRequirement, ...]:
@@ -200,8 +198,8 @@ def parse_expressions(problems: Problems, path: str, given: Sequence[Mapping[str
 
 
 def _requirement(problems: Problems, path: str, given: Mapping[str, Any]) -> LabelRequirement:
-    key, operator, values = given["key"], given["operator"], given.get("values", [])
-    _check_key(problems, f"{path}.key", key)
+    operator, values = given["operator"], given.get("values", [])
+    key = _pod_label(problems, f"{path}.key", given["key"])
     if operator in WITH_VALUES and not values:
         problems.add(f"{path}.values", f"has no value; {operator} needs some")
     elif operator not in WITH_VALUES and values:
@@ -209,12 +207,16 @@ def _requirement(problems: Problems, path: str, given: Mapping[str, Any]) -> Lab
     return LabelRequirement(key=key, operator=operator, values=tuple(values))
 
 
-def _check_key(problems: Problems, path: str, key: Any) -> None:
-    if not isinstance(key, str):
-        problems.add(path, f"the key of a label must be a text, not {json_type_name(key)}")
-    elif ":" in key or key.startswith("$"):
-        problems.add(path, f"{quoted(key)} names a source; write the key of the pod's label alone, as the pod has it")
+def _pod_label(problems: Problems, path: str, written: Any) -> str:
+    """Return the key of a label as pods have it; what no pod has, or what Cilium sets itself, is added to ``problems``."""
+    if not isinstance(written, str):
+        problems.add(path, f"the key of a label must be a text, not {json_type_name(written)}")
+        return ""
+    key = next((written.removeprefix(source) for source in SOURCES if written.startswith(source)), str(written))
+    if ":" in key or key.startswith("$"):
+        problems.add(path, f"{quoted(written)} names a source other than k8s; write the key of the pod's label alone, as the pod has it")
     elif key.startswith(OF_CILIUM):
-        problems.add(path, f"{quoted(key)} is a label that Cilium sets itself; use namespace and clusters")
+        problems.add(path, f"{quoted(written)} is a label that Cilium sets itself; use namespace and clusters")
     elif not valid_key(key):
-        problems.add(path, f"{quoted(key)} is not the key of a label")
+        problems.add(path, f"{quoted(written)} is not the key of a label")
+    return key

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ..items.labels import valid_key
 from ..items.models import GlobalService
 from ..mesh.model import MANAGER_DOMAIN
 
@@ -32,7 +33,27 @@ MANAGED: Final = (GLOBAL, SHARED, AFFINITY, SYNC, *ALIASES.values(), FAILED_OVER
 
 BOOLEANS: Final = ("true", "false")
 ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {SHARED: BOOLEANS, AFFINITY: ("none", "local", "remote"), SYNC: BOOLEANS}
-"""Keys that ``globalAnnotations`` may hold, with the values that Cilium knows."""
+"""Keys that ``globalAnnotations`` may hold without a permission, with the values that Cilium knows."""
+
+
+def can_be_permitted(key: str) -> bool:
+    """Return whether a platform can permit the annotation for Services of its cluster (host variable ``cilium_mesh_allowed_annotations``).
+
+    The annotations of this project are no values of users: the record of a binding says what a run writes back.
+    """
+    domain = key.rpartition("/")[0]
+    return valid_key(key) and bool(domain) and domain != MANAGER_DOMAIN and not domain.endswith(f".{MANAGER_DOMAIN}")
+
+
+def written_keys(permitted: Iterable[str]) -> tuple[str, ...]:
+    """Return every annotation that is ever written or removed on a Service, beside the record, in a cluster with these permissions."""
+    return (*MANAGED, *sorted({key for key in permitted if can_be_permitted(key)} - set(MANAGED)))
+
+
+def says(annotations: Mapping[str, str], key: str, value: str) -> bool:
+    """Return whether the annotation has the value, for its reader: Cilium compares its own without case."""
+    there = annotations.get(key)
+    return there is not None and (there.lower() if key in MANAGED else there) == value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +78,11 @@ class Choice:
 def wanted_annotations(service: GlobalService, choice: Choice | None = None) -> dict[str, str]:
     """Return the annotations that the item asks for on a Service.
 
-    ``choice`` is the decision of failover in its cluster; where it has None, the spec counts. A key that the spec does not mention is
+    Those that need a permission (``GlobalService.further``) are among them. ``choice`` is the decision of failover in its cluster; where it
+    has None, the spec counts. A key that the spec does not mention is
     absent: its value is left as it is.
     """
-    wanted = {GLOBAL: "true", **service.annotations, **(choice.annotations if choice else {})}
+    wanted = {**service.further, GLOBAL: "true", **service.annotations, **(choice.annotations if choice else {})}
     shared = choice.shared if choice and choice.shared is not None else service.shared
     affinity = choice.affinity if choice and choice.affinity is not None else service.affinity
     if shared is not None:

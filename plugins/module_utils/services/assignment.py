@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..findings.finding import Finding
-from ..findings.wording import command, finding, listed, printable, show
+from ..findings.wording import command, finding, item_finding, listed, printable, show
 from ..items.desired import Desired
 from ..items.labels import matches
 from ..items.models import GlobalService
@@ -54,8 +54,11 @@ def assign_services(desired: Desired, scene: Scene, index: Index) -> Assignment:
             if name != winner:
                 losses[name].setdefault(winner, _Loss(winner)).places.append(place)
     items = {service.name: service for service in desired.each(GlobalService)}
-    lost = {name: tuple(_claimed(items[name], loss) for loss in entries.values()) for name, entries in losses.items() if entries}
-    return Assignment(won=wanted, lost=lost)
+    lost = {name: [_claimed(items[name], loss) for loss in entries.values()] for name, entries in losses.items() if entries}
+    for name, item in items.items():
+        if missing := _without_permission(item, scene):
+            lost.setdefault(name, []).append(_not_permitted(item, missing))
+    return Assignment(won=wanted, lost={name: tuple(found) for name, found in lost.items()})
 
 
 def selected_services(service: GlobalService, scene: Scene, index: Index) -> dict[Key, tuple[str, ...]]:
@@ -67,7 +70,8 @@ def selected_services(service: GlobalService, scene: Scene, index: Index) -> dic
     hosts = [host for host in scene.hosts if host in service.targets]
     if selector.name:
         key = (selector.namespace, selector.name)
-        return {key: tuple(host for host in hosts if index.named(host, key) is not None)}
+        services = {host: index.named(host, key) for host in hosts}
+        return {key: tuple(host for host, entry in services.items() if entry is not None and matches(selector.labels, entry.labels))}
     found: dict[Key, list[str]] = {}
     for host in hosts:
         for entry in index.candidates.get((host, selector.namespace), ()):
@@ -100,6 +104,31 @@ def _winner(place: Place, names: Sequence[str], holder: str, desired: Desired, s
     if holder in names or holder in refused:  # what a refused item asks for is unknown, so its objects stay
         return holder
     return names[0]
+
+
+def _without_permission(item: GlobalService, scene: Scene) -> dict[str, tuple[str, ...]]:
+    """Return the targets that do not permit all annotations of the item, each with those that it does not permit."""
+    found = {}
+    for host in scene.hosts:
+        refused = tuple(sorted(set(item.further).difference(scene.facts[host].allowed_annotations)))
+        if refused and host in item.targets:
+            found[host] = refused
+    return found
+
+
+def _not_permitted(item: GlobalService, missing: Mapping[str, tuple[str, ...]]) -> Finding:
+    keys = sorted({key for refused in missing.values() for key in refused})
+    return item_finding(
+        item.ref,
+        "CM-GS-23",
+        list(missing),
+        summary=f"{listed(missing)}: globalAnnotations of GlobalService {item.name} has {listed(keys)}, which the cluster does not permit; "
+        "nothing is written for the item",
+        evidence="Only annotations that Cilium reads of a global Service need no permission: any other one can change how, and for whom, a "
+        "Service is served.",
+        fix="Remove the annotation from the item and set it on the Service itself. Whoever runs the clusters can permit it: host variable "
+        "cilium_mesh_allowed_annotations, or flag --allow-annotation of the operator.",
+    )
 
 
 def _claimed(item: GlobalService, loss: _Loss) -> Finding:

@@ -63,7 +63,10 @@ def decisions_of(desired: Desired, scene: Scene) -> Decisions:
                 if service is None or service.spec.get("type") == "ExternalName":
                     continue
                 wanted = wanted_annotations(item, choices.get(host))
-                change = reconcile_annotations(service.annotations, wanted, binding=scene.binding, item=str(item.ref))
+                permitted = scene.facts[host].allowed_annotations
+                change = reconcile_annotations(
+                    service.annotations, wanted, binding=scene.binding, item=str(item.ref), permitted=permitted
+                )
                 changes[(host, key)], asked[(host, key)] = change, wanted
                 annotations[(host, key)] = patched(service.annotations, change.patch)
     before = MeshView(scene=scene, annotations=annotations)
@@ -117,7 +120,7 @@ def _stubs_of(item: GlobalService, view: MeshView, index: Index, won: Mapping[Ke
                 found[(host, key)] = Stub(item.name, stub_body(item, original))
             elif (host, key) in own and (original is None or any(scene.mesh.linked(host, peer) for peer in quiet)):
                 found[(host, key)] = Stub(item.name, None)  # the exporting Service may be back soon, and clients use the name
-    if quiet and item.selector.labels:  # which Services a silent cluster has is not known
+    if quiet and item.selector.selects_many:  # which Services a silent cluster has is not known
         found |= {place: Stub(item.name, None) for place in own - found.keys() if place[1][0] == item.selector.namespace}
     return found
 

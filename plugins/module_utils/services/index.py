@@ -73,7 +73,7 @@ def index_of(scene: Scene) -> Index:
                 continue
             candidates.setdefault((host, service.namespace), []).append(service)
             if mark in service.annotations:
-                record = read_record(service.annotations[mark])
+                record = read_record(service.annotations[mark], scene.facts[host].allowed_annotations)
                 if record is None:
                     unreadable.append(OwnedObject(host, service))
                 else:

@@ -13,14 +13,13 @@ from ..base.structure import Reader
 from ..items.labels import valid_key
 from ..items.models import AFFINITIES, Failover, GlobalService, ServiceSelector
 from ..mesh.schemas import SPECS
-from .annotations import AFFINITY, ALLOWED, GLOBAL, NEWER, SHARED
+from .annotations import AFFINITY, ALLOWED, GLOBAL, NEWER, SHARED, can_be_permitted
 
 LONGEST_DETECTION: Final = 86400  # seconds
 
 _DURATION: Final = re.compile(r"(?=.)(?:(?P<h>[0-9]{1,5})h)?(?:(?P<m>[0-9]{1,5})m)?(?:(?P<s>[0-9]{1,5})s)?")
 _HINTS: Final = {
     "selector": "it takes a namespace and either a name or a labelSelector",
-    "selector.labelSelector": "it would match every Service of the namespace, so name at least one label",
 }
 
 
@@ -31,12 +30,13 @@ def parse_global_service(problems: Problems, name: str, spec: Mapping[str, Any],
     if len(problems.found) > before:
         return None
     selector = _selector(problems, given["selector"])
-    annotations = _annotations(problems, given.get("globalAnnotations", {}))
+    annotations, further = _annotations(problems, given.get("globalAnnotations", {}))
     service = GlobalService(
         name=name,
         selector=selector,
         targets=_targets(problems, given.get("targetClusters"), members),
         annotations={key: value for key, value in annotations.items() if key not in (SHARED, AFFINITY)},
+        further=further,
         shared=_agreed(problems, "shared", given.get("shared"), SHARED, annotations, {"true": True, "false": False}),
         affinity=_agreed(problems, "affinity", given.get("affinity"), AFFINITY, annotations, {word.lower(): word for word in AFFINITIES}),
         backend=given["backend"],
@@ -61,9 +61,7 @@ def _flat_labels(problems: Problems, spec: Mapping[str, Any]) -> Mapping[str, An
 
 def _selector(problems: Problems, given: Mapping[str, Any]) -> ServiceSelector:
     labels = given.get("labelSelector")
-    if "name" in given and labels is not None:
-        problems.add("selector", "has both name and labelSelector; give one of them")
-    elif "name" not in given and labels is None:
+    if "name" not in given and labels is None:
         problems.add("selector", "has neither name nor labelSelector, and would match every Service of the namespace; give one of them")
     for key in labels or {}:
         if not isinstance(key, str) or not valid_key(key):
@@ -84,26 +82,31 @@ def _targets(problems: Problems, value: Any, members: tuple[str, ...]) -> tuple[
     return tuple(host for host in members if host in value)
 
 
-def _annotations(problems: Problems, given: Mapping[str, str]) -> dict[str, str]:
-    """Parse the annotations into the newer keys, with values in lower case.
+def _annotations(problems: Problems, given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Parse the annotations into those that Cilium reads of a global Service, and others, which each cluster has to permit.
 
-    Half of the tutorials show the older keys; they mean the same, and are translated.
+    The first have the newer keys, and values in lower case. Half of the tutorials show the older keys; they mean the same, and are
+    translated.
     """
     found: dict[str, str] = {}
+    further: dict[str, str] = {}
     for written, text in given.items():
         path = f"globalAnnotations.{clip(str(written))}"
         key, item = NEWER.get(str(written), str(written)), text.lower()
         if key == GLOBAL:
-            problems.add(path, "is what a GlobalService is for; remove it")
+            if item != "true":
+                problems.add(path, "can be true alone, which every GlobalService makes it; delete the GlobalService instead")
+        elif key not in ALLOWED and can_be_permitted(key):
+            further[key] = text
         elif key not in ALLOWED:
-            problems.add(path, f"is not allowed; allowed are {', '.join(ALLOWED)}")
+            problems.add(path, f"is not the key of an annotation that an item may set, such as {', '.join(ALLOWED)}, or example.com/team")
         elif item not in ALLOWED[key]:
             problems.add(path, f"must be one of {', '.join(ALLOWED[key])}, not {quoted(text)}")
         elif found.get(key, item) != item:
             problems.add(path, f"contradicts its other key in globalAnnotations: {found[key]} and {item}")
         else:
             found[key] = item
-    return found
+    return found, further
 
 
 def _agreed(problems: Problems, name: str, field: Any, key: str, annotations: Mapping[str, str], meaning: Mapping[str, Any]) -> Any:
@@ -138,6 +141,9 @@ def _refuse_contradictions(problems: Problems, service: GlobalService) -> None:
     mcs = service.backend == "MCS"
     if mcs and service.shared is False:
         problems.add("shared", "is false, and backend MCS exports the Service; remove one of them")
+    if mcs and service.further:
+        keys = ", ".join(service.further)
+        problems.add("globalAnnotations", f"{keys}: not for backend MCS, whose annotations go to Services of all importing clusters")
     if mcs and service.create_missing:
         problems.add("createMissingServices", "is not for backend MCS, with which Cilium makes the Services of importing clusters itself")
     if mcs and service.failover is not None:

@@ -149,7 +149,9 @@ def _released(
     for host, service, _record in held:
         if (host, service.key) in claimed:
             continue
-        change = reconcile_annotations(service.annotations, {}, binding=decided.scene.binding, item=str(ref))
+        scene = decided.scene
+        permitted = scene.facts[host].allowed_annotations
+        change = reconcile_annotations(service.annotations, {}, binding=scene.binding, item=str(ref), permitted=permitted)
         restored = f"{why}: earlier values are restored"
         steps.append(_patch(ref, host, service, change.patch, wave=PRUNE_WAVE, why=restored, needs=needs))
         findings += left_findings(ref, host, service, change)

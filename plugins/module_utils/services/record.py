@@ -9,14 +9,14 @@ Service leaves it, and while the item exists it becomes the value that the relea
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..base.json_reader import NotJson, load_json
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.model import MANAGER_DOMAIN, Binding
-from .annotations import ALIASES, MANAGED
+from .annotations import ALIASES, MANAGED, can_be_permitted, says, written_keys
 
 RECORD_PREFIX: Final = f"global-service.{MANAGER_DOMAIN}/"
 """Followed by the owner of the binding."""
@@ -63,10 +63,13 @@ def record_key(binding: Binding) -> str:
     return RECORD_PREFIX + binding.owner
 
 
-def read_record(text: str) -> Record | None:
+def read_record(text: str, permitted: Iterable[str] = ()) -> Record | None:
     """Parse a record; None for anything that ``Record.text`` would not write.
 
-    Any user who may edit the Service can edit the record, and its values are written.
+    Any user who may edit the Service can edit the record, and its values are written: so only of keys that are written in this cluster.
+    A key whose permission was withdrawn is left out, so that the rest of the record can still be undone; its annotation stays.
+
+    :param permitted: further annotations that the cluster permits.
     """
     try:
         data = load_json(text)
@@ -80,19 +83,27 @@ def read_record(text: str) -> Record | None:
     earlier, written = data["earlier"], data["written"]
     if not (_are_values(earlier) and _are_values(written) and set(earlier) == set(written)):
         return None
-    return Record(item=data["item"], earlier=earlier, written=written)
+    known = set(earlier).intersection(written_keys(permitted))
+    if earlier and not known:
+        return None
+    return Record(item=data["item"], earlier=_only(earlier, known), written=_only(written, known))
 
 
-def reconcile_annotations(annotations: Mapping[str, str], wanted: Mapping[str, str], *, binding: Binding, item: str) -> Change:
-    """Return the change that makes a Service with ``annotations`` hold ``wanted`` (keys of ``MANAGED``).
+def reconcile_annotations(
+    annotations: Mapping[str, str], wanted: Mapping[str, str], *, binding: Binding, item: str, permitted: Iterable[str] = ()
+) -> Change:
+    """Return the change that makes a Service with ``annotations`` hold ``wanted`` (keys of ``written_keys``).
 
     With an empty ``wanted`` it restores the former values. A value that is already as wanted is its owner's and is neither written nor
     recorded.
+
+    :param permitted: further annotations that the cluster permits.
     """
+    keys = written_keys(permitted)
     key = record_key(binding)
     text = annotations.get(key)
-    record = None if text is None else read_record(text)
-    base: dict[str, str | None] = {name: annotations.get(name) for name in MANAGED}
+    record = None if text is None else read_record(text, permitted)
+    base: dict[str, str | None] = {name: annotations.get(name) for name in keys}
     foreign = []
     for name, written in record.written.items() if record else ():
         if annotations.get(name) == written:
@@ -100,9 +111,9 @@ def reconcile_annotations(annotations: Mapping[str, str], wanted: Mapping[str, s
         else:
             foreign.append(Foreign(name, written, annotations.get(name)))
     target = _target(base, wanted)
-    changed = [name for name in MANAGED if target[name] != base[name]]
+    changed = [name for name in keys if target[name] != base[name]]
     after = Record(item=item, earlier={name: base[name] for name in changed}, written={name: target[name] for name in changed})
-    patch: dict[str, str | None] = {name: target[name] for name in MANAGED if annotations.get(name) != target[name]}
+    patch: dict[str, str | None] = {name: target[name] for name in keys if annotations.get(name) != target[name]}
     new = after.text() if changed else None
     if text != new:
         patch[key] = new
@@ -122,9 +133,9 @@ def records_by_binding(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def _target(base: Values, wanted: Mapping[str, str]) -> dict[str, str | None]:
     target = dict(base)
+    there = {name: value for name, value in base.items() if value is not None}
     for name, value in wanted.items():
-        there = base[name]
-        if there is None or there.lower() != value:  # Cilium compares without case
+        if not says(there, name, value):
             target[name] = value
             if name in ALIASES:
                 target[ALIASES[name]] = None
@@ -132,4 +143,10 @@ def _target(base: Values, wanted: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def _are_values(data: Any) -> bool:
-    return isinstance(data, dict) and all(name in MANAGED and (value is None or isinstance(value, str)) for name, value in data.items())
+    return isinstance(data, dict) and all(
+        (name in MANAGED or can_be_permitted(name)) and (value is None or isinstance(value, str)) for name, value in data.items()
+    )
+
+
+def _only(values: Values, keys: Collection[str]) -> Values:
+    return {name: value for name, value in values.items() if name in keys}

@@ -16,7 +16,7 @@ from ..items.models import GlobalService
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
 from ..mesh.traffic_facts import Key
-from .annotations import affinity_of, is_shared
+from .annotations import affinity_of, is_shared, says
 from .assignment import Place
 from .index import stub_item
 from .mcs import Condition, conditions_of, export_obstacle, importing_clusters, is_exported
@@ -58,7 +58,7 @@ def service_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str
         "endpointSummary": [_summary(item, host, detail, view) for host in scene.hosts if host in item.targets],
     }
     rows = [_service(item, key, view) for key in detail.services]
-    if item.selector.labels:
+    if item.selector.selects_many:
         found["services"] = rows
     elif rows:
         found["consumers"] = rows[0]["consumers"]
@@ -94,7 +94,9 @@ def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detai
     if service is not None and host not in hosts and stub_item(view.scene.binding, service):
         return None
     if service is None or host not in hosts:
-        return None if item.selector.labels else f"there is no Service {key[0]}/{key[1]}"
+        if item.selector.selects_many:
+            return None
+        return f"there is no Service {key[0]}/{key[1]}{' with the labels of labelSelector' if item.selector.labels else ''}"
     if service.spec.get("type") == "ExternalName":
         return "is an ExternalName"
     if not view.namespace_global(host, key[0]):
@@ -102,7 +104,7 @@ def _state(item: GlobalService, host: str, key: Key, hosts: Sequence[str], detai
     if item.backend == "MCS":
         return _export_state(host, key, view)
     wanted = detail.wanted.get((host, key), {})
-    if any(service.annotations.get(name, "").lower() != value for name, value in wanted.items()):
+    if not all(says(service.annotations, name, value) for name, value in wanted.items()):
         return PENDING
     if not is_shared(service.annotations):
         return CONSUMES

@@ -10,6 +10,7 @@ global. The Services that Cilium itself derives from a ServiceImport are made th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..items.models import GlobalService
@@ -31,7 +32,7 @@ def stub_body(service: GlobalService, original: ObjectFacts) -> dict[str, Any]:
         spec["clusterIP"] = "None"
     if spec["sessionAffinity"] == "ClientIP" and original.spec.get("sessionAffinityConfig"):
         spec["sessionAffinityConfig"] = original.spec["sessionAffinityConfig"]
-    annotations = {**wanted_annotations(service), SHARED: "false"}
+    annotations = {**wanted_annotations(replace(service, further={})), SHARED: "false"}  # those of a Service with an owner
     metadata = {"name": name, "namespace": namespace, "annotations": dict(sorted(annotations.items()))}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 

@@ -54,7 +54,7 @@ def target_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding
             fix=f"Create the namespace: kubectl create namespace {selector.namespace}. Or take the cluster out of targetClusters.",
         )
     won = decided.assignment.won[item.name]
-    if selector.labels and not won and len(bare) < len(hosts):
+    if selector.selects_many and not won and len(bare) < len(hosts):
         labels = ",".join(f"{key}={value}" for key, value in sorted(selector.labels.items()))
         yield item_finding(
             item.ref,
@@ -68,6 +68,16 @@ def target_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding
         lacking = [host for host in hosts if host not in bare and decided.view.service(host, key) is None]
         if lacking:
             yield _missing(item, key, lacking, decided)
+        unlike = [host for host in hosts if host not in won[key] and decided.index.named(host, key) is not None]
+        if unlike:
+            yield item_finding(
+                item.ref,
+                "CM-GS-02",
+                unlike,
+                summary=f"{listed(unlike)}: Service {key_text(key)} does not have all labels of the labelSelector of GlobalService {item.name}",
+                evidence="An item with name and labelSelector selects the Service of that name only where it has the labels.",
+                fix="Correct the labels, or remove the labelSelector.",
+            )
 
 
 def _missing(item: GlobalService, key: Key, hosts: list[str], decided: Decisions) -> Finding:

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What an intent may say, and what is refused: nothing means everything by itself, and nothing reaches beyond the labels of pods."""
+"""What an intent may say, and what is refused: a namespace alone is all its pods, and nothing reaches beyond the labels of pods."""
 
 from __future__ import annotations
 
@@ -111,26 +111,29 @@ def test_a_bad_port(written: Any, words: str) -> None:
     assert any(problem.startswith(words) for problem in problems_of(ports=[written])), problems_of(ports=[written])
 
 
-def test_the_same_port_twice() -> None:
-    assert problems_of(ports=[{"port": 80}, {"protocol": "TCP", "port": "80"}]) == ["ports[1]: is there already; the first is ports[0]"]
+def test_a_port_that_is_there_twice_counts_once() -> None:
+    ports = [{"port": 80}, {"protocol": "TCP", "port": "80"}, {"port": 80, "endPort": 80}]
+    assert parsed(ports=ports).ports == (PortRule(protocol="TCP", port=80),)
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"ports": []}, "ports: is empty; name ports, or leave it out"),
-        ({"source": side(clusters=[])}, "source.clusters: is empty; name clusters, or leave it out"),
-        ({"source": side(name=None)}, "source: selects every pod"),
-        ({"source": side(name=None, selector={})}, "source.selector: is empty; it would select every pod"),
-        ({"source": side(name=None, expressions=[])}, "source.expressions: is empty"),
-        ({"source": side(name=None, allPods=False)}, "source: selects every pod"),
+        ({"source": side(name=None, allPods=False)}, "source: has allPods: false and no name"),
+        ({"source": side(name=None, allPods=False, selector={})}, "source: has allPods: false and no name"),
+        ({"source": {"allNamespaces": True}}, "source: selects every pod of every namespace"),
+        ({"source": {"allNamespaces": True, "selector": {}, "expressions": []}}, "source: selects every pod of every namespace"),
         ({"source": side(namespace=None)}, "source.namespace: is missing"),
+        ({"source": {}}, "source: is missing"),
+        ({"source": {"selector": {}, "clusters": []}}, "source: is missing"),
+        ({"source": {"clusters": ["c1"]}}, "source.namespace: is missing"),
+        ({"destination": {"selector": {}}}, "destination.namespace: is missing"),
         ({"source": None}, "source: is missing"),
         ({"destination": None}, "destination: is missing"),
         ({"action": None}, "action: is missing; use one of Allow, Deny, Isolate"),
     ],
 )
-def test_what_is_forgotten_never_means_everything(changes: dict[str, Any], words: str) -> None:
+def test_what_is_forgotten_never_means_every_namespace(changes: dict[str, Any], words: str) -> None:
     assert any(problem.startswith(words) for problem in problems_of(**changes)), problems_of(**changes)
 
 
@@ -159,7 +162,6 @@ def test_what_is_forgotten_never_means_everything(changes: dict[str, Any], words
         ({"probe": {"enabled": True, "intervalSeconds": 9}}, "probe.intervalSeconds: must be 10 to 86400, not 9"),
         ({"probe": {"intervalSeconds": False}}, "probe.intervalSeconds: must be a number"),
         ({"probe": {"method": "ping"}}, 'probe.method: "ping" is not known'),
-        ({"probe": {"command": []}}, "probe.command: is empty; name a program"),
         ({"probe": {"command": "nc"}}, "probe.command: must be a list"),
         ({"probe": {"command": ["nc", 7]}}, "probe.command[1]: must be a text, not a number; put it in quotes"),
         ({"probe": {"command": ["x" * 513]}}, "probe.command[0]: is longer than 512 characters"),
@@ -174,8 +176,12 @@ def test_what_cannot_be_meant(changes: dict[str, Any], words: str) -> None:
 INJECTIONS = [
     "reserved:host",
     "reserved:world",
-    "k8s:app",
-    "any:app",
+    "any:reserved:host",
+    "k8s:k8s:app",
+    "k8s:",
+    "K8S:app",
+    " k8s:app",
+    "container:app",
     "cidr:0.0.0.0/0",
     "$host",
     "io.kubernetes.pod.namespace",
@@ -184,6 +190,9 @@ INJECTIONS = [
     "io.cilium.k8s.policy.serviceaccount",
     "io.cilium.k8s.namespace.labels.team",
     "k8s:io.cilium.k8s.policy.cluster",
+    "any:io.cilium.k8s.policy.cluster",
+    "k8s:io.kubernetes.pod.namespace",
+    "any:io.kubernetes.pod.namespace",
     "app=x",
     "app\n",
     "app\x00",
@@ -206,12 +215,31 @@ def test_a_selector_cannot_reach_beyond_the_labels_of_pods(key: str) -> None:
 
 
 @in_one_test
-@pytest.mark.parametrize("value", ["a b", "a\n", "x" * 64, "-a", "*", "a,b", "", 7, True, None, ["a"], {"a": "b"}])
+@pytest.mark.parametrize("value", ["a b", "a\n", "x" * 64, "-a", "*", "a,b", "", 7, True, ["a"], {"a": "b"}])
 def test_a_name_is_the_value_of_a_label(value: Any) -> None:
-    if value is None:
-        assert problems_of(source=side(name=None))
-        return
     assert problems_of(source=side(name=value))[0].startswith("source.name: ")
+
+
+@pytest.mark.parametrize("nothing", [{}, {"selector": {}}, {"expressions": []}, {"selector": {}, "expressions": []}], ids=str)
+def test_a_namespace_alone_selects_all_its_pods(nothing: dict[str, Any]) -> None:
+    for key in ("source", "destination"):
+        assert parsed(**{key: {"namespace": "a", **nothing}}) == parsed(**{key: {"namespace": "a", "allPods": True}})
+
+
+@pytest.mark.parametrize("source", ["k8s:", "any:"])
+def test_a_key_with_the_source_of_pods_is_the_label_of_pods(source: str) -> None:
+    bare = {"selector": {"app": "web", "example.com/tier": ""}, "expressions": [{"key": "team", "operator": "Exists"}]}
+    written = {
+        "selector": {f"{source}app": "web", f"{source}example.com/tier": ""},
+        "expressions": [{"key": f"{source}team", "operator": "Exists"}],
+    }
+    assert parsed(source=side(name=None, **written)) == parsed(source=side(name=None, **bare))
+
+
+def test_one_label_with_two_values_is_refused_whatever_sources_are_written() -> None:
+    assert problems_of(source=side(name=None, selector={"app": "web", "k8s:app": "other"})) == [
+        'source.selector.k8s:app: contradicts the same key with another source: "web" and "other"'
+    ]
 
 
 def test_an_empty_value_of_a_label_is_one() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.labels import valid_key, valid_value
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, ServiceSelector
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.parse import parse_global_service
 from tests.testing.rows import in_one_test
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, OLD_AFFINITY, OLD_GLOBAL, SHARED, SYNC
@@ -32,6 +33,22 @@ def meant(**fields: Any) -> GlobalService:
     assert found is not None, problems
     assert problems == []
     return found
+
+
+def test_a_name_with_a_label_selector_selects_that_service_by_both() -> None:
+    found = meant(selector={**SELECTOR, "labelSelector": {"app": "nginx"}})
+    assert found.selector == ServiceSelector(namespace="production", name="nginx", labels={"app": "nginx"})
+    assert meant(selector={**SELECTOR, "labelSelector": {}}) == meant()
+
+
+@pytest.mark.parametrize("key", [GLOBAL, OLD_GLOBAL])
+def test_the_annotation_that_every_global_service_gets_can_be_said(key: str) -> None:
+    assert meant(globalAnnotations={key: "True"}) == meant()
+
+
+def test_other_annotations_are_kept_apart_as_they_are_written() -> None:
+    found = meant(globalAnnotations={"example.com/Team": "Shop", SYNC: "True"})
+    assert (found.annotations, found.further) == ({SYNC: "true"}, {"example.com/Team": "Shop"})
 
 
 def test_the_least_that_can_be_said() -> None:
@@ -82,9 +99,8 @@ BAD = [
     ({"selector": "nginx"}, "selector: must be a mapping"),
     ({"selector": {"namespace": "production"}}, "would match every Service"),
     ({"selector": {"name": "nginx"}}, "selector.namespace: is missing"),
-    ({"selector": {**SELECTOR, "labelSelector": {"a": "b"}}}, "both name and labelSelector"),
-    ({"selector": {"namespace": "production", "labelSelector": {}}}, "is empty; it would match every Service"),
-    ({"selector": {"namespace": "production", "labelSelector": {"matchLabels": {}}}}, "is empty; it would match every Service"),
+    ({"selector": {"namespace": "production", "labelSelector": {}}}, "would match every Service"),
+    ({"selector": {"namespace": "production", "labelSelector": {"matchLabels": {}}}}, "would match every Service"),
     ({"selector": {"namespace": "production", "labelSelector": {"matchExpressions": []}}}, "unknown key"),
     ({"selector": {"namespace": "production", "labelSelector": "app=nginx"}}, "must be a mapping, not a text"),
     ({"selector": {"namespace": "production", "labelSelector": {"app": "a,b in (c)"}}}, "is not the value of a label"),
@@ -98,9 +114,13 @@ BAD = [
     ({"targetClusters": ["c1", "c1"]}, "named twice"),
     ({"targetClusters": "c1"}, "must be a list"),
     ({"targetClusters": [{"name": "c1"}]}, "targetClusters[0]: must be a text, not a mapping"),
-    ({"globalAnnotations": {"example.com/x": "y"}}, "globalAnnotations.example.com/x: is not allowed; allowed are"),
-    ({"globalAnnotations": {GLOBAL: "false"}}, "is what a GlobalService is for"),
-    ({"globalAnnotations": {OLD_GLOBAL: "true"}}, "is what a GlobalService is for"),
+    ({"globalAnnotations": {"team": "y"}}, "globalAnnotations.team: is not the key of an annotation that an item may set"),
+    ({"globalAnnotations": {"example.com/x": "{{ y }}"}}, "is not a text of letters, digits"),
+    ({"globalAnnotations": {"cilium-mesh.edge-portal.eu/failed-over": "true"}}, "is not the key of an annotation that an item may set"),
+    ({"globalAnnotations": {f"global-service.{MANAGER_DOMAIN}/{'a' * 12}": "x"}}, "is not the key of an annotation that an item may set"),
+    ({"globalAnnotations": {GLOBAL: "false"}}, "can be true alone"),
+    ({"globalAnnotations": {OLD_GLOBAL: "false"}}, "can be true alone"),
+    ({"backend": "MCS", "globalAnnotations": {"example.com/x": "y"}}, "globalAnnotations: example.com/x: not for backend MCS"),
     ({"globalAnnotations": {SHARED: True}}, "put it in quotes"),
     ({"globalAnnotations": {SHARED: "yes"}}, "must be one of true, false"),
     ({"globalAnnotations": {AFFINITY: "near"}}, "must be one of none, local, remote"),

@@ -45,7 +45,7 @@ def test_any_cluster_may_be_a_target_here() -> None:
     [
         ({"selector": None}, "selector: is missing"),
         ({"selector": {"namespace": "production", "labelSelector": {}}}, "would match every Service"),
-        ({"globalAnnotations": {"example.com/x": "y"}}, "is not allowed"),
+        ({"globalAnnotations": {"example.com/x": "y"}}, "a cluster has to permit it"),
         ({"affinity": "Near"}, "use one of Local, Remote, None"),
         ({"backend": "MCS"}, "writes a ServiceExport"),
         ({"targetClusters": "c1"}, "must be a list"),
