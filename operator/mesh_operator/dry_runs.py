@@ -74,12 +74,13 @@ class Permits:
     """Permits of whoever runs the operator, for all clusters: a tenant must not permit itself names and addresses in other clusters.
 
     ``networks``: CIDRs of API servers and mesh endpoints that would be refused otherwise; ``domains``: for names of mesh endpoints;
-    ``denied``: returns CIDRs at which nothing is contacted for tenants.
+    ``denied``: returns CIDRs at which nothing is contacted for tenants; ``annotations``: that items may set on Services.
     """
 
     networks: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     denied: Callable[[], tuple[str, ...]] = tuple
+    annotations: tuple[str, ...] = ()
 
 
 class DryRuns:
@@ -172,6 +173,7 @@ class MeshProcess:
             endpoint_domains=self._permits.domains,
             endpoint_networks=self._permits.networks,
             denied_networks=self._denied,
+            allowed_annotations=self._permits.annotations,
         )
 
     def _failed(self, cause: Cause, detail: str = "") -> DryRunFailed:

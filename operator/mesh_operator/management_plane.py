@@ -49,6 +49,7 @@ class Usable:
     endpoint_domains: tuple[str, ...] = ()  # as the host variable cilium_mesh_endpoint_domains
     endpoint_networks: tuple[str, ...] = ()  # as the host variable cilium_mesh_endpoint_networks
     denied_networks: tuple[str, ...] = ()  # as the host variable cilium_mesh_denied_networks
+    allowed_annotations: tuple[str, ...] = ()  # as the host variable cilium_mesh_allowed_annotations
 
     def __repr__(self) -> str:
         return f"<Usable {self.name}>"

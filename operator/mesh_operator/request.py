@@ -156,6 +156,7 @@ def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
         "cilium_mesh_endpoint_domains": list(entry.endpoint_domains),
         "cilium_mesh_endpoint_networks": list(entry.endpoint_networks),
         "cilium_mesh_denied_networks": list(entry.denied_networks),
+        "cilium_mesh_allowed_annotations": list(entry.allowed_annotations),
     }
     return {"cilium_mesh_kubeconfig": dict(entry.kubeconfig), **{name: value for name, value in optional.items() if value}}
 

@@ -43,6 +43,7 @@ class Settings:
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers and mesh endpoints refused otherwise
     denied_addresses: tuple[str, ...] = ()  # --deny-address CIDR (repeatable): of pods and Services, for instance
     endpoint_domains: tuple[str, ...] = ()  # --endpoint-domain DOMAIN (repeatable): for names of mesh endpoints, besides mesh.cilium.io
+    allowed_annotations: tuple[str, ...] = ()  # --allow-annotation KEY (repeatable): of Services, for globalAnnotations
     allow_unlabelled_secrets: bool = False  # --allow-unlabelled-secrets: kubeconfigs without the label of a workspace
     max_objects_per_workspace: int = DEFAULT.objects  # --max-objects-per-workspace: of all kinds; see bounds.py
     max_bytes_per_workspace: int = DEFAULT.bytes  # --max-bytes-per-workspace 32Mi
@@ -61,7 +62,10 @@ _HOST: Final = r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])"
 _PORT: Final = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
 
-_REPEATABLE: Final = {"allow_address": "allowed_addresses", "deny_address": "denied_addresses", "endpoint_domain": "endpoint_domains"}
+_ANNOTATION: Final = rf"(?!(.+\.)?cilium-mesh\.edge-portal\.eu/){_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"  # as the host variable
+_REPEATABLE: Final = {"allow_address": "allowed_addresses", "deny_address": "denied_addresses", "endpoint_domain": "endpoint_domains"} | {
+    "allow_annotation": "allowed_annotations"
+}
 
 
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
@@ -134,30 +138,15 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--dry-run-memory", count, "MiB of memory that a dry run may take")
     add("--teardown-deadline", duration, "time after which a deletion goes on without clusters that cannot be cleaned")
     add("--orphan-grace", duration, "time before objects of a vanished resource are pruned")
-    parser.add_argument(
-        "--allow-address",
-        type=_network,
-        action="append",
-        default=[],
-        metavar="CIDR",
-        help="further addresses of API servers and mesh endpoints that are allowed",
-    )
-    parser.add_argument(
-        "--deny-address",
-        type=_network,
-        action="append",
-        default=[],
-        metavar="CIDR",
-        help="further addresses at which nothing is contacted for tenants; --allow-address goes before it",
-    )
-    parser.add_argument(
-        "--endpoint-domain",
-        type=_like(_DOMAIN, "a domain in lower case, as mesh.example.com, whose names have no meaning inside clusters"),
-        action="append",
-        default=[],
-        metavar="DOMAIN",
-        help="further domains in which mesh endpoints may have names",
-    )
+    domain = _like(_DOMAIN, "a domain in lower case, as mesh.example.com, whose names have no meaning inside clusters")
+    annotation = _like(_ANNOTATION, "the key of an annotation with a domain, as example.com/team, and none of this project")
+    for flag, kind, metavar, text in (
+        ("--allow-address", _network, "CIDR", "further addresses of API servers and mesh endpoints that are allowed"),
+        ("--deny-address", _network, "CIDR", "further addresses at which nothing is contacted for tenants; --allow-address goes before it"),
+        ("--endpoint-domain", domain, "DOMAIN", "further domains in which mesh endpoints may have names"),
+        ("--allow-annotation", annotation, "KEY", "further annotations that GlobalServices may set on Services"),
+    ):
+        parser.add_argument(flag, type=kind, action="append", default=[], metavar=metavar, help=text)
     parser.add_argument(
         "--no-job-probes", dest="job_probes", action="store_false", help="make no Job in a tenant's namespace: probes look at flows alone"
     )

@@ -135,7 +135,7 @@ def test_a_tenant_never_opens_the_secret_of_another_ones_cluster() -> None:
     assert isinstance(found, NotUsable) and found.reason == "ClusterNotFound" and api.asked == []
 
 
-def test_every_cluster_has_the_domains_and_ranges_that_the_operator_permits_and_no_others() -> None:
+def test_every_cluster_has_the_domains_ranges_and_annotations_that_the_operator_permits_and_no_others() -> None:
     content = {
         "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
         "users": [{"name": "u", "user": {"token": "CANARY"}}],
@@ -150,11 +150,13 @@ def test_every_cluster_has_the_domains_and_ranges_that_the_operator_permits_and_
 
     clusters = Clusters(Opened(), "default", lambda _: None)  # type: ignore[arg-type]
     clusters.objects.replace([cluster("c1", "ws1")])
-    annotations = {"networking.edge-portal.eu/endpoint-domains": "example.com", "kcp.io/cluster": "ws1"}
+    annotations = {f"networking.edge-portal.eu/{name}": "example.com/x" for name in ("endpoint-domains", "allowed-annotations")}
+    annotations["kcp.io/cluster"] = "ws1"
     wanted = Stored(ObjectKey("KubernetesCluster", "ws1", "default", "c1"), {"metadata": {"name": "c1", "annotations": annotations}}, "")
     processes: Any = UnconfinedProcesses()
-    permits = Permits(networks=("127.0.0.0/8",), domains=("mesh.example.com",))
+    permits = Permits(networks=("127.0.0.0/8",), domains=("mesh.example.com",), annotations=("example.com/team",))
     with DryRuns(processes, Bounds(), Metrics(), permits).begin(1) as process:
         found = process.open({"c1": clusters.resolve(KEY, "c1", wanted)})["c1"]
     assert isinstance(found, Usable), found
     assert (found.endpoint_domains, found.endpoint_networks) == (("mesh.example.com",), ("127.0.0.0/8",))
+    assert found.allowed_annotations == ("example.com/team",)

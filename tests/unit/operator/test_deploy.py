@@ -81,6 +81,7 @@ def test_every_setting_has_a_flag_in_the_chart_and_every_flag_in_the_chart_is_a_
         "allowed_addresses": "--allow-address",
         "denied_addresses": "--deny-address",
         "endpoint_domains": "--endpoint-domain",
+        "allowed_annotations": "--allow-annotation",
         "leader_elect": "--no-leader-elect",
         "job_probes": "--no-job-probes",
     }

@@ -186,13 +186,15 @@ def test_hosts_have_their_credentials_and_no_repr_shows_them() -> None:
     assert CANARY not in repr(found)
 
 
-def test_hosts_have_what_the_operator_permits_their_endpoints() -> None:
+def test_hosts_have_what_the_operator_permits_their_endpoints_and_services() -> None:
     permitted = Usable(name="ber", kubeconfig={}, endpoint_domains=("mesh.example.com",), endpoint_networks=("127.0.0.0/8",))
+    permitted = replace(permitted, allowed_annotations=("example.com/team",))
     found = asked_for(mesh(binding()), {**usable("ffm"), "ber": permitted})
     assert found.hosts["ber"] == {
         "cilium_mesh_kubeconfig": {},
         "cilium_mesh_endpoint_domains": ["mesh.example.com"],
         "cilium_mesh_endpoint_networks": ["127.0.0.0/8"],
+        "cilium_mesh_allowed_annotations": ["example.com/team"],
     }
 
 

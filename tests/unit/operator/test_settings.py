@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_operator import __version__
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import can_be_permitted
 from mesh_operator.settings import Settings, parse_settings
 from tests.collection_path import CHECKOUT
 
@@ -138,6 +139,7 @@ def test_every_setting_is_in_the_help_with_its_variable(capsys: pytest.CaptureFi
         "allowed_addresses": "allow-address",
         "denied_addresses": "deny-address",
         "endpoint_domains": "endpoint-domain",
+        "allowed_annotations": "allow-annotation",
         "leader_elect": "no-leader-elect",
         "job_probes": "no-job-probes",
     }
@@ -162,6 +164,7 @@ def test_the_documentation_has_every_flag_with_its_variable_and_default() -> Non
         "allowed_addresses": "allow-address",
         "denied_addresses": "deny-address",
         "endpoint_domains": "endpoint-domain",
+        "allowed_annotations": "allow-annotation",
         "leader_elect": "no-leader-elect",
         "job_probes": "no-job-probes",
     }
@@ -182,3 +185,20 @@ def test_a_quantity_of_bytes(text: str, number: int) -> None:
 @pytest.mark.parametrize("text", ["0", "32MB", "1.5Gi", "-1", "Mi", "99999999"])
 def test_a_quantity_that_is_none_is_refused_with_its_flag(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--max-bytes-per-workspace" in refused(capsys, *NEEDED, f"--max-bytes-per-workspace={text}")
+
+
+def test_annotations_that_items_may_set_are_listed_one_by_one() -> None:
+    flags = ["--allow-annotation", "example.com/team", "--allow-annotation=external-dns.alpha.kubernetes.io/hostname"]
+    assert parse_settings([*NEEDED, *flags], {}).allowed_annotations == ("example.com/team", "external-dns.alpha.kubernetes.io/hostname")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("team", "example.com/", "example.com/*", "Example.com/team", "a/b/c", "example.com/a b", "", f"example.com/{'x' * 64}"),
+        *("cilium-mesh.edge-portal.eu/item", "global-service.cilium-mesh.edge-portal.eu/0123456789ab"),
+    ],
+)
+def test_what_is_no_key_or_one_of_this_project_is_no_annotation_to_allow(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--allow-annotation" in refused(capsys, *NEEDED, f"--allow-annotation={key}")
+    assert not can_be_permitted(key)  # as the host variable has it
