@@ -25,6 +25,8 @@ from tests.testing.crd_statuses import statuses
 from tests.testing.empty_values import pairs
 from tests.testing.one_server import OneServer
 from tests.testing.properties import examples as few
+from tests.testing.provider_examples import CASES, REFUSED, documents, objects
+from tests.testing.provider_examples import changed as provider_object
 from tests.testing.waiting import wait_for
 
 FLEET = yaml.safe_load((CHECKOUT / "tests" / "testing" / "fleet_crd.yaml").read_text(encoding="utf-8"))
@@ -122,6 +124,26 @@ def test_the_server_takes_an_empty_value_where_it_takes_none(server: Server, kin
     verdicts = [(pair, server.refuses(kind, pair.absent) == "", server.refuses(kind, pair.empty) == "") for pair in tried]
     assert [pair for pair, absent, empty in verdicts if absent is not empty] == []
     assert {pair.path for pair, absent, _empty in verdicts if absent} == {pair.path for pair in tried}
+
+
+def test_the_server_takes_the_examples_of_the_provider_and_refuses_only_what_is_listed(server: Server) -> None:
+    found = {name: [server.refuses(obj["kind"], obj["spec"]) for obj in objects(case)] for name, case in CASES.items()}
+    assert {name: refused for name, refused in found.items() if any(refused)} == {}
+    for refusal in REFUSED:
+        obj = provider_object(refusal.file, refusal.changes)
+        refused = server.refuses(obj["kind"], obj["spec"])
+        assert bool(refused) is (refusal.by == "schema"), (refusal.about, refused)
+        assert refusal.by == "engine" or refusal.words in refused, refused
+
+
+@pytest.mark.parametrize("name", ["binding", "global-service", "intent"])
+def test_a_status_that_the_provider_left_is_taken_and_comes_back_whole(server: Server, name: str) -> None:
+    (obj,), (left,) = documents(f"overview-{name}"), documents(f"overview-{name}-status")
+    now = "2026-04-21T10:00:00Z"  # the documentation leaves out what the API conventions demand of a condition
+    conditions = [{"message": "", **condition, "lastTransitionTime": now} for condition in left["status"]["conditions"]]
+    made = server.create(obj["kind"], obj["spec"], f"left-{name}", dry=False)
+    status = {**left["status"], "conditions": conditions}
+    assert server.replace({**made, "status": status}, status=True)["status"] == status
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,84 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Custom resources of the Go provider, as its documentation prints them, are accepted as they are; exceptions are listed with their reason.
+
+What an API server makes of them: tests/integration/test_crds.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.testing.crd_schema import misfits, schemas
+from tests.testing.provider_examples import (
+    BINDING,
+    CASES,
+    RECORDED,
+    REFUSED,
+    Refusal,
+    changed,
+    documents,
+    objects,
+    outcome,
+    outcome_of,
+    recorded,
+    text_of,
+)
+
+SCHEMAS = schemas()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_example_of_the_provider_is_accepted_and_compiles_to_what_is_recorded(name: str) -> None:
+    for obj in objects(CASES[name]):
+        assert misfits(obj["spec"], SCHEMAS[obj["kind"]]["properties"]["spec"]) == []
+    assert outcome(CASES[name]).refused == []
+    assert (RECORDED / f"{name}.yaml").read_text(encoding="utf-8") == recorded(name), "python -m tests.testing.provider_examples"
+
+
+def test_every_recording_is_of_a_case_and_every_item_writes_something() -> None:
+    assert {path.stem for path in RECORDED.iterdir()} == set(CASES)
+    for case in CASES.values():
+        found = outcome(case)
+        of_services = [write for write in found.writes if "/services/" in write["path"]]
+        of_intents = [write for write in found.writes if "policies/" in write["path"]]
+        kinds = {obj["kind"] for obj in objects(case)}
+        assert (bool(of_services), bool(of_intents)) == ("GlobalService" in kinds, "ConnectivityIntent" in kinds), case.about
+
+
+@pytest.mark.parametrize("refusal", REFUSED, ids=lambda refusal: refusal.about)
+def test_an_exception_is_refused_and_writes_nothing(refusal: Refusal) -> None:
+    obj = changed(refusal.file, refusal.changes)
+    if refusal.file == BINDING:
+        assert refusal.by == "schema"  # what the server refuses reaches no play: tests/integration/test_crds.py
+        return
+    found = outcome_of([changed(BINDING, {}), obj], [], ())
+    assert found.writes == []
+    assert found.refused != []
+    if refusal.by == "engine":
+        assert any(refusal.words in text for text in found.refused), found.refused
+
+
+def test_what_a_stored_status_of_the_provider_says_fits_the_schema() -> None:
+    for name, kind in (("binding", "ClusterMeshBinding"), ("global-service", "GlobalService"), ("intent", "ConnectivityIntent")):
+        (found,) = documents(f"overview-{name}-status")
+        status: dict[str, Any] = found["status"]
+        wrong = misfits(status, SCHEMAS[kind]["properties"]["status"])
+        assert [text for text in wrong if "conditions" not in text] == []
+        assert status["phase"] in SCHEMAS[kind]["properties"]["status"]["properties"]["phase"]["enum"]
+
+
+def test_the_load_balancers_of_the_walk_through_reach_the_hosts() -> None:
+    hosts = outcome(CASES["walk-through"]).hosts
+    assert {name: host["cilium_mesh_elb_id"] for name, host in hosts.items()} == {
+        "cluster-ffm-1": "c582b56c-2b4e-4c83-9d9e-29e12893c6f6",
+        "cluster-ber-2": "41fae315-2964-49c4-afde-bc6d358cd031",
+    }
+
+
+def test_the_examples_are_those_of_the_documentation_with_its_comments() -> None:
+    assert "# KubernetesCluster CR in same namespace" in text_of("overview-binding")
+    assert "# Optional: subset of mesh clusters (empty = all)" in text_of("overview-global-service")
+    assert '# OR selector: { "role": "web" }' in text_of("overview-intent")
