@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import MANAGED
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import prune_services
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import RECORD_PREFIX, read_record, record_key
 from tests.testing.simulated_items import merge_patch
 from tests.testing.traffic_builders import NAMESPACE, scene, service, traffic
@@ -281,3 +282,33 @@ def test_what_another_writer_wrote_last_survives_when_the_item_goes(
     for key in MANAGED:
         changed = key in later and later[key] != written.get(key)
         assert after.get(key) == (later[key] if changed else before.get(key))
+
+
+BOTH = {"namespace": NAMESPACE, "name": "nginx", "labelSelector": {"tier": "shop"}}
+
+
+def test_a_name_with_labels_selects_the_service_only_where_it_has_them() -> None:
+    world = scene(cluster("c1", labels={"tier": "shop"}), cluster("c2", labels={"tier": "lab"}), traffic("c3"))
+    assert {step.cluster for step in steps_of(world, spec(selector=BOTH))} == {"c1"}
+    found = one(findings_of(world, spec(selector=BOTH)), "CM-GS-02")
+    assert (found.cluster, "does not have all labels" in found.summary) == ("c2", True)
+    assert one(findings_of(world, spec(selector=BOTH)), "CM-GS-01").cluster == "c3"
+
+
+def test_a_service_that_lacks_the_labels_is_not_replaced_by_one_for_clients() -> None:
+    world = scene(cluster("c1", labels={"tier": "shop"}), cluster("c2", labels={"tier": "lab"}))
+    assert {step.cluster for step in steps_of(world, spec(selector=BOTH, createMissingServices=True))} == {"c1"}
+
+
+def test_a_service_that_loses_the_labels_gets_its_earlier_annotations_back() -> None:
+    world = run(scene(cluster("c1", labels={"tier": "shop"}), cluster("c2", labels={"tier": "shop"})), spec(selector=BOTH))
+    there = world.traffic["c2"].services[KEY]
+    bare = with_traffic(world, replace(world.traffic["c2"], services={KEY: replace(there, labels={})}))
+    assert annotations_of(run(bare, spec(selector=BOTH)), "c2") == {}
+
+
+def test_an_item_whose_name_and_labels_no_service_has_finds_no_place() -> None:
+    """Such an item finds no place, so that objects of removed items are kept for it (decision 0037)."""
+    world = scene(cluster("c1", labels={"tier": "lab"}), cluster("c2", labels={"tier": "lab"}))
+    (plan,) = plan_services(wanting(world, spec(selector=BOTH)), world)
+    assert plan.unplaced
