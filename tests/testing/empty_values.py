@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of specs of which one has an empty list or mapping where the other has nothing: which optional fields there are is read from the CRDs."""
+"""Pairs of specs of which one has an empty list or mapping where the other has nothing, for every optional field of the CRDs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 def optional_fields(kind: str) -> dict[str, Any]:
     """Return path -> empty value of every optional list and mapping of the kind's spec."""
     spec = schemas()[kind]["properties"]["spec"]
-    required = {name for name in spec.get("required", ())}
+    required = set(spec.get("required", ()))
     found: dict[str, Any] = {}
     for path, node in nodes(spec):
         required |= {f"{path}.{name}" for name in node.get("required", ())}

@@ -70,7 +70,9 @@ CASES: Final = {
     # What comments of the examples offer
     "node-port": Case("serviceType: LoadBalancer or NodePort", (BINDING,), {BINDING: {"meshConfig": {"serviceType": "NodePort"}}}),
     "service-by-labels": Case(
-        "OR use labelSelector", (BINDING, SERVICE), {SERVICE: {"selector": {"namespace": "production", "labelSelector": {"app": "frontend"}}}}
+        "OR use labelSelector",
+        (BINDING, SERVICE),
+        {SERVICE: {"selector": {"namespace": "production", "labelSelector": {"app": "frontend"}}}},
     ),
     "all-clusters": Case("targetClusters: empty = all", (BINDING, SERVICE), {SERVICE: {"targetClusters": []}}),
     "side-by-labels": Case(
@@ -93,16 +95,22 @@ CASES: Final = {
         },
     ),
     "one-port-twice": Case(
-        "the same port twice", (BINDING, INTENT), {INTENT: {"ports": [{"protocol": "TCP", "port": 8080}, {"protocol": "TCP", "port": 8080}]}}
+        "the same port twice",
+        (BINDING, INTENT),
+        {INTENT: {"ports": [{"protocol": "TCP", "port": 8080}, {"protocol": "TCP", "port": 8080}]}},
     ),
     "name-and-labels": Case(
         "name and labelSelector", (BINDING, SERVICE), {SERVICE: {"selector": {**_NGINX, "labelSelector": {"app": "nginx"}}}}
     ),
     "keys-with-their-source": Case(
-        "label keys as Cilium writes them", (BINDING, INTENT), {INTENT: {"source": {"namespace": "production", "selector": {"k8s:app": "frontend"}}}}
+        "label keys as Cilium writes them",
+        (BINDING, INTENT),
+        {INTENT: {"source": {"namespace": "production", "selector": {"k8s:app": "frontend"}}}},
     ),
     "older-annotation": Case(
-        "the annotation that the provider writes", (BINDING, SERVICE), {SERVICE: {"globalAnnotations": {"io.cilium/global-service": "true"}}}
+        "the annotation that the provider writes",
+        (BINDING, SERVICE),
+        {SERVICE: {"globalAnnotations": {"io.cilium/global-service": "true"}}},
     ),
     "permitted-annotation": Case(
         "extra annotations, which the platform permits",
@@ -248,9 +256,14 @@ def _usable(name: str, clusters: list[Spec], permitted: tuple[str, ...]) -> Any:
     )
 
     (capability,) = documents("cluster-capability")
-    status = {**capability["status"], "conditions": [{"type": "Ready", "status": "True"}], "kubeconfigSecretRef": {"name": "k", "key": "kubeconfig"}}
+    status = {
+        **capability["status"],
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "kubeconfigSecretRef": {"name": "k", "key": "kubeconfig"},
+    }
     cluster = {"metadata": {"name": name, "labels": {WORKSPACE_LABEL: WORKSPACE}}, "status": status}
-    one = next((entry for entry in clusters if entry["metadata"]["name"] == name), {"metadata": {"name": name}})
+    bare: Spec = {"metadata": {"name": name}}
+    one = next((entry for entry in clusters if entry["metadata"]["name"] == name), bare)
     annotations = {**(one["metadata"].get("annotations") or {}), CLUSTER_ANNOTATION: WORKSPACE}
     found = cluster_of([cluster], WORKSPACE, "default", name)
     ref = secret_of(found, name) if isinstance(found, Mapping) else found
@@ -266,7 +279,7 @@ class Outcome(NamedTuple):
 
     hosts: Mapping[str, Any]
     variable: Mapping[str, Any]
-    writes: list[Mapping[str, Any]]
+    writes: list[dict[str, Any]]
     refused: list[str]
 
 

@@ -83,7 +83,7 @@ def _numbers(entry: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _side(problems: Problems, path: str, given: Mapping[str, Any], members: tuple[str, ...]) -> PodSelection:
-    everywhere, everything = given.get("allNamespaces", False), given.get("allPods", False)
+    everywhere = given.get("allNamespaces", False)
     if "namespace" not in given and not everywhere:
         problems.add(f"{path}.namespace", "is missing; name the namespace, or write allNamespaces: true")
     if "namespace" in given and everywhere:
@@ -110,7 +110,9 @@ def _selector(problems: Problems, path: str, given: Mapping[str, Any]) -> tuple[
             child_path(path, "name"), f"stands beside {' and '.join(there[1:])}; name: x is short for the label app: x, so keep either"
         )
     elif not there and everything is None and given.get("allNamespaces", False):
-        problems.add(path, "selects every pod of every namespace; write allPods: true if that is intended, or name, selector or expressions")
+        problems.add(
+            path, "selects every pod of every namespace; write allPods: true if that is intended, or name, selector or expressions"
+        )
     elif not there and everything is False:
         problems.add(path, "has allPods: false and no name, selector or expressions; add one, or leave allPods out to select every pod")
     if "name" in there:
@@ -188,7 +190,9 @@ def parse_labels(problems: Problems, path: str, given: Mapping[str, str]) -> dic
     for written, value in given.items():
         key = _pod_label(problems, child_path(path, written), written)
         if found.setdefault(key, value) != value:
-            problems.add(child_path(path, written), f"contradicts the same key with another source: {quoted(found[key])} and {quoted(value)}")
+            problems.add(
+                child_path(path, written), f"contradicts the same key with another source: {quoted(found[key])} and {quoted(value)}"
+            )
     return found
 
 

@@ -124,9 +124,9 @@ def _not_permitted(item: GlobalService, missing: Mapping[str, tuple[str, ...]]) 
         list(missing),
         summary=f"{listed(missing)}: globalAnnotations of GlobalService {item.name} has {listed(keys)}, which the cluster does not permit; "
         "nothing is written for the item",
-        evidence="Only annotations that Cilium reads of a global Service need no permission: any other one can change how, and for whom, a "
-        "Service is served.",
-        fix="Remove the annotation from the item and set it on the Service itself. Whoever runs the clusters can permit it: host variable "
+        evidence="Only annotations that Cilium reads of a global Service need no permission: any other one can change how, and for which "
+        "clients, a Service is served.",
+        fix="Remove the annotation from the item and set it on the Service itself. The owner of the clusters can permit it: host variable "
         "cilium_mesh_allowed_annotations, or flag --allow-annotation of the operator.",
     )
 

@@ -64,9 +64,7 @@ def decisions_of(desired: Desired, scene: Scene) -> Decisions:
                     continue
                 wanted = wanted_annotations(item, choices.get(host))
                 permitted = scene.facts[host].allowed_annotations
-                change = reconcile_annotations(
-                    service.annotations, wanted, binding=scene.binding, item=str(item.ref), permitted=permitted
-                )
+                change = reconcile_annotations(service.annotations, wanted, binding=scene.binding, item=str(item.ref), permitted=permitted)
                 changes[(host, key)], asked[(host, key)] = change, wanted
                 annotations[(host, key)] = patched(service.annotations, change.patch)
     before = MeshView(scene=scene, annotations=annotations)

@@ -74,7 +74,7 @@ def target_findings(item: GlobalService, decided: Decisions) -> Iterator[Finding
                 item.ref,
                 "CM-GS-02",
                 unlike,
-                summary=f"{listed(unlike)}: Service {key_text(key)} does not have all labels of the labelSelector of GlobalService {item.name}",
+                summary=f"{listed(unlike)}: Service {key_text(key)} does not have all labels that GlobalService {item.name} asks for",
                 evidence="An item with name and labelSelector selects the Service of that name only where it has the labels.",
                 fix="Correct the labels, or remove the labelSelector.",
             )

@@ -39,6 +39,7 @@ SERVICES: Final[Mapping[str, Json]] = {
     "nowhere": {"selector": {"namespace": NAMESPACE, "name": "gone"}},
     "system": {"selector": {"namespace": "kube-system", "name": "kube-dns"}},
     "annotations": {"globalAnnotations": {"service.cilium.io/global-sync-endpoint-slices": "true"}},
+    "annotation without permission": {"globalAnnotations": {"example.com/team": "shop"}},
 }
 SIDES: Final[Json] = {"source": {**NGINX, "name": "web"}, "destination": NGINX}
 INTENTS: Final[Mapping[str, Json]] = {

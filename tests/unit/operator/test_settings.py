@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_operator import __version__
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import can_be_permitted
+from mesh_operator import __version__
 from mesh_operator.settings import Settings, parse_settings
 from tests.collection_path import CHECKOUT
 

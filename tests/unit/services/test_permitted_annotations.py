@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,7 +33,12 @@ WITH_A_MEANING: Final = (
     "endpoints.kubernetes.io/over-capacity",
     # cloud controllers and DNS
     *("service.beta.kubernetes.io/aws-load-balancer-internal", "service.beta.kubernetes.io/load-balancer-source-ranges"),
-    *("kubernetes.io/elb.id", "kubernetes.io/elb.class", "networking.gke.io/load-balancer-type", "loadbalancer.openstack.org/keep-floatingip"),
+    *(
+        "kubernetes.io/elb.id",
+        "kubernetes.io/elb.class",
+        "networking.gke.io/load-balancer-type",
+        "loadbalancer.openstack.org/keep-floatingip",
+    ),
     *("external-dns.alpha.kubernetes.io/hostname", "metallb.universe.tf/loadBalancerIPs"),
     # tools
     *("kubectl.kubernetes.io/last-applied-configuration", "meta.helm.sh/release-name", "argocd.argoproj.io/tracking-id"),
@@ -51,7 +57,7 @@ def withdrawn(world: Scene, *keys: str) -> Scene:
     return replace(world, facts={host: replace(facts, allowed_annotations=keys) for host, facts in world.facts.items()})
 
 
-def annotations(world: Scene, host: str = "c1") -> dict[str, str]:
+def read_annotations(world: Scene, host: str = "c1") -> dict[str, str]:
     """The annotations of the Service without the record."""
     mark = record_key(world.binding)
     return {key: value for key, value in world.traffic[host].services[KEY].annotations.items() if key != mark}
@@ -68,7 +74,7 @@ def test_an_annotation_that_no_cluster_permits_refuses_the_item(key: str) -> Non
 def test_a_permission_is_for_one_annotation_and_no_other() -> None:
     item = spec(globalAnnotations={TEAM: "Shop", COST: "7"})
     assert one(findings_of(permitting(TEAM), item), "CM-GS-23").summary.count(TEAM) == 0
-    assert annotations(run(permitting(TEAM, COST), item)) == {GLOBAL: "true", TEAM: "Shop", COST: "7"}
+    assert read_annotations(run(permitting(TEAM, COST), item)) == {GLOBAL: "true", TEAM: "Shop", COST: "7"}
 
 
 def test_every_target_has_to_permit_it() -> None:
@@ -81,44 +87,47 @@ def test_every_target_has_to_permit_it() -> None:
 
 def test_what_is_permitted_keeps_its_case_and_a_second_run_changes_nothing() -> None:
     world = run(permitting(TEAM, before={TEAM: "shop"}), spec(globalAnnotations={TEAM: "Shop"}))
-    assert annotations(world)[TEAM] == "Shop"
+    assert read_annotations(world)[TEAM] == "Shop"
     assert steps_of(world, spec(globalAnnotations={TEAM: "Shop"})) == []
 
 
 def test_the_item_that_goes_leaves_what_stood_there() -> None:
     before = {TEAM: "platform", "other": "kept"}
-    assert annotations(run(run(permitting(TEAM, before=before), spec(globalAnnotations={TEAM: "shop"})))) == before
+    assert read_annotations(run(run(permitting(TEAM, before=before), spec(globalAnnotations={TEAM: "shop"})))) == before
 
 
 def test_a_permission_that_is_withdrawn_keeps_the_service_as_it_is_until_the_item_is_corrected() -> None:
     made = run(permitting(TEAM), spec(globalAnnotations={TEAM: "shop"}))
     world = withdrawn(made)
     assert steps_of(world, spec(globalAnnotations={TEAM: "shop"})) == []
-    assert annotations(run(world)) == {TEAM: "shop"}  # the Service is global no more; what the run may not write stays
-    assert annotations(run(withdrawn(run(world, spec()), TEAM))) == {TEAM: "shop"}
+    assert read_annotations(run(world)) == {TEAM: "shop"}  # the Service is global no more; what the run may not write stays
+    assert read_annotations(run(withdrawn(run(world, spec()), TEAM))) == {TEAM: "shop"}
 
 
 def test_a_forged_record_restores_nothing_that_the_cluster_does_not_permit() -> None:
     world = run(permitting(), spec())
     mark = record_key(world.binding)
-    forged = '{"earlier":{"KEY":"evil","service.cilium.io/global":null},"item":"globalServices/nginx","written":{"KEY":null,"service.cilium.io/global":"true"}}'
+    values = [{"KEY": "evil", GLOBAL: None}, {"KEY": None, GLOBAL: "true"}]
+    forged = json.dumps({"earlier": values[0], "item": "globalServices/nginx", "written": values[1]})
     for key in WITH_A_MEANING:
         there = world.traffic["c1"].services[KEY]
         edited = replace(there, annotations={**there.annotations, mark: forged.replace("KEY", key)})
         services = {**world.traffic["c1"].services, KEY: edited}
         attacked = replace(world, traffic={**world.traffic, "c1": replace(world.traffic["c1"], services=services)})
-        assert annotations(run(attacked)) == {}
+        assert read_annotations(run(attacked)) == {}
 
 
 def test_a_service_that_is_made_for_clients_does_not_get_it() -> None:
     facts = {host: cluster_facts(host, allowed_annotations=(TEAM,)) for host in ("c1", "c2")}
     world = scene(cluster("c1"), traffic("c2"), facts=facts)
     made = run(world, spec(globalAnnotations={TEAM: "shop"}, createMissingServices=True))
-    assert annotations(made)[TEAM] == "shop"
+    assert read_annotations(made)[TEAM] == "shop"
     assert TEAM not in made.traffic["c2"].services[(NAMESPACE, "nginx")].annotations
 
 
-@pytest.mark.parametrize("key", [key for key in MANAGED if "edge-portal" in key] + ["global-service.cilium-mesh.edge-portal.eu/0123456789ab"])
+@pytest.mark.parametrize(
+    "key", [key for key in MANAGED if "edge-portal" in key] + ["global-service.cilium-mesh.edge-portal.eu/0123456789ab"]
+)
 def test_the_annotations_of_this_project_cannot_be_permitted(key: str) -> None:
     assert not can_be_permitted(key)
     world, item = permitting(key), spec(globalAnnotations={key: "x"})
@@ -136,5 +145,5 @@ def test_whatever_was_asked_for_in_whatever_order_the_way_back_ends_where_it_beg
     world = permitting(TEAM, COST, before=before)
     for values in asked:
         world = run(world, spec(globalAnnotations=values))
-        assert {key: value for key, value in annotations(world).items() if key in values} == values
-    assert annotations(run(world)) == before
+        assert {key: value for key, value in read_annotations(world).items() if key in values} == values
+    assert read_annotations(run(world)) == before

@@ -17,8 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traff
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import MANAGED
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import prune_services
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services, prune_services
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import RECORD_PREFIX, read_record, record_key
 from tests.testing.simulated_items import merge_patch
 from tests.testing.traffic_builders import NAMESPACE, scene, service, traffic

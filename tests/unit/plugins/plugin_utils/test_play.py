@@ -252,7 +252,9 @@ def test_annotations_that_items_may_set_are_listed_for_the_host() -> None:
     assert accesses(play("c1", c1={"cilium_mesh_kubeconfig": "/k"}), ["c1"])[0].allowed_annotations == ()
 
 
-@pytest.mark.parametrize("value", [["team"], ["example.com/*"], ["cilium-mesh.edge-portal.eu/item"], [7], {"example.com/team": "x"}], ids=str)
+@pytest.mark.parametrize(
+    "value", [["team"], ["example.com/*"], ["cilium-mesh.edge-portal.eu/item"], [7], {"example.com/team": "x"}], ids=str
+)
 def test_annotations_that_are_none_name_host_and_variable(value: object) -> None:
     host = {"cilium_mesh_kubeconfig": "/k", "cilium_mesh_allowed_annotations": value}
     with pytest.raises(InvalidInput, match="c1: cilium_mesh_allowed_annotations must"):
