@@ -64,9 +64,12 @@ def item(name: str = "web", **fields: Any) -> dict[str, Any]:
     return {"name": name, "selector": {"namespace": SHOP, "name": name}, **fields}
 
 
-def run(lab: MeshLab, *items: Mapping[str, Any], arguments: tuple[str, ...] = (), own_process: bool = False) -> PlaybookRun:
+def run(
+    lab: MeshLab, *items: Mapping[str, Any], arguments: tuple[str, ...] = (), own_process: bool = False, permitted: tuple[str, ...] = ()
+) -> PlaybookRun:
     mesh = {**lab.mesh(), "globalServices": list(items)}
-    done = lab.play("services", mesh=mesh, arguments=arguments, own_process=own_process)
+    hosts = {name: {"cilium_mesh_allowed_annotations": list(permitted)} for name in lab.names}
+    done = lab.play("services", mesh=mesh, arguments=arguments, own_process=own_process, hosts=hosts)
     assert "Traceback" not in done.output
     return done
 
@@ -173,9 +176,9 @@ def test_a_cluster_without_the_service_gets_one_for_its_clients_and_loses_it_wit
 def test_a_wrong_spec_leaves_what_an_earlier_one_made_and_stops_no_other_item(lab: MeshLab) -> None:
     assert run(lab, item(affinity="Local")).rc == 0
     before = annotations_of(lab, "c1")
-    foreign = run(lab, item(globalAnnotations={"example.com/admin": "true"}))
-    told = next(finding for finding in foreign.result["findings"] if finding["code"] == "CM-ITEM-01")
-    assert "globalAnnotations.example.com/admin: is not allowed" in told["evidence"]
+    odd = run(lab, item(globalAnnotations={"admin": "true"}))
+    told = next(finding for finding in odd.result["findings"] if finding["code"] == "CM-ITEM-01")
+    assert "globalAnnotations.admin: is not the key of an annotation that an item may set" in told["evidence"]
     done = run(lab, item(selector={"namespace": SHOP, "labelSelector": {}}), item("solo", targetClusters=["c1"]))
     assert done.rc != 0
     assert (row(done)["phase"], conditions(row(done))["Accepted"]) == ("Error", "False")
@@ -184,6 +187,20 @@ def test_a_wrong_spec_leaves_what_an_earlier_one_made_and_stops_no_other_item(la
     assert annotations_of(lab, "c1") == before
     assert annotations_of(lab, "c1", "solo")[GLOBAL] == "true"
     assert run(lab).rc == 0
+    assert annotations_of(lab, "c1") == BEFORE
+
+
+def test_an_annotation_of_another_reader_is_written_only_where_the_inventory_permits_it(lab: MeshLab) -> None:
+    asked, team = item(globalAnnotations={"example.com/team": "Shop"}), "example.com/team"
+    refused = run(lab, asked)
+    assert (refused.rc != 0, refused.finding_codes().count("CM-GS-23"), refused.result["plan"]["steps"]) == (True, 1, [])
+    assert annotations_of(lab, "c1") == BEFORE
+    assert run(lab, asked, permitted=(team,)).rc == 0
+    assert [annotations_of(lab, name)[team] for name in lab.names] == ["Shop", "Shop"]
+    assert not run(lab, asked, permitted=(team,)).changed
+    withdrawn = run(lab, asked)
+    assert (withdrawn.rc != 0, withdrawn.changed) == (True, False)
+    assert run(lab, permitted=(team,)).rc == 0
     assert annotations_of(lab, "c1") == BEFORE
 
 
