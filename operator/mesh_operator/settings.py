@@ -62,11 +62,13 @@ _HOST: Final = r"([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\])"
 _PORT: Final = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 
 
-_ANNOTATION: Final = (
-    rf"(?!(.+\.)?cilium-mesh\.edge-portal\.eu/){_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"  # as the host variable
-)
-_REPEATABLE: Final = {"allow_address": "allowed_addresses", "deny_address": "denied_addresses", "endpoint_domain": "endpoint_domains"} | {
-    "allow_annotation": "allowed_annotations"
+# An annotation that the host variable accepts too.
+_ANNOTATION: Final = rf"(?=.{{1,253}}/)(?!(.+\.)?cilium-mesh\.edge-portal\.eu/){_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+_REPEATABLE: Final = {
+    "allow_address": "allowed_addresses",
+    "deny_address": "denied_addresses",
+    "endpoint_domain": "endpoint_domains",
+    "allow_annotation": "allowed_annotations",
 }
 
 

@@ -99,6 +99,22 @@ class Run:
 
 
 @st.composite
+def sides(draw: st.DrawFn) -> Spec:
+    """A side in one of the forms in which people, portals and clients write it."""
+    label = draw(st.sampled_from(LABELS))
+    forms: tuple[Spec, ...] = (
+        {"name": label},
+        {"name": label},
+        {"name": label, "selector": {}, "expressions": [], "clusters": []},
+        {"selector": {"k8s:app": label, "app": label}},
+        {"expressions": [{"key": "any:app", "operator": "In", "values": [label]}]},
+        {"selector": {}},
+        {},
+    )
+    return {"namespace": draw(st.sampled_from(NAMESPACES)), **draw(st.sampled_from(forms))}
+
+
+@st.composite
 def specs(draw: st.DrawFn, name: str) -> Spec:
     clusters = draw(st.sampled_from((None, None, ["c1"], ["c2"])))
     where = {"clusters": clusters} if clusters else {}
@@ -107,12 +123,14 @@ def specs(draw: st.DrawFn, name: str) -> Spec:
         "name": name,
         "action": action,
         "policyMode": draw(st.sampled_from(("Namespaced", "Namespaced", "Clusterwide"))),
-        "destination": {"namespace": draw(st.sampled_from(NAMESPACES)), "name": draw(st.sampled_from(LABELS)), **where},
+        "destination": {**draw(sides()), **where},
     }
     if action != "Isolate":
-        spec["source"] = {"namespace": draw(st.sampled_from(NAMESPACES)), "name": draw(st.sampled_from(LABELS))}
-        if draw(st.booleans()):
-            spec["ports"] = [{"protocol": "TCP", "port": draw(st.sampled_from(PORTS))}]
+        spec["source"] = draw(sides())
+        port = {"protocol": "TCP", "port": draw(st.sampled_from(PORTS))}
+        ports = draw(st.sampled_from((None, [], [port], [port], [port, port])))
+        if ports is not None:
+            spec["ports"] = ports
     return spec
 
 

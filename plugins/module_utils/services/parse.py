@@ -19,7 +19,7 @@ LONGEST_DETECTION: Final = 86400  # seconds
 
 _DURATION: Final = re.compile(r"(?=.)(?:(?P<h>[0-9]{1,5})h)?(?:(?P<m>[0-9]{1,5})m)?(?:(?P<s>[0-9]{1,5})s)?")
 _HINTS: Final = {
-    "selector": "it takes a namespace and either a name or a labelSelector",
+    "selector": "it takes a namespace, and a name or a labelSelector",
 }
 
 

@@ -195,7 +195,17 @@ def test_annotations_that_items_may_set_are_listed_one_by_one() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *("team", "example.com/", "example.com/*", "Example.com/team", "a/b/c", "example.com/a b", "", f"example.com/{'x' * 64}"),
+        *(
+            "team",
+            "example.com/",
+            "example.com/*",
+            "Example.com/team",
+            "a/b/c",
+            "example.com/a b",
+            "",
+            f"example.com/{'x' * 64}",
+            f"{'a.' * 127}com/team",
+        ),
         *("cilium-mesh.edge-portal.eu/item", "global-service.cilium-mesh.edge-portal.eu/0123456789ab"),
     ],
 )
