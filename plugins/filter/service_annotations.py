@@ -16,7 +16,8 @@ description:
     where something else writes the Services, such as a GitOps repository.
   - An older key C(io.cilium/*) is removed where the newer one that replaces it is set. Annotations that the specification does not speak of
     are not in the result.
-  - A cluster is not asked anything, so a C(failover) contract is not carried out.
+  - A cluster is not asked anything, so a C(failover) contract is not carried out, and C(globalAnnotations) that a cluster has to permit are
+    refused.
 positional: _input
 options:
   _input:

@@ -7,10 +7,14 @@ What an API server makes of them: tests/integration/test_crds.py.
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
+from tests.collection_path import CHECKOUT
 from tests.testing.crd_schema import misfits, schemas
 from tests.testing.provider_examples import (
     BINDING,
@@ -24,6 +28,7 @@ from tests.testing.provider_examples import (
     outcome,
     outcome_of,
     recorded,
+    request,
     text_of,
 )
 
@@ -76,6 +81,15 @@ def test_the_load_balancers_of_the_walk_through_reach_the_hosts() -> None:
         "cluster-ffm-1": "c582b56c-2b4e-4c83-9d9e-29e12893c6f6",
         "cluster-ber-2": "41fae315-2964-49c4-afde-bc6d358cd031",
     }
+
+
+def test_the_binding_that_the_page_adopts_with_is_the_one_of_the_custom_resource() -> None:
+    """Keys that a playbook adopts belong to the operator only if both have the same owner hash."""
+    page = (CHECKOUT / "docs" / "migrate-from-provider.md").read_text(encoding="utf-8")
+    block = textwrap.dedent(page.partition("```yaml\n")[2].partition("```")[0])
+    variable = load_yaml(block)["cilium_mesh"]
+    found = parse(variable, ("cluster-ffm-1", "cluster-ber-2")).binding
+    assert found.owner == request([documents(BINDING)[0]], [], ()).owner
 
 
 def test_the_examples_are_those_of_the_documentation_with_its_comments() -> None:
