@@ -3,7 +3,7 @@
 """Parser of the spec of a ConnectivityIntent into ``items.models.ConnectivityIntent``.
 
 A side with a namespace and nothing else is every pod of that namespace; every namespace is selected explicitly. An empty list or mapping
-is the same as an absent one (base/structure.py; decision 0051).
+is the same as an absent one (base/structure.py; decision 0052).
 
 Tenants write labels and expressions, so these must not reach beyond the labels of pods. Cilium keeps namespace, cluster, service account
 and the labels of namespaces as labels of the same identity, and reads a source before a colon of the key (pkg/labels, parseSource). A
