@@ -8,7 +8,7 @@ A Secret is got when a mesh needs it, passed on unread, and not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 
@@ -21,6 +21,14 @@ from .store import Stored
 Object = dict[str, Any]
 _UNAVAILABLE: Final = "ManagementPlaneUnavailable"
 Touched = Callable[[str], None]  # called with a logical cluster whose meshes have to be reconciled
+
+
+class ClusterSource(Protocol):
+    """Source of the credentials of tenants' clusters."""
+
+    def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
+        """Return the kubeconfig of a cluster of that workspace, unread, or the reason why there is none."""
+        ...
 
 
 class Clusters:

@@ -168,11 +168,18 @@ def sealed_kubeconfig(
     detail = detail or _not_owned(labels, str(annotations.get(CLUSTER_ANNOTATION) or ""), ref, unlabelled)
     if detail:
         return NotUsable(name=name, reason="KubeconfigMissing", message=NO_KUBECONFIG, detail=detail)
-    elb_id = annotations.get(ELB_ANNOTATION) or ""
+    return sealed_text(name, str(data[key]), str(annotations.get(ELB_ANNOTATION) or ""))
+
+
+def sealed_text(name: str, text: str, elb_id: str) -> SealedKubeconfig | NotUsable:
+    """Return the cluster with a kubeconfig, unread, or the reason why it cannot be used.
+
+    :param text: base64, or what Argo CD has in place of a kubeconfig (tenant_kubeconfigs.py).
+    :param elb_id: annotation ELB_ANNOTATION; "" if there is none.
+    """
     if elb_id and not _UUID.fullmatch(elb_id):
         message = f"Its annotation {ELB_ANNOTATION} is not the id of a load balancer, a UUID."
         return NotUsable(name=name, reason="LoadBalancerIdInvalid", message=message, fatal=True)
-    text = str(data[key])
     if len(text) > 4 * (LIMIT // 3 + 1):  # in base64
         return NotUsable(name=name, reason="KubeconfigRefused", message=TOO_LONG, fatal=True)
     return SealedKubeconfig(name=name, text=text, elb_id=elb_id)

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Thread, current_thread
@@ -30,6 +30,8 @@ from .keys import MeshKey, ObjectKey
 from .kinds import BINDING, ROWS, KindRow
 from .leader import Election
 from .log import log
+from .namespace_clusters import NamespaceClusters
+from .namespaces import URL, NamespaceTenants
 from .orphans import OrphanTracker
 from .queue import FairQueue, Urgency
 from .reconcile import Next, Reconciler
@@ -75,7 +77,13 @@ class Operator:
     """Work of one leader, done once: ``work`` returns after ``stop`` is set."""
 
     def __init__(self, settings: Settings, kcp: Connections, mgmt: Connections, metrics: Metrics, stop: Event) -> None:
+        """Prepare the operator.
+
+        :param kcp: the source of custom resources; with ``--source kubernetes`` the management plane itself.
+        """
         self._settings, self._kcp, self._mgmt, self.metrics, self.stop = settings, kcp, mgmt, metrics, stop
+        self._in_kcp = settings.source == "kcp"
+        self._source: Connections | NamespaceTenants = kcp if self._in_kcp else NamespaceTenants(mgmt)
         self._endpoints: dict[str, _Endpoint] = {}
         self._slice = WatchState()
         self._queue = FairQueue(
@@ -98,15 +106,21 @@ class Operator:
         self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched, unlabelled=settings.allow_unlabelled_secrets)
         self._processes = ConfinedProcesses(HANDLER)
         denied = DeniedNetworks(settings.denied_addresses, lambda: (*kcp.addresses(), *mgmt.addresses()))
-        permits = Permits(networks=settings.allowed_addresses, domains=settings.endpoint_domains, denied=denied)
+        permits = Permits(
+            networks=settings.allowed_addresses,
+            domains=settings.endpoint_domains,
+            denied=denied,
+            annotations=settings.allowed_annotations,
+        )
         self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = Runner(job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
-        event = Recorder(kcp.at).record
-        writer = ResourceWriter(kcp.at, event)
+        event = Recorder(self._source.at).record
+        writer = ResourceWriter(self._source.at, event)
+        self._secrets = None if self._in_kcp else NamespaceClusters(mgmt.own(), self._clusters, settings.mgmt_namespace, self._touched)
         self._reconciler = Reconciler(
             store=self._store,
-            clusters=self._clusters,
+            clusters=self._secrets or self._clusters,
             dry_runs=DryRuns(self._processes, self._bounds, metrics, permits),
             records=self._records,
             runner=self._runner,
@@ -139,12 +153,18 @@ class Operator:
         place = f"namespaces/{self._settings.mgmt_namespace}"
         self._watch(self._mgmt.own(), f"/apis/{group}/{version}/{place}/{plural}", self._clusters.objects, self.stop)
         self._watch(self._mgmt.own(), f"/api/v1/{place}/secrets", self._clusters.secrets, self.stop, metadata_only=True)
-        chosen, relist = f"metadata.name={self._settings.api_export_name}", self._settings.reconcile_interval
-        slices = _Callbacks(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
-        self._slice = self._watch(self._kcp.own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist)
+        if self._in_kcp:
+            chosen, relist = f"metadata.name={self._settings.api_export_name}", self._settings.reconcile_interval
+            slices = _Callbacks(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
+            self._slice = self._watch(self._kcp.own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist)
+        else:
+            self._slice = WatchState(listed_at=time.monotonic())
+            self._take_urls((URL,))
         workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
         workers.append(Thread(target=self._repeat, args=(self._fabrics.next,), name="fabrics"))
         workers.append(Thread(target=self._repeat, args=(self._first_statuses.next,), name="first statuses"))
+        if self._secrets is not None:
+            workers.append(Thread(target=self._repeat, args=(partial(self._poll, self._secrets),), name="secrets"))
         for thread in workers:
             thread.start()
         self._workers = workers  # for the probes, which ask whether each is alive
@@ -210,7 +230,10 @@ class Operator:
 
     def _take_slice(self, found: Object | None) -> None:
         """Start and stop watches for the APIExportEndpointSlice of the export, which is None when it is gone."""
-        urls = urls_of(found, self._settings.kcp_external_url)
+        self._take_urls(urls_of(found, self._settings.kcp_external_url))
+
+    def _take_urls(self, urls: Collection[str]) -> None:
+        """Start and stop watches for virtual workspaces."""
         for url in [url for url in self._endpoints if url not in urls]:
             self._endpoints.pop(url).stop.set()
             self._store.drop_url(url)
@@ -220,7 +243,7 @@ class Operator:
             for row in ROWS:
                 sink = _Callbacks(*(partial(act, url, row.kind) for act in (self._store.replace, self._store.put, self._store.missing)))
                 reception = partial(Reception, row.kind, self._workspace_bounds)
-                watcher = Watcher(self._kcp.at(url), row.collection("*"), sink, stop, clock=time.monotonic, reception=reception)
+                watcher = Watcher(self._source.at(url), row.collection("*"), sink, stop, clock=time.monotonic, reception=reception)
                 watchers.append((row, watcher))
             # Other threads read the endpoints meanwhile, so an endpoint is published with the states of all its kinds, and only then do
             # its watches begin.
@@ -239,6 +262,11 @@ class Operator:
                 binding = self._store.get(ObjectKey(BINDING, *mesh))
                 is_new = binding is not None and not binding.deleting and not finalizers_of(binding.obj)
                 self._queue.add_after(mesh, GATHERING if is_new else 0.0, Urgency.CHANGE)
+
+    def _poll(self, secrets: NamespaceClusters, _timeout: float) -> bool:
+        """Look for changes of the Secrets of all namespaces with meshes, once in the reconcile interval."""
+        secrets.poll(dict.fromkeys((mesh.workspace, mesh.namespace) for mesh in self._store.meshes()))
+        return not self.stop.wait(self._settings.reconcile_interval)
 
     def _touched(self, workspace: str) -> None:
         for mesh in self._store.meshes():
@@ -325,7 +353,8 @@ def run(settings: Settings) -> int:
     stop, metrics = Event(), Metrics()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
-    known = (("kcp", settings.kcp_kubeconfig, "--kcp-kubeconfig"), ("the management plane", settings.mgmt_kubeconfig, "--mgmt-kubeconfig"))
+    plane = ("the management plane", settings.mgmt_kubeconfig, "--mgmt-kubeconfig")
+    known = (("kcp", settings.kcp_kubeconfig, "--kcp-kubeconfig") if settings.source == "kcp" else plane, plane)
     with Connections(*known[0]) as kcp, Connections(*known[1]) as mgmt:
         operator = Operator(settings, kcp, mgmt, metrics, stop)
         servers = serve(settings.health_addr, metrics, alive=operator.alive, ready=operator.ready, metrics_address=settings.metrics_addr)

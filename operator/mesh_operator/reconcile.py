@@ -23,7 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 
 from .awaited_links import AwaitedLinks
 from .bounds import QUOTA_EXCEEDED
-from .clusters import Clusters
+from .clusters import ClusterSource
 from .dry_runs import DryRunFailed, DryRuns, MeshProcess
 from .keys import MeshKey, ObjectKey
 from .kinds import BINDING, BY_KIND, CLUSTER
@@ -87,7 +87,7 @@ class Reconciler:
         self,
         *,
         store: Store,
-        clusters: Clusters,
+        clusters: ClusterSource,
         dry_runs: DryRuns,
         records: Records,
         runner: Runner,

@@ -19,9 +19,10 @@ from .workspace_bounds import DEFAULT
 class Settings:
     """Settings of the operator. Intervals are in seconds."""
 
-    kcp_kubeconfig: str  # --kcp-kubeconfig, KCP_KUBECONFIG; required: the provider's workspace
+    kcp_kubeconfig: str  # --kcp-kubeconfig, KCP_KUBECONFIG; required with --source kcp: the provider's workspace
     mgmt_kubeconfig: str  # --mgmt-kubeconfig, MGMT_KUBECONFIG; required; "" means the pod's own cluster where it runs in one
     node_id: str  # --node-id, NODE_ID; required: a stable name of this replica
+    source: str = "kcp"  # --source kcp or kubernetes: where the custom resources are
     mgmt_namespace: str = "default"  # --mgmt-namespace, MGMT_NAMESPACE: Clusters and their Secrets
     namespace: str = ""  # --namespace, NAMESPACE: the operator's own, for its Lease and its records; default that of the Clusters
     # --mgmt-cluster-resource PLURAL.VERSION.GROUP; of Cluster API: clusters.v1beta2.cluster.x-k8s.io
@@ -81,7 +82,8 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     values = vars(parser.parse_args(arguments))
     values["namespace"] = values["namespace"] or values["mgmt_namespace"]
     found = ("mgmt_kubeconfig",) if environment.get("KUBERNETES_SERVICE_HOST") else ()  # set by the kubelet in every pod
-    for name in ("kcp_kubeconfig", "mgmt_kubeconfig", "node_id"):
+    needed = ("kcp_kubeconfig",) if values["source"] == "kcp" else ()
+    for name in (*needed, "mgmt_kubeconfig", "node_id"):
         if not values[name] and name not in found:
             parser.error(f"--{name.replace('_', '-')} is missing: give it, or set the environment variable {name.upper()}")
     values |= {name: tuple(values.pop(flag)) for flag, name in _REPEATABLE.items()}
@@ -100,7 +102,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         notes = [f"environment: {name.upper()}"] * variable + [f"default: {shown}"] * bool(fallback)
         parser.add_argument(flag, type=kind, default=default, help=f"{text} ({', '.join(notes)})")
 
-    add("--kcp-kubeconfig", str, "kubeconfig of the provider's workspace; required", variable=True)
+    parser.add_argument(
+        "--source",
+        choices=("kcp", "kubernetes"),
+        default=Settings.source,
+        help="where the custom resources are: in workspaces of kcp, or in namespaces of the management plane (default: kcp)",
+    )
+    add("--kcp-kubeconfig", str, "kubeconfig of the provider's workspace; required with --source kcp", variable=True)
     add("--mgmt-kubeconfig", str, "kubeconfig of the management plane; required, but in a pod of it", variable=True)
     add("--mgmt-namespace", _like(_LABEL, "a namespace"), "namespace of the Clusters and their Secrets", variable=True)
     add("--node-id", _like("[A-Za-z0-9._-]{0,100}", "letters, digits, . _ -"), "stable name of this replica; required", variable=True)

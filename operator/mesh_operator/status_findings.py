@@ -18,6 +18,7 @@ from .store import Stored
 
 MOST: Final = 20  # findings of one object; blocking ones come first (findings/finding.py, ordered)
 _SEVERITIES: Final = [severity.value for severity in Severity]
+_LINES: Final = 8  # of a fix
 _TEXT: Final = 512  # characters of the texts of a finding
 _DIFFERS, _UNREAD = "CM-CFG-02", "CM-CFG-03"  # checks/settings.py: meshConfig and what runs; meshConfig that cannot be compared
 
@@ -32,7 +33,7 @@ def findings_of(stored: Stored, result: Mapping[str, Any]) -> list[Finding]:
 
 
 def rows_for_status(found: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return findings as ``status.findings`` has them: code, severity, cluster, peer, summary, fix, page, accepted."""
+    """Return findings as ``status.findings`` has them: code, severity, cluster, peer, summary, fix (lines), page, accepted."""
     return [_row(row) for row in found[:MOST]]
 
 
@@ -40,8 +41,8 @@ def _row(row: Finding) -> dict[str, Any]:
     severity = row.get("severity")
     named = {"code": one_line(row.get("code"), _TEXT) or "Unknown", "severity": severity if severity in _SEVERITIES else "advisory"}
     texts = named | {key: one_line(row[key], _TEXT) for key in ("cluster", "peer", "summary") if row.get(key)}
-    fix = "; ".join(line for line in str(row.get("fix") or "").splitlines() if line)
-    rest = {"fix": one_line(fix, _TEXT), "page": one_line(row.get("anchor"), _TEXT), "accepted": bool(row.get("accepted"))}
+    fix = [one_line(line, _TEXT) for line in str(row.get("fix") or "").splitlines() if line.strip()][:_LINES]
+    rest = {"fix": fix, "page": one_line(row.get("anchor"), _TEXT), "accepted": bool(row.get("accepted"))}
     return texts | {key: value for key, value in rest.items() if value}
 
 

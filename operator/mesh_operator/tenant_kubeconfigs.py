@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import load_json
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 
@@ -44,15 +46,48 @@ class KubeconfigRefused(Exception):
 
 
 def open_kubeconfig(text: str, *, allowed: Sequence[str] = ()) -> dict[str, Any]:
-    """Return ``rebuild_kubeconfig`` of a kubeconfig in base64, as a Secret has it.
+    """Return ``rebuild_kubeconfig`` of a kubeconfig in base64, as a Secret has it, or of a cluster Secret of Argo CD.
 
+    :param text: base64, or a JSON mapping of ``server`` and ``config`` of a Secret of Argo CD, both in base64.
     :raises KubeconfigRefused: as there, and when it is not base64.
     """
+    if text.startswith("{"):
+        return rebuild_kubeconfig(_kubeconfig_of_argo(text), allowed=allowed)
     try:
         content = base64.b64decode(text)
     except (binascii.Error, ValueError):
         raise KubeconfigRefused("The kubeconfig in the Secret is not in base64.") from None
     return rebuild_kubeconfig(content, allowed=allowed)
+
+
+def _kubeconfig_of_argo(text: str) -> bytes:
+    """Return the kubeconfig that says what a cluster Secret of Argo CD says (Argo CD, Declarative Setup, Clusters).
+
+    Fields that would run something keep a name that is refused.
+    """
+    try:
+        parts = load_json(text)
+        server = base64.b64decode(parts["server"]).decode()
+        config = load_json(base64.b64decode(parts["config"]).decode())
+        tls = config.get("tlsClientConfig") or {}
+        cluster = {
+            "server": server,
+            CA: tls.get("caData"),
+            "tls-server-name": tls.get("serverName"),
+            "insecure-skip-tls-verify": tls.get("insecure"),
+            "proxy-url": config.get("proxyUrl"),
+        }
+        user = {
+            "token": config.get("bearerToken"),
+            CERTIFICATE: tls.get("certData"),
+            KEY: tls.get("keyData"),
+            "username": config.get("username"),
+            "password": config.get("password"),
+            "exec": config.get("execProviderConfig") or config.get("awsAuthConfig"),
+        }
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise KubeconfigRefused("The Secret of Argo CD has no server, or no config as JSON.") from None
+    return json.dumps(_document(*({key: value for key, value in entry.items() if value} for entry in (cluster, user)))).encode()
 
 
 def rebuild_kubeconfig(
@@ -95,7 +130,7 @@ def is_rebuilt(document: Any) -> bool:
     return short and "server" in cluster and bool(user) and bool(document == _document(cluster, user))
 
 
-def _document(cluster: Mapping[str, str], user: Mapping[str, str]) -> dict[str, Any]:
+def _document(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": "context"}
     for kind, entry in (("cluster", cluster), ("user", user), ("context", {"cluster": "cluster", "user": "user"})):
         made[f"{kind}s"] = [{"name": kind, kind: entry}]

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -36,7 +38,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.pe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
 from mesh_operator.tenant_addresses import NETWORKS
-from mesh_operator.tenant_kubeconfigs import KubeconfigRefused, rebuild_kubeconfig
+from mesh_operator.tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
 from tests.fuzz.parser import Form, Parser
 from tests.testing.facts_builders import cluster_facts, mesh_of
 from tests.unit.engine.observed_objects import secret
@@ -77,6 +79,16 @@ def kubeconfig(data: bytes) -> object:
     made = rebuild_kubeconfig(data)
     cluster, user = made["clusters"][0]["cluster"], made["users"][0]["user"]
     assert set(cluster) | set(user) <= _KEPT and cluster["server"].startswith("https://"), "a field that is not accepted came through"
+    assert all(isinstance(value, str) for value in (*cluster.values(), *user.values())), "a value that is no text came through"
+    return sorted(made)
+
+
+def argo_cluster(data: bytes) -> object:
+    """Open a cluster Secret of Argo CD whose config is the data; nothing but the accepted fields may be left."""
+    parts = {"server": b64encode(b"https://api.example.com:6443").decode(), "config": b64encode(data).decode()}
+    made = open_kubeconfig(json.dumps(parts))
+    cluster, user = made["clusters"][0]["cluster"], made["users"][0]["user"]
+    assert set(cluster) | set(user) <= _KEPT, "a field that is not accepted came through"
     assert all(isinstance(value, str) for value in (*cluster.values(), *user.values())), "a value that is no text came through"
     return sorted(made)
 
@@ -159,6 +171,14 @@ PARSERS: Final = (
         files=("operator/mesh_operator/tenant_kubeconfigs.py", "operator/mesh_operator/tenant_addresses.py"),
         parse=kubeconfig,
         form=Form.YAML,
+        raises=(KubeconfigRefused,),
+    ),
+    Parser(
+        name="argo-cluster",
+        writer="a tenant",
+        files=("operator/mesh_operator/tenant_kubeconfigs.py",),
+        parse=argo_cluster,
+        form=Form.JSON,
         raises=(KubeconfigRefused,),
     ),
     Parser(

@@ -29,16 +29,20 @@ _T = TypeVar("_T")
 
 class OperatorProcess:
     """Use as a context manager. ``arguments`` are further flags. ``warm_plays``: its plays are forks of a process that has done their
-    imports (tests/testing/warm_operator.py), and not processes of ansible-playbook."""
+    imports (tests/testing/warm_operator.py), and not processes of ansible-playbook. ``kcp`` None: custom resources are in namespaces of
+    the management plane."""
 
-    def __init__(self, folder: Path, kcp: Path, management: Path, *arguments: str, node: str = "node-1", warm_plays: bool = False) -> None:
+    def __init__(
+        self, folder: Path, kcp: Path | None, management: Path, *arguments: str, node: str = "node-1", warm_plays: bool = False
+    ) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{probe.getsockname()[1]}"
         self.log = folder / f"operator-{node}-{time.monotonic_ns()}.log"
         self._command = [
             *(sys.executable, "-m", *(("tests.testing.warm_operator", warm_socket()) if warm_plays else ("mesh_operator",))),
-            *("--kcp-kubeconfig", str(kcp), "--mgmt-kubeconfig", str(management), "--node-id", node),
+            *(("--kcp-kubeconfig", str(kcp)) if kcp else ("--source", "kubernetes")),
+            *("--mgmt-kubeconfig", str(management), "--node-id", node),
             *("--health-addr", self.address, "--allow-address", "127.0.0.0/8", *arguments),
         ]
         self._warm_plays = warm_plays

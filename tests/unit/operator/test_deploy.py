@@ -21,6 +21,8 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml, loader
 from mesh_operator import __version__
+from mesh_operator.crds import crds
+from mesh_operator.kinds import GROUP
 from mesh_operator.settings import Settings, parse_settings
 from mesh_operator.tenant_addresses import NETWORKS
 from tests.collection_path import CHECKOUT
@@ -76,6 +78,29 @@ def test_the_manifests_start_the_operator_with_its_own_defaults() -> None:
     assert settings_of(pod_of(manifests()), IN_A_POD) == DEFAULTS
 
 
+def test_the_manifests_without_kcp_start_the_operator_with_its_own_defaults_too_and_mount_no_kubeconfig() -> None:
+    text = "\n---\n".join(path.read_text(encoding="utf-8") for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")))
+    pod = pod_of(by_kind_and_name(text))
+    wanted = replace(DEFAULTS, source="kubernetes", kcp_kubeconfig="", mgmt_namespace="mesh-operator")
+    assert settings_of(pod, IN_A_POD) == wanted
+    assert {volume["name"] for volume in pod["volumes"]} == {"shm", "tmp"} and pod["automountServiceAccountToken"] is True
+
+
+def test_with_namespaces_as_tenants_the_chart_brings_the_kinds_and_reads_the_secrets_of_the_named_namespaces_alone() -> None:
+    made = helm("--set", "source=kubernetes", "--set", "tenants.namespaces={team-a,team-b}").stdout
+    objects = list(filter(None, yaml.safe_load_all(made)))
+    kinds = [obj for obj in objects if obj["kind"] == "CustomResourceDefinition"]
+    assert {obj["spec"]["names"]["kind"] for obj in kinds} == {crd["spec"]["names"]["kind"] for crd in crds()}
+    assert {obj["metadata"]["annotations"]["helm.sh/resource-policy"] for obj in kinds} == {"keep"}, "with them all resources would go"
+    roles = [obj for obj in objects if obj["kind"] in ("Role", "ClusterRole")]
+    readers = {obj["metadata"].get("namespace") for obj in roles for rule in obj["rules"] if "secrets" in rule["resources"]}
+    assert readers == {"default", "team-a", "team-b"}
+    tenants = next(obj for obj in roles if obj["metadata"]["name"] == "mesh-operator-tenants")
+    named = {resource.partition("/")[0] for rule in tenants["rules"] if rule["apiGroups"] == [GROUP] for resource in rule["resources"]}
+    assert named == {crd["spec"]["names"]["plural"] for crd in crds()}
+    assert "CustomResourceDefinition" not in {obj["kind"] for obj in filter(None, yaml.safe_load_all(helm().stdout))}
+
+
 def test_every_setting_has_a_flag_in_the_chart_and_every_flag_in_the_chart_is_a_setting() -> None:
     spelled = {
         "allowed_addresses": "--allow-address",
@@ -94,8 +119,9 @@ def test_the_manifests_are_those_of_this_chart() -> None:
     paths = sorted(path.relative_to(CHART).as_posix() for path in CHART.rglob("*") if path.is_file())
     sums = "".join(f"{hashlib.sha256((CHART / path).read_bytes()).hexdigest()}  ./{path}\n" for path in paths)
     digest = hashlib.sha256(sums.encode()).hexdigest()
-    for name in ("2-rbac.yaml", "3-operator.yaml"):
-        text = (DEPLOY / "manifests" / name).read_text(encoding="utf-8")
+    for place in ("manifests/2-rbac", "manifests/3-operator", "kubernetes/2-rbac", "kubernetes/3-operator"):
+        name = f"{place}.yaml"
+        text = (DEPLOY / name).read_text(encoding="utf-8")
         assert f"sha256 {digest}." in text, f"The chart has changed since {name} was made: run operator/deploy/manifests/make (needs helm)."
 
 

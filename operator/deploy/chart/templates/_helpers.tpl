@@ -36,7 +36,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
 {{- define "mesh-operator.mgmtNamespace" -}}
+{{- if eq .Values.source "kubernetes" -}}
+{{- .Values.mgmt.namespace | default .Release.Namespace -}}
+{{- else -}}
 {{- required "mgmt.namespace is missing: the namespace of the Clusters and of the Secrets with their kubeconfigs" .Values.mgmt.namespace -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "mesh-operator.image" -}}

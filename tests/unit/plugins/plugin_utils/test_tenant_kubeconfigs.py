@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 from mesh_operator.tenant_addresses import AGAIN, KEPT, NETWORKS, SOON, DeniedNetworks, may_be_named
-from mesh_operator.tenant_kubeconfigs import LIMIT, KubeconfigRefused, rebuild_kubeconfig
+from mesh_operator.tenant_kubeconfigs import LIMIT, KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
 from tests.testing.rows import in_one_test
 from tests.unit.engine.made_certificates import make
 
@@ -440,3 +440,64 @@ def test_the_operators_own_servers_are_denied_at_their_present_addresses(monkeyp
     assert "203.0.113.9/32" not in denied(), "a name server is asked now and then"
     now[0] += SOON
     assert "203.0.113.9/32" in denied() and "203.0.113.8/32" not in denied()
+
+
+# Cluster Secrets of Argo CD
+
+
+def argo(config: Any, server: str = "https://api.example.com:6443") -> str:
+    text = config if isinstance(config, str) else json.dumps(config)
+    return json.dumps({"server": b64(server.encode()), "config": b64(text.encode())})
+
+
+TLS: dict[str, Any] = {"caData": b64(CA.pem), "serverName": "api.example.com"}
+
+
+@pytest.mark.parametrize(
+    ("config", "user"),
+    [
+        ({"bearerToken": "abc.def", "tlsClientConfig": TLS}, {"token": "abc.def"}),
+        (
+            {"tlsClientConfig": {**TLS, "certData": b64(CLIENT.pem), "keyData": b64(CLIENT.key), "insecure": False}},
+            {"client-certificate-data": b64(CLIENT.pem), "client-key-data": b64(CLIENT.key)},
+        ),
+    ],
+)
+def test_a_cluster_of_argo_cd_is_used_with_its_token_or_its_certificate(config: dict[str, Any], user: dict[str, str]) -> None:
+    made = open_kubeconfig(argo(config))
+    assert made["users"][0]["user"] == user
+    assert made["clusters"][0]["cluster"] == {
+        "server": "https://api.example.com:6443",
+        "tls-server-name": "api.example.com",
+        "certificate-authority-data": b64(CA.pem),
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "key"),
+    [
+        ({"execProviderConfig": {"command": CANARY}}, "exec"),
+        ({"awsAuthConfig": {"clusterName": CANARY}}, "exec"),
+        ({"username": CANARY, "password": CANARY}, "username"),
+        ({"bearerToken": "a", "tlsClientConfig": {"insecure": True}}, "insecure-skip-tls-verify"),
+        ({"bearerToken": "a", "proxyUrl": "http://proxy.example.com"}, "proxy-url"),
+    ],
+)
+def test_what_would_run_a_program_or_trust_any_server_is_refused_of_argo_cd_too(config: dict[str, Any], key: str) -> None:
+    with pytest.raises(KubeconfigRefused, match=key) as refused:
+        open_kubeconfig(argo(config))
+    assert CANARY not in str(refused.value)
+
+
+NONE_OF_ARGO = ("{", "{}", '{"server": 1, "config": 2}', *map(argo, ("[", "[]", "null", '"x"', {"tlsClientConfig": 1})))
+
+
+@pytest.mark.parametrize("text", NONE_OF_ARGO)
+def test_a_secret_of_argo_cd_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(KubeconfigRefused):
+        open_kubeconfig(text)
+
+
+def test_a_cluster_of_argo_cd_may_lead_nowhere_else() -> None:
+    with pytest.raises(KubeconfigRefused, match="does not contact"):
+        open_kubeconfig(argo({"bearerToken": "a"}, server="https://127.0.0.1:6443"))

@@ -1,0 +1,173 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The operator without kcp: custom resources in one ordinary cluster, whose namespaces are tenants that use nothing of each other."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from mesh_operator.crds import crds
+from mesh_operator.kinds import BINDING, FABRIC, GROUP, INTENT, SERVICE, VERSION
+from mesh_operator.namespaces import workspace_of
+from tests.collection_path import CHECKOUT
+from tests.integration import shop
+from tests.integration.everything import everything
+from tests.integration.operator_lab import CHECK, OperatorLab
+from tests.lab.api import ApiError
+from tests.testing.kcp_client import path_of
+from tests.testing.operator_process import OperatorProcess
+from tests.testing.waiting import equals, wait_for
+
+pytestmark = pytest.mark.xdist_group("operator")
+
+Object = dict[str, Any]
+MANIFESTS = CHECKOUT / "operator" / "deploy" / "kubernetes"
+HOME = "mesh-operator"
+LABEL = "networking.edge-portal.eu/cluster"
+ENDS: Object = {side: {"namespace": shop.NAMESPACE, "selector": {"app": "nginx"}} for side in ("source", "destination")}
+
+
+class Team:
+    """A namespace of the cluster, and who works in it."""
+
+    def __init__(self, lab: OperatorLab, name: str) -> None:
+        self.lab, self.name, self.api = lab, name, lab.management.api
+        self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def secret(self, name: str, data: dict[str, str], labels: dict[str, str], *, namespace: str = "") -> None:
+        encoded = {key: base64.b64encode(text.encode()).decode() for key, text in data.items()}
+        metadata = {"name": name, "namespace": namespace or self.name, "labels": labels}
+        self.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded})
+
+    def kubeconfig(self, cluster: str) -> str:
+        return self.lab.clusters.lab.clusters[cluster].kubeconfig.read_text(encoding="utf-8")
+
+    def create(self, kind: str, name: str, **spec: Any) -> None:
+        metadata = {"name": name, "namespace": self.name}
+        self.api.create({"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": metadata, "spec": spec})
+
+    def path(self, kind: str, name: str) -> str:
+        return path_of({"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": {"name": name, "namespace": self.name}})
+
+    def status(self, kind: str, name: str) -> Object:
+        found: Object = (self.api.get(self.path(kind, name)) or {}).get("status") or {}
+        return found
+
+    def phase(self, kind: str, name: str) -> str:
+        return str(self.status(kind, name).get("phase", ""))
+
+    def reason(self, kind: str, name: str) -> str:
+        return next((str(entry["reason"]) for entry in self.status(kind, name).get("conditions") or () if entry["type"] == "Ready"), "")
+
+    def delete(self, kind: str, name: str) -> None:
+        self.api.delete(self.path(kind, name))
+
+    def is_gone(self, kind: str, name: str) -> bool:
+        return self.api.get(self.path(kind, name)) is None
+
+
+@pytest.fixture(scope="module")
+def lab(operator_lab: OperatorLab) -> Iterator[OperatorLab]:
+    api, made = operator_lab.management.api, [definition for definition in crds() if definition["spec"]["group"] == GROUP]
+    for definition in made:
+        api.create(definition)
+    for definition in made:
+        root = f"/apis/{GROUP}/{VERSION}/{definition['spec']['names']['plural']}"
+
+        def served(root: str = root) -> bool:
+            try:
+                return api.get(root) is not None
+            except ApiError:
+                return False
+
+        wait_for(served, what=f"{root} is served")
+    for name in ("1-namespace.yaml", "2-rbac.yaml"):
+        for obj in yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")):
+            api.create(obj)
+    yield operator_lab
+    for definition in made:
+        api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}")
+
+
+def operator_of(lab: OperatorLab, folder: Path) -> OperatorProcess:
+    """With the rights of the manifests alone, and with an election."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    answer = lab.management.api.post(f"/api/v1/namespaces/{HOME}/serviceaccounts/mesh-operator/token", request)
+    kubeconfig = yaml.safe_load(lab.management.kubeconfig.read_text(encoding="utf-8"))
+    kubeconfig["users"][0]["user"] = {"token": answer["status"]["token"]}
+    path = folder / "operator.kubeconfig"
+    path.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
+    intervals = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--max-runs", "4")
+    return OperatorProcess(folder, None, path, "--mgmt-namespace", HOME, "--namespace", HOME, *intervals, warm_plays=True)
+
+
+def argo_secret(kubeconfig: str) -> dict[str, str]:
+    """What `argocd cluster add` stores of a cluster."""
+    found = yaml.safe_load(kubeconfig)
+    cluster, user = found["clusters"][0]["cluster"], found["users"][0]["user"]
+    tls = {"caData": cluster["certificate-authority-data"]}
+    tls |= {"certData": user["client-certificate-data"], "keyData": user["client-key-data"]} if "client-key-data" in user else {}
+    config = {"tlsClientConfig": tls} | ({"bearerToken": user["token"]} if "token" in user else {})
+    return {"name": "c3", "server": cluster["server"], "config": json.dumps(config)}
+
+
+def test_a_mesh_of_a_namespace_is_made_and_removed_with_clusters_from_secrets_of_three_kinds(lab: OperatorLab, tmp_path: Path) -> None:
+    untouched, team = everything(lab.clusters), Team(lab, "team-a")
+    team.secret("first", {"kubeconfig": team.kubeconfig("c1")}, {LABEL: "c1"})
+    team.secret("c2-kubeconfig", {"value": team.kubeconfig("c2")}, {"cluster.x-k8s.io/cluster-name": "c2"})
+    team.secret("c3", argo_secret(team.kubeconfig("c3")), {"argocd.argoproj.io/secret-type": "cluster"})
+    with operator_of(lab, tmp_path) as operator:
+        operator.wait_ready()
+        team.create(BINDING, "edge", clusterRefs=[{"name": name} for name in ("c1", "c2", "c3")])
+        team.create(SERVICE, "nginx", meshRef={"name": "edge"}, selector=shop.SERVICE["selector"])
+        team.create(INTENT, "front", meshRef={"name": "edge"}, action="Allow", ports=[{"protocol": "TCP", "port": 80}], **ENDS)
+        team.create(FABRIC, "europe", meshRefs=[{"name": "edge"}])
+        for kind, name, phase in ((BINDING, "edge", "Connected"), (SERVICE, "nginx", "Exported"), (INTENT, "front", "Applied")):
+            operator.wait(lambda kind=kind, name=name: team.phase(kind, name), f"{name} is {phase}", until=equals(phase))  # type: ignore[misc]
+        operator.wait(lambda: team.phase(FABRIC, "europe"), "the fabric shows it", until=equals("Connected"))
+        events = {event["reason"] for event in team.api.list("/api/v1/namespaces/team-a/events")}
+        assert {"Connected", "Exported", "Applied"} <= events
+
+        # A tenant cannot choose whose object it is.
+        mark = {"metadata": {"annotations": {"kcp.io/cluster": "another"}}}
+        team.api.patch(team.path(INTENT, "front"), mark)
+        uid = team.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]  # type: ignore[index]
+        policies = lab.clusters.api("c1").list(f"/apis/cilium.io/v2/namespaces/{shop.NAMESPACE}/ciliumnetworkpolicies")
+        assert {entry["metadata"]["labels"]["edge-connect.eu/source-workspace"] for entry in policies} == {workspace_of(uid, "team-a")}
+
+        team.delete(BINDING, "edge")
+        operator.wait(lambda: team.is_gone(BINDING, "edge"), "the mesh is gone")
+        operator.wait(lambda: team.reason(INTENT, "front"), "its items say so", until=equals("MeshNotFound"))
+        for kind, name in ((SERVICE, "nginx"), (INTENT, "front"), (FABRIC, "europe")):
+            team.delete(kind, name)
+            operator.wait(lambda kind=kind, name=name: team.is_gone(kind, name), f"{name} is gone")  # type: ignore[misc]
+    assert everything(lab.clusters) == untouched
+
+
+def test_a_namespace_uses_no_secret_of_another_one_and_what_the_platform_gives_it(lab: OperatorLab, tmp_path: Path) -> None:
+    untouched, rich, poor = everything(lab.clusters), Team(lab, "team-rich"), Team(lab, "team-poor")
+    for name in ("c1", "c2"):
+        rich.secret(name, {"kubeconfig": rich.kubeconfig(name)}, {LABEL: name})
+    with operator_of(lab, tmp_path) as operator:
+        operator.wait_ready()
+        poor.create(BINDING, "edge", clusterRefs=[{"name": "c1"}, {"name": "c2"}])
+        operator.wait(lambda: poor.reason(BINDING, "edge"), "it has no clusters", until=equals("ClusterNotFound"))
+        for name in ("c1", "c2"):
+            labels = {"edge-connect.eu/source-workspace": "team-poor", "edge-connect.eu/source-name": name}
+            poor.secret(f"of-team-poor-{name}", {"kubeconfig": poor.kubeconfig(name)}, labels, namespace=HOME)
+        operator.wait(lambda: poor.phase(BINDING, "edge"), "the platform's Secrets are used", until=equals("Connected"))
+        rich.create(BINDING, "edge", clusterRefs=[{"name": "c1"}, {"name": "c2"}])
+        operator.wait(lambda: rich.reason(BINDING, "edge"), "links of another mesh are not taken over", until=equals("PrerequisiteNotMet"))
+        for team in (rich, poor):
+            team.delete(BINDING, "edge")
+            operator.wait(lambda team=team: team.is_gone(BINDING, "edge"), f"the mesh of {team.name} is gone")  # type: ignore[misc]
+    for name in ("c1", "c2"):
+        lab.management.api.delete(f"/api/v1/namespaces/{HOME}/secrets/of-team-poor-{name}")
+    assert everything(lab.clusters) == untouched
