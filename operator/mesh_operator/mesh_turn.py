@@ -18,22 +18,22 @@ class Interruptible(Protocol):
 
 
 class MeshTurn:
-    """Turn of one mesh. ``removes``: it removes the mesh, so a deletion is no reason to end it.
+    """Turn of one mesh. ``removes``: it removes the mesh, so a deletion is no reason to end it. ``ended``: early.
 
     :param stop: ends all turns.
     """
 
     def __init__(self, stop: Cancel) -> None:
-        self._stop, self._ended = stop, False
+        self._stop, self.ended = stop, False
         self.process: Interruptible | None = None
         self.removes = False
 
     def is_set(self) -> bool:
         """Return whether the turn has to end now, as a run asks it."""
-        return self._ended or self._stop.is_set()
+        return self.ended or self._stop.is_set()
 
     def end(self) -> None:
         """End the turn: its dry run fails, and its run is canceled."""
-        self._ended = True
+        self.ended = True
         if (process := self.process) is not None:
             process.interrupt()

@@ -136,7 +136,8 @@ class Reconciler:
 
     def end_turn(self, key: MeshKey) -> None:
         """End the turn of a mesh early, from another thread: it comes again, in the lane of slow meshes."""
-        if turn := self._turns.get(key):
+        turn = self._turns.get(key)
+        if turn is not None and not turn.ended:
             log("turn_ended_early", workspace=key.workspace, namespace=key.namespace, name=key.name)
             turn.end()
 
