@@ -50,6 +50,7 @@ Object = dict[str, Any]
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
 LEASE = "mesh-operator"
 TENDING: Final = 2.0  # seconds between two rounds
+ENDING: Final = 0.5  # seconds between two searches for turns that have to end
 GATHERING: Final = 0.5  # seconds after the first object of a new mesh: items that come with their binding share its first play
 OUT_OF_REACH: Final = 15.0  # seconds of errors after which a watch of kcp counts as broken
 STOPPING: Final = 15.0  # seconds that workers have to end; a run that is cancelled ends within some of them
@@ -169,8 +170,12 @@ class Operator:
             thread.start()
         self._workers = workers  # for the probes, which ask whether each is alive
         try:
-            while not self.stop.wait(TENDING):
-                self._tend()
+            tended = 0.0
+            while not self.stop.wait(min(ENDING, TENDING)):
+                self._end_turns()
+                if time.monotonic() - tended >= TENDING:
+                    tended = time.monotonic()
+                    self._tend()
         finally:  # also after a defect: workers that go on alone would keep a process that is no operator any more
             self.stop.set()
             self._queue.close()
@@ -299,12 +304,15 @@ class Operator:
         if found.seconds is not None:
             self._queue.add_after(key, found.seconds, found.urgency)
 
+    def _end_turns(self) -> None:
+        """End turns that turned out slow while others wait, and those that make what is to be removed."""
+        for mesh in (*self._queue.overdue(), *filter(self._reconciler.is_outdated, self._queue.lasting())):
+            self._reconciler.end_turn(mesh)
+
     def _tend(self) -> None:
         """Update metrics, and meshes that have lost their resource, from time to time."""
         now, listed = time.monotonic(), self.ready()[0]
         self._store.look_at_bounds()
-        for mesh in (*self._queue.overdue(), *filter(self._reconciler.is_outdated, self._queue.lasting())):
-            self._reconciler.end_turn(mesh)
         self.metrics.show(
             endpoints=len(self._endpoints),
             queued=len(self._queue),

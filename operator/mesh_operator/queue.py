@@ -17,7 +17,7 @@ from typing import Final
 
 from .keys import MeshKey
 from .shares import RecentUse, Shares
-from .turns import SLOW, Durations, Lane
+from .turns import SLOW, TOO_LONG, Durations, Lane
 
 
 class Urgency(IntEnum):
@@ -136,19 +136,19 @@ class FairQueue:
         """
         with self._changed:
             now = self._promote()
-            excess = sum(turn.lane is Lane.SLOW or now - turn.began > SLOW for turn in self._out.values()) - self._slow_most
+            excess = sum(turn.lane is Lane.SLOW or now - turn.began > TOO_LONG for turn in self._out.values()) - self._slow_most
             if excess <= 0 or len(self._out) < self._workers or all(lane is Lane.SLOW for lane, _ in self._candidates()):
                 return []
-            late = [key for key, turn in self._out.items() if turn.lane is not Lane.SLOW and now - turn.began > SLOW]
+            late = [key for key, turn in self._out.items() if turn.lane is not Lane.SLOW and now - turn.began > TOO_LONG]
             found = sorted(late, key=lambda key: self._out[key].began)[:excess]
             for key in found:
                 self._out[key].ended = True
             return found
 
     def lasting(self) -> list[MeshKey]:
-        """Return the meshes whose turns have lasted for as long as those of slow meshes do."""
+        """Return the meshes whose turns have lasted for longer than TOO_LONG."""
         with self._changed:
-            return [key for key, turn in self._out.items() if self._clock() - turn.began > SLOW]
+            return [key for key, turn in self._out.items() if self._clock() - turn.began > TOO_LONG]
 
     def close(self) -> None:
         """Close the queue: ``get`` returns None from now on."""

@@ -206,5 +206,5 @@ def test_turns_that_have_to_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(operator._queue, "lasting", lambda: [busy, deleted])
     monkeypatch.setattr(operator._reconciler, "is_outdated", lambda key: key == deleted)
     monkeypatch.setattr(operator._reconciler, "end_turn", lambda key: ended.append(key.name))
-    operator._tend()
+    operator._end_turns()
     assert ended == ["overdue", "deleted"]

@@ -17,12 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from mesh_operator.keys import MeshKey
 from mesh_operator.queue import RESYNC_SHARE, FairQueue, Urgency
-from mesh_operator.turns import SLOW, Durations, Lane
+from mesh_operator.turns import SLOW, TOO_LONG, Durations, Lane
 from tests.lab.patience import scaled
 from tests.testing.properties import examples
 from tests.testing.waiting import equals, wait_for
 
-TENDING = 2.0  # seconds between two looks of the operator at turns that have to end
+ENDING = 0.5  # seconds between two searches of the operator for turns that have to end
 CHANGE, RESYNC = Urgency.CHANGE, Urgency.RESYNC
 
 
@@ -262,7 +262,7 @@ class Site:
                 self.began[found] = self.clock.now
                 self.ends[found] = self.clock.now + (self.turn if found.workspace.startswith("hostile") else good)
                 self.slow = max(self.slow, sum(out.workspace.startswith("hostile") for out in self.ends))
-            tended = self.clock.now + TENDING if self.ends_turns and self.clock.now + TENDING < end else inf
+            tended = self.clock.now + ENDING if self.ends_turns and self.clock.now + ENDING < end else inf
             following = min(tended, *self.ends.values()) if self.ends else end
             self.clock.now = min(end, following)
             if following > end or not self.ends:
@@ -331,8 +331,8 @@ def test_however_long_turns_of_others_take_a_good_mesh_waits_for_one_that_is_qui
         site.turn = turn
         site.until(site.clock.now + 7.3 + number % 5)
         waits.append(site.wait_of(key("good")))
-    assert max(waits) <= hostile * (SLOW + TENDING), "each other workspace can be a surprise once"
-    assert sorted(waits)[-4] <= SLOW + TENDING
+    assert max(waits) <= hostile * (TOO_LONG + ENDING), "each other workspace can be a surprise once"
+    assert sorted(waits)[-4] <= TOO_LONG + ENDING
 
 
 @pytest.mark.parametrize("hostile", [2, 7, 12])
@@ -352,7 +352,7 @@ def test_a_turn_is_ended_only_where_others_wait_for_its_worker(queue: FairQueue,
     for name in ("a", "b"):
         queue.add(key(name))
         assert queue.get(timeout=0) == key(name)
-    clock.now += SLOW + 1
+    clock.now += TOO_LONG + 1
     assert queue.overdue() == [], "nobody waits"
     queue.add(key("a", "another"))
     assert queue.overdue() == [], "its workspace has a turn already"
@@ -361,7 +361,7 @@ def test_a_turn_is_ended_only_where_others_wait_for_its_worker(queue: FairQueue,
     queue.done(key("a"))
     assert queue.get(timeout=0) == key("c")
     queue.add(key("a"))
-    clock.now += SLOW + 1
+    clock.now += TOO_LONG + 1
     assert queue.overdue() == [], "of the meshes that wait each is known as slow, and would wait all the same"
 
 
