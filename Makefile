@@ -139,6 +139,23 @@ lock: venv ## requirements/*.txt from requirements/*.in (UPGRADE=1 for newer ver
 	@requirements/make-lock
 	@requirements/make-venv
 
+.PHONY: build
+build: venv ## the collection as a tarball and the operator as a wheel, in .build/dist
+	@rm -rf .build/dist && mkdir -p .build/dist
+	@$(ansible_env) ansible-galaxy collection build --output-path .build/dist . >/dev/null
+	@$(python) -m pip --disable-pip-version-check wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir .build/dist ./operator
+	@ls -1 .build/dist/*
+
+.PHONY: run
+run: venv ## the operator from this checkout, with KCP_KUBECONFIG, MGMT_KUBECONFIG and further flags in ARGS
+	@env PYTHONPATH="$(CURDIR)/operator:$(collections)" NODE_ID="$(or $(NODE_ID),$(shell hostname))" $(python) -m mesh_operator $(ARGS)
+
+.PHONY: image-context
+image-context: ## what an image build gets to see (.containerignore), in .build/image-context
+	@rm -rf .build/image-context && mkdir -p .build/image-context
+	@git ls-files -z -- $$(sed -n 's/^!//p' .containerignore) | xargs -0 -I F cp --parents -P F .build/image-context/
+	@echo "podman build --file operator/deploy/image/Containerfile .build/image-context"
+
 .PHONY: clean
 clean: ## remove .venv and .build (the lab's servers are kept, they lie outside)
 	rm -rf .venv .build .ansible .hypothesis .pytest_cache .ruff_cache .mypy_cache

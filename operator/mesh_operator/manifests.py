@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from string import Template
 from typing import Any, Final
 
@@ -55,7 +56,9 @@ def print_manifests(arguments: Sequence[str]) -> int:
     parser.add_argument("--fleet-identity-hash", help="its status.identityHash")
     parser.add_argument("--service-account", metavar="NAMESPACE/NAME", default="mesh-operator/mesh-operator")
     parser.add_argument("--no-events", action="store_true", help="claim no Events in tenants' workspaces")
-    parser.add_argument("--only", action="append", choices=(*PARTS, "crds"), help="repeatable; crds: for a plain API server")
+    more: dict[str, Callable[[], list[Document]]] = {"tenant-roles": partial(load, "kcp", "tenant-roles.yaml"), "crds": crds}
+    text = "repeatable; tenant-roles: for tenants' workspaces, or a plain API server; crds: for a plain API server"
+    parser.add_argument("--only", action="append", choices=(*PARTS, *more), help=text)
     given = parser.parse_args(arguments)
     namespace, _slash, name = given.service_account.partition("/")
     if not (namespace and name):
@@ -66,5 +69,6 @@ def print_manifests(arguments: Sequence[str]) -> int:
         documents = kcp_manifests(values | own, given.only or PARTS, events=not given.no_events)
     except KeyError as missing:
         parser.error(f"--{str(missing.args[0]).replace('_', '-')} is missing; give it, or leave out with --only what needs it")
-    yaml.safe_dump_all([*(crds() if "crds" in (given.only or ()) else ()), *documents], sys.stdout, sort_keys=False)
+    asked = [document for part, made in more.items() if part in (given.only or ()) for document in made()]
+    yaml.safe_dump_all([*asked, *documents], sys.stdout, sort_keys=False)
     return 0

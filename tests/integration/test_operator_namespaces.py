@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from mesh_operator.crds import crds
-from mesh_operator.kinds import BINDING, FABRIC, GROUP, INTENT, SERVICE, VERSION
+from mesh_operator.kinds import BINDING, EXPOSURE, FABRIC, GROUP, INTENT, SERVICE, VERSION
 from mesh_operator.namespaces import workspace_of
 from tests.collection_path import CHECKOUT
 from tests.integration import shop
@@ -108,6 +108,10 @@ def operator_of(lab: OperatorLab, folder: Path) -> OperatorProcess:
     return OperatorProcess(folder, None, path, "--mgmt-namespace", HOME, "--namespace", HOME, *intervals, warm_plays=True)
 
 
+def has_three(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 3
+
+
 def argo_secret(kubeconfig: str) -> dict[str, str]:
     """What `argocd cluster add` stores of a cluster."""
     found = yaml.safe_load(kubeconfig)
@@ -115,37 +119,50 @@ def argo_secret(kubeconfig: str) -> dict[str, str]:
     tls = {"caData": cluster["certificate-authority-data"]}
     tls |= {"certData": user["client-certificate-data"], "keyData": user["client-key-data"]} if "client-key-data" in user else {}
     config = {"tlsClientConfig": tls} | ({"bearerToken": user["token"]} if "token" in user else {})
-    return {"name": "c3", "server": cluster["server"], "config": json.dumps(config)}
+    return {"name": "cluster-muc-3", "server": cluster["server"], "config": json.dumps(config)}
 
 
-def test_a_mesh_of_a_namespace_is_made_and_removed_with_clusters_from_secrets_of_three_kinds(lab: OperatorLab, tmp_path: Path) -> None:
+def test_the_samples_in_a_namespace_are_carried_out_and_removed_with_clusters_from_secrets_of_three_kinds(
+    lab: OperatorLab, tmp_path: Path
+) -> None:
     untouched, team = everything(lab.clusters), Team(lab, "team-a")
-    team.secret("first", {"kubeconfig": team.kubeconfig("c1")}, {LABEL: "c1"})
-    team.secret("c2-kubeconfig", {"value": team.kubeconfig("c2")}, {"cluster.x-k8s.io/cluster-name": "c2"})
-    team.secret("c3", argo_secret(team.kubeconfig("c3")), {"argocd.argoproj.io/secret-type": "cluster"})
+    team.secret("first", {"kubeconfig": team.kubeconfig("c1")}, {LABEL: "cluster-ffm-1"})
+    team.secret("cluster-ber-2-kubeconfig", {"value": team.kubeconfig("c2")}, {"cluster.x-k8s.io/cluster-name": "cluster-ber-2"})
+    team.secret("cluster-muc-3", argo_secret(team.kubeconfig("c3")), {"argocd.argoproj.io/secret-type": "cluster"})
     with operator_of(lab, tmp_path) as operator:
         operator.wait_ready()
-        team.create(BINDING, "edge", clusterRefs=[{"name": name} for name in ("c1", "c2", "c3")])
-        team.create(SERVICE, "nginx", meshRef={"name": "edge"}, selector=shop.SERVICE["selector"])
-        team.create(INTENT, "front", meshRef={"name": "edge"}, action="Allow", ports=[{"protocol": "TCP", "port": 80}], **ENDS)
-        team.create(FABRIC, "europe", meshRefs=[{"name": "edge"}])
-        for kind, name, phase in ((BINDING, "edge", "Connected"), (SERVICE, "nginx", "Exported"), (INTENT, "front", "Applied")):
-            operator.wait(lambda kind=kind, name=name: team.phase(kind, name), f"{name} is {phase}", until=equals(phase))  # type: ignore[misc]
-        operator.wait(lambda: team.phase(FABRIC, "europe"), "the fabric shows it", until=equals("Connected"))
+        for path in sorted((CHECKOUT / "samples").glob("*.yaml")):
+            sample = yaml.safe_load(path.read_text(encoding="utf-8"))
+            team.create(sample["kind"], sample["metadata"]["name"], **sample["spec"])
+        good = {
+            (BINDING, "edge-mesh-eu"): "Connected",
+            (SERVICE, "nginx"): "Exported",
+            (INTENT, "frontend-to-nginx"): "Applied",
+            (EXPOSURE, "shop"): "Exposed",
+            (FABRIC, "europe"): "Connected",
+        }
+
+        def phases() -> dict[tuple[str, str], str]:
+            return {place: team.phase(*place) for place in good}
+
+        operator.wait(phases, "every sample is carried out", until=equals(good))
+        clusters = [{"name": name} for name in ("cluster-ffm-1", "cluster-ber-2", "cluster-muc-3")]
+        team.api.patch(team.path(BINDING, "edge-mesh-eu"), {"spec": {"clusterRefs": clusters}})
+        operator.wait(lambda: team.status(SERVICE, "nginx").get("exportedClusters"), "the third one joins", until=has_three)
         events = {event["reason"] for event in team.api.list("/api/v1/namespaces/team-a/events")}
         assert {"Connected", "Exported", "Applied"} <= events
 
         # A tenant cannot choose whose object it is.
         mark = {"metadata": {"annotations": {"kcp.io/cluster": "another"}}}
-        team.api.patch(team.path(INTENT, "front"), mark)
+        team.api.patch(team.path(INTENT, "frontend-to-nginx"), mark)
         uid = team.api.get("/api/v1/namespaces/kube-system")["metadata"]["uid"]  # type: ignore[index]
         policies = lab.clusters.api("c1").list(f"/apis/cilium.io/v2/namespaces/{shop.NAMESPACE}/ciliumnetworkpolicies")
         assert {entry["metadata"]["labels"]["edge-connect.eu/source-workspace"] for entry in policies} == {workspace_of(uid, "team-a")}
 
-        team.delete(BINDING, "edge")
-        operator.wait(lambda: team.is_gone(BINDING, "edge"), "the mesh is gone")
-        operator.wait(lambda: team.reason(INTENT, "front"), "its items say so", until=equals("MeshNotFound"))
-        for kind, name in ((SERVICE, "nginx"), (INTENT, "front"), (FABRIC, "europe")):
+        team.delete(BINDING, "edge-mesh-eu")
+        operator.wait(lambda: team.is_gone(BINDING, "edge-mesh-eu"), "the mesh is gone")
+        operator.wait(lambda: team.reason(INTENT, "frontend-to-nginx"), "its items say so", until=equals("MeshNotFound"))
+        for kind, name in list(good)[1:]:
             team.delete(kind, name)
             operator.wait(lambda kind=kind, name=name: team.is_gone(kind, name), f"{name} is gone")  # type: ignore[misc]
     assert everything(lab.clusters) == untouched

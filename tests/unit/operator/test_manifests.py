@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import loader
+from mesh_operator.crds import crds
 from mesh_operator.kinds import GROUP, ROWS
 from mesh_operator.manifests import PARTS, kcp_manifests, print_manifests
 
@@ -161,3 +162,20 @@ def test_what_is_missing_is_named(capsys: pytest.CaptureFixture[str], arguments:
         print_manifests(arguments)
     said = capsys.readouterr()
     assert (ended.value.code, said.out) == (2, "") and words in said.err
+
+
+def test_tenants_view_and_edit_every_kind_and_write_no_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_manifests(["--only", "tenant-roles"]) == 0
+    roles = {document["metadata"]["name"]: document for document in yaml.safe_load_all(capsys.readouterr().out)}
+    assert set(roles) == {"cilium-mesh-view", "cilium-mesh-edit"}
+    plurals = {crd["spec"]["names"]["plural"] for crd in crds()}
+    for role in roles.values():
+        assert [set(rule["resources"]) for rule in role["rules"]] == [plurals], "every kind, and no subresource"
+        assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {"networking.edge-portal.eu"}
+    verbs = {name: {verb for rule in role["rules"] for verb in rule["verbs"]} for name, role in roles.items()}
+    assert verbs["cilium-mesh-view"] == {"get", "list", "watch"} and not verbs["cilium-mesh-edit"] & verbs["cilium-mesh-view"]
+    into = {
+        name: {label.rpartition("-")[2] for label, value in role["metadata"]["labels"].items() if value == "true"}
+        for name, role in roles.items()
+    }
+    assert into == {"cilium-mesh-view": {"view", "edit", "admin"}, "cilium-mesh-edit": {"edit", "admin"}}
