@@ -29,6 +29,7 @@ NO_SECRET: Final = (
     f"The namespace has no Secret whose label {CLUSTER_LABEL} has this name, none of Cluster API or Argo CD for the cluster, and no "
     "KubernetesCluster."
 )
+_LABEL_LENGTH: Final = 63  # of a value; names of clusters may be longer
 _SELECTORS: Final = (CLUSTER_LABEL, CAPI_LABEL, f"{ARGO_LABEL}=cluster")
 
 Object = dict[str, Any]
@@ -84,14 +85,15 @@ class NamespaceClusters:
 
         :raises ClusterError: when they cannot be read.
         """
-        labelled = self._list(namespace, f"{CLUSTER_LABEL}={name}")
+        is_label = len(name) <= _LABEL_LENGTH
+        labelled = self._list(namespace, f"{CLUSTER_LABEL}={name}") if is_label else []
         if labelled:
             return labelled
         own = self._api.get(f"{_path(namespace)}/{name}-kubeconfig")  # as the controllers of Cluster API name it
         if own is not None and (own["metadata"].get("labels") or {}).get(CAPI_LABEL) == name:
             return [own]
         argo = [obj for obj in self._list(namespace, f"{ARGO_LABEL}=cluster") if obj["metadata"]["name"] == name]
-        if argo or not self._platform or self._platform == namespace:
+        if argo or not is_label or not self._platform or self._platform == namespace:
             return argo
         return self._list(self._platform, f"{WORKSPACE_LABEL}={namespace},{NAME_LABEL}={name}")
 

@@ -292,7 +292,7 @@ class Reconciler:
     def _run(self, request: MeshRequest, mesh: MeshObjects, turn: MeshTurn, dry: DryRun | None) -> Next:
         """Run the play, which waits for no link. Links that needed nothing a short while ago are left out: it is a second shorter then."""
         key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
-        shown, was_new = self._show_play(request, mesh, dry), self._records.get(key) is None
+        shown, was_new = self._show_play(request, mesh, dry), self._was_never_carried_out(mesh)
         variables = {"cilium_mesh_lock_holder": self._holder, "mesh_connect_wait": False, **request.variables}
         variables |= {"cilium_mesh_binding_status": last_good.status} if last_good else {}
         if not request.absent and binding is not None:
@@ -330,8 +330,8 @@ class Reconciler:
             self._linked.pop(key, None)
             self._report_failed_run(binding, run)
             return Next(seconds=None, failed=True)
-        changed = bool(result.get("changed", True))
-        self._note_refusal(request, refused=was_new and not changed)
+        changed, phase = bool(result.get("changed", True)), str((result["status"].get("binding") or {}).get("phase"))
+        self._note_refusal(request, refused=was_new and not changed and phase not in GOOD)
         if not last_good:
             self._remember(request, result)
             if changed:
@@ -357,6 +357,11 @@ class Reconciler:
         shown = {key: status for key, status in found.items() if status is not None and key in there}
         self._writer.statuses(((there[key], status) for key, status in shown.items()), {})
         return shown
+
+    def _was_never_carried_out(self, mesh: MeshObjects) -> bool:
+        """Return whether no play was ever run for a mesh. A record alone may be lost; the finalizer is older than the first write, too."""
+        binding = mesh.binding
+        return self._records.get(mesh.key) is None and binding is not None and BY_KIND[BINDING].finalizer not in finalizers_of(binding.obj)
 
     def _note_refusal(self, request: MeshRequest, *, refused: bool) -> None:
         """Forget the record of a mesh whose first play wrote nothing: no cluster holds anything of it, and its deletion needs no play."""

@@ -697,6 +697,24 @@ def test_a_mesh_that_was_refused_before_anything_was_written_is_played_once_and_
     assert len(world.runs) == 1 and world.kcp.find(BINDING, "edge") is None
 
 
+@pytest.mark.parametrize("lost", ["record", "nothing"])
+def test_a_mesh_that_was_carried_out_is_never_taken_for_one_that_was_refused(world: World, lost: str) -> None:
+    """A record may be deleted by hand, and the next play finds everything as it should be, or is blocked."""
+    world.reconcile()
+    if lost == "record":
+        world.records.forget(KEY)
+    world.answer = lambda request: connected(request, changed=False)
+    world.kcp.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
+    world.reconcile()
+    record = world.records.get(KEY)
+    assert record is not None and set(record.clusters) == {"c1", "c2"}
+    world.answer = refused_by_a_finding
+    world.records.forget(KEY) if lost == "record" else None
+    world.kcp.put(BINDING, "edge", REFS)
+    world.reconcile()
+    assert world.records.get(KEY) is not None, "its deletion has to remove what is in the clusters"
+
+
 def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_are_ready(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
