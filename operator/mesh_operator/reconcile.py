@@ -353,7 +353,8 @@ class Reconciler:
             phase = str((measured or binding.obj.get("status") or {}).get("phase"))
             found[binding.key] = measured if phase in GOOD and measured else status_during_play(binding, now)
             if phase in GOOD or dry is None:  # a dry run has read that the others go on waiting for the mesh
-                found |= {stored.key: status_during_play(stored, now) for stored in request.items}
+                anew = bool(request.variables.get("cilium_mesh_former"))  # items are removed from clusters that leave
+                found |= {stored.key: status_during_play(stored, now, anew=anew) for stored in request.items}
         shown = {key: status for key, status in found.items() if status is not None and key in there}
         self._writer.statuses(((there[key], status) for key, status in shown.items()), {})
         return shown

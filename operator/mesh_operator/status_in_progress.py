@@ -63,15 +63,17 @@ def _problems_of(stored: Stored, mesh: MeshObjects, binding: Stored) -> Sequence
     return [problem for entry in refused for problem in entry.problems]
 
 
-def status_during_play(stored: Stored, now: datetime) -> Status | None:
+def status_during_play(stored: Stored, now: datetime, *, anew: bool = False) -> Status | None:
     """Return the status of an object for which a play is at work; None if the play changes nothing that the status is about.
 
     A binding that was good keeps its phase, since its links stay in force, and has the condition Progressing. An item whose spec is new
     goes to the phase on the way, with what was measured for the spec before.
+
+    :param anew: the play may remove a part of what the status is about, although the spec is the same.
     """
     before, generation = stored.obj.get("status") or {}, generation_of(stored.obj)
     row, was_good = BY_KIND[stored.key.kind], before.get("phase") in GOOD
-    if was_good and before.get("observedGeneration") == generation:
+    if was_good and before.get("observedGeneration") == generation and not anew:
         return None
     message = "A run is at work to make the clusters what the spec says."
     if was_good and stored.key.kind == BINDING:

@@ -164,7 +164,7 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
             "binding.topology.hubs: belongs to mode HubAndSpoke, and the mode is",
         ),
         ({"binding": {"topology": {"mode": "HubAndSpoke"}}}, "binding.topology.hubs: is missing; mode HubAndSpoke needs it"),
-        ({"binding": {"topology": {"mode": "Pairs", "pairs": []}}}, "binding.topology.pairs: is empty; write a list of pairs"),
+        ({"binding": {"topology": {"mode": "Pairs", "pairs": []}}}, "binding.topology.pairs: is missing; mode Pairs needs it"),
         (
             {"binding": {"topology": {"mode": "HubAndSpoke", "hubs": "c1"}}},
             "binding.topology.hubs: must be a list, not a text; write a list of members",

@@ -673,6 +673,17 @@ def test_an_item_that_is_deleted_is_not_called_good_while_it_is_removed(world: W
     assert (shown["phase"], condition_of(shown, "Ready")[1]) == ("Pending", "Deleting") and "observedGeneration" in shown
 
 
+def test_an_item_is_not_called_good_while_it_is_removed_from_a_cluster_that_leaves(world: World) -> None:
+    world.found["c3"] = Usable(name="c3", kubeconfig={"kind": "Config"})
+    world.kcp.put(CLUSTER, "c3", {})
+    world.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": name} for name in ("c1", "c2", "c3")]})
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.put(BINDING, "edge", REFS)
+    world.reconcile()
+    assert world.shown[-1][SERVICE]["phase"] == "Exporting" and world.phase(SERVICE, "nginx") == "Exported"
+
+
 # Plays that write nothing, links that come up, turns that are ended
 
 
