@@ -218,12 +218,11 @@ class Operator:
         waiting: list[str] = [] if self._slice.listed_at is not None else ["the APIExportEndpointSlice was not read"]
         for endpoint in list(self._endpoints.values()):
             waiting += [f"{kind} was not listed" for kind, state in endpoint.states.items() if state.listed_at is None]
-        now, watches = (
-            time.monotonic(),
-            [self._slice, *(state for endpoint in list(self._endpoints.values()) for state in endpoint.states.values())],
-        )
+        now, endpoints = time.monotonic(), list(self._endpoints.values())
+        watches = [self._slice, *(state for endpoint in endpoints for state in endpoint.states.values())]
+        source = "kcp" if self._in_kcp else "the management plane"
         silent = sum(now - since > OUT_OF_REACH for state in watches if (since := state.failing_since) is not None)
-        waiting += [f"kcp has not answered {silent} of {len(watches)} watches for more than {OUT_OF_REACH:.0f} s"] * bool(silent)
+        waiting += [f"{source} has not answered {silent} of {len(watches)} watches for more than {OUT_OF_REACH:.0f} s"] * bool(silent)
         return not waiting, waiting
 
     # What comes in

@@ -28,9 +28,9 @@ class Urgency(IntEnum):
     RESYNC = 2
 
 
-RESYNC_SHARE: Final = (
-    8  # one of so many seconds goes to resyncs, and one to follow-ups: endless changes do not keep others from being checked
-)
+RESYNC_SHARE: Final = 8
+"""One of so many seconds goes to resyncs, and one to follow-ups: endless changes do not keep others from being checked."""
+
 LEAST: Final = 0.05  # seconds that a turn costs at least, so that turns without a duration are turns too
 ENDED: Final = 120.0  # seconds that a turn counts for at least that was ended early: how long it would have taken is not known
 LONGEST: Final = 900.0  # seconds that the lane of slow meshes may be behind the others: a turn of the longest usual --job-timeout

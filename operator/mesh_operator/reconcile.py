@@ -48,6 +48,7 @@ from .status import (
     status_of_result,
     status_of_waiting,
 )
+from .status_findings import MOST
 from .status_in_progress import status_during_play, status_of_removal
 from .store import MeshObjects, Store, Stored
 from .withheld import WithheldLog
@@ -195,6 +196,7 @@ class Reconciler:
         if request is None:
             return Next(seconds=None)
         if isinstance(request, NoOp):
+            self._refused.discard(mesh.key)
             self._writer.release(deleting(mesh))  # no cluster holds anything of it
             return Next(seconds=None)
         if isinstance(request, Wait):
@@ -286,7 +288,8 @@ class Reconciler:
         self._linked.pop(request.key, None)
         status = result["status"].get("binding") if result else None
         if result and status and status.get("phase") == "Connected":
-            found = tuple(row for row in rows_of(result, "advice") or rows_of(result, "findings") if not row.get("item"))
+            every = rows_of(result, "advice") or rows_of(result, "findings")
+            found = tuple(row for row in every if not row.get("item"))[:MOST]  # a status has no more, and they stay in memory
             self._linked[request.key] = _GoodLinks(linked=request.linked, at=time.monotonic(), status=status, findings=found)
 
     def _run(self, request: MeshRequest, mesh: MeshObjects, turn: MeshTurn, dry: DryRun | None) -> Next:
@@ -444,6 +447,7 @@ class Reconciler:
         if binding is None or binding not in leaving or {*finalizers_of(binding.obj)} - {own}:
             return
         self._linked.pop(mesh.key, None)
+        self._awaited.forget(mesh.key)
         wait = request_of(replace(mesh, binding=None), {}, None)
         if isinstance(wait, Wait) and wait.reason == MESH_NOT_FOUND:
             now, items = datetime.now(UTC), [stored for stored in all_of(mesh) if stored is not binding and not stored.deleting]

@@ -60,7 +60,7 @@ def _config_met(found: Sequence[Finding]) -> dict[str, Any]:
     differs = [row for row in found if row.get("code") == _DIFFERS]
     unread = [row for row in found if row.get("code") == _UNREAD]
     if differs:
-        values = "; ".join(f"{row.get('cluster')}: {str(row.get('fix')).splitlines()[0]}" for row in differs)
+        values = "; ".join(f"{row.get('cluster')}: {str(row.get('fix') or '').partition(chr(10))[0]}" for row in differs)
         return condition("ConfigMet", False, "ValuesDiffer", one_line(values, 2 * _TEXT))
     if unread:
         return condition("ConfigMet", None, "NotReadable", one_line(unread[0].get("summary"), _TEXT))

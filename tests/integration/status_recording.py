@@ -116,7 +116,7 @@ def checked_against_clusters(lab: OperatorLab) -> Iterator[Truth]:
                 _compare(lab, truth)
             except (ApiError, OSError, HTTPError):  # a test may end a server
                 continue
-            except Exception as error:
+            except Exception as error:  # a thread that dies silently would compare nothing, and the test would pass
                 truth.falsehoods.append(f"the comparison broke off: {error!r}")
                 return
 

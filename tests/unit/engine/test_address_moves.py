@@ -64,8 +64,12 @@ def to(place: str) -> Callable[[ClusterFacts], ClusterFacts]:
     return PLACES[place]
 
 
+def at_address(address: str) -> Callable[[ClusterFacts], ClusterFacts]:
+    return lambda cluster: at(cluster, address)
+
+
 PLACES: dict[str, Callable[[ClusterFacts], ClusterFacts]] = {
-    **{address: lambda cluster, address=address: at(cluster, address) for address in ADDRESSES},  # type: ignore[misc]
+    **{address: at_address(address) for address in ADDRESSES},
     "two addresses": lambda cluster: at(cluster, *ADDRESSES[:2]),
     "a name": lambda cluster: at(cluster, names=["lb-1.example.com"]),
     "another name": lambda cluster: at(cluster, names=["lb-2.example.com"]),

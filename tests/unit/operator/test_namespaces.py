@@ -79,7 +79,7 @@ def server() -> Server:
 
 @pytest.fixture
 def api(server: Server) -> NamespacedApi:
-    return NamespacedApi(server, IDENTITY)  # type: ignore[arg-type]
+    return NamespacedApi(server, IDENTITY)  # type: ignore[arg-type]  # a server with the methods that are used
 
 
 def owner(obj: Object) -> str:
@@ -111,7 +111,7 @@ def test_no_request_reaches_the_namespace_of_another_tenant(api: NamespacedApi, 
 
 
 def test_namespaces_of_two_clusters_are_two_tenants(server: Server) -> None:
-    assert identity_of(server) == IDENTITY  # type: ignore[arg-type]
+    assert identity_of(server) == IDENTITY  # type: ignore[arg-type]  # a server with the methods that are used
     assert workspace_of("another", "team-a") != TEAM != workspace_of(IDENTITY, "team-b")
     assert len(TEAM) == 16
 
@@ -141,7 +141,7 @@ def resolved(*secrets: Object, kubernetes_cluster: bool = False, error: bool = F
     server = Server(list(secrets))
     server.error = error
     known = Stored(ObjectKey(CLUSTER, TEAM, "team-a", "c1"), {"metadata": {}}, "kubernetes") if kubernetes_cluster else None
-    clusters = NamespaceClusters(server, Fleet(), "platform", lambda _: None)  # type: ignore[arg-type]
+    clusters = NamespaceClusters(server, Fleet(), "platform", lambda _: None)  # type: ignore[arg-type]  # a server with the methods that are used
     return clusters.resolve(MeshKey(TEAM, "team-a", "edge"), "c1", known)
 
 
@@ -190,7 +190,7 @@ def test_a_kubernetes_cluster_is_looked_for_last_and_forbidden_secrets_are_said_
 
 def test_a_changed_secret_touches_the_meshes_of_its_namespace_alone() -> None:
     server, touched = Server([secret("one", OWN), secret("two", OWN, "team-b")]), list[str]()
-    clusters = NamespaceClusters(server, Fleet(), "platform", touched.append)  # type: ignore[arg-type]
+    clusters = NamespaceClusters(server, Fleet(), "platform", touched.append)  # type: ignore[arg-type]  # a server with the methods that are used
     places = [("ws-a", "team-a"), ("ws-b", "team-b")]
     clusters.poll(places)
     assert touched == [], "the first look has nothing to compare with"

@@ -167,6 +167,7 @@ def test_findings_in_a_status_are_bounded_and_of_its_schema_whatever_they_say(ro
             ("False", "ValuesDiffer"),
         ),
         ([row("CM-CFG-03", cluster="c1")], ("Unknown", "NotReadable")),
+        ([row("CM-CFG-02", cluster="c1", fix="")], ("False", "ValuesDiffer")),
     ],
 )
 def test_mesh_config_is_answered(rows: list[dict[str, Any]], condition: tuple[str, str]) -> None:
@@ -176,7 +177,7 @@ def test_mesh_config_is_answered(rows: list[dict[str, Any]], condition: tuple[st
     without = status_of_result(plain, {"status": {"binding": CONNECTED}, "findings": rows}, NOW)
     assert found is not None and without is not None
     assert conditions(found)["ConfigMet"] == condition and "ConfigMet" not in conditions(without)
-    if condition[0] == "False":
+    if condition[0] == "False" and rows[0]["fix"]:
         message = next(entry["message"] for entry in found["conditions"] if entry["type"] == "ConfigMet")
         assert message == "c1: helm --set clustermesh.apiserver.service.type=NodePort"
 
