@@ -61,7 +61,7 @@ class Clusters:
         except ClusterError as error:
             return NotUsable(name=name, reason=_UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
         seen = kubernetes_cluster.obj if kubernetes_cluster else None
-        found = sealed_kubeconfig(name, seen, ref, secret, unlabelled=lambda: self._unlabelled and self._named_once(ref))
+        found = sealed_kubeconfig(name, seen, ref, secret, owner=cluster, unlabelled=lambda: self._unlabelled and self._named_once(ref))
         if isinstance(found, NotUsable) and found.detail:
             log("cluster_not_usable", workspace=key.workspace, namespace=key.namespace, name=name, reason=found.detail)
         return found

@@ -41,7 +41,8 @@ def _opened(text: str, allowed: list[str]) -> dict[str, Any]:
 
 def _dry_run(job: Mapping[str, Any]) -> dict[str, Any] | None:
     hosts = tuple(job["hosts"])
-    found = dry_run(job["cilium_mesh"], Play(hosts=hosts, inventory=hosts, limit="", hostvars=job["hosts"]), job["previous"])
+    play = Play(hosts=hosts, inventory=hosts, limit="", hostvars=job["hosts"])
+    found = dry_run(job["cilium_mesh"], play, job["previous"], assigns=job["assigns"])
     if found is None:
         return None
     return {"steps": found.steps, "linked": found.linked, "kept": sorted(found.kept), "result": found.result}

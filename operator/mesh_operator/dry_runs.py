@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.d
 from .confined.confinement import Limits
 from .confined.process import Cause, ConfinedProcess, ConfinedProcesses, ConfinedProcessFailed
 from .management_plane import NotUsable, SealedKubeconfig, Usable
-from .request import MeshRequest
+from .request import ASSIGNS, MeshRequest
 from .serve import Metrics
 from .tenant_kubeconfigs import is_rebuilt
 
@@ -142,7 +142,15 @@ class MeshProcess:
         """
         previous = request.variables["cilium_mesh_previous_status"]
         with self._metrics.dry_running():
-            found = self._ask({"job": "dry_run", "cilium_mesh": request.cilium_mesh, "hosts": request.hosts, "previous": previous})
+            found = self._ask(
+                {
+                    "job": "dry_run",
+                    "cilium_mesh": request.cilium_mesh,
+                    "hosts": request.hosts,
+                    "previous": previous,
+                    "assigns": ASSIGNS in request.variables,
+                }
+            )
         if found is None:
             return None
         if (valid := dry_run_of(found)) is None:
@@ -166,15 +174,14 @@ class MeshProcess:
         kubeconfig: Any = answer.get("kubeconfig") if isinstance(answer, dict) else None
         if not is_rebuilt(kubeconfig):
             raise self._failed(Cause.INVALID)
-        return Usable(
-            name=sealed.name,
-            kubeconfig=kubeconfig,
-            elb_id=sealed.elb_id,
-            endpoint_domains=self._permits.domains,
-            endpoint_networks=self._permits.networks,
-            denied_networks=self._denied,
-            allowed_annotations=self._permits.annotations,
-        )
+        permitted = {
+            "cilium_mesh_endpoint_domains": list(self._permits.domains),
+            "cilium_mesh_endpoint_networks": list(self._permits.networks),
+            "cilium_mesh_denied_networks": list(self._denied),
+            "cilium_mesh_allowed_annotations": list(self._permits.annotations),
+        }
+        variables = {**sealed.variables, **{name: value for name, value in permitted.items() if value}}
+        return Usable(name=sealed.name, kubeconfig=kubeconfig, variables=variables)
 
     def _failed(self, cause: Cause, detail: str = "") -> DryRunFailed:
         self._metrics.dry_runs_failed.labels(cause.value).inc()

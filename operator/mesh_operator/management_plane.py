@@ -27,6 +27,12 @@ CAPI_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 """Label of a kubeconfig Secret that the controllers of Cluster API set (cluster-api, util/kubeconfig, GenerateSecretWithOwner)."""
 
 ELB_ANNOTATION: Final = "networking.edge-portal.eu/elb-id"
+OWNER_ANNOTATIONS: Final = {
+    "networking.edge-portal.eu/cilium-namespace": "cilium_mesh_namespace",
+    "networking.edge-portal.eu/endpoint": "cilium_mesh_endpoint_override",
+}
+"""Annotations of the object with the credentials, and the host variables that they become. Whoever provides credentials sets them."""
+
 # Name of a Secret: the API server permits parts between dots that are longer than those of a DNS name (apimachinery, IsDNS1123Subdomain).
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _LABEL_LENGTH: Final = 63  # of a value; names may be longer
@@ -45,11 +51,7 @@ class Usable:
 
     name: str
     kubeconfig: Mapping[str, Any]
-    elb_id: str = ""
-    endpoint_domains: tuple[str, ...] = ()  # as the host variable cilium_mesh_endpoint_domains
-    endpoint_networks: tuple[str, ...] = ()  # as the host variable cilium_mesh_endpoint_networks
-    denied_networks: tuple[str, ...] = ()  # as the host variable cilium_mesh_denied_networks
-    allowed_annotations: tuple[str, ...] = ()  # as the host variable cilium_mesh_allowed_annotations
+    variables: Mapping[str, Any] = field(default_factory=dict)  # further host variables of a play, without empty ones
 
     def __repr__(self) -> str:
         return f"<Usable {self.name}>"
@@ -61,7 +63,7 @@ class SealedKubeconfig:
 
     name: str
     text: str = field(repr=False)
-    elb_id: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)  # host variables of a play, without empty ones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,10 +154,12 @@ def sealed_kubeconfig(
     ref: SecretRef,
     secret: Mapping[str, Any] | None,
     *,
+    owner: Mapping[str, Any] | None = None,
     unlabelled: Callable[[], bool] = lambda: False,
 ) -> SealedKubeconfig | NotUsable:
     """Return the cluster with the Secret's kubeconfig, unread, or the reason why it cannot be used.
 
+    :param owner: the Cluster of the management plane.
     :param unlabelled: whether the Secret may be used although no label tells whose it is; called only then.
     """
     if kubernetes_cluster is None:
@@ -168,21 +172,24 @@ def sealed_kubeconfig(
     detail = detail or _not_owned(labels, str(annotations.get(CLUSTER_ANNOTATION) or ""), ref, unlabelled)
     if detail:
         return NotUsable(name=name, reason="KubeconfigMissing", message=NO_KUBECONFIG, detail=detail)
-    return sealed_text(name, str(data[key]), str(annotations.get(ELB_ANNOTATION) or ""))
+    return sealed_text(name, str(data[key]), str(annotations.get(ELB_ANNOTATION) or ""), owner or {})
 
 
-def sealed_text(name: str, text: str, elb_id: str) -> SealedKubeconfig | NotUsable:
+def sealed_text(name: str, text: str, elb_id: str, owner: Mapping[str, Any]) -> SealedKubeconfig | NotUsable:
     """Return the cluster with a kubeconfig, unread, or the reason why it cannot be used.
 
     :param text: base64, or what Argo CD has in place of a kubeconfig (tenant_kubeconfigs.py).
     :param elb_id: annotation ELB_ANNOTATION; "" if there is none.
+    :param owner: the object with the credentials, which may have OWNER_ANNOTATIONS.
     """
     if elb_id and not _UUID.fullmatch(elb_id):
         message = f"Its annotation {ELB_ANNOTATION} is not the id of a load balancer, a UUID."
         return NotUsable(name=name, reason="LoadBalancerIdInvalid", message=message, fatal=True)
     if len(text) > 4 * (LIMIT // 3 + 1):  # in base64
         return NotUsable(name=name, reason="KubeconfigRefused", message=TOO_LONG, fatal=True)
-    return SealedKubeconfig(name=name, text=text, elb_id=elb_id)
+    annotations = (owner.get("metadata") or {}).get("annotations") or {}
+    variables = {"cilium_mesh_elb_id": elb_id} | {to: str(annotations.get(key) or "") for key, to in OWNER_ANNOTATIONS.items()}
+    return SealedKubeconfig(name=name, text=text, variables={key: value for key, value in variables.items() if value})
 
 
 def _not_owned(labels: Mapping[str, Any], workspace: str, ref: SecretRef, unlabelled: Callable[[], bool]) -> str:

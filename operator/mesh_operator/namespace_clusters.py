@@ -113,4 +113,4 @@ def _sealed(name: str, secret: Object) -> SealedKubeconfig | NotUsable:
     if not text:
         message = "Its Secret has neither a key kubeconfig nor a key value."
         return NotUsable(name=name, reason="KubeconfigMissing", message=message)
-    return sealed_text(name, text, str((metadata.get("annotations") or {}).get(ELB_ANNOTATION) or ""))
+    return sealed_text(name, text, str((metadata.get("annotations") or {}).get(ELB_ANNOTATION) or ""), secret)

@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 
 from .api import Connections
 from .bounds import Reception
+from .choices import PlatformChoices
 from .clusters import Clusters
 from .confined.confinement import hide_memory
 from .confined.process import ConfinedProcesses
@@ -133,7 +134,12 @@ class Operator:
             metrics=metrics,
             event=event,
             holder=f"mesh-operator {settings.node_id}",
-            job_probes=settings.job_probes,
+            choices=PlatformChoices(
+                job_probes=settings.job_probes,
+                probe_image=settings.probe_image,
+                assign_identities=settings.assign_identities,
+                permitted=settings.permitted,
+            ),
         )
         self._fabrics = FabricRollUp(self._store, writer.status, time.monotonic)
         self._first_statuses = FirstStatuses(self._store, writer, self._is_shown, time.monotonic)

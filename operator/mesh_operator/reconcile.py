@@ -23,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 
 from .awaited_links import AwaitedLinks
 from .bounds import QUOTA_EXCEEDED
+from .choices import DEFAULT, PlatformChoices
 from .clusters import ClusterSource
 from .dry_runs import DryRunFailed, DryRuns, MeshProcess
 from .keys import MeshKey, ObjectKey
@@ -33,7 +34,7 @@ from .mesh_turn import MeshTurn
 from .orphans import mesh_to_remove
 from .queue import Urgency
 from .records import Records
-from .request import MESH_NOT_FOUND, MeshRequest, NoOp, Wait, request_of
+from .request import ASSIGNS, MESH_NOT_FOUND, MeshRequest, NoOp, Wait, request_of
 from .resource_writer import ResourceWriter
 from .resources import age_of, all_of, deleting, finalizers_of, generation_of, is_abandoned, ref_of, refs_of
 from .runs import Runner, RunRequest, RunResult, RunState
@@ -49,7 +50,7 @@ from .status import (
     status_of_waiting,
 )
 from .status_findings import MOST
-from .status_in_progress import status_during_play, status_of_removal
+from .status_in_progress import status_during_play, status_of_removal, while_assigning
 from .store import MeshObjects, Store, Stored
 from .withheld import WithheldLog
 
@@ -100,14 +101,14 @@ class Reconciler:
         metrics: Metrics,
         event: Callable[[Stored, str, str, str], None],
         holder: str = "mesh-operator",
-        job_probes: bool = True,
+        choices: PlatformChoices = DEFAULT,
     ) -> None:
         """Prepare the reconciler.
 
         :param holder: who the operator's runs are, for users whose runs meet them at the lock of a mesh.
-        :param job_probes: whether plays may make Jobs that probe intents.
+        :param choices: of the platform, for all plays.
         """
-        self._holder, self._job_probes = holder, job_probes
+        self._holder, self._choices = holder, choices
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
         self._dry_runs, self._writer = dry_runs, writer
         self._cancel, self._metrics, self._event = cancel, metrics, event
@@ -192,7 +193,7 @@ class Reconciler:
         :raises DryRunFailed: when the process fails.
         """
         record = self._records.get(mesh.key)
-        request = request_of(mesh, clusters, record, job_probes=self._job_probes)
+        request = request_of(mesh, clusters, record, self._choices)
         if request is None:
             return Next(seconds=None)
         if isinstance(request, NoOp):
@@ -298,6 +299,8 @@ class Reconciler:
         shown, was_new = self._show_play(request, mesh, dry), self._was_never_carried_out(mesh)
         variables = {"cilium_mesh_lock_holder": self._holder, "mesh_connect_wait": False, **request.variables}
         variables |= {"cilium_mesh_binding_status": last_good.status} if last_good else {}
+        if dry is not None:  # it found every name and id
+            variables.pop(ASSIGNS, None)
         if not request.absent and binding is not None:
             self._records.remember(key, binding.uid, (host for host in request.hosts if host not in request.unavailable))
         run_request = RunRequest(playbook="mesh", hosts=request.hosts, variables=variables, name=request.owner)
@@ -318,6 +321,8 @@ class Reconciler:
         if (other := _another_run(result)) is not None:
             return self._come_back(request, mesh, other, shown)
         self._withheld.take(key, result)
+        if result is not None and ASSIGNS in variables:
+            result = while_assigning(result)
         if last_good and result is not None:  # the play did not observe the links
             found = [*last_good.findings, *rows_of(result, "findings")]
             result = {**result, "findings": found, "status": {**result["status"], "binding": last_good.status}}

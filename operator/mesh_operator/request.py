@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 
+from .choices import DEFAULT, PlatformChoices, refused_choices
 from .keys import MeshKey
 from .kinds import EXPOSURE, INTENT, ITEMS
 from .management_plane import NotUsable, Usable
@@ -19,6 +20,8 @@ from .records import Record
 from .store import MeshObjects, Stored
 
 MESH_NOT_FOUND: Final = "MeshNotFound"
+NOT_PERMITTED: Final = "NotPermitted"
+ASSIGNS: Final = "cilium_mesh_assign_identities"  # variable of a play; a dry run that finds nothing to assign makes it needless
 _NO_CLUSTER: Final = "There is no KubernetesCluster of this name in the namespace."
 
 Json = Mapping[str, Any]
@@ -56,14 +59,16 @@ class NoOp:
     """Binding that is being deleted, and for which nothing was ever written."""
 
 
-def request_of(mesh: MeshObjects, clusters: Found, record: Record | None, *, job_probes: bool = True) -> MeshRequest | Wait | NoOp | None:
+def request_of(
+    mesh: MeshObjects, clusters: Found, record: Record | None, choices: PlatformChoices = DEFAULT
+) -> MeshRequest | Wait | NoOp | None:
     """Return the request for a mesh; None if there is nothing to do: no binding and no item of it, or a binding that is missing just now.
 
     A mesh that was never carried out waits until all clusters are usable. One that was goes on with those that are; the others are given to
     the play as unavailable, with the reason (host variable cilium_mesh_unavailable).
 
     :param clusters: every cluster that the binding names, and every one that the record names.
-    :param job_probes: False: a play makes no Job for an intent, whatever the intent says; its probe looks at flows alone.
+    :param choices: of the platform. Without Jobs, the probe of an intent looks at flows alone, whatever the intent says.
     """
     binding = mesh.binding
     if binding is None:
@@ -78,9 +83,14 @@ def request_of(mesh: MeshObjects, clusters: Found, record: Record | None, *, job
         return _removal(mesh, refs, recorded, found) if recorded else NoOp()
     unusable = [entry for name in refs if isinstance(entry := found[name], NotUsable)]
     standing = record is not None and not record.tombstone
+    if refused := refused_choices(binding.obj["spec"], choices.permitted):
+        message = (
+            f"The platform does not leave this choice to tenants: {', '.join(refused)}. Remove it from the spec, or ask the platform team."
+        )
+        return Wait(phase="Error", reason=NOT_PERMITTED, message=message, standing=standing)
     if unusable and (not standing or len(unusable) == len(refs)):
         return _wait(unusable, standing)
-    return _play(mesh, binding, refs, recorded, found, job_probes)
+    return _play(mesh, binding, refs, recorded, found, choices)
 
 
 def _wait(unusable: list[NotUsable], standing: bool) -> Wait:
@@ -90,7 +100,7 @@ def _wait(unusable: list[NotUsable], standing: bool) -> Wait:
 
 
 def _play(
-    mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found, job_probes: bool
+    mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found, choices: PlatformChoices
 ) -> MeshRequest:
     """Return the play for an existing binding.
 
@@ -102,7 +112,7 @@ def _play(
     for row in ITEMS:
         every = mesh.items.get(row.kind, ())
         kept = [stored for stored in every if not stored.deleting and mesh.key.name in row.names_of_bindings(stored.obj)]
-        raw[row.listed] = [entry_of(stored) if job_probes else _without_job(stored.key.kind, entry_of(stored)) for stored in kept]
+        raw[row.listed] = [entry_of(stored) if choices.job_probes else _without_job(stored.key.kind, entry_of(stored)) for stored in kept]
         previous[row.listed] = [{**(stored.obj.get("status") or {}), "name": stored.key.name} for stored in kept]
         items += kept
         leaving += [stored for stored in every if stored not in kept and stored.missing_since is None]
@@ -113,6 +123,8 @@ def _play(
     ):  # one that the mesh does not hold yet stops a play, unless so many may be silent (module_utils/mesh/tolerance.py)
         variables["mesh_connect_max_failures"] = len(silent)
     variables["cilium_mesh_previous_status"] = previous
+    variables |= {"cilium_mesh_probe_image": choices.probe_image} if choices.probe_image else {}
+    variables |= {ASSIGNS: True} if choices.assign_identities else {}
     return _request(mesh, raw, found, variables, items=tuple(items), leaving=tuple(leaving))
 
 
@@ -151,14 +163,7 @@ def _request(mesh: MeshObjects, raw: Json, found: Found, variables: Json, **rest
 def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
     if isinstance(entry, NotUsable):
         return {"cilium_mesh_unavailable": entry.message}
-    optional = {
-        "cilium_mesh_elb_id": entry.elb_id,
-        "cilium_mesh_endpoint_domains": list(entry.endpoint_domains),
-        "cilium_mesh_endpoint_networks": list(entry.endpoint_networks),
-        "cilium_mesh_denied_networks": list(entry.denied_networks),
-        "cilium_mesh_allowed_annotations": list(entry.allowed_annotations),
-    }
-    return {"cilium_mesh_kubeconfig": dict(entry.kubeconfig), **{name: value for name, value in optional.items() if value}}
+    return {"cilium_mesh_kubeconfig": dict(entry.kubeconfig), **entry.variables}
 
 
 def entry_of(stored: Stored) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from . import __version__
+from .choices import LEFT_TO_TENANTS, TENANT_CHOICES
 from .workspace_bounds import DEFAULT
 
 
@@ -53,6 +54,9 @@ class Settings:
     max_items_per_mesh: int = DEFAULT.items  # --max-items-per-mesh
     leader_elect: bool = True  # --no-leader-elect
     job_probes: bool = True  # --no-job-probes
+    probe_image: str = ""  # --probe-image: of the Jobs of intents that name none
+    assign_identities: bool = False  # --assign-identities
+    permitted: tuple[str, ...] = LEFT_TO_TENANTS  # --permit CHOICE (repeatable): choices.py
 
 
 _DURATION: Final = r"(?=.*[1-9])([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s?)?"
@@ -70,6 +74,7 @@ _REPEATABLE: Final = {
     "deny_address": "denied_addresses",
     "endpoint_domain": "endpoint_domains",
     "allow_annotation": "allowed_annotations",
+    "permit": "permitted",
 }
 
 
@@ -87,6 +92,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         if not values[name] and name not in found:
             parser.error(f"--{name.replace('_', '-')} is missing: give it, or set the environment variable {name.upper()}")
     values |= {name: tuple(values.pop(flag)) for flag, name in _REPEATABLE.items()}
+    values["permitted"] = tuple(name for name in values["permitted"] if name != "none") if values["permitted"] else LEFT_TO_TENANTS
     return Settings(**values)
 
 
@@ -152,16 +158,22 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--orphan-grace", duration, "time before objects of a vanished resource are pruned")
     domain = _like(_DOMAIN, "a domain in lower case, as mesh.example.com, whose names have no meaning inside clusters")
     annotation = _like(_ANNOTATION, "the key of an annotation with a domain, as example.com/team, and none of this project")
+    choice = _like(f"{'|'.join(TENANT_CHOICES)}|none|accept=CM-[A-Z]+-[0-9]{{2}}", f"one of {', '.join(TENANT_CHOICES)}, accept=CODE, none")
     for flag, kind, metavar, text in (
         ("--allow-address", _network, "CIDR", "further addresses of API servers and mesh endpoints that are allowed"),
         ("--deny-address", _network, "CIDR", "further addresses at which nothing is contacted for tenants; --allow-address goes before it"),
         ("--endpoint-domain", domain, "DOMAIN", "further domains in which mesh endpoints may have names"),
         ("--allow-annotation", annotation, "KEY", "further annotations that GlobalServices may set on Services"),
+        ("--permit", choice, "CHOICE", f"what bindings may choose, and nothing else: {', '.join(TENANT_CHOICES)}, accept=CODE, or none"),
     ):
         parser.add_argument(flag, type=kind, action="append", default=[], metavar=metavar, help=text)
     parser.add_argument(
         "--no-job-probes", dest="job_probes", action="store_false", help="make no Job in a tenant's namespace: probes look at flows alone"
     )
+    image = _like(r"([A-Za-z0-9][-A-Za-z0-9._:/@]{0,511})?", "an image, as registry.example.com/probe:1.0")
+    add("--probe-image", image, "image of the Jobs that probe intents which name none")
+    text = "assign a name and an id to clusters that were never meshed, before their first mesh; their Cilium restarts"
+    parser.add_argument("--assign-identities", action="store_true", help=text)
     text = "use kubeconfig Secrets without the label of a workspace, if Clusters of one workspace alone name them"
     parser.add_argument("--allow-unlabelled-secrets", action="store_true", help=text)
     parser.add_argument("--no-leader-elect", dest="leader_elect", action="store_false", help="do not elect a leader; for one replica only")

@@ -25,6 +25,8 @@ ITS_TURN: Final = "Queued"
 DELETING: Final = "Deleting"
 MESH_DELETING: Final = "MeshDeleting"
 PROGRESSING: Final = "Progressing"
+ASSIGNING: Final = "AssigningIdentities"
+_UNFINISHED: Final = "CM-LEASE-15"  # an assignment of a name and an id is not finished
 _TEXT: Final = 1024  # characters of a message
 
 
@@ -61,6 +63,18 @@ def _problems_of(stored: Stored, mesh: MeshObjects, binding: Stored) -> Sequence
     except InvalidInput as error:  # of a binding that is not valid, nothing can be said about an item
         return (str(error),) if stored.key.kind == BINDING else ()
     return [problem for entry in refused for problem in entry.problems]
+
+
+def while_assigning(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the result of a play that assigns names and ids, with a binding on its way if nothing but the end of that is missing."""
+    blocking = [row for row in rows_of(result, "findings") if row.get("severity") == "blocking" and not row.get("item")]
+    left = [row for row in blocking if not row.get("accepted")]
+    if not left or any(row.get("code") != _UNFINISHED for row in left):
+        return result
+    clusters = ", ".join(str(row.get("cluster")) for row in left)
+    message = f"Workloads of Cilium restart with the name and id that they were assigned: {clusters}"
+    rows = [condition(kind, False, ASSIGNING, message) for kind in ("MeshConnected", "Ready", "Degraded")]
+    return {**result, "status": {**result["status"], "binding": {"phase": "Connecting", "conditions": rows}}}
 
 
 def status_during_play(stored: Stored, now: datetime, *, anew: bool = False) -> Status | None:

@@ -271,6 +271,7 @@ VARIABLES: Final[tuple[str, ...]] = (
     "ca_sync_wait_timeout",
     "cilium_mesh",
     "cilium_mesh_approve_refused",
+    "cilium_mesh_assign_identities",
     "cilium_mesh_binding_status",
     "cilium_mesh_expected",
     "cilium_mesh_fabric",

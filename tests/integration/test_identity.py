@@ -93,13 +93,15 @@ def test_new_clusters_get_free_ids_also_from_two_controllers_at_once_and_a_meshe
     assert foretold.rc == 0 and foretold.result["changed"] is True and "CM-LEASE-10" in codes(foretold)
     assert lab.snapshot(volatile=True) == meshed
 
-    def assign(cluster: str) -> Any:
-        return lab.play(
-            "identity", mesh=lab.mesh("c1", "c2", cluster), hosts=hosts, cluster_identity_policy="assign", cilium_mesh_lock_timeout=600
-        )
+    def assign(playbook: str, *added: str, **how: Any) -> Any:
+        return lab.play(playbook, mesh=lab.mesh("c1", "c2", *added), hosts=hosts, cilium_mesh_lock_timeout=600, **how)
 
     with ThreadPoolExecutor(2) as pool:
-        runs = list(pool.map(assign, ("c3", "c4")))
+        both = (
+            pool.submit(assign, "identity", "c3", cluster_identity_policy="assign"),
+            pool.submit(assign, "mesh", "c3", "c4", cilium_mesh_assign_identities=True),  # and connects
+        )
+        runs = [run.result() for run in both]
     for run in runs:
         assert run.rc == 0, run.output
     given = {cluster: config(lab, cluster) for cluster in ("c3", "c4")}

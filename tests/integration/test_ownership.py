@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -285,22 +286,32 @@ def test_what_others_do_to_our_keys_is_reported_repaired_on_demand_and_never_fou
 
 
 @pytest.mark.lab(HELM_118)
-def test_before_120_adopting_brings_the_names_back_that_went_with_helm(lab: MeshLab) -> None:
+def test_before_120_a_binding_that_adopts_brings_the_names_back_that_went_with_helm(lab: MeshLab) -> None:
+    """The playbooks that connect adopt first where the binding says so, and connect in the same run."""
+    until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    mesh = lab.mesh()
+    mesh["binding"]["adopt"] = {"reason": "Helm made it", "until": until}
     peers = {"c1": ("c2",), "c2": ("c1",)}
     helm_mesh(lab)
     wait_ready(lab, peers)
-    data, aliases = contents(lab), {cluster: host_aliases(lab, cluster) for cluster in lab.names}
-    prepared = lab.play("adopt")
-    assert prepared.rc == 0 and {"CM-OWN-06", "CM-OWN-10"} <= set(prepared.finding_codes()), prepared.output
+    aliases = {cluster: host_aliases(lab, cluster) for cluster in lab.names}
+    foreseen = lab.play("plan", mesh=mesh)
+    assert foreseen.rc == 0 and foreseen.result["plan"]["steps"], foreseen.output
+    prepared = lab.play("connect", mesh=mesh)
+    assert prepared.rc != 0 and prepared.result["changed"], "the tool still renders the objects"
+    assert "no link was written" in prepared.output and "nothing was written" not in prepared.output
+    assert {"CM-OWN-02", "CM-OWN-06", "CM-OWN-10"} <= set(prepared.finding_codes()), prepared.output
     assert "clusters=null" not in finding(prepared, "CM-OWN-06")["fix"], "users.yaml is rendered from it before 1.19"
     for cluster in lab.names:
         lab.lab.helm_upgrade(cluster, ("clustermesh.config.enabled=false",))
         assert host_aliases(lab, cluster) == []
-    adopted = lab.play("adopt")
+    adopted = lab.play("connect", mesh=mesh)
     assert adopted.rc == 0 and adopted.changed > 0, adopted.output
+    assert adopted.result["status"]["binding"]["phase"] == "Connected"
     assert {cluster: host_aliases(lab, cluster) for cluster in lab.names} == aliases
     wait_ready(lab, peers)
-    assert contents(lab) == data and lab.play("adopt").changed == 0
+    data = contents(lab)  # the adoption changed no value, and connecting then wrote the binding's own
+    assert lab.play("connect", mesh=mesh).changed == 0 and contents(lab) == data
     # Helm goes on rendering users.yaml, so its marks stay there, and its upgrades leave our Secrets alone.
     lab.lab.helm_upgrade("c1")
     assert contents(lab) == data

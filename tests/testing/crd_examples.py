@@ -40,6 +40,7 @@ class Example(NamedTuple):
 _MESH: Final = {"meshRef": {"name": BINDING}}
 _SIDES: Final = ("source", "destination")
 _SIDE: Final = {"namespace": "production", "name": "web"}
+_WAIVED: Final = {"reason": "until the pools are split", "until": "2027-01-31T00:00:00Z"}
 BASES: Final[Mapping[str, dict[str, Any]]] = {
     "ClusterMeshBinding": {"clusterRefs": REFS},
     "GlobalService": {**_MESH, "selector": {"namespace": "production", "name": "nginx"}},
@@ -59,6 +60,9 @@ _TAKEN: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"topology": {"mode": "Pairs", "pairs": [["c1", "c2"], ["c2", "c3"]]}},
         {"meshConfig": {"serviceType": "NodePort", "enableKvStoreMesh": False, "hubble": {"enabled": True, "ui": False}}},
         {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]},
+        {"trust": "Minted", "nodeAddresses": "ExternalIP", "accept": [], "takeBack": []},
+        {"accept": [{"code": "CM-CIDR-02", **_WAIVED}, {"code": "CM-VER-01", **_WAIVED, "until": "2027-01-31T12:00:00.5+01:00"}]},
+        {"takeBack": [{"cluster": "c1", **_WAIVED}], "repair": _WAIVED, "adopt": _WAIVED},
     ],
     "GlobalService": [
         {},
@@ -151,6 +155,21 @@ _REFUSED: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"meshConfig": {"serviceType": "ClusterIP"}},
         {"meshConfig": {"enableKvStoreMesh": "yes"}},
         {"meshConfig": {"hubble": True}},
+        {"trust": "same_ca"},
+        {"nodeAddresses": "Hostname"},
+        {"accept": [_WAIVED]},
+        {"accept": [{"code": "CIDR-02", **_WAIVED}]},
+        {"accept": [{"code": "CM-CIDR-02", "until": "2027-01-31T00:00:00Z"}]},
+        {"accept": [{"code": "CM-CIDR-02", "reason": "", "until": "2027-01-31T00:00:00Z"}]},
+        {"accept": [{"code": "CM-CIDR-02", **_WAIVED}, {"code": "CM-CIDR-02", **_WAIVED}]},
+        {"takeBack": [{"cluster": "c9", **_WAIVED}]},
+        {"takeBack": [{"cluster": "c1", **_WAIVED}, {"cluster": "c1", **_WAIVED}]},
+        {"repair": True},
+        {"repair": {"reason": "a"}},
+        *(
+            {"adopt": {"reason": "a", "until": until}}
+            for until in ("", "2027-01-31", "tomorrow", "2027-02-30T00:00:00Z", "2027-01-31T25:00:00Z")
+        ),
     ],
     "GlobalService": [
         {"selector": GONE},
@@ -329,7 +348,7 @@ ENGINE: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
 """What only the engine refuses."""
 
 SCHEMA: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
-    "ClusterMeshBinding": [{"clusterRefs": ["c1", "c2"]}, {"clusterRefs": GONE}],
+    "ClusterMeshBinding": [{"clusterRefs": ["c1", "c2"]}, {"clusterRefs": GONE}, {"repair": {}}],
     "GlobalService": [
         {"meshRef": GONE},
         {"selector": {"namespace": "production", "labelSelector": {"matchLabels": {"app": "nginx"}}}},

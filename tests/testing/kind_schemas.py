@@ -48,6 +48,8 @@ RELAXED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("ClusterMeshBinding", "clusterRefs"): ("minItems", "maxItems"),
     ("ClusterMeshBinding", "clusterRefs[].name"): ("pattern", "minLength", "maxLength"),
     ("ClusterMeshBinding", ""): ("required",),
+    **{("ClusterMeshBinding", field): ("maxItems",) for field in ("accept", "takeBack")},
+    ("ClusterMeshBinding", "takeBack[].cluster"): ("pattern", "minLength", "maxLength"),
     ("GlobalService", "targetClusters"): ("maxItems",),
     ("GlobalService", "targetClusters[]"): ("pattern", "minLength", "maxLength"),
     **{("ConnectivityIntent", f"{side}.clusters"): ("maxItems",) for side in ("source", "destination")},
@@ -73,6 +75,8 @@ def specs() -> dict[str, dict[str, Any]]:
 def _kept(kind: str, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     dropped = RELAXED.get((kind, path), ())
     found = {key: schema[key] for key in KEYWORDS if key in schema and key not in dropped}
+    if schema.get("format") == "date-time":  # formats of numbers say nothing that minimum and maximum do not
+        found["format"] = "date-time"
     if "x-kubernetes-int-or-string" in schema:
         found["type"] = "integer"
     if "properties" in schema:

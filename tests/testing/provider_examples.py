@@ -271,7 +271,8 @@ def _usable(name: str, clusters: list[Spec], permitted: tuple[str, ...]) -> Any:
     secret = {"metadata": {"labels": {WORKSPACE_LABEL: WORKSPACE}}, "data": {"kubeconfig": "eA=="}}
     sealed = sealed_kubeconfig(name, {**one, "metadata": {**one["metadata"], "annotations": annotations}}, ref, secret)
     assert isinstance(sealed, SealedKubeconfig), sealed
-    return Usable(name=name, kubeconfig={}, elb_id=sealed.elb_id, allowed_annotations=permitted)
+    more = {"cilium_mesh_allowed_annotations": list(permitted)} if permitted else {}
+    return Usable(name=name, kubeconfig={}, variables={**sealed.variables, **more})
 
 
 class Outcome(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from .input_problems import Problems, child_path, is_list, json_type_name, quoted, suggest
@@ -29,6 +30,10 @@ FORMS: Final[Mapping[str, str]] = {
         "a DNS name of two or more labels"
     ),
     r"^([A-Za-z0-9][-A-Za-z0-9._:/@=,+]*)?$": "a text of letters, digits and . _ : / @ = , + - that begins with a letter or digit",
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$": (
+        "a time with a zone, as 2027-01-31T00:00:00Z"
+    ),
+    r"^CM-[A-Z]+-[0-9]{2}$": "the code of a finding, as CM-CIDR-02",
     r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$": 'a time like "90s" or "1m30s"',
 }
 """Every pattern of the CRDs in words."""
@@ -109,6 +114,8 @@ class Reader:
         return [self.read(schema["items"], item, f"{path}[{place}]") for place, item in enumerate(value)]
 
     def _scalar(self, schema: Schema, value: Any, path: str) -> Any:
+        if schema.get("format") == "date-time" and isinstance(value, date):  # YAML reads a time without quotes as one
+            value = _rfc3339(value)
         wanted, words = _SCALARS[schema["type"]]
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
             quote = "; put it in quotes" if wanted is str and isinstance(value, (bool, int, float)) else ""
@@ -157,6 +164,12 @@ def _says_nothing(schema: Schema, value: Any) -> bool:
         return is_list(value) and not value
     has_defaults = any("default" in inner for inner in schema.get("properties", {}).values())
     return schema.get("type") == "object" and isinstance(value, Mapping) and not value and not has_defaults
+
+
+def _rfc3339(value: date) -> str:
+    """Return a date or time of YAML as text. Without a zone it is UTC, as in YAML 1.1."""
+    at = value if isinstance(value, datetime) else datetime(value.year, value.month, value.day)
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).isoformat()
 
 
 _READERS: Final[Mapping[str, Callable[[Reader, Schema, Any, str], Any]]] = {"object": Reader._mapping, "array": Reader._list}

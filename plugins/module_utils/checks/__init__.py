@@ -36,6 +36,7 @@ from . import (
     topology,
     trust,
     versions,
+    waivers,
     workloads,
 )
 from .context import CheckContext
@@ -63,6 +64,7 @@ __all__ = [
     "topology",
     "trust",
     "versions",
+    "waivers",
     "workloads",
 ]
 

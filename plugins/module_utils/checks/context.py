@@ -14,6 +14,7 @@ from ..etcd.peer_records import PeerRecords
 from ..mesh.facts import ClusterFacts, ObserveFailure, ProbeResult
 from ..mesh.link_choices import Choices
 from ..mesh.model import Mesh
+from ..mesh.waivers import WaiverKind
 
 HELD: Final = "CM-EP-09"
 """Code of the finding about new addresses that are held back. Whoever accepts it lets them be written."""
@@ -47,6 +48,11 @@ class CheckContext:
     def left_out(self) -> tuple[str, ...]:
         """Members that were not asked at all: --limit, or the hosts pattern of the play, leaves them out."""
         return tuple(host for host in self.mesh.clusters if host not in self.facts and host not in self.failures)
+
+    def acceptance(self, code: str) -> str:
+        """Return why and until when the binding accepts a finding; "" if it does not, and the code is accepted for one run."""
+        waived = (entry for entry in self.mesh.binding.waivers if entry.kind is WaiverKind.ACCEPT and entry.subject == code)
+        return next((f"accepted until {entry.until:%Y-%m-%d}: {entry.reason}" for entry in waived if entry.in_force(self.now)), "")
 
     @cached_property
     def choices(self) -> Choices:

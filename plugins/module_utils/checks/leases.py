@@ -255,6 +255,7 @@ def returning_clusters_match_their_tombstones(context: CheckContext) -> Iterator
             fix=lines(
                 "Find out which cluster this is: the kubeconfig of the host may be wrong, or another cluster may pose as it.",
                 f'If it was built anew and you want it in the mesh: -e \'{{"mesh_connect_take_back": ["{item.host}"]}}\'',
+                f"In a ClusterMeshBinding: takeBack with cluster {item.host}, reason and until.",
             ),
         )
 

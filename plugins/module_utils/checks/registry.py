@@ -10,6 +10,7 @@ from typing import Final
 
 from ..findings.catalogue import CATALOGUE, Row
 from ..findings.finding import Finding, Scope, ordered
+from ..findings.wording import printable
 from .context import CheckContext
 
 Function = Callable[..., Iterable[Finding]]
@@ -73,5 +74,6 @@ def run(context: CheckContext, checks: Iterable[Check] | None = None) -> tuple[F
     for entry in registered().values() if checks is None else checks:
         for finding in dict.fromkeys(_call(entry, context)):  # parts of a mesh overlap, and may tell the same twice
             accepted = entry.acceptable and finding.code in context.accept
-            found.append(replace(finding, accepted=accepted))
+            why = context.acceptance(finding.code) if accepted else ""
+            found.append(replace(finding, accepted=accepted, evidence="; ".join(filter(None, [finding.evidence, printable(why)]))))
     return ordered(found)

@@ -73,6 +73,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "CM-DRIFT": "Drift",
     "CM-OWN": "Ownership of objects",
     "CM-TOMB": "Tombstones of disconnected clusters",
+    "CM-WAIV": "Waivers of a binding",
     "CM-CLAIM": "Records that peers publish",
     "CM-FAB": "Fabrics",
     "CM-PLAN": "Plans",
@@ -311,6 +312,10 @@ _ROWS: Final = (
     # Tombstones of disconnected clusters
     Row("CM-TOMB-01", "A returning cluster differs from its tombstone", Severity.BLOCKING, Scope.MESH),
     Row("CM-TOMB-02", "A member still accepts a certificate of a dead cluster", Severity.REMEDIABLE, Scope.MESH),
+    # Waivers of a binding
+    Row("CM-WAIV-01", "A waiver has ended", Severity.REMEDIABLE, Scope.MESH),
+    Row("CM-WAIV-02", "A waiver ends within 14 days", Severity.ADVISORY, Scope.MESH),
+    Row("CM-WAIV-03", "A waiver lasts longer than a waiver may", Severity.REMEDIABLE, Scope.MESH),
     # Records that peers publish
     Row("CM-CLAIM-01", "A cluster publishes another name or id than it is configured with", Severity.BLOCKING, Scope.CLUSTER),
     Row("CM-CLAIM-02", "A cluster publishes nodes that are not its own", Severity.BLOCKING, Scope.CLUSTER),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ..findings.finding import Finding, Severity
-from ..findings.wording import finding
+from ..findings.wording import finding, lines
 from ..mesh.etcd_config import DIRECTORY, keys_of
 from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
 from ..mesh.gitops import HELM_NAME, Tool, marked_by, reconciler
@@ -103,7 +103,10 @@ def changed_finding(local: ClusterFacts, secret: PeerSecretFacts, peer: str, key
         + ("; connect writes it again" if repair else "; connect does not overwrite it"),
         evidence=f"Secret {local.namespace}/{secret.name}, keys {_join_names(named)}: "
         f"held by {_join_names(sorted(holders)) or 'no field manager'}{when}",
-        fix="Undo the change at its source, or write exactly these keys again: repair: true (playbook connect: mesh_connect_repair: true).",
+        fix=lines(
+            "Undo the change at its source, or write exactly these keys again: repair: true (playbook connect: mesh_connect_repair: true).",
+            "In a ClusterMeshBinding: repair, with reason and until.",
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from .topology import Topology
+from .waivers import Waiver
 
 MANAGER_DOMAIN = "cilium-mesh.edge-portal.eu"
 
@@ -25,6 +26,9 @@ class Binding:
     enable_kvstoremesh: bool | None = None
     hubble_enabled: bool | None = None
     hubble_ui: bool | None = None
+    trust: str = ""  # a member of TrustMode; "": the option of the run decides
+    node_addresses: str = ""  # InternalIP | ExternalIP; "": the option of the run decides
+    waivers: tuple[Waiver, ...] = ()
     workspace: str = ""  # kcp logical cluster; "" outside kcp
     namespace: str = ""
     generation: int = 0  # metadata.generation of the custom resource; 0 outside kcp

@@ -7,15 +7,18 @@ The shape is that of the custom resources (metadata name plus spec). No key of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ..base.input_problems import SUBDOMAIN, Problems, generation_of, is_list, quoted, suggest
+from ..base.json_fields import parse_time
 from ..base.structure import Reader
 from .item_kinds import ItemKind
 from .model import Binding, Mesh
 from .schemas import SPECS
 from .topology import Mode, Topology
+from .trust_mode import TrustMode
+from .waivers import Waiver, WaiverKind
 
 DEFAULT_NAME: Final = "cilium-mesh"
 ALL: Final = "all"  # value of clusterRefs that says: every host of the play
@@ -29,6 +32,8 @@ _BINDING: Final[Mapping[str, Any]] = {
 """The spec of the custom resource, and what the variable has of its metadata beside it."""
 
 _REFS: Final = "binding.clusterRefs"
+_TRUST: Final = {"SameCA": TrustMode.SAME_CA, "Minted": TrustMode.MINTED, "Copied": TrustMode.COPIED}
+_SUBJECTS: Final = {WaiverKind.ACCEPT: "code", WaiverKind.TAKE_BACK: "cluster", WaiverKind.REPAIR: "", WaiverKind.ADOPT: ""}
 _HINTS: Final = {
     "binding.clusterRefs": "write a list of {name: HOST}, or all for every host of the play",
     "binding.clusterRefs[]": "write {name: HOST}, or the name alone",
@@ -58,10 +63,16 @@ def parse(raw: Any, inventory: Sequence[str]) -> Mesh:
         problems.add("binding.name", f"{quoted(name)} is not a DNS-1123 name (lower-case letters, digits, '-' and '.')")
     refs = _cluster_refs(problems, _names(written), hosts)
     topology = _topology(problems, given.get("topology", {}), refs)
+    waivers = tuple(_waivers(problems, given, refs))
     problems.raise_any()
     place: dict[str, Any] = {key: given.get(key, "") for key in PLACE}
+    choices: dict[str, Any] = {
+        "node_addresses": given.get("nodeAddresses", ""),
+        "trust": _TRUST.get(given.get("trust", ""), ""),
+        "waivers": waivers,
+    }
     config = _mesh_config(given.get("meshConfig", {}))
-    return Mesh(binding=Binding(name=name, cluster_refs=refs, topology=topology, generation=generation, **place, **config))
+    return Mesh(binding=Binding(name=name, cluster_refs=refs, topology=topology, generation=generation, **place, **choices, **config))
 
 
 def unsaid(raw: Any) -> tuple[str, ...]:
@@ -156,6 +167,25 @@ def _pairs(problems: Problems, path: str, given: Sequence[Sequence[str]], member
             found[frozenset((one, other))] = where
             pairs.append((one, other))
     return tuple(pairs)
+
+
+def _waivers(problems: Problems, given: Mapping[str, Any], members: tuple[str, ...]) -> Iterator[Waiver]:
+    for kind, key in _SUBJECTS.items():
+        found: dict[str, str] = {}
+        entries = given.get(kind, []) if key else [given[kind]] if kind in given else []
+        for place, entry in enumerate(entries):
+            path = f"binding.{kind}[{place}]" if key else f"binding.{kind}"
+            subject = entry[key] if key else ""
+            if subject in found:
+                problems.add(f"{path}.{key}", f"{quoted(subject)} is named twice; the first is {found[subject]}")
+            elif kind is WaiverKind.TAKE_BACK:
+                _is_member(problems, f"{path}.{key}", subject, members)
+            found.setdefault(subject, path)
+            until = parse_time(entry["until"])
+            if until is None:
+                problems.add(f"{path}.until", f"{quoted(entry['until'])} is no time that exists")
+            else:
+                yield Waiver(kind=kind, subject=subject, reason=entry["reason"], until=until)
 
 
 def _is_member(problems: Problems, path: str, name: str, members: tuple[str, ...]) -> bool:

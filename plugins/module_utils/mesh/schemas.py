@@ -54,6 +54,68 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     },
                 },
             },
+            "trust": {"type": "string", "enum": ["SameCA", "Minted", "Copied"]},
+            "nodeAddresses": {"type": "string", "enum": ["InternalIP", "ExternalIP"]},
+            "accept": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["code", "reason", "until"],
+                    "properties": {
+                        "code": {"type": "string", "maxLength": 32, "pattern": "^CM-[A-Z]+-[0-9]{2}$"},
+                        "reason": {"type": "string", "minLength": 1, "maxLength": 256},
+                        "until": {
+                            "type": "string",
+                            "maxLength": 64,
+                            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
+                            "format": "date-time",
+                        },
+                    },
+                },
+            },
+            "takeBack": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "required": ["cluster", "reason", "until"],
+                    "properties": {
+                        "cluster": {"type": "string"},
+                        "reason": {"type": "string", "minLength": 1, "maxLength": 256},
+                        "until": {
+                            "type": "string",
+                            "maxLength": 64,
+                            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
+                            "format": "date-time",
+                        },
+                    },
+                },
+            },
+            "repair": {
+                "type": "object",
+                "required": ["reason", "until"],
+                "properties": {
+                    "reason": {"type": "string", "minLength": 1, "maxLength": 256},
+                    "until": {
+                        "type": "string",
+                        "maxLength": 64,
+                        "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
+                        "format": "date-time",
+                    },
+                },
+            },
+            "adopt": {
+                "type": "object",
+                "required": ["reason", "until"],
+                "properties": {
+                    "reason": {"type": "string", "minLength": 1, "maxLength": 256},
+                    "until": {
+                        "type": "string",
+                        "maxLength": 64,
+                        "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
+                        "format": "date-time",
+                    },
+                },
+            },
         },
         "required": [],
     },

@@ -7,10 +7,12 @@ Every write is decided before the first one is made. If any finding blocks, noth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from ..adopt.plan import plan_adopt
 from ..base.tables import cell, count
 from ..checks import run_checks
 from ..etcd.heartbeat import ProofVerdict
@@ -20,6 +22,7 @@ from ..leases.plan_tombstones import lockout_findings
 from ..links.disconnect import plan_disconnect
 from ..links.load_balancer import awaiting_address
 from ..mesh.facts import ObserveFailure
+from ..mesh.waivers import WaiverKind
 from ..observe import Observation
 from ..plan.compare import plan_changes
 from ..plan.steps import Plan
@@ -29,7 +32,7 @@ from ..report.sentences import links_not_ready, verdict
 from ..status.link_findings import unmeasured_findings
 from ..status.links import LinkState, build_status, earlier_binding
 from ..status.wait import wait_for_links
-from .judgement import context_of, judge_and_plan
+from .judgement import context_of, judge_and_plan, options_for
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
@@ -60,6 +63,7 @@ class Decision:
 
     findings: tuple[Finding, ...]
     plan: Plan | None
+    adopts: bool = False  # the plan takes over what another tool made; the links are planned after it
 
 
 def connect(run: Run, options: ConnectOptions, disconnect_option: str, *, approved: StoredPlan | None = None) -> Outcome:
@@ -77,6 +81,7 @@ def connect(run: Run, options: ConnectOptions, disconnect_option: str, *, approv
 
 def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, approved: StoredPlan | None) -> Outcome | None:
     """Observe, plan and write once; return None if the clusters have to be observed again."""
+    goes_on = False
     with observing(run, options) as (recorder, observation):
         decision = decide(run, options, leaving, observation)
         if decision.plan is not None:
@@ -91,16 +96,41 @@ def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, 
             refuse_changed(run, approved, plan.hash, recorder, fix="apply it with hash", evidence=evidence)
         elif plan is not None and not run.check_mode:
             failed = carry_out(run, options, plan, observation, recorder)
-            if options.purpose == "connect" and options.wait:
-                _wait(run, options, observation, failed, recorder)
-            elif options.purpose == "disconnect" and not failed:
-                _measure_rest(run, options, leaving, observation, recorder)
-            if run.lock is not None and options.wait:
-                run.lock.settle()
+            goes_on = decision.adopts and approved is None and not failed
+            if not goes_on:
+                _measure(run, options, leaving, observation, failed, recorder)
         # A dead member is taken out by name, so that nothing is expected of it.
         silent = [host for host in observation.failures if host not in options.clusters]
         recorder.note(unmet=silence(run.who, run.mesh, silent, options.max_failures))
-    return recorder.outcome
+    return _connect_adopted(run, options, leaving, recorder.outcome) if goes_on else recorder.outcome
+
+
+def _measure(
+    run: Run,
+    options: ConnectOptions,
+    leaving: frozenset[str] | None,
+    observation: Observation,
+    failed: Mapping[str, ObserveFailure],
+    recorder: Recorder,
+) -> None:
+    """Measure the links after a plan was written, as the options say."""
+    if options.purpose == "connect" and options.wait:
+        _wait(run, options, observation, failed, recorder)
+    elif options.purpose == "disconnect" and not failed:
+        _measure_rest(run, options, leaving, observation, recorder)
+    if run.lock is not None and options.wait:
+        run.lock.settle()
+
+
+def _connect_adopted(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, adopted: Outcome) -> Outcome:
+    """Connect what was just adopted, and return both outcomes as one."""
+    outcome = None
+    while outcome is None:
+        outcome = _connect(run, options, leaving, None)
+    both = Counter(adopted.requests) + Counter(outcome.requests)
+    steps = [*(adopted.plan or {}).get("steps", ()), *(outcome.plan or {}).get("steps", ())]
+    error = outcome.error.replace(NOTHING_WRITTEN, "no link was written, only what the adoption needs.")
+    return replace(outcome, changed=True, error=error, requests=both, plan={**(outcome.plan or adopted.plan or {}), "steps": steps})
 
 
 def plan_only(run: Run, options: ConnectOptions, disconnect_option: str) -> Outcome:
@@ -120,9 +150,15 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
         observe_former(run.ports, run.who, run.mesh, observation, parallel=options.parallel, reads_lock=run.reads_lock)
     context = context_of(observation, run.mesh, options, run.now)
     plan: Plan | None
-    if options.purpose == "connect":
+    adoption = _adoption(run, observation) if options.purpose == "connect" else None
+    adopts = adoption is not None and not adoption.empty and not adoption.blocked
+    if adoption is not None and adopts:
+        findings, plan = ordered(adoption.problems), adoption
+    elif options.purpose == "connect":
         require_two(run.who, context)
         findings, plan = judge_and_plan(context, options)
+        findings = ordered((*findings, *(adoption.problems if adoption else ())))
+        plan = None if any(finding.blocks for finding in findings) else plan
     else:
         lockouts = lockout_findings(run.mesh, observation.facts, leaving or ())
         findings = ordered((*run_checks(context, "disconnect"), *lockouts))
@@ -130,8 +166,15 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
         plan = None if blocked else plan_disconnect(run.mesh, observation.whole.facts, leaving)
         if plan is not None and plan.blocked:  # by a former member, which the checks do not cover
             findings, plan = ordered((*findings, *plan.problems)), None
-    chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(options).items()}
-    return Decision(findings=findings, plan=plan and replace(plan, options=options_data(chosen)))
+    effective = options_for(run.mesh, options, run.now) if options.purpose == "connect" else options
+    chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(effective).items()}
+    return Decision(findings=findings, plan=plan and replace(plan, options=options_data(chosen)), adopts=adopts)
+
+
+def _adoption(run: Run, observation: Observation) -> Plan | None:
+    """Return the plan that adopts what another tool made; None if the binding does not ask for that, or a member is not known."""
+    asked = any(waiver.kind is WaiverKind.ADOPT and waiver.in_force(run.now) for waiver in run.mesh.binding.waivers)
+    return plan_adopt(run.mesh, observation.facts).plan if asked and not observation.failures else None
 
 
 def carry_out(run: Run, options: ConnectOptions, plan: Plan, observation: Observation, recorder: Recorder) -> dict[str, ObserveFailure]:

@@ -20,7 +20,7 @@ from ..observe import Observation
 from ..reconcile.parse import desired_of
 from ..reconcile.status import Course, item_rows, requeue_seconds
 from ..status.links import earlier_binding
-from .connect import decide
+from .connect import Decision, decide
 from .items import decide_items, observe_scenes
 from .options import ConnectOptions, ItemsOptions
 from .outcome import REQUEUE_SECONDS
@@ -30,6 +30,9 @@ from .probes import intents_to_probe, probes_due
 from .run import Run, measure
 
 ADVICE: Final = 2_000  # findings in a result; those of a mesh that block come first
+UNASSIGNED: Final = frozenset({"CM-ID-01", "CM-ID-03", "CM-LEASE-15"})
+"""Codes of the findings about members without a name or an id, and about an assignment that is not finished."""
+
 AT_ONCE: Final = 4
 """Clusters that are contacted at a time; few, as several dry runs run side by side."""
 
@@ -44,14 +47,16 @@ class DryRun:
     result: Mapping[str, Any]  # in the shape of mesh_result, with the keys from which statuses are made
 
 
-def dry_run(raw: Mapping[str, Any], who: Participants, previous: Mapping[str, Any]) -> DryRun | None:
+def dry_run(raw: Mapping[str, Any], who: Participants, previous: Mapping[str, Any], *, assigns: bool = False) -> DryRun | None:
     """Observe and plan one binding without writing.
 
-    Returns None when a playbook has to run: the input is not valid, or a cluster that is no member takes part and has to be disconnected.
+    Returns None when a playbook has to run: the input is not valid, a cluster that is no member takes part and has to be disconnected, or
+    a member has no cluster name and id and gets them.
     Errors of clusters are in the result and do not raise.
 
     :param raw: the variable ``cilium_mesh``.
     :param previous: ``mesh_result.status`` of an earlier run.
+    :param assigns: the playbook assigns names and ids to clusters that were never meshed.
     """
     ports = real_ports()
     try:
@@ -61,15 +66,19 @@ def dry_run(raw: Mapping[str, Any], who: Participants, previous: Mapping[str, An
         run = Run(mesh=mesh, who=who, ports=ports, now=ports.now(), check_mode=True)
         desired = desired_of(raw, mesh)
         with run.observe(AT_ONCE) as observation:
-            return _plan_and_measure(run, desired, observation, previous)
+            links = ConnectOptions(parallel=AT_ONCE, previous_status=previous)
+            decision = decide(run, links, None, observation)
+            if assigns and any(finding.code in UNASSIGNED and finding.blocks for finding in decision.findings):
+                return None
+            return _plan_and_measure(run, links, decision, desired, observation, previous)
     except MeshError:
         return None
 
 
-def _plan_and_measure(run: Run, desired: Desired, observation: Observation, previous: Mapping[str, Any]) -> DryRun:
-    links = ConnectOptions(parallel=AT_ONCE, previous_status=previous)
+def _plan_and_measure(
+    run: Run, links: ConnectOptions, decision: Decision, desired: Desired, observation: Observation, previous: Mapping[str, Any]
+) -> DryRun:
     items = ItemsOptions(parallel=AT_ONCE, previous_status=previous)
-    decision = decide(run, links, None, observation)
     status = measure(
         run.ports,
         run.mesh,

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from ..base.dialling import Dialler, DialRule, NotDialled, parsed_address
 from ..base.dialling import resolve as resolve_name
@@ -24,10 +24,13 @@ from ..mesh.endpoints import load_balancer_names, split_host_port
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..mesh.tolerance import tolerated_failures
+from ..mesh.waivers import WaiverKind
 from ..observe import Observation
 from ..observe.tls_probe import unproven_moves
 from ..plan.steps import Plan, PlanOptions
 from .options import PARALLEL, ConnectOptions
+
+_DEFAULT: Final = ConnectOptions()
 
 
 def accepted_codes(codes: Iterable[str]) -> frozenset[str]:
@@ -61,11 +64,31 @@ def hosts_to_take_back(mesh: Mesh, hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(named)
 
 
-def context_of(observation: Observation, mesh: Mesh, options: ConnectOptions, now: datetime) -> CheckContext:
+def options_for(mesh: Mesh, options: ConnectOptions, now: datetime) -> ConnectOptions:
+    """Return the options together with what the binding chooses and waives at this time.
+
+    An option of the run that is not the default goes before the choice of the binding; waivers add to the options.
+    """
+    binding, waived = mesh.binding, [waiver for waiver in mesh.binding.waivers if waiver.in_force(now)]
+    subjects = {kind: tuple(waiver.subject for waiver in waived if waiver.kind is kind) for kind in WaiverKind}
+    return replace(
+        options,
+        trust=binding.trust if binding.trust and options.trust == _DEFAULT.trust else options.trust,
+        node_addresses=binding.node_addresses
+        if binding.node_addresses and options.node_addresses == _DEFAULT.node_addresses
+        else options.node_addresses,
+        accept=tuple(dict.fromkeys((*options.accept, *subjects[WaiverKind.ACCEPT]))),
+        take_back=tuple(dict.fromkeys((*options.take_back, *(s for s in subjects[WaiverKind.TAKE_BACK] if s in mesh.clusters)))),
+        repair=options.repair or bool(subjects[WaiverKind.REPAIR]),
+    )
+
+
+def context_of(observation: Observation, mesh: Mesh, given: ConnectOptions, now: datetime) -> CheckContext:
     """Return the context of the checks. The planner uses the same cluster names and choices of links.
 
     :raises InvalidInput: when an option is not valid.
     """
+    options = options_for(mesh, given, now) if given.purpose == "connect" else given  # nothing in a binding stops a disconnect
     context = CheckContext(
         mesh=mesh,
         facts=observation.facts,

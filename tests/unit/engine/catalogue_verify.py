@@ -28,6 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     VolumeSource,
     WorkloadFacts,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import Waiver, WaiverKind
 from tests.testing.facts_builders import (
     HELM_ANNOTATIONS,
     NOW,
@@ -387,7 +388,20 @@ OTHERS: Table = {
     ),
 }
 
-VERIFY: Table = WORKLOADS | NODES | ENCRYPTION | NETWORK | SERVICE | OTHERS
+
+def waived(days: int) -> CheckContext:
+    """Two healthy clusters of a binding with a waiver that ends after so many days."""
+    waiver = Waiver(kind=WaiverKind.ACCEPT, subject="CM-CIDR-02", reason="the pools are split", until=NOW + timedelta(days=days))
+    return context_of(cluster_facts("c1"), C2, mesh=mesh_of("c1", "c2", waivers=(waiver,)))
+
+
+WAIVERS: Table = {
+    "CM-WAIV-01": ([lambda: waived(0), lambda: waived(-500)], [lambda: waived(1), lambda: waived(400)]),
+    "CM-WAIV-02": ([lambda: waived(1), lambda: waived(14)], [lambda: waived(0), lambda: waived(15)]),
+    "CM-WAIV-03": ([lambda: waived(367)], [lambda: waived(366), lambda: waived(-1)]),
+}
+
+VERIFY: Table = WORKLOADS | NODES | ENCRYPTION | NETWORK | SERVICE | OTHERS | WAIVERS
 
 
 def pools(*cidrs: str) -> CheckContext:

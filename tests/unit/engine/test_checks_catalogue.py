@@ -813,7 +813,7 @@ def test_a_check_speaks_when_it_must(code: str, case: Callable[[], CheckContext]
         if registered()[code].scope is Scope.PAIR:
             assert {finding.cluster, finding.peer} == {"c1", "c2"}
         else:
-            assert finding.cluster in ("c1", "c2")
+            assert finding.cluster in ("c1", "c2") or code.startswith("CM-WAIV-")  # about the binding
         text = finding.summary + finding.evidence + finding.fix
         assert all(c.isprintable() or c == "\n" for c in text)
 

@@ -135,19 +135,21 @@ def test_a_tenant_never_opens_the_secret_of_another_ones_cluster() -> None:
     assert isinstance(found, NotUsable) and found.reason == "ClusterNotFound" and api.asked == []
 
 
+CONTENT = {
+    "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
+    "users": [{"name": "u", "user": {"token": "CANARY"}}],
+    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "x",
+}
+
+
+class Opened(Secrets):
+    def get(self, path: str) -> Any:
+        labels = {"edge-connect.eu/source-workspace": "ws1"}
+        return {"metadata": {"labels": labels}, "data": {"kubeconfig": b64encode(json.dumps(CONTENT).encode()).decode()}}
+
+
 def test_every_cluster_has_the_domains_ranges_and_annotations_that_the_operator_permits_and_no_others() -> None:
-    content = {
-        "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
-        "users": [{"name": "u", "user": {"token": "CANARY"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-
-    class Opened(Secrets):
-        def get(self, path: str) -> Any:
-            labels = {"edge-connect.eu/source-workspace": "ws1"}
-            return {"metadata": {"labels": labels}, "data": {"kubeconfig": b64encode(json.dumps(content).encode()).decode()}}
-
     clusters = Clusters(Opened(), "default", lambda _: None)  # type: ignore[arg-type]
     clusters.objects.replace([cluster("c1", "ws1")])
     annotations = {f"networking.edge-portal.eu/{name}": "example.com/x" for name in ("endpoint-domains", "allowed-annotations")}
@@ -158,5 +160,28 @@ def test_every_cluster_has_the_domains_ranges_and_annotations_that_the_operator_
     with DryRuns(processes, Bounds(), Metrics(), permits).begin(1) as process:
         found = process.open({"c1": clusters.resolve(KEY, "c1", wanted)})["c1"]
     assert isinstance(found, Usable), found
-    assert (found.endpoint_domains, found.endpoint_networks) == (("mesh.example.com",), ("127.0.0.0/8",))
-    assert found.allowed_annotations == ("example.com/team",)
+    assert found.variables == {
+        "cilium_mesh_endpoint_domains": ["mesh.example.com"],
+        "cilium_mesh_endpoint_networks": ["127.0.0.0/8"],
+        "cilium_mesh_allowed_annotations": ["example.com/team"],
+    }
+
+
+def test_namespace_and_endpoint_of_a_cluster_come_from_the_management_plane_and_not_from_its_tenant() -> None:
+    clusters = Clusters(Opened(), "default", lambda _: None)  # type: ignore[arg-type]
+    chosen = {"cilium-namespace": "cilium", "endpoint": "192.0.2.20:2379"}
+    annotations = {f"networking.edge-portal.eu/{name}": value for name, value in chosen.items()}
+    tenant = {**dict.fromkeys(annotations, "192.0.2.66:2379"), "kcp.io/cluster": "ws1"}
+    wanted = Stored(ObjectKey("KubernetesCluster", "ws1", "default", "c1"), {"metadata": {"name": "c1", "annotations": tenant}}, "")
+    plain = cluster("c1", "ws1")
+    for owner, variables in (
+        (plain, {}),
+        (
+            {**plain, "metadata": {**plain["metadata"], "annotations": annotations}},
+            {"cilium_mesh_namespace": "cilium", "cilium_mesh_endpoint_override": "192.0.2.20:2379"},
+        ),
+    ):
+        clusters.objects.replace([owner])
+        found = clusters.resolve(KEY, "c1", wanted)
+        assert isinstance(found, SealedKubeconfig)
+        assert found.variables == variables

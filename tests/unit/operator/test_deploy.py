@@ -108,6 +108,7 @@ def test_every_setting_has_a_flag_in_the_chart_and_every_flag_in_the_chart_is_a_
         "denied_addresses": "--deny-address",
         "endpoint_domains": "--endpoint-domain",
         "allowed_annotations": "--allow-annotation",
+        "permitted": "--permit",
         "leader_elect": "--no-leader-elect",
         "job_probes": "--no-job-probes",
     }
@@ -319,6 +320,9 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
         "allowAddresses": ["127.0.0.0/8", "fd00::/8"],
         "leaderElect": False,
         "jobProbes": False,
+        "permit": ["accept=CM-CIDR-02", "adopt"],
+        "probeImage": "registry.example.com/probe:1",
+        "assignIdentities": True,
         "replicas": 1,
     }
     (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
@@ -346,6 +350,9 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
         allowed_addresses=("127.0.0.0/8", "fd00::/8"),
         leader_elect=False,
         job_probes=False,
+        permitted=("accept=CM-CIDR-02", "adopt"),
+        probe_image="registry.example.com/probe:1",
+        assign_identities=True,
     )
 
 

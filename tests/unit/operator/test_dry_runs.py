@@ -55,7 +55,7 @@ REQUEST = MeshRequest(
 
 def sealed(name: str, content: Any = None) -> SealedKubeconfig:
     text = json.dumps(KUBECONFIG if content is None else content).encode()
-    return SealedKubeconfig(name=name, text=base64.b64encode(text).decode(), elb_id="")
+    return SealedKubeconfig(name=name, text=base64.b64encode(text).decode())
 
 
 def dry_runs(answer: Callable[[Mapping[str, Any]], Any], metrics: Metrics | None = None) -> DryRuns:

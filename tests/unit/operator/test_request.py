@@ -9,6 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
@@ -16,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import participating_members
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, mesh_of
+from mesh_operator.choices import TENANT_CHOICES, PlatformChoices
 from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.kinds import BINDING, EXPOSURE, INTENT, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
@@ -83,7 +86,7 @@ def test_where_jobs_are_off_no_intent_asks_a_play_for_one() -> None:
     spec = {"meshRef": {"name": KEY.name}, "action": "Allow"}
     objects = mesh(binding(), stored(INTENT, "a", {**spec, "probe": probe}), stored(INTENT, "b", spec), service())
     with_jobs = request_of(objects, usable("ffm", "ber"), None)
-    without = request_of(objects, usable("ffm", "ber"), None, job_probes=False)
+    without = request_of(objects, usable("ffm", "ber"), None, PlatformChoices(job_probes=False))
     assert isinstance(with_jobs, MeshRequest) and isinstance(without, MeshRequest)
     changed = {"enabled": True, "method": "hubble", "intervalSeconds": 60}
     listed = next(
@@ -177,7 +180,10 @@ def test_the_engine_understands_what_a_play_is_given() -> None:
 
 
 def test_hosts_have_their_credentials_and_no_repr_shows_them() -> None:
-    clusters: Clusters = {**usable("ffm", token=CANARY), "ber": Usable(name="ber", kubeconfig={}, elb_id="41fae315")}
+    clusters: Clusters = {
+        **usable("ffm", token=CANARY),
+        "ber": Usable(name="ber", kubeconfig={}, variables={"cilium_mesh_elb_id": "41fae315"}),
+    }
     found = asked_for(mesh(binding()), clusters)
     assert found.hosts == {
         "ffm": {"cilium_mesh_kubeconfig": {"users": [{"name": "ffm", "user": {"token": CANARY}}]}},
@@ -186,16 +192,51 @@ def test_hosts_have_their_credentials_and_no_repr_shows_them() -> None:
     assert CANARY not in repr(found)
 
 
-def test_hosts_have_what_the_operator_permits_their_endpoints_and_services() -> None:
-    permitted = Usable(name="ber", kubeconfig={}, endpoint_domains=("mesh.example.com",), endpoint_networks=("127.0.0.0/8",))
-    permitted = replace(permitted, allowed_annotations=("example.com/team",))
-    found = asked_for(mesh(binding()), {**usable("ffm"), "ber": permitted})
-    assert found.hosts["ber"] == {
-        "cilium_mesh_kubeconfig": {},
-        "cilium_mesh_endpoint_domains": ["mesh.example.com"],
-        "cilium_mesh_endpoint_networks": ["127.0.0.0/8"],
-        "cilium_mesh_allowed_annotations": ["example.com/team"],
-    }
+# Choices of the platform and of tenants
+
+
+def test_a_play_gets_the_choices_of_the_platform() -> None:
+    chosen = PlatformChoices(probe_image="registry.example.com/probe:1", assign_identities=True)
+    found, without = (request_of(mesh(binding()), usable("ffm", "ber"), None, entry) for entry in (chosen, PlatformChoices()))
+    assert isinstance(found, MeshRequest) and isinstance(without, MeshRequest)
+    more = {"cilium_mesh_probe_image": "registry.example.com/probe:1", "cilium_mesh_assign_identities": True}
+    assert found.variables == {**without.variables, **more}
+
+
+WAIVED = {"reason": "a", "until": "2027-01-31T00:00:00Z"}
+CHOICES: dict[str, Any] = {
+    "accept": [{"code": "CM-CIDR-02", **WAIVED}, {"code": "CM-VER-01", **WAIVED}],
+    "adopt": WAIVED,
+    "nodeAddresses": "ExternalIP",
+    "repair": WAIVED,
+    "takeBack": [{"cluster": "ber", **WAIVED}],
+    "trust": "Minted",
+}
+
+
+def choosing(**choices: Any) -> Stored:
+    return stored(BINDING, KEY.name, {"clusterRefs": [{"name": "ffm"}, {"name": "ber"}], **choices})
+
+
+@given(st.sets(st.sampled_from(sorted(CHOICES))), st.sets(st.sampled_from([*TENANT_CHOICES, "accept=CM-CIDR-02"])))
+def test_a_tenant_has_the_choices_that_the_platform_permits_and_no_other(chosen: set[str], permitted: set[str]) -> None:
+    found = request_of(
+        mesh(choosing(**{name: CHOICES[name] for name in chosen})), usable("ffm", "ber"), None, PlatformChoices(permitted=tuple(permitted))
+    )
+    wanted = {"accept=CM-CIDR-02", "accept=CM-VER-01"} if "accept" in chosen else set()
+    refused = {name for name in (chosen - {"accept"}) | wanted if name not in permitted and name.partition("=")[0] not in permitted}
+    if refused:
+        assert isinstance(found, Wait)
+        assert (found.phase, found.reason) == ("Error", "NotPermitted")
+        assert all(name in found.message for name in refused)
+    else:
+        assert isinstance(found, MeshRequest)
+        assert {key: value for key, value in found.cilium_mesh["binding"].items() if key in CHOICES} == {n: CHOICES[n] for n in chosen}
+
+
+def test_adopting_is_the_platform_s_choice_unless_it_permits_it() -> None:
+    assert held(mesh(choosing(adopt=WAIVED)), usable("ffm", "ber")).reason == "NotPermitted"
+    assert isinstance(request_of(mesh(choosing(adopt={})), usable("ffm", "ber"), None), MeshRequest)
 
 
 def test_a_play_continues_the_statuses_of_the_resources() -> None:

@@ -140,6 +140,7 @@ def test_every_setting_is_in_the_help_with_its_variable(capsys: pytest.CaptureFi
         "denied_addresses": "deny-address",
         "endpoint_domains": "endpoint-domain",
         "allowed_annotations": "allow-annotation",
+        "permitted": "permit",
         "leader_elect": "no-leader-elect",
         "job_probes": "no-job-probes",
     }
@@ -165,6 +166,7 @@ def test_the_documentation_has_every_flag_with_its_variable_and_default() -> Non
         "denied_addresses": "deny-address",
         "endpoint_domains": "endpoint-domain",
         "allowed_annotations": "allow-annotation",
+        "permitted": "permit",
         "leader_elect": "no-leader-elect",
         "job_probes": "no-job-probes",
     }
@@ -212,3 +214,15 @@ def test_annotations_that_items_may_set_are_listed_one_by_one() -> None:
 def test_what_is_no_key_or_one_of_this_project_is_no_annotation_to_allow(key: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--allow-annotation" in refused(capsys, *NEEDED, f"--allow-annotation={key}")
     assert not can_be_permitted(key)  # as the host variable has it
+
+
+def test_what_tenants_may_choose_is_listed_and_adopting_only_where_it_is_named() -> None:
+    assert parse_settings(NEEDED, {}).permitted == ("accept", "nodeAddresses", "repair", "takeBack", "trust")
+    flags = ["--permit", "accept=CM-CIDR-02", "--permit=adopt"]
+    assert parse_settings([*NEEDED, *flags], {}).permitted == ("accept=CM-CIDR-02", "adopt")
+    assert parse_settings([*NEEDED, "--permit", "none"], {}).permitted == ()
+
+
+@pytest.mark.parametrize("text", ["everything", "accept=", "accept=CIDR", "Trust", "", "clusterRefs"])
+def test_what_is_no_choice_of_a_tenant_is_refused_with_its_flag(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--permit" in refused(capsys, *NEEDED, f"--permit={text}")

@@ -27,6 +27,7 @@ from mesh_operator.status import (
     status_of_waiting,
     worth_writing,
 )
+from mesh_operator.status_in_progress import while_assigning
 from mesh_operator.store import Stored
 from tests.testing.crd_schema import misfits, schemas
 from tests.testing.crd_statuses import Made, statuses
@@ -449,3 +450,21 @@ def test_what_is_reported_of_a_failure_is_short_and_printable(text: str) -> None
 def test_a_result_of_another_shape_says_nothing(status: Any) -> None:
     for kind in (BINDING, SERVICE):
         assert status_of_result(stored(kind), {"status": status, "findings": "x"}, NOW) is None
+
+
+UNFINISHED = {"code": "CM-LEASE-15", "severity": "blocking", "cluster": "c3", "summary": "an assignment is not finished"}
+
+
+@pytest.mark.parametrize("others", [(), ({"code": "CM-LEASE-14", "severity": "advisory"},), ({**UNFINISHED, "cluster": "c4"},)])
+def test_a_mesh_whose_names_and_ids_are_being_assigned_is_on_its_way(others: tuple[dict[str, str], ...]) -> None:
+    found = while_assigning({"status": {"binding": None, "globalServices": []}, "findings": [UNFINISHED, *others]})
+    status = status_of_result(stored(BINDING), found, NOW)
+    assert status is not None and status["phase"] == "Connecting"
+    ready = next(row for row in status["conditions"] if row["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "AssigningIdentities") and "c3" in ready["message"]
+
+
+@pytest.mark.parametrize("other", [{}, {"code": "CM-ENC-01", "severity": "blocking"}])
+def test_a_mesh_that_something_else_blocks_is_not_on_its_way(other: dict[str, str]) -> None:
+    result = {"status": {"binding": None}, "findings": [UNFINISHED, other] if other else []}
+    assert while_assigning(result) == result

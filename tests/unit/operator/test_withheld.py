@@ -50,7 +50,9 @@ def dry_run(server: str) -> dict[str, Any]:
     hosts = {name: {"cilium_mesh_kubeconfig": document, **DENIED} for name in ("c1", "c2")}
     raw = {"binding": {"name": "edge", "clusterRefs": [{"name": name} for name in hosts]}}
     with UnconfinedProcesses().open(None, 1.0) as process:  # type: ignore[arg-type]  # unconfined processes have no limits
-        found: dict[str, Any] = process.ask({"job": "dry_run", "cilium_mesh": raw, "hosts": hosts, "previous": {}})["result"]
+        found: dict[str, Any] = process.ask({"job": "dry_run", "cilium_mesh": raw, "hosts": hosts, "previous": {}, "assigns": False})[
+            "result"
+        ]
     return found
 
 

@@ -8,6 +8,7 @@ import socket
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,9 +17,11 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ReaderFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import peers_annotation, write_peers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import Waiver, WaiverKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import judgement, links
-from tests.testing.facts_builders import cluster_facts, mesh_of, peer_secret
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
+from tests.testing.facts_builders import NOW, cluster_facts, mesh_of, peer_secret
 
 MESH = mesh_of("c1", "c2")
 
@@ -108,3 +111,11 @@ def test_accepting_nothing_is_fine_and_accepting_nonsense_is_not() -> None:
     assert judgement.accepted_codes([]) == frozenset()
     with pytest.raises(InvalidInput, match="CM-NONE-01"):
         judgement.accepted_codes(["CM-NONE-01"])
+
+
+def test_nothing_that_a_binding_chooses_stops_a_disconnect() -> None:
+    waiver = Waiver(kind=WaiverKind.ACCEPT, subject="CM-NONE-01", reason="a", until=NOW + timedelta(days=1))
+    mesh, found = mesh_of("c1", "c2", waivers=(waiver,)), observation(cluster_facts("c1"), cluster_facts("c2"))
+    assert judgement.context_of(found, mesh, ConnectOptions(purpose="disconnect"), NOW).accept == frozenset()
+    with pytest.raises(InvalidInput, match="CM-NONE-01"):
+        judgement.context_of(found, mesh, ConnectOptions(), NOW)

@@ -104,7 +104,7 @@ def test_the_image_gets_what_the_package_asks_for_in_the_versions_that_are_teste
 def test_the_operator_stays_small() -> None:
     """Mesh logic belongs into the collection, where playbooks have it too."""
     lines = sum(code_lines(file.read_text(encoding="utf-8")) for file in (OPERATOR / "mesh_operator").glob("*.py"))
-    assert 0 < lines <= 3700  # without confined/, which knows of no mesh
+    assert 0 < lines <= 3800  # without confined/, which knows of no mesh
 
 
 def code_lines(source: str) -> int:

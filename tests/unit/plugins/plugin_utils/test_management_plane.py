@@ -235,7 +235,7 @@ def test_cluster_api_is_understood_in_both_versions(version: str, status: dict[s
 
 def test_a_cluster_is_usable_with_its_kubeconfig_rebuilt() -> None:
     answer = usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s", key="kubeconfig"), secret())
-    assert isinstance(answer, Usable) and (answer.name, answer.elb_id) == ("ffm", "")
+    assert isinstance(answer, Usable) and (answer.name, answer.variables) == ("ffm", {})
     assert load_credentials("ffm", answer.kubeconfig, None).address == "192.0.2.1:6443"
     assert CANARY not in repr(answer)
 
@@ -318,7 +318,7 @@ def test_a_kubernetes_cluster_that_the_workspace_does_not_have_is_waited_for() -
 
 def test_the_reserved_load_balancer_is_taken_from_the_kubernetes_cluster() -> None:
     answer = usable_cluster("ffm", kubernetes_cluster(**{ELB_ANNOTATION: ELB}), SecretRef(name="s"), secret())
-    assert isinstance(answer, Usable) and answer.elb_id == ELB
+    assert isinstance(answer, Usable) and answer.variables == {"cilium_mesh_elb_id": ELB}
 
 
 @pytest.mark.parametrize("value", ["{{ 1 }}", f"{ELB} ", f"{ELB}\n", ELB[:-1], f"urn:uuid:{ELB}", CANARY])
