@@ -63,6 +63,7 @@ _TAKEN: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"trust": "Minted", "nodeAddresses": "ExternalIP", "accept": [], "takeBack": []},
         {"accept": [{"code": "CM-CIDR-02", **_WAIVED}, {"code": "CM-VER-01", **_WAIVED, "until": "2027-01-31T12:00:00.5+01:00"}]},
         {"takeBack": [{"cluster": "c1", **_WAIVED}], "repair": _WAIVED, "adopt": _WAIVED},
+        {"repair": {}, "adopt": {}},
     ],
     "GlobalService": [
         {},
@@ -348,7 +349,7 @@ ENGINE: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
 """What only the engine refuses."""
 
 SCHEMA: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
-    "ClusterMeshBinding": [{"clusterRefs": ["c1", "c2"]}, {"clusterRefs": GONE}, {"repair": {}}],
+    "ClusterMeshBinding": [{"clusterRefs": ["c1", "c2"]}, {"clusterRefs": GONE}],
     "GlobalService": [
         {"meshRef": GONE},
         {"selector": {"namespace": "production", "labelSelector": {"matchLabels": {"app": "nginx"}}}},

@@ -175,6 +175,9 @@ def _waivers(problems: Problems, given: Mapping[str, Any], members: tuple[str, .
         entries = given.get(kind, []) if key else [given[kind]] if kind in given else []
         for place, entry in enumerate(entries):
             path = f"binding.{kind}[{place}]" if key else f"binding.{kind}"
+            if not {"reason", "until"} <= entry.keys():
+                problems.add(path, "a waiver needs a reason and an end (until)")
+                continue
             subject = entry[key] if key else ""
             if subject in found:
                 problems.add(f"{path}.{key}", f"{quoted(subject)} is named twice; the first is {found[subject]}")

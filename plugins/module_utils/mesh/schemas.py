@@ -92,7 +92,6 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             },
             "repair": {
                 "type": "object",
-                "required": ["reason", "until"],
                 "properties": {
                     "reason": {"type": "string", "minLength": 1, "maxLength": 256},
                     "until": {
@@ -105,7 +104,6 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             },
             "adopt": {
                 "type": "object",
-                "required": ["reason", "until"],
                 "properties": {
                     "reason": {"type": "string", "minLength": 1, "maxLength": 256},
                     "until": {

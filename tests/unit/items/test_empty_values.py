@@ -37,7 +37,7 @@ def test_an_empty_value_means_what_its_absence_means(kind: str) -> None:
 
 def test_the_optional_lists_and_mappings_are_those_that_the_crds_have() -> None:
     assert {kind: len(optional_fields(kind)) for kind in (*KINDS, "Fabric")} == {
-        "ClusterMeshBinding": 5,
+        "ClusterMeshBinding": 9,
         "GlobalService": 4,
         "ConnectivityIntent": 12,
         "ExposedService": 5,
