@@ -33,6 +33,7 @@ FORMS: Final[Mapping[str, str]] = {
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$": (
         "a time with a zone, as 2027-01-31T00:00:00Z"
     ),
+    r"^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$": "a line of letters, digits, spaces and . , : ; ( ) / # _ @ + = ? - that begins with a letter or digit",
     r"^CM-[A-Z]+-[0-9]{2}$": "the code of a finding, as CM-CIDR-02",
     r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$": 'a time like "90s" or "1m30s"',
 }

@@ -63,7 +63,12 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "required": ["code", "reason", "until"],
                     "properties": {
                         "code": {"type": "string", "maxLength": 32, "pattern": "^CM-[A-Z]+-[0-9]{2}$"},
-                        "reason": {"type": "string", "minLength": 1, "maxLength": 256},
+                        "reason": {
+                            "type": "string",
+                            "minLength": 1,
+                            "maxLength": 256,
+                            "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$",
+                        },
                         "until": {
                             "type": "string",
                             "maxLength": 64,
@@ -80,7 +85,12 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "required": ["cluster", "reason", "until"],
                     "properties": {
                         "cluster": {"type": "string"},
-                        "reason": {"type": "string", "minLength": 1, "maxLength": 256},
+                        "reason": {
+                            "type": "string",
+                            "minLength": 1,
+                            "maxLength": 256,
+                            "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$",
+                        },
                         "until": {
                             "type": "string",
                             "maxLength": 64,
@@ -93,7 +103,12 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             "repair": {
                 "type": "object",
                 "properties": {
-                    "reason": {"type": "string", "minLength": 1, "maxLength": 256},
+                    "reason": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 256,
+                        "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$",
+                    },
                     "until": {
                         "type": "string",
                         "maxLength": 64,
@@ -105,7 +120,12 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             "adopt": {
                 "type": "object",
                 "properties": {
-                    "reason": {"type": "string", "minLength": 1, "maxLength": 256},
+                    "reason": {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": 256,
+                        "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$",
+                    },
                     "until": {
                         "type": "string",
                         "maxLength": 64,
