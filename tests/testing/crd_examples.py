@@ -167,10 +167,7 @@ _REFUSED: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"takeBack": [{"cluster": "c1", **_WAIVED}, {"cluster": "c1", **_WAIVED}]},
         {"repair": True},
         {"repair": {"reason": "a"}},
-        *(
-            {"adopt": {"reason": "a", "until": until}}
-            for until in ("", "2027-01-31", "tomorrow", "2027-02-30T00:00:00Z", "2027-01-31T25:00:00Z")
-        ),
+        *({"adopt": {"reason": "a", "until": until}} for until in ("", "2027-01-31", "tomorrow", "2027-01-31T00:00:00")),
     ],
     "GlobalService": [
         {"selector": GONE},
@@ -333,6 +330,7 @@ ENGINE: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "ClusterMeshBinding": [
         {"topology": {"mode": "Pairs", "pairs": [["c1", "c9"]]}},
         {"topology": {"mode": "Pairs", "pairs": [["c1", "c2"], ["c2", "c1"]]}},
+        *({"adopt": {"reason": "a", "until": until}} for until in ("2027-02-30T00:00:00Z", "2027-01-31T25:00:00Z")),
     ],
     "GlobalService": [
         {"targetClusters": ["c9"]},

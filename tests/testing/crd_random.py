@@ -38,6 +38,7 @@ MEANING: Final = re.compile(
     r"|needs backends that are exported, and shared is false; remove one of them"
     r"|is false, and backend MCS exports the Service; remove one of them"
     r'|"[^"]*" is not a cluster of the binding; the clusters of the binding are c\d(?:, c\d)*'
+    r'|"[^"]*" is no time that exists'
     r"|together these are every address; write [0-9./:]+(?: and ::/0)? if that is intended"
     r")"
 )

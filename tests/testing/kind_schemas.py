@@ -75,8 +75,6 @@ def specs() -> dict[str, dict[str, Any]]:
 def _kept(kind: str, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     dropped = RELAXED.get((kind, path), ())
     found = {key: schema[key] for key in KEYWORDS if key in schema and key not in dropped}
-    if schema.get("format") == "date-time":  # formats of numbers say nothing that minimum and maximum do not
-        found["format"] = "date-time"
     if "x-kubernetes-int-or-string" in schema:
         found["type"] = "integer"
     if "properties" in schema:

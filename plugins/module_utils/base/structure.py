@@ -19,6 +19,7 @@ from .input_problems import Problems, child_path, is_list, json_type_name, quote
 
 Schema = Mapping[str, Any]
 
+RFC3339: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
 FORMS: Final[Mapping[str, str]] = {
     r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$": "a DNS-1123 label (at most 63 lower-case letters, digits and '-')",
     r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$": (
@@ -30,10 +31,10 @@ FORMS: Final[Mapping[str, str]] = {
         "a DNS name of two or more labels"
     ),
     r"^([A-Za-z0-9][-A-Za-z0-9._:/@=,+]*)?$": "a text of letters, digits and . _ : / @ = , + - that begins with a letter or digit",
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$": (
-        "a time with a zone, as 2027-01-31T00:00:00Z"
+    RFC3339: "a time with a zone, as 2027-01-31T00:00:00Z",
+    r"^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$": (
+        "a line of letters, digits, spaces and . , : ; ( ) / # _ @ + = ? - that begins with a letter or digit"
     ),
-    r"^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$": "a line of letters, digits, spaces and . , : ; ( ) / # _ @ + = ? - that begins with a letter or digit",
     r"^CM-[A-Z]+-[0-9]{2}$": "the code of a finding, as CM-CIDR-02",
     r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$": 'a time like "90s" or "1m30s"',
 }
@@ -115,7 +116,7 @@ class Reader:
         return [self.read(schema["items"], item, f"{path}[{place}]") for place, item in enumerate(value)]
 
     def _scalar(self, schema: Schema, value: Any, path: str) -> Any:
-        if schema.get("format") == "date-time" and isinstance(value, date):  # YAML reads a time without quotes as one
+        if schema.get("pattern") == RFC3339 and isinstance(value, date):  # YAML reads a time without quotes as one
             value = _rfc3339(value)
         wanted, words = _SCALARS[schema["type"]]
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
