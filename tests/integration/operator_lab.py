@@ -13,6 +13,7 @@ Tests take it from the fixture `operator_lab`, which all files of one worker sha
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import tempfile
@@ -20,7 +21,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,10 +38,11 @@ from tests.lab.options import LabOptions
 from tests.testing.kcp_client import Client, path_of
 from tests.testing.kcp_world import Tenant, World, open_world
 from tests.testing.management_plane import NAMESPACE, ManagementPlane
+from tests.testing.namespace_world import HOME as OPERATOR_HOME
+from tests.testing.namespace_world import LABEL, NamespaceWorld, open_namespaces
 from tests.testing.operator_process import OperatorProcess
 
 Object = dict[str, Any]
-HOME: Final = "default"  # the namespace in which tenants keep their custom resources, unless a test says otherwise
 CHECK: Final = 2  # seconds between two looks at a mesh
 
 
@@ -63,35 +65,48 @@ class Workspace:
         self.clusters[name] = self.management.add(self.tenant.cluster, name, path, ready=ready)
         self.create(CLUSTER, name, providerRef={"name": "kind"})
 
+    def rotate(self, name: str, kubeconfig: Path) -> None:
+        """The cluster of that name has another kubeconfig."""
+        self.management.rotate(self.clusters[name], kubeconfig)
+
+    def set_ready(self, name: str, ready: bool) -> None:
+        """The management plane says that the cluster is ready, or not."""
+        self.management.set_status(self.clusters[name], ready=ready)
+
+    def lose(self, name: str) -> None:
+        """The cluster is deleted, and the management plane knows it no more."""
+        self.management.remove(self.clusters[name])
+        self.delete(CLUSTER, name)
+
     def refs(self, *names: str) -> list[Object]:
         return [{"name": name} for name in names or self.clusters]
 
-    def create(self, kind: str, name: str, *, namespace: str = HOME, **spec: Any) -> Object:
-        return self.client.create({**_head(kind, name, namespace), "spec": spec})
+    def create(self, kind: str, name: str, *, namespace: str = "", **spec: Any) -> Object:
+        return self.client.create({**_head(kind, name, namespace or self.tenant.home), "spec": spec})
 
-    def get(self, kind: str, name: str, *, namespace: str = HOME) -> Object | None:
-        return self.client.get(path_of(_head(kind, name, namespace)))
+    def get(self, kind: str, name: str, *, namespace: str = "") -> Object | None:
+        return self.client.get(path_of(_head(kind, name, namespace or self.tenant.home)))
 
-    def change(self, kind: str, name: str, *, namespace: str = HOME, **spec: Any) -> Object:
+    def change(self, kind: str, name: str, *, namespace: str = "", **spec: Any) -> Object:
         """Some fields of its spec."""
         return self.merge(kind, name, {"spec": spec}, namespace=namespace)
 
-    def merge(self, kind: str, name: str, body: Object, *, namespace: str = HOME) -> Object:
-        return self.client.merge(path_of(_head(kind, name, namespace)), body)
+    def merge(self, kind: str, name: str, body: Object, *, namespace: str = "") -> Object:
+        return self.client.merge(path_of(_head(kind, name, namespace or self.tenant.home)), body)
 
-    def delete(self, kind: str, name: str, *, namespace: str = HOME) -> None:
+    def delete(self, kind: str, name: str, *, namespace: str = "") -> None:
         """Ask for it; it goes when no finalizer is left."""
-        self.client.delete(path_of(_head(kind, name, namespace)))
+        self.client.delete(path_of(_head(kind, name, namespace or self.tenant.home)))
 
-    def status(self, kind: str, name: str, *, namespace: str = HOME) -> Object:
+    def status(self, kind: str, name: str, *, namespace: str = "") -> Object:
         """{} where there is none."""
         found: Object = (self.get(kind, name, namespace=namespace) or {}).get("status") or {}
         return found
 
-    def phase(self, kind: str, name: str, *, namespace: str = HOME) -> str:
+    def phase(self, kind: str, name: str, *, namespace: str = "") -> str:
         return str(self.status(kind, name, namespace=namespace).get("phase", ""))
 
-    def condition(self, kind: str, name: str, of: str = "Ready", *, namespace: str = HOME) -> Object:
+    def condition(self, kind: str, name: str, of: str = "Ready", *, namespace: str = "") -> Object:
         """{} where there is none."""
         conditions = self.status(kind, name, namespace=namespace).get("conditions") or []
         return next((entry for entry in conditions if entry["type"] == of), {})
@@ -100,23 +115,76 @@ class Workspace:
         """Everything that the operator has to do with, in all namespaces, by "kind/name"."""
         kinds = [row for row in ROWS if row.kind != CLUSTER]
         return {
-            f"{row.kind}/{found['metadata']['name']}": found
-            for row in kinds
-            for found in self.client.list(f"/apis/{row.group}/{VERSION}/{row.plural}")
+            f"{row.kind}/{found['metadata']['name']}": found for row in kinds for found in self.client.list(self.path_of_all(row.plural))
         }
 
-    def key(self, binding: str, *, namespace: str = HOME) -> MeshKey:
-        return MeshKey(self.tenant.cluster, namespace, binding)
+    def path_of_all(self, plural: str) -> str:
+        """Path of all objects of one of our kinds that the tenant has."""
+        return f"/apis/{GROUP}/{VERSION}/{plural}"
 
-    def owner(self, binding: str, *, namespace: str = HOME) -> str:
+    @property
+    def _records(self) -> str:
+        """The namespace of the operator's records."""
+        return NAMESPACE
+
+    def key(self, binding: str, *, namespace: str = "") -> MeshKey:
+        return MeshKey(self.tenant.cluster, namespace or self.tenant.home, binding)
+
+    def owner(self, binding: str, *, namespace: str = "") -> str:
         """Value of the label that everything has which the mesh made in clusters."""
         return _owner(self.key(binding, namespace=namespace))
 
-    def record(self, binding: str, *, namespace: str = HOME) -> Object | None:
+    def record(self, binding: str, *, namespace: str = "") -> Object | None:
         """What the operator remembers of a mesh."""
         name = name_of(self.key(binding, namespace=namespace))
-        found = self.management.api.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}")
+        found = self.management.api.get(f"/api/v1/namespaces/{self._records}/configmaps/{name}")
         return None if found is None else dict(json.loads(found["data"]["record"]))
+
+
+@dataclass(frozen=True)
+class NamespaceWorkspace(Workspace):
+    """A tenant of an operator without kcp: a namespace, with the kubeconfigs in Secrets of its own.
+
+    ``clusters``: names of the Secrets, by those of the clusters. Nothing says whether a cluster is ready: one that is not has no Secret.
+    """
+
+    files: dict[str, Path] = field(default_factory=dict)  # kubeconfigs by the names of the clusters
+
+    def add(self, name: str, *, kubeconfig: Path | None = None, ready: bool = True) -> None:
+        """A Secret of the tenant's own with the kubeconfig of a cluster."""
+        self.files[name] = kubeconfig or self.lab.lab.clusters[name].kubeconfig
+        self.clusters[name] = f"{name}-of-{self.tenant.home}"
+        if ready:
+            self.set_ready(name, True)
+
+    def rotate(self, name: str, kubeconfig: Path) -> None:
+        """The cluster of that name has another kubeconfig."""
+        self.files[name] = kubeconfig
+        self.client.merge(path_of(self._secret(name)), {"data": self._secret(name)["data"]})
+
+    def set_ready(self, name: str, ready: bool) -> None:
+        """The Secret of the cluster is there, or not."""
+        if ready:
+            self.client.ensure(self._secret(name))
+        else:
+            self.client.delete(path_of(self._secret(name)))
+
+    def lose(self, name: str) -> None:
+        """The Secret of the cluster is deleted."""
+        self.set_ready(name, False)
+
+    def _secret(self, name: str) -> Object:
+        data = {"kubeconfig": base64.b64encode(self.files[name].read_bytes()).decode()}
+        metadata = {"name": self.clusters[name], "namespace": self.tenant.home, "labels": {LABEL: name}}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+
+    def path_of_all(self, plural: str) -> str:
+        """Path of all objects of one of our kinds in the namespace."""
+        return f"/apis/{GROUP}/{VERSION}/namespaces/{self.tenant.home}/{plural}"
+
+    @property
+    def _records(self) -> str:
+        return OPERATOR_HOME
 
 
 @dataclass(frozen=True)
@@ -127,10 +195,23 @@ class OperatorLab:
     management: ManagementPlane
     clusters: MeshLab
     folder: Path
+    namespaces: NamespaceWorld | None = None  # the source of custom resources in place of the kcp
+
+    @contextmanager
+    def without_kcp(self) -> Iterator[OperatorLab]:
+        """The same lab with tenants in namespaces of the management plane."""
+        with open_namespaces(self.management) as namespaces:
+            yield replace(self, namespaces=namespaces)
+
+    @property
+    def source(self) -> World | NamespaceWorld:
+        """Where the custom resources are."""
+        return self.namespaces or self.world
 
     def workspace(self, name: str, *clusters: str) -> Workspace:
         """A new tenant who has these clusters of the lab."""
-        made = Workspace(self.world.tenant(name), self.management, self.clusters, {})
+        kind = NamespaceWorkspace if self.namespaces else Workspace
+        made = kind(self.source.tenant(name), self.management, self.clusters, {})
         for cluster in clusters:
             made.add(cluster)
         return made
@@ -141,11 +222,13 @@ class OperatorLab:
         :param own_processes: its plays are processes of ansible-playbook, and not forks of a warm process: where the test kills, cancels or
             counts them.
         """
-        kcp = self.folder / "kcp.kubeconfig"
-        if not kcp.exists():
-            kcp.write_text(json.dumps(self.world.operator().kubeconfig()), encoding="utf-8")
+        path = self.folder / f"{self.source.kind}.kubeconfig"
+        if not path.exists():
+            path.write_text(json.dumps(self.source.operator().kubeconfig()), encoding="utf-8")
+        kcp, management = (None, path) if self.namespaces else (path, self.management.kubeconfig)
+        places = ("--mgmt-namespace", OPERATOR_HOME, "--namespace", OPERATOR_HOME) if self.namespaces else ()
         short = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--max-runs", "4")
-        return OperatorProcess(self.folder, kcp, self.management.kubeconfig, *short, *flags, node=node, warm_plays=not own_processes)
+        return OperatorProcess(self.folder, kcp, management, *places, *short, *flags, node=node, warm_plays=not own_processes)
 
 
 class SharedOperatorLab:

@@ -22,12 +22,11 @@ from typing import Any, Final
 
 from urllib3.exceptions import HTTPError
 
-from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, EXPOSURE, FABRIC, GROUP, INTENT, ROWS, SERVICE, VERSION
+from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, EXPOSURE, FABRIC, INTENT, ROWS, SERVICE, VERSION
 from tests.integration import shop
 from tests.integration.operator_lab import OperatorLab, Workspace
 from tests.lab.api import ApiError
 from tests.lab.patience import scaled
-from tests.testing.kcp_client import Client
 
 Object = dict[str, Any]
 EVERY: Final = 1.0  # seconds between two comparisons with the clusters
@@ -72,7 +71,7 @@ class Recording:
 def recorded(tenant: Workspace) -> Iterator[Recording]:
     """Record every status in a workspace."""
     recording, stop = Recording(), Event()
-    threads = [Thread(target=_watch, args=(tenant.client, row.kind, row.plural, recording, stop), daemon=True) for row in KINDS]
+    threads = [Thread(target=_watch, args=(tenant, row.kind, row.plural, recording, stop), daemon=True) for row in KINDS]
     for thread in threads:
         thread.start()
     try:
@@ -81,8 +80,8 @@ def recorded(tenant: Workspace) -> Iterator[Recording]:
         stop.set()
 
 
-def _watch(client: Client, kind: str, plural: str, recording: Recording, stop: Event) -> None:
-    path = f"/apis/{GROUP}/{VERSION}/{plural}"
+def _watch(tenant: Workspace, kind: str, plural: str, recording: Recording, stop: Event) -> None:
+    client, path = tenant.client, tenant.path_of_all(plural)
     version = client.call("GET", path).json["metadata"]["resourceVersion"]
     while not stop.is_set():
         with suppress(OSError):
@@ -199,7 +198,7 @@ def _compare_fabrics(before: dict[tuple[str, str, str], Object], after: dict[tup
 
 
 def _resources(lab: OperatorLab) -> dict[tuple[str, str, str], Object]:
-    everywhere = lab.world.virtual("*")
+    everywhere = lab.source.virtual("*")
     return {
         (row.kind, found["metadata"]["annotations"]["kcp.io/cluster"], found["metadata"]["name"]): found
         for row in KINDS

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, INTENT, SERVICE
+from mesh_operator.kinds import BINDING, EXPOSURE, FABRIC, INTENT, SERVICE
 from tests.integration import credentials, shop
 from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
@@ -53,9 +53,14 @@ TRUE: Final = {
 pytestmark = pytest.mark.xdist_group("operator")
 
 
-@pytest.fixture(scope="module")
-def lab(operator_lab: OperatorLab) -> OperatorLab:
-    return operator_lab
+@pytest.fixture(scope="module", params=["kcp", pytest.param("kubernetes", marks=pytest.mark.full)])
+def lab(request: pytest.FixtureRequest, operator_lab: OperatorLab) -> Iterator[OperatorLab]:
+    """With the custom resources in workspaces of a kcp, and in namespaces of an ordinary cluster."""
+    if request.param == "kcp":
+        yield operator_lab
+    else:
+        with operator_lab.without_kcp() as without:
+            yield without
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +238,7 @@ def test_findings_that_block_nothing_reach_the_tenant_and_so_does_what_mesh_conf
         assert met["status"] == "False" and "clustermesh.apiserver.service.type=NodePort" in met["message"]
         row = next(row for row in edge.status(BINDING, "edge")["findings"] if row["code"] == "CM-CFG-02")
         assert row["page"] == "docs/runbooks/CM-CFG-02.md" and row["cluster"] in ("c1", "c2", "c3") and row["fix"]
-        events = {event["reason"] for event in edge.client.list("/api/v1/events")}
+        events = {event["reason"] for event in edge.client.list(f"/api/v1/namespaces/{edge.tenant.home}/events")}
         assert {"FindingCMGS33", "FindingCMCFG02"} <= events
         edge.merge(SERVICE, "nginx", {"spec": {"failover": None}})
         edge.merge(BINDING, "edge", {"spec": {"meshConfig": None}})
@@ -245,7 +250,7 @@ def test_findings_that_block_nothing_reach_the_tenant_and_so_does_what_mesh_conf
 def columns(tenant: Workspace, kind: str, name: str) -> Object:
     """What `kubectl get` shows of it."""
     plural = kind.lower() + "s"
-    path = f"/apis/networking.edge-portal.eu/v1alpha1/namespaces/default/{plural}/{name}"
+    path = f"/apis/networking.edge-portal.eu/v1alpha1/namespaces/{tenant.tenant.home}/{plural}/{name}"
     table = tenant.client.call("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io").json
     return dict(zip([entry["name"] for entry in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
 
@@ -283,24 +288,24 @@ def test_a_cut_link_shows_within_the_check_interval_and_so_does_a_healed_one(lab
 def test_a_renewed_secret_is_used_at_once_and_a_cluster_that_is_not_ready_is_reported(
     lab: OperatorLab, edge: Workspace, tmp_path: Path
 ) -> None:
-    own, original = edge.clusters["c2"], lab.clusters.lab.clusters["c2"].kubeconfig
+    original = lab.clusters.lab.clusters["c2"].kubeconfig
     with lab.operator(ALONE) as operator, administrator(lab.clusters, "c2", tmp_path / "renewed.yaml") as renewed:
         settle(edge, operator)
         credentials.token(lab.clusters, "c2", tmp_path / "broken.yaml", "no-such-token")
-        lab.management.rotate(own, tmp_path / "broken.yaml")
+        edge.rotate("c2", tmp_path / "broken.yaml")
         operator.wait(is_(edge, BINDING, "edge", "Degraded"), "c2 cannot be asked")
-        lab.management.rotate(own, renewed)
+        edge.rotate("c2", renewed)
         edge.change(INTENT, "frontend", ports=[{"protocol": "TCP", "port": 9090}])
         settle(edge, operator)
         (policy,) = lab.clusters.api("c2").list(POLICIES, label_selector=f"{OWNER}={edge.owner('edge')}")
         assert "9090" in str(policy["spec"])
 
-        lab.management.set_status(own, ready=False)
+        edge.set_ready("c2", False)
         operator.wait(is_(edge, BINDING, "edge", "Degraded"), "c2 is not ready")
         assert "c2" in edge.condition(BINDING, "edge")["message"]
-        lab.management.set_status(own, ready=True)
+        edge.set_ready("c2", True)
         settle(edge, operator)
-        lab.management.rotate(own, original)
+        edge.rotate("c2", original)
 
 
 def test_a_binding_whose_links_are_another_s_is_never_reported_as_connected(lab: OperatorLab, edge: Workspace) -> None:
@@ -425,10 +430,9 @@ def test_a_mesh_that_cannot_be_cleaned_is_released_and_pruned_when_its_cluster_i
             leaving.create(BINDING, name, clusterRefs=leaving.refs(*refs))
         connected(leaving, operator, *pairs)
 
-    lab.management.remove(leaving.clusters["lost"])
-    leaving.delete(CLUSTER, "lost")
+    leaving.lose("lost")
     credentials.unreachable(lab.clusters, "c2", tmp_path / "dark.yaml")
-    lab.management.rotate(leaving.clusters["dark"], tmp_path / "dark.yaml")
+    leaving.rotate("dark", tmp_path / "dark.yaml")
     leaving.merge(BINDING, "bare", {"metadata": {"finalizers": []}})
     for name in pairs:
         leaving.delete(BINDING, name)
@@ -447,7 +451,7 @@ def test_a_mesh_that_cannot_be_cleaned_is_released_and_pruned_when_its_cluster_i
         assert (leaving.record("abandoned") or {})["tombstone"]
 
     leaving.add("lost", kubeconfig=files["c3"].kubeconfig)
-    lab.management.rotate(leaving.clusters["dark"], files["c2"].kubeconfig)
+    leaving.rotate("dark", files["c2"].kubeconfig)
     with lab.operator(*flags) as operator:
         for name in pairs:
             operator.wait(partial(is_forgotten, leaving, name), f"nothing is left of {name}")
@@ -470,6 +474,8 @@ def test_a_mesh_that_was_refused_before_its_first_write_is_deleted_at_once_thoug
 
 
 def test_an_operator_that_is_killed_at_any_moment_loses_nothing(lab: OperatorLab, untouched: dict[str, Any]) -> None:
+    if lab.namespaces:
+        pytest.skip("a real API server loses no answer on demand; with the double of kcp the same operator is killed there")
     tenant = lab.workspace("killed", "c1", "c2")
     key, no_writes = tenant.key("edge"), partial(lab.world.faults.silence, plural="clustermeshbindings", verbs=("patch",))
 

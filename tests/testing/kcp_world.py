@@ -46,12 +46,13 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Tenant:
-    """A workspace with an administrator of its own. ``cluster`` is its logical cluster."""
+    """A workspace with an administrator of its own. ``cluster`` is its logical cluster, ``home`` the namespace of its custom resources."""
 
     name: str
     path: str
     cluster: str
     client: Client
+    home: str = "default"
 
     def namespace(self, name: str) -> None:
         self.client.ensure({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
