@@ -95,7 +95,7 @@ def label_plan(clusters: Sequence[Object], secrets: Sequence[Object], owners: An
             waiting.append(f"Secret {named} of Cluster {name} does not exist yet." if named else f"Cluster {name} names no Secret yet.")
             continue
         wanted = {SOURCE_WORKSPACE_LABEL: owner.workspace}
-        found += [*_contradictions(secret, wanted), *_other_clusters(secret, name)]
+        found += [*_contradictions(secret, wanted), *_made_for_another(secret, name, wanted)]
         patches["Secret", named] = _patch(secret, wanted)
     written = [patch for patch in patches.values() if patch["metadata"]["labels"]]
     labelled = {named for kind, named in patches if kind == "Secret"}
@@ -180,11 +180,15 @@ def _shared(secret: str, clusters: Mapping[str, Object], after: Mapping[str, Lab
         )
 
 
-def _other_clusters(secret: Object, cluster: str) -> Iterator[str]:
-    """Yield a sentence if Cluster API made the Secret for another Cluster."""
+def _made_for_another(secret: Object, cluster: str, wanted: Labels) -> Iterator[str]:
+    """Yield a sentence if Cluster API made the Secret for another Cluster, and the label of the workspace is not there yet."""
     made_for = _labels(secret).get(CAPI_LABEL, cluster)
-    if made_for != cluster:
-        yield f"Cluster {cluster} names Secret {secret['metadata']['name']}, which Cluster API made for Cluster {made_for}."
+    if made_for != cluster and not wanted.keys() <= _labels(secret).keys():
+        pairs = " ".join(f"{key}={value}" for key, value in wanted.items())
+        yield (
+            f"Cluster {cluster} names Secret {secret['metadata']['name']}, which Cluster API made for Cluster {made_for}. If both are one"
+            f" cluster, label the Secret yourself: {_kubectl_label(secret)} {pairs}"
+        )
 
 
 def _patch(obj: Object, wanted: Labels) -> Object:

@@ -74,7 +74,7 @@ def label(plane: ManagementPlane, place: str, *arguments: str, own_process: bool
 
 def labels(plane: ManagementPlane, place: str, *, api: str = CLUSTERS) -> dict[str, dict[str, str]]:
     """The labels of all Clusters and Secrets."""
-    found = {}
+    found: dict[str, dict[str, str]] = {}
     for kind, path in (("Cluster", f"{api}/namespaces/{place}/clusters"), ("Secret", f"/api/v1/namespaces/{place}/secrets")):
         found |= {f"{kind}/{obj['metadata']['name']}": obj["metadata"].get("labels") or {} for obj in plane.api.list(path)}
     return found

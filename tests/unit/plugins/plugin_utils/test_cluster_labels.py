@@ -135,7 +135,10 @@ def test_a_secret_that_a_cluster_of_another_or_of_no_workspace_names_is_given_to
 
 
 def test_the_secret_that_cluster_api_made_for_another_cluster_is_not_taken() -> None:
-    assert "which Cluster API made for Cluster ber" in problem([cluster("ffm", "s")], [secret("s", capi="ber")], [FFM])
+    said = problem([cluster("ffm", "s")], [secret("s", capi="ber")], [FFM])
+    assert "which Cluster API made for Cluster ber." in said
+    assert said.endswith(f"label the Secret yourself: kubectl -n fleet label secret s {WORKSPACE}={A}")
+    assert set(added(label_plan([cluster("ffm", "s")], [secret("s", capi="ber", workspace=A)], [FFM]))) == {"Cluster/ffm"}
 
 
 def test_two_clusters_never_stand_for_one_kubernetes_cluster() -> None:
@@ -145,6 +148,9 @@ def test_two_clusters_never_stand_for_one_kubernetes_cluster() -> None:
     apart = [{**owner, "namespace": f"n{number}"} for number, owner in enumerate(owners)]
     assert len(added(label_plan(clusters, [], apart))) == 2
     assert "a and ffm would both" in problem([cluster("a"), cluster("ffm", workspace=A)], [], owners[:1])
+    assert "a and ffm would both" in problem([cluster("a"), cluster("ffm", workspace=A, namespace="n1")], [], owners[:1])
+    same = [{**owner, "namespace": "n1"} for owner in owners]
+    assert "a and b would both" in problem(clusters, [], same)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +234,8 @@ def test_the_filter_returns_the_plan_as_lists_and_refuses_what_are_no_objects() 
     found = cluster_labels([cluster("ffm", "s")], [secret("s")])
     assert found == {"patches": [], "problems": [], "waiting": [], "missing": [{"cluster": "ffm", "workspace": "LOGICAL_CLUSTER"}]}
     assert len(cluster_labels([cluster("ffm", "s")], [secret("s")], [FFM])["patches"]) == 2
-    for wrong in ("x", None, ["x"], [{}], [{"metadata": {}}]):
+    no_objects: list[Any] = ["x", None, ["x"], [{}], [{"metadata": {}}]]
+    for wrong in no_objects:
         with pytest.raises(AnsibleFilterError, match="not a list of Clusters"):
             cluster_labels(wrong, [])
         with pytest.raises(AnsibleFilterError, match="not a list of Secrets"):
