@@ -8,6 +8,7 @@ A Secret is got when a mesh needs it, passed on unread, and not kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from logging import WARNING
 from typing import Any, Final, Protocol
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
@@ -15,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from .api import Api
 from .keys import MeshKey
 from .log import log
-from .management_plane import WORKSPACE_LABEL, NotUsable, SealedKubeconfig, SecretRef, cluster_of, sealed_kubeconfig, secret_of, secret_ref
+from .management_plane import NotUsable, SealedKubeconfig, SecretRef, cluster_of, owner_of, sealed_kubeconfig, secret_of, secret_ref
 from .store import Stored
 
 Object = dict[str, Any]
@@ -37,12 +38,14 @@ class Clusters:
     Thread-safe: the mappings are replaced and never changed.
     """
 
-    def __init__(self, api: Api, namespace: str, touched: Touched, *, unlabelled: bool = False) -> None:
+    def __init__(self, api: Api, namespace: str, touched: Touched, *, unlabelled: bool = False, by_name: str = "") -> None:
         """Prepare the clusters.
 
         :param unlabelled: use Secrets without the label of a workspace too, if Clusters of one workspace alone name them.
+        :param by_name: workspace to which Clusters without the label belong, and the Secrets that they name; "" for none.
         """
-        self._api, self._namespace, self._touched, self._unlabelled = api, namespace, touched, unlabelled
+        self._api, self._namespace, self._touched, self._unlabelled, self._by_name = api, namespace, touched, unlabelled, by_name
+        self._reported = frozenset[str]()  # names of the Clusters without a workspace
         self.objects = _Collection(self._cluster_changed)
         self.secrets = _Collection(self._secret_changed, named=True)
 
@@ -50,7 +53,7 @@ class Clusters:
         """Return the kubeconfig of a cluster of that workspace, unread, or the reason why there is none."""
         if not self.objects.listed:
             return NotUsable(name=name, reason=_UNAVAILABLE, message="The operator has not read the management plane yet.")
-        cluster = cluster_of(self.objects.known.values(), key.workspace, key.namespace, name)
+        cluster = cluster_of(self.objects.known.values(), key.workspace, key.namespace, name, self._by_name)
         if isinstance(cluster, NotUsable):
             return cluster
         ref = secret_of(cluster, name)
@@ -61,7 +64,8 @@ class Clusters:
         except ClusterError as error:
             return NotUsable(name=name, reason=_UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
         seen = kubernetes_cluster.obj if kubernetes_cluster else None
-        found = sealed_kubeconfig(name, seen, ref, secret, owner=cluster, unlabelled=lambda: self._unlabelled and self._named_once(ref))
+        permitted = self._unlabelled or not owner_of(cluster)
+        found = sealed_kubeconfig(name, seen, ref, secret, owner=cluster, unlabelled=lambda: permitted and self._named_once(ref))
         if isinstance(found, NotUsable) and found.detail:
             log("cluster_not_usable", workspace=key.workspace, namespace=key.namespace, name=name, reason=found.detail)
         return found
@@ -69,13 +73,20 @@ class Clusters:
     def _named_once(self, ref: SecretRef) -> bool:
         """Return whether Clusters of one workspace alone name the Secret, ready or not: else one of them names another one's."""
         naming = [cluster for cluster in self.objects.known.values() if secret_ref(cluster).name == ref.name]
-        return len({(cluster["metadata"].get("labels") or {}).get(WORKSPACE_LABEL) for cluster in naming}) == 1
+        return len({owner_of(cluster, self._by_name) for cluster in naming}) == 1
+
+    def report_unlabelled(self) -> int:
+        """Return how many Clusters belong to no workspace, and log those that did not before. The log is the platform's alone."""
+        now = frozenset(name for name, cluster in self.objects.known.items() if not owner_of(cluster, self._by_name))
+        new, self._reported = sorted(now - self._reported), now
+        if new:
+            log("clusters_unlabelled", level=WARNING, count=len(now), name=", ".join(new))
+        return len(now)
 
     def _cluster_changed(self, before: Object | None, after: Object | None) -> None:
         for obj in (before, after):
-            workspace = ((obj or {}).get("metadata", {}).get("labels") or {}).get(WORKSPACE_LABEL)
-            if workspace:
-                self._touched(str(workspace))
+            if obj is not None and (workspace := owner_of(obj, self._by_name)):
+                self._touched(workspace)
 
     def _secret_changed(self, before: Object | None, after: Object | None) -> None:
         name = ((after or before or {}).get("metadata") or {}).get("name")

@@ -4,8 +4,8 @@
 
 What the Secret holds is a tenant's, and stays a sealed text here: only a confined process opens it (dry_runs.py).
 
-The Cluster has to carry the workspace's own labels, edge-connect.eu/source-workspace and source-name, as cluster-operator sets them: a
-name alone could be that of another tenant's cluster. No message to a tenant reveals whether another tenant's cluster exists.
+The Cluster has to carry the workspace's own labels, edge-connect.eu/source-workspace and source-name: a name alone could be that of
+another tenant's cluster (docs/decisions/0055). No message to a tenant reveals whether another tenant's cluster exists.
 """
 
 from __future__ import annotations
@@ -93,9 +93,24 @@ class SecretRef:
     capi_cluster: str = ""
 
 
-def cluster_of(clusters: Iterable[Mapping[str, Any]], workspace: str, namespace: str, name: str) -> Mapping[str, Any] | NotUsable:
-    """Return the Cluster object of the management plane behind a KubernetesCluster of that workspace, or the reason why there is none."""
-    found = [cluster for cluster in clusters if _belongs(cluster.get("metadata") or {}, workspace, namespace, name)]
+def owner_of(cluster: Mapping[str, Any], by_name: str = "") -> str:
+    """Return the workspace whose Cluster it is, "" for none. Where there is the label, also an empty one, it alone decides.
+
+    :param by_name: workspace of the Clusters without the label; "" for none.
+    """
+    labels = (cluster.get("metadata") or {}).get("labels") or {}
+    return str(labels.get(WORKSPACE_LABEL, by_name))
+
+
+def cluster_of(
+    clusters: Iterable[Mapping[str, Any]], workspace: str, namespace: str, name: str, by_name: str = ""
+) -> Mapping[str, Any] | NotUsable:
+    """Return the Cluster object of the management plane behind a KubernetesCluster of that workspace, or the reason why there is none.
+
+    :param by_name: as in ``owner_of``.
+    """
+    own = [cluster for cluster in clusters if workspace and owner_of(cluster, by_name) == workspace]
+    found = [cluster for cluster in own if _stands_for(cluster.get("metadata") or {}, namespace, name)]
     if len(found) == 1:
         return found[0]
     if found:
@@ -104,15 +119,10 @@ def cluster_of(clusters: Iterable[Mapping[str, Any]], workspace: str, namespace:
     return NotUsable(name=name, reason="ClusterNotFound", message="The management plane has no Cluster for this KubernetesCluster.")
 
 
-def _belongs(metadata: Mapping[str, Any], workspace: str, namespace: str, name: str) -> bool:
+def _stands_for(metadata: Mapping[str, Any], namespace: str, name: str) -> bool:
     labels = metadata.get("labels") or {}
     called = labels.get(NAME_LABEL) if len(name) <= _LABEL_LENGTH else None
-    return (
-        bool(workspace)
-        and labels.get(WORKSPACE_LABEL) == workspace
-        and labels.get(NAMESPACE_LABEL, namespace) == namespace
-        and (metadata.get("name") if called is None else called) == name
-    )
+    return labels.get(NAMESPACE_LABEL, namespace) == namespace and (metadata.get("name") if called is None else called) == name
 
 
 def secret_of(cluster: Mapping[str, Any], name: str) -> SecretRef | NotUsable:

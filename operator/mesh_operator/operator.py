@@ -105,7 +105,13 @@ class Operator:
         self._store = Store(self._changed, time.monotonic, self._workspace_bounds)
         namespace = settings.namespace or settings.mgmt_namespace
         self._records = Records(mgmt.own(), namespace)
-        self._clusters = Clusters(mgmt.own(), settings.mgmt_namespace, self._touched, unlabelled=settings.allow_unlabelled_secrets)
+        self._clusters = Clusters(
+            mgmt.own(),
+            settings.mgmt_namespace,
+            self._touched,
+            unlabelled=settings.allow_unlabelled_secrets,
+            by_name=settings.mgmt_match.partition("=")[2],
+        )
         self._processes = ConfinedProcesses(HANDLER)
         denied = DeniedNetworks(settings.denied_addresses, lambda: (*kcp.addresses(), *mgmt.addresses()))
         permits = Permits(
@@ -321,6 +327,7 @@ class Operator:
         self.metrics.show(
             endpoints=len(self._endpoints),
             queued=len(self._queue),
+            unlabelled=self._clusters.report_unlabelled(),
             objects={row.kind: self._store.count(row.kind) for row in ROWS},
             meshes=Counter(str((stored.obj.get("status") or {}).get("phase", "")) for stored in self._store.of_kind(BINDING)),
             beyond={row.kind: self._store.beyond(row.kind) for row in ROWS},

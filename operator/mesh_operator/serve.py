@@ -54,6 +54,7 @@ class Metrics:
         self._queued = Gauge("queue_length", "Meshes that are due and wait", **ours)
         self._objects = Gauge("objects", "Custom resources that are known", ["kind"], **ours)
         self._beyond = Gauge("objects_beyond_bounds", "Custom resources that are refused: too many of one workspace", ["kind"], **ours)
+        self._unlabelled = Gauge("unlabelled_clusters", "Clusters of the management plane that belong to no workspace", **ours)
         self._meshes = Gauge("meshes", "Meshes by the phase of their status", ["phase"], **ours)
         self._ages = Gauge("last_list_age_seconds", "Age of the oldest complete list among the URLs", ["kind"], **ours)
 
@@ -77,10 +78,11 @@ class Metrics:
         """Count the wait of a mesh that has its turn now."""
         self._waits.labels(lane).observe(seconds)
 
-    def show(self, *, endpoints: int, queued: int, objects: Counts, meshes: Counts, ages: Counts, beyond: Counts) -> None:
+    def show(self, *, endpoints: int, queued: int, unlabelled: int, objects: Counts, meshes: Counts, ages: Counts, beyond: Counts) -> None:
         """Replace the gauges by the present values. ``objects``, ``beyond`` and ``ages`` (seconds) by kind, ``meshes`` by phase."""
         self._endpoints.set(endpoints)
         self._queued.set(queued)
+        self._unlabelled.set(unlabelled)
         known = {phase: meshes.get(phase, 0) for phase in _PHASES}  # other writers may have set another phase in a status
         for gauge, values in ((self._objects, objects), (self._beyond, beyond), (self._meshes, known), (self._ages, ages)):
             gauge.clear()

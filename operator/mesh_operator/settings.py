@@ -28,6 +28,7 @@ class Settings:
     namespace: str = ""  # --namespace, NAMESPACE: the operator's own, for its Lease and its records; default that of the Clusters
     # --mgmt-cluster-resource PLURAL.VERSION.GROUP; of Cluster API: clusters.v1beta2.cluster.x-k8s.io
     mgmt_cluster_resource: str = "clusters.v1alpha1.platform.edge-portal.eu"
+    mgmt_match: str = "label"  # --mgmt-match label or name=LOGICAL_CLUSTER: the workspace of Clusters without the label
     api_export_name: str = "edge-portal-networking"  # --api-export-name
     kcp_external_url: str = ""  # --kcp-external-url, KCP_EXTERNAL_URL
     reconcile_interval: float = 30.0  # --reconcile-interval 30s: endpoint discovery
@@ -91,6 +92,12 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     for name in (*needed, "mgmt_kubeconfig", "node_id"):
         if not values[name] and name not in found:
             parser.error(f"--{name.replace('_', '-')} is missing: give it, or set the environment variable {name.upper()}")
+    matches = values["mgmt_match"] or [Settings.mgmt_match]
+    if len(matches) > 1:
+        parser.error("--mgmt-match is given twice: Clusters without the label can belong to one workspace only")
+    values["mgmt_match"] = matches[0]
+    if values["source"] != "kcp" and values["mgmt_match"] != Settings.mgmt_match:
+        parser.error("--mgmt-match name=LOGICAL_CLUSTER needs --source kcp: there is no logical cluster without kcp")
     values |= {name: tuple(values.pop(flag)) for flag, name in _REPEATABLE.items()}
     values["permitted"] = tuple(name for name in values["permitted"] if name != "none") if values["permitted"] else LEFT_TO_TENANTS
     return Settings(**values)
@@ -121,6 +128,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--namespace", _like(f"({_LABEL})?", "a namespace"), "namespace of Lease and records; default: that of the Clusters", variable=True)
     resource = _like(rf"[a-z][a-z0-9]*\.v[0-9][a-z0-9]*\.{_NAME}", "PLURAL.VERSION.GROUP, as clusters.v1beta2.cluster.x-k8s.io")
     add("--mgmt-cluster-resource", resource, "PLURAL.VERSION.GROUP of the Clusters")
+    match = _like(rf"label|name={_LABEL}", "label, or name=LOGICAL_CLUSTER of one workspace, as name=1a2b3c4d5e6f7a8b")
+    text = "how the Cluster of a workspace is found: by its label, or for that one workspace also by its name (default: label)"
+    parser.add_argument("--mgmt-match", type=match, action="append", metavar="MATCH", help=text)
     add("--api-export-name", _like(_NAME, "a name"), "name of the APIExport and its APIExportEndpointSlice")
     url = _like(f"(https?://{_HOST}(:{_PORT})?/?)?", "https://HOST or https://HOST:PORT, without user and path")
     add("--kcp-external-url", url, "scheme, host and port instead of those that kcp publishes", variable=True)

@@ -38,6 +38,7 @@ OTHER_WEIGHTS: Final = {
     "tests/integration/test_operator_tenants.py": 309,
     "tests/integration/test_kcp_setup.py": 88,
     "tests/integration/test_lab.py": 73,
+    "tests/integration/test_label_clusters.py": 30,
     "tests/integration/test_policies.py": 62,
     "tests/integration/test_kcp_contract.py": 27,
 }

@@ -43,12 +43,16 @@ class ManagementPlane(OneServer):
             },
         )
         for path in (f"/apis/{GROUP}/{VERSION}/clusters", f"/api/v1/namespaces/{NAMESPACE}"):
-            wait_for(partial(self._is_served, path), what=f"{path} is served")
+            self.wait_served(path)
+
+    def wait_served(self, path: str) -> None:
+        wait_for(partial(self._is_served, path), what=f"{path} is served")
 
     def add(self, workspace: str, name: str, kubeconfig: Path, *, object_name: str = "", ready: bool = True, cilium: str = "ready") -> str:
-        """A Cluster of that workspace, with its Secret. Returns the name of the object, which differs where tenants use equal names."""
+        """A Cluster of that workspace, with its Secret; neither has labels where the workspace is "". Returns the name of the object, which
+        differs where tenants use equal names."""
         own = object_name or f"{name}-{workspace[:6]}".lower()
-        labels = {"edge-connect.eu/source-workspace": workspace, "edge-connect.eu/source-name": name}
+        labels = {"edge-connect.eu/source-workspace": workspace, "edge-connect.eu/source-name": name} if workspace else {}
         self.rotate(own, kubeconfig, workspace)
         metadata = {"name": own, "namespace": NAMESPACE, "labels": labels}
         self.api.create({"apiVersion": f"{GROUP}/{VERSION}", "kind": "Cluster", "metadata": metadata, "spec": {"provider": "KIND"}})
@@ -70,7 +74,7 @@ class ManagementPlane(OneServer):
         data = {"kubeconfig": base64.b64encode(text.encode()).decode()}
         path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}-kubeconfig"
         if self.api.get(path) is None:
-            labels = {"edge-connect.eu/source-workspace": workspace}
+            labels = {"edge-connect.eu/source-workspace": workspace} if workspace else {}
             metadata = {"name": f"{name}-kubeconfig", "namespace": NAMESPACE, "labels": labels}
             self.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
         else:

@@ -30,6 +30,9 @@ PAGE: Final = CHECKOUT / "docs" / "variables.md"
 OWN: Final = CHECKOUT / "docs" / "variables.yml"
 WIDTH: Final = 140
 _NAME: Final = "tests.testing.options"
+SETUPS: Final = ("kcp_setup", "label_clusters")
+"""Playbooks that run no action of the collection; their variables begin with their names."""
+
 _SPDX: Final = "SPDX-License-" + "Identifier"  # in two parts, so that reuse does not take it for this file's own
 HEADER: Final = "".join(
     f"# {line}\n" for line in ("Copyright: Contributors to the edge_portal.cilium_mesh project", f"{_SPDX}: Apache-2.0")
@@ -126,7 +129,7 @@ def _name_lists() -> list[str]:
 
 
 def prefixes() -> list[str]:
-    return ["cilium_mesh", "kcp_setup", *roles()]
+    return ["cilium_mesh", *SETUPS, *roles()]
 
 
 def own_names() -> list[str]:
@@ -233,7 +236,7 @@ def _flow(value: Any) -> str:
 # --- playbooks -------------------------------------------------------------------------------------------------------------------------
 
 _ARGUMENT: Final = re.compile(r"\{\{ (\w+)(?: \| default\((.*?)\))?(?: or omit)? \}\}")
-_VARIABLE: Final = re.compile(r"\b(?:cilium_mesh|kcp_setup)(?:_\w+)?\b(?!=)")
+_VARIABLE: Final = re.compile(rf"\b(?:cilium_mesh|{'|'.join(SETUPS)})(?:_\w+)?\b(?!=)")
 
 
 def playbooks() -> list[str]:
@@ -283,7 +286,7 @@ def used_by(playbook: str) -> set[str]:
     """Return every variable of the collection that the playbook reads, without comments, internal names and what its tasks set."""
     text = "\n".join(line.partition(" #")[0] for path in _files(playbook) for line in path.read_text(encoding="utf-8").splitlines())
     text = re.sub(r"(?m)^\s*#.*$", "", text).replace(COLLECTION, "")
-    made = set(re.findall(r"(?m)^\s*(?:register: )?((?:kcp_setup)_\w+)(?:$|:)", text))
+    made = set(re.findall(rf"(?m)^\s*(?:register: )?((?:{'|'.join(SETUPS)})_\w+)(?:$|:)", text))
     return set(_VARIABLE.findall(text)) - made
 
 
@@ -345,7 +348,7 @@ def page() -> str:
         groups = sorted({group for name in names if (group := _group(name)) in roles()})
         single = sorted(name for name in names if _group(name) not in roles())
         lines.append(f"| `{playbook}` | {_linked(groups)} | {', '.join(f'`{name}`' for name in single) or 'none'} |")
-    for group in ("", *roles(), "kcp_setup"):
+    for group in ("", *roles(), *SETUPS):
         title = _GROUPS.get(group, f"Role {group}")
         lines += ["", f"## {title}", ""]
         lines += ["| variable | type | default | meaning |", "| --- | --- | --- | --- |"]
@@ -353,11 +356,11 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-_GROUPS: Final = {"": "Variables of playbooks", "kcp_setup": "Playbook kcp_setup"}
+_GROUPS: Final = {"": "Variables of playbooks", **{name: f"Playbook {name}" for name in SETUPS}}
 
 
 def _group(name: str) -> str:
-    return next((prefix for prefix in (*roles(), "kcp_setup") if name.startswith(f"{prefix}_")), "")
+    return next((prefix for prefix in (*roles(), *SETUPS) if name.startswith(f"{prefix}_")), "")
 
 
 def _linked(groups: list[str]) -> str:

@@ -6,8 +6,16 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable
 from mesh_operator.clusters import Clusters
@@ -17,6 +25,7 @@ from mesh_operator.kinds import CLUSTER
 from mesh_operator.management_plane import NotUsable, SealedKubeconfig, Usable
 from mesh_operator.serve import Metrics
 from mesh_operator.store import Stored
+from tests.testing.provider_examples import FOLDER
 from tests.testing.unconfined_processes import UnconfinedProcesses
 
 KEY = MeshKey("ws1", "default", "edge")
@@ -185,3 +194,187 @@ def test_namespace_and_endpoint_of_a_cluster_come_from_the_management_plane_and_
         found = clusters.resolve(KEY, "c1", wanted)
         assert isinstance(found, SealedKubeconfig)
         assert found.variables == variables
+
+
+# Clusters without the label of a workspace
+
+WORKSPACE, NAME, CAPI = "edge-connect.eu/source-workspace", "edge-connect.eu/source-name", "cluster.x-k8s.io/cluster-name"
+SEALED = base64.b64encode(b"apiVersion: v1\nkind: Config\n").decode()
+
+
+class Plane(Secrets):
+    """The API server of a management plane with Secrets by name."""
+
+    def __init__(self, secrets: Mapping[str, dict[str, Any]]) -> None:
+        super().__init__()
+        self.secrets = secrets
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        self.asked.append(path)
+        return self.secrets.get(path.rpartition("/")[2])
+
+
+def kubernetes_cluster(workspace: str, name: str) -> Stored:
+    obj = {"metadata": {"name": name, "namespace": "default", "annotations": {"kcp.io/cluster": workspace}}}
+    return Stored(ObjectKey(CLUSTER, workspace, "default", name), obj, "url")
+
+
+def resolved(
+    objects: list[dict[str, Any]], secrets: Mapping[str, dict[str, Any]], workspace: str, name: str, **options: Any
+) -> SealedKubeconfig | NotUsable:
+    clusters = Clusters(Plane(secrets), "default", lambda _: None, **options)  # type: ignore[arg-type]
+    clusters.objects.replace(objects)
+    return clusters.resolve(MeshKey(workspace, "default", "edge"), name, kubernetes_cluster(workspace, name))
+
+
+def documented(**changes: Any) -> dict[str, Any]:
+    """The Cluster that the provider's documentation draws, and the capability that it prints."""
+    drawn: dict[str, Any] = yaml.safe_load((FOLDER / "data-flow.yaml").read_text(encoding="utf-8"))
+    drawn["status"] |= yaml.safe_load((FOLDER / "cluster-capability.yaml").read_text(encoding="utf-8"))["status"] | changes
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("ref", "key"),
+    [
+        ({"name": "kind-cluster-ffm-1-kubeconfig", "key": "kubeconfig"}, "kubeconfig"),
+        ({"name": "kind-cluster-ffm-1-kubeconfig"}, "value"),
+        ({"name": "cce-7f3a", "key": "attribute.kubeconfig"}, "attribute.kubeconfig"),
+        ({"name": "shoot.kubeconfig", "key": "kubeconfig"}, "kubeconfig"),
+    ],
+)
+def test_the_management_plane_of_the_providers_documentation_works_as_it_is_by_name(ref: dict[str, str], key: str) -> None:
+    plane = [documented(kubeconfigSecretRef=ref)]
+    secrets = {ref["name"]: {"metadata": {"name": ref["name"]}, "data": {key: SEALED}}}
+    found = resolved(plane, secrets, "ws1", "cluster-ffm-1", by_name="ws1")
+    assert isinstance(found, SealedKubeconfig) and found.text == SEALED
+    for workspace, options in (("ws1", {}), ("ws2", {"by_name": "ws1"}), ("ws2", {"by_name": "ws1", "unlabelled": True})):
+        found = resolved(plane, secrets, workspace, "cluster-ffm-1", **options)
+        assert found == resolved([], {}, workspace, "cluster-ffm-1"), "as if there were none"
+
+
+@pytest.mark.parametrize("labels", [{}, {CAPI: "ffm"}, {WORKSPACE: "ws1"}])
+def test_a_cluster_of_cluster_api_without_the_label_works_by_name(labels: dict[str, str]) -> None:
+    status = {"conditions": [{"type": "Available", "status": "True"}]}
+    plane = [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "ffm"}, "status": status}]
+    secrets = {"ffm-kubeconfig": {"metadata": {"name": "ffm-kubeconfig", "labels": labels}, "data": {"value": SEALED}}}
+    assert isinstance(resolved(plane, secrets, "ws1", "ffm", by_name="ws1"), SealedKubeconfig)
+    assert resolved(plane, secrets, "ws1", "ffm") == resolved([], {}, "ws1", "ffm")
+
+
+@pytest.mark.parametrize("other", [{WORKSPACE: "ws2"}, {WORKSPACE: ""}])
+def test_by_name_no_secret_is_used_that_another_workspace_has_or_names(other: dict[str, str]) -> None:
+    plane = [documented()]
+    name = "kind-cluster-ffm-1-kubeconfig"
+    secrets: dict[str, Any] = {name: {"metadata": {"name": name}, "data": {"kubeconfig": SEALED}}}
+    none = resolved(plane, {}, "ws1", "cluster-ffm-1", by_name="ws1")
+    assert isinstance(none, NotUsable) and none.reason == "KubeconfigMissing"
+    labelled = {name: {**secrets[name], "metadata": {"name": name, "labels": other}}}
+    imported = {**documented(), "metadata": {"name": "x", "labels": other}}
+    for found in (
+        resolved(plane, labelled, "ws1", "cluster-ffm-1", by_name="ws1"),
+        resolved([*plane, imported], secrets, "ws1", "cluster-ffm-1", by_name="ws1"),
+    ):
+        assert isinstance(found, NotUsable) and replace(found, detail="") == replace(none, detail="")
+
+
+LABELLED = st.dictionaries(st.sampled_from([WORKSPACE, NAME, CAPI]), st.sampled_from(["ws1", "ws2", "", "c1", "c2"]))
+SECRET_NAMES = ("s1", "s2", "c1-kubeconfig")
+OBJECTS = st.dictionaries(
+    st.sampled_from(["c1", "c2", "c3"]),
+    st.tuples(
+        LABELLED, st.sampled_from(["platform.edge-portal.eu/v1alpha1", "cluster.x-k8s.io/v1beta2"]), st.sampled_from(["", *SECRET_NAMES])
+    ),
+)
+
+
+@given(
+    OBJECTS,
+    st.dictionaries(st.sampled_from(SECRET_NAMES), LABELLED),
+    st.sampled_from(["ws1", "ws2"]),
+    st.sampled_from(["c1", "c2"]),
+    st.booleans(),
+    st.sampled_from(["", "ws1", "ws2"]),
+)
+def test_whatever_labels_and_flags_there_are_no_workspace_gets_the_cluster_or_the_secret_of_another_one(
+    drawn: dict[str, tuple[dict[str, str], str, str]],
+    labels: dict[str, dict[str, str]],
+    workspace: str,
+    name: str,
+    unlabelled: bool,
+    by_name: str,
+) -> None:
+    objects = [
+        {
+            "apiVersion": version,
+            "metadata": {"name": own, "labels": marks},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}], "kubeconfigSecretRef": {"name": ref} if ref else {}},
+        }
+        for own, (marks, version, ref) in drawn.items()
+    ]
+    secrets = {own: {"metadata": {"name": own, "labels": marks}, "data": {"value": f"text of {own}"}} for own, marks in labels.items()}
+    options: dict[str, Any] = {"unlabelled": unlabelled, "by_name": by_name}
+    found = resolved(objects, secrets, workspace, name, **options)
+    owners = {own: marks.get(WORKSPACE, by_name) for own, (marks, _version, _ref) in drawn.items()}
+    named = {own: ref or (f"{own}-kubeconfig" if "x-k8s" in version else "") for own, (_marks, version, ref) in drawn.items()}
+    if isinstance(found, SealedKubeconfig):
+        secret = found.text.removeprefix("text of ")
+        assert workspace in {owners[own] for own, ref in named.items() if ref == secret}
+        if WORKSPACE in labels[secret]:
+            assert labels[secret][WORKSPACE] == workspace
+        elif CAPI not in labels[secret]:
+            assert unlabelled or workspace == by_name
+            assert {owners[own] for own, ref in named.items() if ref == secret} == {workspace}
+    else:
+        mine = [obj for obj in objects if owners[str(obj["metadata"]["name"])] == workspace]  # type: ignore[index]
+        alone = resolved(mine, {}, workspace, name, **options)
+        assert isinstance(alone, NotUsable) and replace(found, detail="") == replace(alone, detail="")
+
+
+def test_a_cluster_without_the_label_touches_the_workspace_that_has_it_by_name() -> None:
+    touched: list[str] = []
+    clusters = Clusters(Secrets(), "default", touched.append, by_name="ws1")  # type: ignore[arg-type]
+    plain = documented()
+    clusters.objects.replace([plain, cluster("c2", "ws2")])
+    clusters.secrets.put(secret("kind-cluster-ffm-1-kubeconfig", "2"))
+    assert touched == ["ws1"]
+    touched.clear()
+    labelled = {**plain, "metadata": {**plain["metadata"], "labels": {WORKSPACE: "ws2"}}}
+    clusters.objects.put(labelled)
+    assert sorted(touched) == ["ws1", "ws2"], "the one loses it, the other one gets it"
+    touched.clear()
+    clusters.objects.missing(plain)
+    assert touched == ["ws1"]
+    quiet, nothing = watched()
+    quiet.objects.put(plain)
+    assert nothing == []
+
+
+def test_the_platform_learns_once_of_each_cluster_that_belongs_to_no_workspace(caplog: pytest.LogCaptureFixture) -> None:
+    clusters, _touched = watched()
+
+    def reported() -> tuple[int, list[tuple[int, dict[str, Any]]]]:
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "mesh_operator"):
+            count = clusters.report_unlabelled()
+        return count, [(record.levelno, vars(record)["fields"]) for record in caplog.records]
+
+    def line(count: int, name: str) -> tuple[int, dict[str, Any]]:
+        return logging.WARNING, {"event": "clusters_unlabelled", "count": count, "name": name}
+
+    assert reported() == (0, [])
+    clusters.objects.replace([cluster("c1", "ws1"), {"metadata": {"name": "b"}}, cluster("a", "")])
+    assert reported() == (2, [line(2, "a-, b")])
+    assert reported() == (2, [])
+    clusters.objects.put({"metadata": {"name": "c"}})
+    assert reported() == (3, [line(3, "c")])
+    clusters.objects.put({"metadata": {"name": "b", "labels": {WORKSPACE: "ws1"}}})
+    assert reported() == (2, [])
+    clusters.objects.put({"metadata": {"name": "b"}})
+    assert reported() == (3, [line(3, "b")])
+
+
+def test_clusters_that_a_workspace_has_by_name_are_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    clusters = Clusters(Secrets(), "default", lambda _: None, by_name="ws1")  # type: ignore[arg-type]
+    clusters.objects.replace([documented(), cluster("a", "")])
+    assert clusters.report_unlabelled() == 1, "an empty label gives a Cluster to no workspace"

@@ -306,6 +306,7 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
             "clusterResource": "clusters.v1beta2.cluster.x-k8s.io",
             "operatorNamespace": "own",
             "allowUnlabelledSecrets": True,
+            "match": "name=1a2b3c4d5e6f7a8b",
         },
         "reconcileInterval": "10s",
         "meshCheckInterval": 60,
@@ -334,6 +335,7 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
         mgmt_namespace="fleet",
         namespace="own",
         allow_unlabelled_secrets=True,
+        mgmt_match="name=1a2b3c4d5e6f7a8b",
         mgmt_cluster_resource="clusters.v1beta2.cluster.x-k8s.io",
         api_export_name="other",
         kcp_external_url="https://kcp.example.com",
@@ -375,6 +377,12 @@ def test_rights_follow_the_resource_and_the_namespaces() -> None:
 def test_helm_itself_refuses_two_replicas_without_a_leader() -> None:
     refused = helm("--set", "leaderElect=false", check=False)
     assert refused.returncode != 0 and "replicas" in refused.stderr
+
+
+def test_helm_itself_refuses_what_the_operator_would_refuse_of_matching_by_name() -> None:
+    for chosen in ("mgmt.match=name=root:org", "mgmt.match=name", "source=kubernetes,mgmt.match=name=ws1"):
+        refused = helm("--set", chosen, check=False)
+        assert refused.returncode != 0 and "match" in refused.stderr, chosen
 
 
 def test_a_service_monitor_is_made_where_it_is_asked_for() -> None:

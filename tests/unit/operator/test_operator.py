@@ -208,3 +208,14 @@ def test_turns_that_have_to_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(operator._reconciler, "end_turn", lambda key: ended.append(key.name))
     operator._end_turns()
     assert ended == ["overdue", "deleted"]
+
+
+@pytest.mark.parametrize(("match", "count"), [("label", 2), ("name=ws1", 0)])
+def test_the_platform_sees_how_many_clusters_belong_to_no_workspace(match: str, count: int) -> None:
+    server: Any = OneServer()
+    settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one", mgmt_match=match)
+    operator = Operator(settings, server, server, Metrics(), Event())
+    operator._clusters.objects.replace([{"metadata": {"name": name, "namespace": "default"}} for name in ("ffm", "ber")])
+    for _ in range(2):
+        operator._tend()
+        assert operator.metrics.registry.get_sample_value("mesh_operator_unlabelled_clusters") == count

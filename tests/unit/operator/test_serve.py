@@ -111,18 +111,26 @@ def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
     metrics.show(
         endpoints=2,
         queued=3,
+        unlabelled=5,
         objects={"GlobalService": 4},
         meshes={"Connected": 5, "Pending": 1},
         ages={"Fabric": 12.5},
         beyond={"Fabric": 1},
     )
     metrics.show(
-        endpoints=1, queued=0, objects={"GlobalService": 4}, meshes={"Connected": 6, "acme": 1}, ages={"Fabric": 2.5}, beyond={"Fabric": 7}
+        endpoints=1,
+        queued=0,
+        unlabelled=2,
+        objects={"GlobalService": 4},
+        meshes={"Connected": 6, "acme": 1},
+        ages={"Fabric": 2.5},
+        beyond={"Fabric": 7},
     )
     metrics.leader.set(1)
     found = samples(get)
     assert found["mesh_operator_endpoints", ()] == 1
     assert found["mesh_operator_queue_length", ()] == 0
+    assert found["mesh_operator_unlabelled_clusters", ()] == 2
     assert found["mesh_operator_objects", (("kind", "GlobalService"),)] == 4
     assert found["mesh_operator_meshes", (("phase", "Connected"),)] == 6
     assert found["mesh_operator_meshes", (("phase", "Pending"),)] == 0

@@ -72,6 +72,7 @@ def test_a_duration_is_the_sum_of_its_parts(hours: int, minutes: int, seconds: i
         ("--health-addr", ["", "8081", ":", ":65536", ":x", "host:", "::1:8081", "http://x:1", "a b:1"]),
         ("--endpoint-domain", ["", "com", "svc.cluster.local", "default.svc", "corp.local", "a b.example.com", "192.0.2.1"]),
         ("--allow-address", ["", "x", "10.0.0.1/8", "10.0.0.0/33", "10.0.0"]),
+        ("--mgmt-match", ["", "name", "name=", "name=root:org", "name=*", "name=a,b", "labels", "label=a", f"name={'a' * 64}"]),
         ("--mgmt-cluster-resource", ["", "clusters", "clusters.v1", "clusters.example.com", "Clusters.v1.example.com", "a.v1./x"]),
         (
             "--kcp-external-url",
@@ -101,6 +102,8 @@ def test_bad_input_names_its_flag_and_is_not_quoted_where_it_may_hold_a_password
         ("--health-addr", "health_addr", "[::1]:8081", "[::1]:8081"),
         ("--health-addr", "health_addr", "127.0.0.1:0", "127.0.0.1:0"),
         ("--mgmt-cluster-resource", "mgmt_cluster_resource", "clusters.v1beta2.cluster.x-k8s.io", "clusters.v1beta2.cluster.x-k8s.io"),
+        ("--mgmt-match", "mgmt_match", "label", "label"),
+        ("--mgmt-match", "mgmt_match", "name=1a2b3c4d5e6f7a8b", "name=1a2b3c4d5e6f7a8b"),
         ("--kcp-external-url", "kcp_external_url", "https://kcp.example:6443/", "https://kcp.example:6443/"),
         ("--kcp-external-url", "kcp_external_url", "https://[fd00::1]:6443", "https://[fd00::1]:6443"),
         ("--max-runs", "max_runs", "8", 8),
@@ -124,6 +127,16 @@ def test_domains_of_mesh_endpoints_are_listed_one_by_one() -> None:
     settings = parse_settings([*NEEDED, "--endpoint-domain", "mesh.example.com", "--endpoint-domain", "mesh.example.org"], {})
     assert settings.endpoint_domains == ("mesh.example.com", "mesh.example.org")
     assert parse_settings(NEEDED, {}).endpoint_domains == ()
+
+
+def test_clusters_without_the_label_belong_to_one_workspace_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, *NEEDED, "--mgmt-match", "name=ws1", "--mgmt-match", "name=ws2")
+    assert "--mgmt-match is given twice" in said
+
+
+def test_without_kcp_there_is_no_workspace_whose_clusters_are_found_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse_settings([*NEEDED, "--source", "kubernetes", "--mgmt-match", "label"], {}).mgmt_match == "label"
+    assert "needs --source kcp" in refused(capsys, *NEEDED, "--source", "kubernetes", "--mgmt-match", "name=ws1")
 
 
 def test_a_single_replica_may_do_without_election() -> None:

@@ -13,7 +13,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import HOST_VARIABLES
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.variables import KNOWN, unknown_variables
 from tests.collection_path import CHECKOUT
-from tests.testing.options import own_names, playbook_variables
+from tests.testing.options import SETUPS, own_names, playbook_variables
 from tests.testing.rows import in_one_test
 
 PAGE = (CHECKOUT / "docs" / "variables.md").read_text(encoding="utf-8").partition("## Variables of playbooks")[2]
@@ -71,8 +71,9 @@ def test_names_that_only_begin_alike_can_be_declared() -> None:
         unknown_variables(mine, {}, "network_policy_enabled")
 
 
-def test_kcp_setup_lists_its_variables() -> None:
-    play = yaml.safe_load((CHECKOUT / "playbooks" / "kcp_setup.yml").read_text(encoding="utf-8"))[0]
+@pytest.mark.parametrize("playbook", SETUPS)
+def test_a_playbook_without_actions_of_the_collection_lists_its_variables(playbook: str) -> None:
+    play = yaml.safe_load((CHECKOUT / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))[0]
     lists = play["tasks"][0]["vars"]
-    assert set(lists["kcp_setup_read"]) == {name for name in playbook_variables() if name.startswith("kcp_setup_")}
-    assert set(lists["kcp_setup_own"]) == {*play["vars"], *lists}
+    assert set(lists[f"{playbook}_read"]) == {name for name in playbook_variables() if name.startswith(f"{playbook}_")}
+    assert set(lists[f"{playbook}_own"]) == {*play["vars"], *lists}

@@ -141,6 +141,28 @@ def test_no_workspace_ever_gets_a_cluster_or_an_answer_that_depends_on_another_o
     assert isinstance(answer, NotUsable) or any(answer is c for c in own)
 
 
+@given(CLUSTERS, NAMES, NAMES, st.sampled_from([A, B]), st.sampled_from(["", A, B]))
+def test_by_name_one_workspace_gets_clusters_without_the_label_and_every_label_decides_alone(
+    clusters: list[dict[str, Any]], namespace: str, name: str, workspace: str, by_name: str
+) -> None:
+    answer = cluster_of(clusters, workspace, namespace, name, by_name)
+    key = "edge-connect.eu/source-workspace"
+    own = [c for c in clusters if (c["metadata"].get("labels") or {}).get(key, by_name) == workspace]
+    assert answer == cluster_of(own, workspace, namespace, name, by_name)
+    assert isinstance(answer, NotUsable) or any(answer is c for c in own)
+    if workspace != by_name:
+        assert answer == cluster_of(clusters, workspace, namespace, name)
+
+
+def test_a_cluster_without_the_label_is_found_by_its_name_in_the_one_workspace() -> None:
+    clusters = [cluster("ffm", workspace=None), cluster("ber", workspace=""), cluster("muc", workspace=B)]
+    found = {name: cluster_of(clusters, A, "default", name, by_name=A) for name in ("ffm", "ber", "muc")}
+    assert found["ffm"] is clusters[0]
+    assert [getattr(found[name], "reason", "") for name in ("ber", "muc")] == ["ClusterNotFound"] * 2, "an empty label is a label"
+    assert cluster_of(clusters, B, "default", "ffm", by_name=A) == cluster_of([], B, "default", "ffm")
+    assert cluster_of(clusters, "", "default", "ffm") == cluster_of([], "", "default", "ffm")
+
+
 # Whether it is ready
 
 
