@@ -39,8 +39,8 @@ demo: venv ## two real control planes become one mesh, and part again
 	@$(python) -m tests.demo
 
 .PHONY: demo-operator
-demo-operator: venv ## two tenants of a kcp write equal resources, and get a mesh each
-	@$(python) -m tests.demo_operator
+demo-operator: venv ## two tenants write equal resources, and get a mesh each; in kcp, or with SOURCE=kubernetes in namespaces of one cluster
+	@$(python) -m tests.demo_operator $(SOURCE)
 
 # Python keeps what it compiled even where the environment says otherwise: pytest rewrites every assertion, which costs each worker more
 # than collecting all tests does.

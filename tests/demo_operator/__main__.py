@@ -1,13 +1,15 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.demo_operator``: two tenants of one kcp write the same custom resources, and each gets a mesh of its own.
+"""``python -m tests.demo_operator [kcp|kubernetes]``: two tenants write the same custom resources, and each gets a mesh of its own.
 
-A real kcp is used when there is one on PATH or in the tools folder, else the test double; which one is said. Exit status 0 only if all that
-the last line says was seen: by the tenants in their workspaces, by the kvstoremesh processes, and by looking at every object afterwards.
+The tenants are workspaces of a kcp, or namespaces of an ordinary cluster. A real kcp is used when there is one on PATH or in the tools
+folder, else the test double; which one is said. Exit status 0 only if all that the last line says was seen: by the tenants, by the
+kvstoremesh processes, and by looking at every object afterwards.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -17,16 +19,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from mesh_operator.kinds import CLUSTER
 from tests.demo.evidence import ask_kvstoremesh
 from tests.demo.stages import StageFailed, find_servers, say, stop_on_signals
 from tests.demo_operator import leftovers
 from tests.demo_operator.follow import GONE, Follower
-from tests.demo_operator.scene import CLUSTERS, DOCUMENTS, MESH, NAME, TENANTS, WANTED
+from tests.demo_operator.scene import CLUSTERS, MESH, NAME, TENANTS, WANTED, documents_in
 from tests.demo_operator.verdict import HURT, OTHER, Seen, Verdict, judge
 from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.operator_lab import Workspace, run_folders, run_processes
+from tests.integration.operator_lab import NamespaceWorkspace, Workspace, run_folders, run_processes
 from tests.integration.shop import furnish
 from tests.lab.control import LabError
 from tests.lab.controlplane import StartError
@@ -35,18 +36,28 @@ from tests.lab.tools import ToolUnavailable, ensure
 from tests.testing.kcp_client import path_of
 from tests.testing.kcp_world import World, open_world
 from tests.testing.management_plane import ManagementPlane
+from tests.testing.namespace_world import HOME as OPERATOR_HOME
+from tests.testing.namespace_world import NamespaceWorld, open_namespaces
 from tests.testing.operator_process import OperatorProcess
 
 BINDING: Final = "ClusterMeshBinding"
 CILIUM: Final = "1.20"
 STAGES: Final = 8
+SOURCES: Final = ("kcp", "kubernetes")
+PLACES: Final = {"kcp": "a workspace of kcp", "kubernetes": "a namespace of one ordinary cluster"}
+PLURAL: Final = {"kcp": "workspaces", "kubernetes": "namespaces"}
+READY: Final = {
+    "kcp": "the management plane says that the clusters are ready",
+    "kubernetes": "the Secrets with the kubeconfigs of the clusters are there",
+}
 CHECK: Final = 5  # seconds between two looks at a mesh; 5 minutes unless the operator is told
 
 
 class Demo:
     """The stages, and what was seen so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self.source = source
         self.stage = 0
         self.workspaces: dict[str, Workspace] = {}
         self.before: dict[str, Any] = {}
@@ -59,21 +70,24 @@ class Demo:
         """All stages. Raises StageFailed."""
         self.begin("Servers", "kube-apiserver, etcd, clustermesh-apiserver and others, found or built once")
         find_servers(CILIUM)
-        self.begin("Tenants", f"{' and '.join(TENANTS)}, each with a workspace of kcp and two clusters. All names are equal, Cilium's too")
+        place = PLACES[self.source]
+        self.begin("Tenants", f"{' and '.join(TENANTS)}, each with {place} and two clusters. All names are equal, Cilium's too")
         with self.world() as (world, management), tempfile.TemporaryDirectory() as folder:
             self.begin("Operator", f"a process of its own; told to look at each mesh every {CHECK} s, so that nobody has to wait 5 minutes")
             with self.operator(world, management, Path(folder)) as operator:
-                self.begin("Create", "the same file in both workspaces, while the clusters are still being made")
-                self.create(management)
+                self.begin("Create", f"the same file in both {PLURAL[self.source]}, while the clusters are still being made")
+                self.create()
                 self.begin("Apart", "whose is what, asked of the clusters and of their kvstoremesh processes")
                 self.look_whose()
                 self.begin("Cut", f"the link between the two clusters of {HURT} is cut, and healed")
                 self.cut_and_heal()
-                self.begin("Delete", "the same file in both workspaces")
+                self.begin("Delete", f"the same file in both {PLURAL[self.source]}")
                 self.delete()
                 status = operator.stop()
                 say(f"      the operator got SIGTERM and ended with status {status}")
-            self.begin("Nothing left", "every object of every kind in the clusters, the workspaces, the operator's records, its runs")
+            self.begin(
+                "Nothing left", f"every object of every kind in the clusters, the {PLURAL[self.source]}, the operator's records, its runs"
+            )
             self.look_what_is_left(status)
 
     def begin(self, title: str, what: str) -> None:
@@ -83,34 +97,45 @@ class Demo:
     # Around the operator
 
     @contextmanager
-    def world(self) -> Iterator[tuple[World, ManagementPlane]]:
+    def world(self) -> Iterator[tuple[World | NamespaceWorld, ManagementPlane]]:
         started = time.monotonic()
         with ExitStack() as stack:
             management = stack.enter_context(ManagementPlane())
             management.install()
-            kind, told = _kcp()
-            say(f"      kcp: {told}")
-            world = stack.enter_context(open_world(kind))
+            world: World | NamespaceWorld
+            if self.source == "kcp":
+                kind, told = _kcp()
+                say(f"      kcp: {told}")
+                world = stack.enter_context(open_world(kind))
+            else:
+                say("      no kcp: the kinds are CRDs of the cluster that the operator runs in")
+                world = stack.enter_context(open_namespaces(management))
             for number, name in enumerate(TENANTS, 1):
                 tenant = world.tenant(name)
                 options = LabOptions(name=f"demo-operator-{number}", clusters=len(CLUSTERS), names=CLUSTERS, cilium=CILIUM)
                 lab = stack.enter_context(MeshLab(options))
                 furnish(lab)
-                self.workspaces[name] = Workspace(tenant, management, lab, {})
+                self.workspaces[name] = (Workspace if self.source == "kcp" else NamespaceWorkspace)(tenant, management, lab, {})
                 self.before[name] = everything(lab)
-                say(f"      {name}: workspace {tenant.path}, logical cluster {tenant.cluster}; {' and '.join(CLUSTERS)} run nginx")
+                where = f"workspace {tenant.path}, logical cluster {tenant.cluster}" if self.source == "kcp" else tenant.path
+                say(f"      {name}: {where}; {' and '.join(CLUSTERS)} run nginx")
             self.follower = Follower(workspace.tenant for workspace in self.workspaces.values())
             self.seen.history = self.follower.history
             say(f"      ready after {time.monotonic() - started:.0f} s")
             yield world, management
 
     @contextmanager
-    def operator(self, world: World, management: ManagementPlane, folder: Path) -> Iterator[OperatorProcess]:
-        kubeconfig = folder / "kcp.yaml"
+    def operator(self, world: World | NamespaceWorld, management: ManagementPlane, folder: Path) -> Iterator[OperatorProcess]:
+        kubeconfig = folder / "operator.yaml"
         kubeconfig.write_text(json.dumps(world.operator().kubeconfig()), encoding="utf-8")
-        flags = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", f"{CHECK}s")
-        say(f"      $ mesh-operator --kcp-kubeconfig kcp.yaml --mgmt-kubeconfig mgmt.yaml --node-id node-1 {' '.join(flags)}")
-        with OperatorProcess(folder, kubeconfig, management.kubeconfig, *flags) as operator:
+        flags = ["--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", f"{CHECK}s"]
+        if self.source == "kcp":
+            kcp, plane, given = kubeconfig, management.kubeconfig, "--kcp-kubeconfig operator.yaml --mgmt-kubeconfig mgmt.yaml"
+        else:
+            kcp, plane, given = None, kubeconfig, "--source kubernetes --mgmt-kubeconfig operator.yaml"
+            flags += ["--mgmt-namespace", OPERATOR_HOME, "--namespace", OPERATOR_HOME]
+        say(f"      $ mesh-operator {given} --node-id node-1 {' '.join(flags)}")
+        with OperatorProcess(folder, kcp, plane, *flags) as operator:
             try:
                 operator.wait_ready()
                 say("      it is ready: every kind was listed once")
@@ -121,19 +146,22 @@ class Demo:
 
     # What tenants do
 
-    def create(self, management: ManagementPlane) -> None:
-        say("\n".join(f"      | {line}" for line in MESH.splitlines()))
+    def create(self) -> None:
+        namespaced = self.source == "kubernetes"
+        text = MESH.replace(", namespace: default", "") if namespaced else MESH
+        say("\n".join(f"      | {line}" for line in text.splitlines()))
         for name, workspace in self.workspaces.items():
-            say(f"      $ kubectl --kubeconfig {name}.yaml apply --filename clusters.yaml --filename mesh.yaml")
+            files = f"--namespace {name} apply" if namespaced else f"--kubeconfig {name}.yaml apply --filename clusters.yaml"
+            say(f"      $ kubectl {files} --filename mesh.yaml")
             for cluster in CLUSTERS:
                 workspace.add(cluster, ready=False)
-            for document in DOCUMENTS:
+            for document in documents_in(workspace.tenant.home):
                 workspace.client.create(document)
         self._until_all(dict.fromkeys(WANTED, "Pending"), "every resource waits")
         for name, workspace in self.workspaces.items():
-            for own in workspace.clusters.values():
-                management.set_status(own, ready=True)
-            self.follower.tell(name, "the management plane says that the clusters are ready")
+            for cluster in CLUSTERS:
+                workspace.set_ready(cluster, True)
+            self.follower.tell(name, READY[self.source])
         self._until_all(WANTED, "every resource has reached its phase")
 
     def look_whose(self) -> None:
@@ -164,13 +192,15 @@ class Demo:
     def delete(self) -> None:
         self.seen.deleted = self.follower.now()
         for name, workspace in self.workspaces.items():
-            say(f"      $ kubectl --kubeconfig {name}.yaml delete --filename mesh.yaml --filename clusters.yaml")
-            for document in DOCUMENTS:
+            namespaced = self.source == "kubernetes"
+            files = f"--namespace {name} delete" if namespaced else f"--kubeconfig {name}.yaml delete --filename clusters.yaml"
+            say(f"      $ kubectl {files} --filename mesh.yaml")
+            for document in documents_in(workspace.tenant.home):
                 workspace.client.delete(path_of(document))
         self._until_all(dict.fromkeys(WANTED, GONE), "every resource is gone")
         for workspace in self.workspaces.values():
             for cluster in CLUSTERS:
-                workspace.delete(CLUSTER, cluster)
+                workspace.lose(cluster)
 
     def _until_all(self, phases: dict[str, str], what: str) -> None:
         phase = self.follower.phase
@@ -206,18 +236,20 @@ def _kcp() -> tuple[str, str]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser("python -m tests.demo_operator")
+    parser.add_argument("source", nargs="?", default="kcp", choices=SOURCES, help="where the custom resources are")
     stop_on_signals()
-    demo, started = Demo(), time.monotonic()
+    demo, started = Demo(parser.parse_args().source), time.monotonic()
     say(f"Demo of the operator of edge_portal.cilium_mesh: {' and '.join(TENANTS)} each write {BINDING} {NAME}.")
     try:
         demo.run()
     except KeyboardInterrupt:
-        say(f"\nStopped in stage {demo.stage} of {STAGES}; operator, kcp and clusters are gone.")
+        say(f"\nStopped in stage {demo.stage} of {STAGES}; operator, servers and clusters are gone.")
         return 130
     except (StageFailed, LabError, StartError, ToolUnavailable, AssertionError) as error:
         say(f"\nStage {demo.stage} of {STAGES} failed: {str(error).splitlines()[0]}")
     else:
-        say(f"\nDone after {time.monotonic() - started:.0f} s; operator, kcp and clusters are gone.")
+        say(f"\nDone after {time.monotonic() - started:.0f} s; operator, servers and clusters are gone.")
     verdict = demo.verdict()
     say(verdict.text)
     return 0 if verdict.good else 1

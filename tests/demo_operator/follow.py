@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.demo.stages import StageFailed, say
-from tests.demo_operator.scene import DOCUMENTS
+from tests.demo_operator.scene import documents_in
 from tests.testing.kcp_client import path_of
 from tests.testing.kcp_world import Tenant
 from tests.testing.waiting import NeverCame, wait_for
@@ -70,7 +70,7 @@ class Follower:
 
     def _look(self) -> None:
         for tenant in self._tenants:
-            for document in DOCUMENTS:
+            for document in documents_in(tenant.home):
                 kind, found = document["kind"], tenant.client.get(path_of(document))
                 phase = GONE if found is None else str((found.get("status") or {}).get("phase", ""))
                 if phase and phase != self.phase(tenant.name, kind):

@@ -37,5 +37,11 @@ spec:
 """
 DOCUMENTS: Final[tuple[dict[str, Any], ...]] = tuple(yaml.safe_load_all(MESH))
 NAME: Final[str] = DOCUMENTS[0]["metadata"]["name"]
+
 WANTED: Final = {"ClusterMeshBinding": "Connected", "GlobalService": "Exported", "ConnectivityIntent": "Applied"}
 """The phase that each kind is to reach, in the order of the documents."""
+
+
+def documents_in(home: str) -> tuple[dict[str, Any], ...]:
+    """The documents in a namespace."""
+    return tuple({**document, "metadata": {**document["metadata"], "namespace": home}} for document in DOCUMENTS)

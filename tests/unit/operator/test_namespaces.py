@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +18,7 @@ from mesh_operator.management_plane import NotUsable, SealedKubeconfig
 from mesh_operator.namespace_clusters import ARGO_LABEL, CLUSTER_LABEL, NamespaceClusters
 from mesh_operator.namespaces import NamespacedApi, identity_of, workspace_of
 from mesh_operator.store import Stored
+from tests.collection_path import CHECKOUT
 
 IDENTITY = "0c5e7a9e-5d3c-4a55-9a0f-0b1f8c1d2e3f"
 TEAM = workspace_of(IDENTITY, "team-a")
@@ -201,3 +204,12 @@ def test_a_changed_secret_touches_the_meshes_of_its_namespace_alone() -> None:
     server.error = True
     clusters.poll(places)
     assert touched == ["ws-a", "ws-b"]
+
+
+def test_the_mark_of_a_namespace_is_what_the_documented_command_prints() -> None:
+    page = (CHECKOUT / "docs" / "operator-kubernetes.md").read_text(encoding="utf-8")
+    (line,) = [line.strip() for line in page.splitlines() if line.startswith("    printf %s ")]
+    identity = "3f0a5a1e-7c1d-4c0e-9a6b-0d6a5d1b2c3d"
+    command = re.sub(r"\$\(.*?\)/", f"{identity}/", line)
+    printed = subprocess.run(["sh", "-c", command], check=True, capture_output=True, text=True).stdout.strip()
+    assert printed == workspace_of(identity, "team-a")
