@@ -42,6 +42,13 @@ demo: venv ## two real control planes become one mesh, and part again
 demo-operator: venv ## two tenants write equal resources, and get a mesh each; in kcp, or with SOURCE=kubernetes in namespaces of one cluster
 	@$(python) -m tests.demo_operator $(SOURCE)
 
+.PHONY: stack-up stack-down
+stack-up: venv ## clusters, kcp (or SOURCE=kubernetes), a management plane and the operator, until stack-down; prints a tenant's kubeconfig
+	@$(python) -m tests.stack up $(SOURCE)
+
+stack-down: venv ## the end of what stack-up started
+	@$(python) -m tests.stack down
+
 # Python keeps what it compiled even where the environment says otherwise: pytest rewrites every assertion, which costs each worker more
 # than collecting all tests does.
 pytest = env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest --durations 30 --numprocesses
@@ -101,7 +108,7 @@ lint-ruff:
 	$(python) -m ruff format --check .
 lint-mypy:
 	$(python) -m mypy $(foreach part,module_utils plugin_utils action filter inventory,-p $(plugins).$(part)) -p mesh_operator \
-		$(foreach part,lab testing demo demo_operator bench fuzz unit integration,-p tests.$(part))
+		$(foreach part,lab testing demo demo_operator stack bench fuzz unit integration,-p tests.$(part))
 lint-ansible:
 	@echo ansible-lint --offline --profile production
 	@$(ansible_env) $(python) -m ansiblelint --offline --profile production

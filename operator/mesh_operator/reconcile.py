@@ -17,6 +17,7 @@ from threading import Event
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Defect, WriteConflict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
@@ -57,6 +58,7 @@ from .withheld import WithheldLog
 ANOTHER_RUN: Final = "AnotherRun"
 RETRY_AFTER_ANOTHER_RUN: Final = 15.0  # seconds
 SOONEST: Final = 10.0  # seconds between two checks of a mesh at least, whatever its items ask for: their specs are a tenant's
+WAITING: Final = 30.0  # seconds between two turns of a mesh whose clusters cannot be used; of a new mesh fewer
 _LOCK: Final = "CM-LOCK-"  # family of the findings of runs that met another one (module_utils/lock)
 
 
@@ -220,7 +222,9 @@ class Reconciler:
             if not stored.deleting:
                 self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         self._let_go(mesh, clusters)
-        return Next(seconds=min(30.0, self._interval))
+        since = parse_time(str(mesh.binding.obj["metadata"].get("creationTimestamp"))) if mesh.binding else None
+        young = (datetime.now(UTC) - since).total_seconds() / 10 if since else WAITING
+        return Next(seconds=min(max(SOONEST, young), WAITING, self._interval))
 
     def _note_failed_dry_run(self, mesh: MeshObjects, failed: DryRunFailed, clusters: Mapping[str, Any]) -> Next:
         """Report a dry run that failed; the mesh is requeued later and later. No play follows: it would read the same without limits."""

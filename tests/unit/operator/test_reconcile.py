@@ -807,3 +807,11 @@ def test_an_item_of_a_mesh_whose_links_come_up_goes_on_its_way_when_they_are_rea
     world.reconcile()
     assert (world.shown[-1][BINDING]["phase"], world.shown[-1][SERVICE]["phase"]) == ("Connected", "Exporting")
     assert world.phase(SERVICE, "nginx") == "Exported"
+
+
+@pytest.mark.parametrize(("minutes", "seconds"), [(0, 10), (3, 18), (60, 30)])
+def test_a_new_mesh_that_waits_for_its_clusters_is_tried_more_often_than_an_old_one(world: World, minutes: int, seconds: int) -> None:
+    world.found.clear()
+    made = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat(timespec="seconds")
+    world.kcp.put(BINDING, "edge", REFS, creationTimestamp=made)
+    assert world.reconciler.reconcile(KEY).seconds == pytest.approx(seconds, abs=1)

@@ -1,0 +1,188 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m tests.stack up [kcp|kubernetes]`` starts the stack in the background and prints how to use it; ``down`` ends it.
+
+The stack is one process with children. It has a folder with a lock, which it holds as long as it lives, the kubeconfigs, and the log of
+the operator. A second ``up`` says that there is one; ``down`` without one says so and is no failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.collection_path import CHECKOUT
+from tests.demo.stages import StageFailed, find_servers, say
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.operator_lab import OperatorLab
+from tests.integration.shop import furnish
+from tests.lab.control import LabError
+from tests.lab.controlplane import StartError
+from tests.lab.options import LabOptions
+from tests.lab.tools import ToolUnavailable, ensure
+from tests.testing.kcp_world import open_world
+from tests.testing.management_plane import ManagementPlane
+
+FOLDER: Final = CHECKOUT / ".build" / "stack"
+SOURCES: Final = ("kcp", "kubernetes")
+CLUSTERS: Final = ("cluster-ffm-1", "cluster-ber-2", "cluster-muc-3")
+CILIUM: Final = "1.20"
+TENANT: Final = "team-a"
+CHECK: Final = 15  # seconds between two looks at a mesh
+_PATIENCE: Final = 900.0  # seconds for the first start, which may build servers, and for the end
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0; 1 when the stack could not be started or ended."""
+    parser = argparse.ArgumentParser(prog="python -m tests.stack", description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("verb", choices=("up", "down", "hold"), help="hold: in the foreground, as up starts it")
+    parser.add_argument("source", nargs="?", default="kcp", choices=SOURCES, help="where the custom resources are")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="of kubeconfigs and logs (default: .build/stack)")
+    given = parser.parse_args(arguments)
+    folder: Path = given.folder.absolute()
+    try:
+        return {"up": _up, "down": _down, "hold": _hold}[given.verb](folder, given.source)
+    except (StageFailed, LabError, StartError, ToolUnavailable) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _up(folder: Path, source: str) -> int:
+    if _pid(folder):
+        say(f"The stack is up already. Its folder is {_shown(folder)}; make stack-down ends it.")
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o700)
+    find_servers(CILIUM)
+    began, log = time.monotonic(), folder / "stack.log"
+    with log.open("wb") as out:
+        command = (sys.executable, "-m", "tests.stack", "hold", source, "--folder", str(folder))
+        held = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
+    while not (folder / "ready.json").exists():
+        if held.poll() is not None or time.monotonic() - began > _PATIENCE:
+            say(log.read_text(encoding="utf-8", errors="replace")[-2000:])
+            print(f"error: the stack did not come up; all that it said is in {_shown(log)}", file=sys.stderr)
+            _down(folder, source)
+            return 1
+        time.sleep(0.2)
+    ready: dict[str, Any] = json.loads((folder / "ready.json").read_text(encoding="utf-8"))
+    seconds, clusters = time.monotonic() - began, ", ".join(CLUSTERS)
+    say(
+        f"The stack is up after {seconds:.0f} s: {ready['source']}; clusters {clusters}; the operator is ready.\n"
+        f"\n  export KUBECONFIG={_shown(folder)}/tenant.yaml     # of tenant {TENANT}, who has the clusters\n"
+        "  kubectl apply -f samples\n"
+        "  kubectl get clustermeshbindings,globalservices,connectivityintents,exposedservices\n\n"
+        f"The kubeconfigs of the clusters are in {_shown(folder)}/clusters, the log of the operator is {_shown(folder)}/operator.log.\n"
+        "make stack-down ends all of it."
+    )
+    return 0
+
+
+def _down(folder: Path, _source: str) -> int:
+    pid, began = _pid(folder), time.monotonic()
+    if not pid:
+        say("There is no stack.")
+        return 0
+    os.kill(pid, signal.SIGTERM)
+    while _pid(folder):
+        if time.monotonic() - began > _PATIENCE:
+            print(f"error: process {pid} of the stack does not end", file=sys.stderr)
+            return 1
+        time.sleep(0.1)
+    shutil.rmtree(folder, ignore_errors=True)
+    say(f"The stack is gone after {time.monotonic() - began:.0f} s.")
+    return 0
+
+
+def _hold(folder: Path, source: str) -> int:
+    """Run the stack until SIGTERM or SIGINT."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+    with _locked(folder), _stack(folder, source) as told:
+        (folder / "ready.json.part").write_text(json.dumps({"source": told}), encoding="utf-8")
+        (folder / "ready.json.part").rename(folder / "ready.json")
+        while True:
+            signal.pause()
+
+
+@contextmanager
+def _stack(folder: Path, source: str) -> Iterator[str]:
+    """Yield in words where the custom resources are."""
+    with ExitStack() as stack:
+        management = stack.enter_context(ManagementPlane())
+        management.install()
+        kind = _kcp() if source == "kcp" else "double"
+        world = stack.enter_context(open_world(kind))
+        clusters = stack.enter_context(
+            MeshLab(LabOptions(name=f"stack-{os.getpid()}", clusters=len(CLUSTERS), names=CLUSTERS, cilium=CILIUM))
+        )
+        furnish(clusters)
+        lab = OperatorLab(world, management, clusters, folder)
+        if source == "kubernetes":
+            lab = stack.enter_context(lab.without_kcp())
+        tenant = lab.workspace(TENANT, *CLUSTERS)
+        config = tenant.client.kubeconfig()
+        config["contexts"][0]["context"]["namespace"] = tenant.tenant.home
+        _private(folder / "tenant.yaml", yaml.safe_dump(config))
+        (folder / "clusters").mkdir(mode=0o700)
+        for name in CLUSTERS:
+            _private(folder / "clusters" / f"{name}.yaml", clusters.lab.clusters[name].kubeconfig.read_text(encoding="utf-8"))
+        operator = stack.enter_context(lab.operator("--mesh-check-interval", f"{CHECK}s", own_processes=True))
+        operator.wait_ready()
+        (folder / "operator.log").symlink_to(operator.log)
+        yield {"kcp": f"workspace {tenant.tenant.path} of {'a kcp' if kind == 'kcp' else 'the test double of kcp'}"}.get(
+            source, tenant.tenant.path
+        )
+
+
+def _kcp() -> str:
+    with suppress(ToolUnavailable):
+        ensure(["kcp"], progress=lambda line: None)
+        return "kcp"
+    return "double"
+
+
+def _private(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of the folder, with the number of this process in it."""
+    with (folder / "lock").open("w", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _pid(folder: Path) -> int:
+    """Return the process that holds the lock; 0 if none does."""
+    with suppress(FileNotFoundError), (folder / "lock").open("r+", encoding="ascii") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(file.read() or 0)
+    return 0
+
+
+def _shown(path: Path) -> str:
+    return os.path.relpath(path) if path.is_relative_to(CHECKOUT) else str(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
