@@ -333,7 +333,7 @@ class Reconciler:
         self._writer.statuses(
             (
                 (stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
-                for stored in (*request.items, *((binding,) if binding else ()))
+                for stored in (*((binding,) if binding else ()), *request.items)  # no item is good before its mesh
             ),
             shown,
         )

@@ -99,6 +99,10 @@ plan:
     reliedOn:
       description: For each cluster, digests of what the plan relies on, by section.
       type: dict
+binding_status:
+  description: The status of the mesh as this task measured it, in the shape of C(status) of M(edge_portal.cilium_mesh.mesh_connect).
+  returned: when O(binding_status) is not given, and items wait for the mesh
+  type: dict
 status:
   description: >-
     A row per item, in the shape of the status of its custom resource with C(name), in the order of O(mesh). Each has C(phase),

@@ -84,7 +84,7 @@ def _watch(tenant: Workspace, kind: str, plural: str, recording: Recording, stop
     client, path = tenant.client, tenant.path_of_all(plural)
     version = client.call("GET", path).json["metadata"]["resourceVersion"]
     while not stop.is_set():
-        with suppress(OSError):
+        with suppress(OSError, HTTPError):
             for event in client.watch(path, version, seconds=20):
                 obj = event["object"]
                 version = obj["metadata"].get("resourceVersion") or version
@@ -141,6 +141,13 @@ def _compare(lab: OperatorLab, truth: Truth) -> None:
         truth.claims += 1
         for place in _missing(kind, obj, made):
             truth.falsehoods.append(f"{kind} {obj['metadata']['name']} is {status['phase']}, and {place}")
+        if BY_KIND[kind].listed:
+            mesh = (BINDING, key[1], obj["spec"]["meshRef"]["name"])
+            phases = {((entry or {}).get("status") or {}).get("phase") for entry in (before.get(mesh), after.get(mesh))}
+            if not phases & {"Connected", "Degraded", None}:
+                truth.falsehoods.append(
+                    f"{kind} {obj['metadata']['name']} is {status['phase']}, and its binding {' then '.join(map(str, phases))}"
+                )
     _compare_fabrics(before, after, truth)
 
 

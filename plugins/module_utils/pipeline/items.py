@@ -28,6 +28,7 @@ from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
 from ..reconcile.scene import as_if_connected, observe_again, observe_scene
 from ..reconcile.seen_flows import outages, with_seen_flows
 from ..reconcile.status import Course, Rows, item_rows, requeue_seconds
+from ..status.links import earlier_binding
 from .approval import unnamed_finding
 from .connect import NOTHING_WRITTEN, refuse_changed
 from .links import requests
@@ -61,7 +62,10 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
         run.observe(options.parallel) as observation,
     ):
         observe_former(run.ports, run.who, mesh, observation, parallel=options.parallel, more=options.former, reads_lock=run.reads_lock)
-        scene, former = observe_scenes(run, options, desired, _binding_status(run, options, desired, observation), observation)
+        binding = _binding_status(run, options, desired, observation)
+        if binding is not None and not (options.binding_status or options.assume_connected):
+            recorder.note(binding_status=binding)
+        scene, former = observe_scenes(run, options, desired, binding, observation)
         absent = options.state == "absent"
         findings = silent_findings(scene, observation.former, leaving=absent, max_failures=options.max_failures)
         error = refusal_sentence(findings, NOTHING_WRITTEN)
@@ -144,7 +148,8 @@ def _binding_status(run: Run, options: ItemsOptions, desired: Desired, observati
     status = options.binding_status or {}
     if not status.get("phase"):
         proven = bool(observation.failures) or any(service.failover for service in desired.each(GlobalService))
-        status = measure(run.ports, run.mesh, observation, "readers" if proven else "none")
+        before = earlier_binding(options.previous_status)
+        status = measure(run.ports, run.mesh, observation, "readers" if proven else "none", previous=before)
     return as_if_connected(status, observation.facts) if run.check_mode and options.assume_connected else status
 
 

@@ -29,6 +29,7 @@ class Outcome:
     findings: tuple[Finding, ...] = ()
     plan: Mapping[str, Any] | None = None  # Plan.to_dict()
     status: Mapping[str, Any] | None = None  # status.binding; None: not measured
+    binding_status: Mapping[str, Any] | None = None  # of a run for items: status.binding, if this run measured it
     clusters: tuple[str, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)  # API requests by cluster
     error: str = ""
@@ -49,6 +50,8 @@ class Outcome:
             "requeue_seconds": self.requeue_seconds,
             **self.extra,
         }
+        if self.binding_status is not None:
+            result["binding_status"] = dict(self.binding_status)
         if self.withheld:
             result["withheld"] = [dict(entry) for entry in self.withheld]
         if self.diff:

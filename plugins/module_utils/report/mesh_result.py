@@ -25,7 +25,8 @@ def mesh_result(links: _Run, items: _Run, *, items_first: bool = False, both: bo
 
     :param links: The result of mesh_connect, mesh_verify, …; empty when the play did not reach it. ``items``: that of mesh_items.
     :param items_first: The items were carried out before the links: then their steps come first.
-    :param both: The play has both, and so a hash of two parts; with half of it there is no hash that could be approved.
+    :param both: The play has both, and so a hash of two parts; with half of it there is no hash that could be approved. If the action for
+        the links did not measure them, as it did not wait, the one for the items did.
     :param more: Findings of the play itself.
     """
     given = [run for run in (links, items) if run] or [{}]
@@ -45,7 +46,10 @@ def mesh_result(links: _Run, items: _Run, *, items_first: bool = False, both: bo
             **_left_out(plans),
         },
         "outages": [item for run in runs for item in run.get("outages") or ()],
-        "status": {"binding": links.get("status"), **{kind.value: status.get(kind.value) or [] for kind in ItemKind}},
+        "status": {
+            "binding": links.get("status") or (items.get("binding_status") if both else None),
+            **{kind.value: status.get(kind.value) or [] for kind in ItemKind},
+        },
         **_withheld(runs),
         "requeueSeconds": min(int(run.get("requeue_seconds", _REQUEUE_SECONDS)) for run in runs),
     }

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import mesh_result
 from tests.testing.playbooks import run_warm
 
 
@@ -139,3 +140,13 @@ def test_a_wrong_option_is_refused(tmp_path: Path) -> None:
     playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]), encoding="utf-8")
     run = run_warm(str(playbook), inventory="localhost,")
     assert run.rc != 0 and "link" in run.output and "mesh_result" not in run.stats.get("artifact_data", {}), run.output
+
+
+@pytest.mark.parametrize(
+    ("links", "both", "found"), [(None, True, "Connected"), (None, False, None), ({"phase": "Degraded"}, True, "Degraded")]
+)
+def test_links_that_a_run_did_not_wait_for_have_the_status_by_which_the_items_went(
+    links: dict[str, str] | None, both: bool, found: str | None
+) -> None:
+    items = {"status": {}, "binding_status": {"phase": "Connected"}}
+    assert ((mesh_result({"status": links}, items, both=both)["status"]["binding"]) or {}).get("phase") == found
