@@ -138,7 +138,7 @@ bench-operator: venv ## the operator: from resource to written object, restart w
 	@$(python) -m tests.bench.operator $(ARGS)
 
 .PHONY: lab-tools
-lab-tools: venv ## the lab's servers: found, or built once (about 12 minutes)
+lab-tools: venv ## the lab's servers, and Helm for tests of the chart: found, or built once (about 14 minutes)
 	@$(python) -m tests.lab.tools build
 
 .PHONY: lock

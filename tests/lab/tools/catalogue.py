@@ -18,6 +18,7 @@ KUBERNETES = "1.36.4"
 ETCD = "3.6.14"
 CILIUM = "1.15.19"  # 1.16 and newer need github.com/cilium/statedb at commits that the module proxy does not serve
 CILIUM_CRDS = "1.20.2"
+HELM_VERSION = "4.3.1"
 
 STRIP = ("-s", "-w")
 
@@ -66,7 +67,8 @@ class Tool:
 KUBE_FAMILY = Family("kube", KUBERNETES)
 ETCD_FAMILY = Family("etcd", ETCD)
 CILIUM_FAMILY = Family("cilium", CILIUM)
-FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY)
+HELM_FAMILY = Family("helm", HELM_VERSION)
+FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY, HELM_FAMILY)
 
 
 def _kube_version() -> dict[str, str]:
@@ -107,7 +109,17 @@ _TOOLS = (
     Tool("lab-etcd", ETCD_FAMILY, "./lab-etcd", 0.1),
     Tool("lab-hubble", ETCD_FAMILY, "./lab-hubble", 0.1),
 )
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in _TOOLS}
+_HELM = Tool(
+    "helm",
+    HELM_FAMILY,
+    "helm.sh/helm/v4/cmd/helm",
+    2,
+    floor=(3, 12),
+    version_argument="version",
+    version_variables={"helm.sh/helm/v4/internal/version.version": f"v{HELM_VERSION}"},
+)
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_TOOLS, _HELM)}
 
-ALL = tuple(TOOLS)
+ALL = tuple(tool.name for tool in _TOOLS)
+HELM = _HELM.name  # for tests of the chart alone; no lab needs it
 KCP = "kcp"  # only ever looked up: its release is a binary, its modules cannot be built through the proxy

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.lab.tools.cache import BUILD_ENVIRONMENT
-from tests.lab.tools.catalogue import CILIUM_FAMILY, ETCD_FAMILY, FAMILIES, KUBE_FAMILY, TOOLS, Family
+from tests.lab.tools.catalogue import CILIUM_FAMILY, ETCD_FAMILY, FAMILIES, HELM_FAMILY, KUBE_FAMILY, TOOLS, Family
 from tests.lab.tools.child import run_long
 from tests.lab.tools.golang import Go, provide_go
 from tests.lab.tools.progress import Progress
@@ -60,7 +60,10 @@ def _text(family: Family, go: Go, progress: Progress) -> str:
     elif family == CILIUM_FAMILY:
         upstream = "github.com/cilium/cilium"
         requires, replaces = {upstream: version}, CILIUM_REPLACES
-    return module_text(family.name, "1.25.0", tools, requires, replaces)
+    elif family == HELM_FAMILY:
+        upstream = "helm.sh/helm/v4"
+        requires = {upstream: version}
+    return module_text(family.name, "1.26.0" if family == HELM_FAMILY else "1.25.0", tools, requires, replaces)
 
 
 def _download_go_mod(module: str, version: str, go: Go, progress: Progress) -> str:

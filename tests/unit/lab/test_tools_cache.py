@@ -145,7 +145,12 @@ def test_the_lock_of_a_killed_builder_is_free(tmp_path: Path) -> None:
 def test_a_wrapper_module_names_the_programs_and_versions_of_the_catalogue(family: catalogue.Family) -> None:
     text = (family.folder / "go.mod").read_text()
     assert text.startswith(f"module lab/{family.name}\n")
-    upstream = {"kube": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3", "cilium": "github.com/cilium/cilium"}[family.name]
+    upstream = {
+        "kube": "k8s.io/kubernetes",
+        "etcd": "go.etcd.io/etcd/server/v3",
+        "cilium": "github.com/cilium/cilium",
+        "helm": "helm.sh/helm/v4",
+    }[family.name]
     assert f"{upstream} v{family.version}" in text
     for tool in TOOLS.values():
         if tool.family == family and not tool.own:

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -27,6 +26,8 @@ from mesh_operator.kinds import GROUP
 from mesh_operator.settings import Settings, parse_settings
 from mesh_operator.tenant_addresses import NETWORKS
 from tests.collection_path import CHECKOUT
+from tests.lab.tools import HELM
+from tests.lab.tools.provide import look
 
 DEPLOY = CHECKOUT / "operator" / "deploy"
 CHART = DEPLOY / "chart"
@@ -64,11 +65,13 @@ def settings_of(pod: dict[str, Any], environment: dict[str, str]) -> Settings:
 
 
 def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("helm")
-    if program is None:
-        pytest.skip("helm is not on PATH, so the chart cannot be rendered; the manifests are compared with it by digest")
+    found = look([HELM], print).get(HELM)
+    if found is None:
+        pytest.skip(
+            "helm is not at hand (make lab-tools builds it), so the chart cannot be rendered; the manifests are compared with it by digest"
+        )
     needed = () if "--values" in arguments else NEEDED  # a --set goes before a file
-    command = [program, "template", "mesh-operator", str(CHART), "--namespace", "mesh-operator", *needed, *arguments]
+    command = [str(found.path), "template", "mesh-operator", str(CHART), "--namespace", "mesh-operator", *needed, *arguments]
     return subprocess.run(command, check=check, capture_output=True, text=True)
 
 

@@ -1,0 +1,71 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The stack for trying the operator by hand: it comes up, carries out the samples of its tenant, and goes without a trace."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.collection_path import CHECKOUT
+from tests.testing.kcp_client import Client, path_of
+from tests.testing.waiting import equals, wait_for
+
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("operator")]
+
+
+def stack(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.stack", *arguments, "--folder", str(folder)]
+    return subprocess.run(command, cwd=CHECKOUT, check=False, capture_output=True, text=True)
+
+
+def processes(folder: Path) -> list[str]:
+    """Command lines with the folder in them."""
+    found = [
+        (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        for place in Path("/proc").glob("[0-9]*")
+        if _ours(place)
+    ]
+    return [line for line in found if str(folder) in line]
+
+
+def _ours(place: Path) -> bool:
+    try:
+        return place.name != str(os.getpid()) and bool((place / "cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("source", ["kcp", "kubernetes"])
+def test_a_stack_comes_up_carries_out_a_sample_and_goes_without_a_trace(source: str, servers: None, tmp_path: Path) -> None:
+    folder = tmp_path / "stack"
+    begun = stack(folder, "up", source)
+    try:
+        assert begun.returncode == 0, begun.stdout + begun.stderr
+        assert "tenant.yaml" in begun.stdout and "make stack-down" in begun.stdout
+        again = stack(folder, "up", source)
+        assert again.returncode == 1 and "up already" in again.stdout
+        assert (folder / "tenant.yaml").stat().st_mode & 0o077 == 0
+        config = yaml.safe_load((folder / "tenant.yaml").read_text(encoding="utf-8"))
+        cluster, namespace = config["clusters"][0]["cluster"], config["contexts"][0]["context"]["namespace"]
+        ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        tenant = Client(cluster["server"], ca, config["users"][0]["user"]["token"])
+        sample = yaml.safe_load((CHECKOUT / "samples" / "mesh-binding.yaml").read_text(encoding="utf-8"))
+        sample["metadata"]["namespace"] = namespace
+        tenant.create(sample)
+
+        def phase() -> str:
+            return str(((tenant.get(path_of(sample)) or {}).get("status") or {}).get("phase", ""))
+
+        wait_for(phase, equals("Connected"), what="the sample is carried out")
+    finally:
+        ended = stack(folder, "down")
+    assert ended.returncode == 0 and not folder.exists(), ended.stdout + ended.stderr
+    assert processes(folder) == []
+    assert stack(folder, "down").stdout == "There is no stack.\n"
