@@ -51,6 +51,7 @@ METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=met
 ANSWER_LIMIT: Final = 16 * 1024 * 1024  # bytes; the largest etcd object is 1.5 MiB, a page of nodes some 10 MiB
 OBJECTS_LIMIT: Final = 300_000  # objects of one list; the largest clusters that Kubernetes supports have 150,000 pods
 PAGES_LIMIT: Final = 10_000  # pages of one list, in which a server may send nothing but the token of the next
+_CHUNK: Final = 64 * 1024  # bytes that are read at a time at most; an event is passed on as soon as it is whole
 _TOO_LONG: Final = "Check what answers at the address in the kubeconfig, and who made objects that large."
 
 
@@ -230,7 +231,7 @@ class Cluster:
             try:
                 if answer.status != 200:
                     raise from_answer(self._server, request, answer.status, decoded_json(answer.read(ANSWER_LIMIT)))
-                for line in filter(bytes.strip, answer):
+                for line in filter(bytes.strip, self._lines(answer, request)):
                     event = decoded_json(line)
                     if not isinstance(event, dict) or "type" not in event:
                         raise self._cut(request)
@@ -325,6 +326,23 @@ class Cluster:
 
     def _pod(self, pod: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{pod}"
+
+    def _lines(self, answer: urllib3.BaseHTTPResponse, request: Request) -> Generator[bytes]:
+        """Yield the lines of an answer as they come; the connection's own iteration keeps a line without end in memory.
+
+        :raises AnswerTooLong: when a line is longer than an answer may be.
+        """
+        line = bytearray()
+        for chunk in answer.stream(_CHUNK):
+            first, *more = chunk.split(b"\n")
+            line += first
+            for following in more:
+                yield bytes(line)
+                line = bytearray(following)
+            if len(line) > ANSWER_LIMIT:
+                what = f"An event of the watch of {request.resource} at {self._server.address} is longer than {ANSWER_LIMIT >> 20} MiB."
+                raise AnswerTooLong(what, remedy=_TOO_LONG, cluster=self.host)
+        yield bytes(line)
 
     def _cut(self, request: Request) -> Unreachable:
         what = f"The watch of {request.resource} at {self._server.address} was cut, or what answers there is no API server."

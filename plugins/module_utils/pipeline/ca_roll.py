@@ -27,7 +27,7 @@ from ..mesh.facts import ClusterFacts
 from ..observe import Observation
 from ..plan.steps import ApiWrite, Plan, Step
 from ..status.links import link_states
-from .judgement import context_of, judge_and_plan
+from .judgement import context_of, judge_and_plan, waived_codes
 from .links import requests
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, finding_of
@@ -207,8 +207,8 @@ class Roll:
         if self._began and not seen.marked():  # the roll has ended: by this run, or by another controller that was faster
             rest = plan_roll(seen, replace(request, clusters=()))
             return rest if rest.steps else self._plan_links_after(seen, connect)
-        plan = plan_roll(seen, request)
-        return self._unless_blocked(plan, roll_blockers(seen, plan.clusters, frozenset(self.options.accept), source=request.source))
+        plan, accept = plan_roll(seen, request), frozenset(self.options.accept) | waived_codes(mesh, now)
+        return self._unless_blocked(plan, roll_blockers(seen, plan.clusters, accept, source=request.source))
 
     def _plan_links_after(self, seen: RollInputs, connect: Plan) -> RollPlan:
         """Return the plan after the last stage: links as without a roll, and the CA of each member in the lease registry."""

@@ -17,6 +17,7 @@ from ..base.errors import InvalidInput
 from ..checks import run_checks
 from ..checks.context import CheckContext
 from ..checks.registry import registered
+from ..findings.catalogue import CATALOGUE
 from ..findings.finding import Finding, ordered
 from ..links.connect import plan_connect
 from ..mesh.endpoint_names import is_dns_name
@@ -64,6 +65,11 @@ def hosts_to_take_back(mesh: Mesh, hosts: Iterable[str]) -> frozenset[str]:
     return frozenset(named)
 
 
+def waived_codes(mesh: Mesh, now: datetime) -> frozenset[str]:
+    """Return the codes that waivers of the binding accept at this time, those of a CA roll among them."""
+    return frozenset(waiver.subject for waiver in mesh.binding.waivers if waiver.kind is WaiverKind.ACCEPT and waiver.in_force(now))
+
+
 def options_for(mesh: Mesh, options: ConnectOptions, now: datetime) -> ConnectOptions:
     """Return the options together with what the binding chooses and waives at this time.
 
@@ -71,13 +77,14 @@ def options_for(mesh: Mesh, options: ConnectOptions, now: datetime) -> ConnectOp
     """
     binding, waived = mesh.binding, [waiver for waiver in mesh.binding.waivers if waiver.in_force(now)]
     subjects = {kind: tuple(waiver.subject for waiver in waived if waiver.kind is kind) for kind in WaiverKind}
+    of_others = {code for code, row in CATALOGUE.items() if row.acceptable} - registered().keys()  # which no check yields
     return replace(
         options,
         trust=binding.trust if binding.trust and options.trust == _DEFAULT.trust else options.trust,
         node_addresses=binding.node_addresses
         if binding.node_addresses and options.node_addresses == _DEFAULT.node_addresses
         else options.node_addresses,
-        accept=tuple(dict.fromkeys((*options.accept, *subjects[WaiverKind.ACCEPT]))),
+        accept=tuple(dict.fromkeys((*options.accept, *(code for code in subjects[WaiverKind.ACCEPT] if code not in of_others)))),
         take_back=tuple(dict.fromkeys((*options.take_back, *(s for s in subjects[WaiverKind.TAKE_BACK] if s in mesh.clusters)))),
         repair=options.repair or bool(subjects[WaiverKind.REPAIR]),
     )

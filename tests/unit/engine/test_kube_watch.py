@@ -24,7 +24,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     ServerRefused,
     Unreachable,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import AnswerTooLong
 from tests.lab.patience import scaled
 from tests.unit.engine.scripted_server import CANARY, kubeconfig
 
@@ -207,6 +209,25 @@ def test_events_are_whole_however_they_are_cut_into_chunks(server: Streaming, cl
     data = lines(ADDED, big, BOOKMARK)
     server.answers.append(streams(*(data[at : at + size] for at in range(0, len(data), size))))
     assert list(cluster.watch(PATH, version="100", seconds=60)) == [ADDED, big, BOOKMARK]
+
+
+def test_a_line_without_end_ends_the_watch_before_it_fills_the_memory(
+    server: Streaming, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "ANSWER_LIMIT", 1 << 20)
+    sent: list[int] = []
+
+    def endless(handler: Handler) -> None:
+        for _ in range(10_000):  # 640 MiB
+            sent.append(1)
+            handler.chunk(b"x" * (1 << 16))
+
+    server.answers.append(streams(lines(ADDED), ends=endless))
+    watch = cluster.watch(PATH, version="100", seconds=60)
+    assert next(watch) == ADDED
+    with pytest.raises(AnswerTooLong, match="longer than 1 MiB"):
+        next(watch)
+    assert len(sent) < 5_000, "the connection is closed, whatever the server goes on to send"
 
 
 def test_empty_lines_are_no_events(server: Streaming, cluster: Cluster) -> None:

@@ -17,7 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks imp
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import LONGEST, Waiver, WaiverKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import options_for
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import options_for, waived_codes
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 
@@ -104,3 +104,11 @@ def test_what_is_wrong_with_a_waiver_is_named_with_its_place() -> None:
     assert "binding.accept[1].code" in str(refused.value)
     assert "binding.takeBack[0].cluster" in str(refused.value)
     assert "binding.adopt.until" in str(refused.value)
+
+
+def test_a_waiver_of_a_finding_that_only_a_roll_of_the_ca_has_stops_no_run_that_connects() -> None:
+    waiver = Waiver(kind=WaiverKind.ACCEPT, subject="CM-CA-04", reason="a", until=NOW + timedelta(days=1))
+    mesh = mesh_of("c1", "c2", waivers=(waiver,))
+    assert options_for(mesh, ConnectOptions(), NOW).accept == ()
+    assert waived_codes(mesh, NOW) == {"CM-CA-04"}
+    assert waived_codes(mesh, NOW + timedelta(days=1)) == frozenset()
