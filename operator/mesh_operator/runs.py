@@ -29,6 +29,9 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
+from .confined.confinement import readable_here
+from .confined.launch import SEMAPHORES, confined_command
+
 COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
 MARK: Final = "MESH_OPERATOR_RUN"
 GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
@@ -82,13 +85,12 @@ class Runner:
     def __init__(self, folder: Path | None = None, *, job_timeout: int = 900, idle_timeout: int = 300) -> None:
         """Prepare the folder of all runs.
 
-        :param folder: parent of the folders of runs (default: in /dev/shm, or the temporary folder).
+        :param folder: parent of the folders of runs (default: in ``memory_folder``).
         :param job_timeout: seconds for a run.
         :param idle_timeout: seconds without an event.
         :raises PermissionError: when the folder belongs to another user.
         """
-        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
-        self._folder = (folder or Path(memory, f"mesh-operator-{os.getuid()}")).absolute()
+        self._folder = (folder or Path(memory_folder(), f"mesh-operator-{os.getuid()}")).absolute()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._folder.lstat().st_uid != os.getuid():  # lstat: for a link, the owner of the link itself
             raise PermissionError(f"{self._folder} belongs to another user. Remove it, so that runs can have it to themselves.")
@@ -117,6 +119,7 @@ class Runner:
                 afterwards.enter_context(_locked(folder))
             afterwards.callback(_clear, folder)
             config = _configure(folder, request, self._settings)
+            config.command = _launch(config.command, folder, request)
             # The class, unlike ansible_runner.run, never touches signal handlers.
             runner = ansible_runner.Runner(config, cancel_callback=cancel.is_set, event_handler=events.take)
             try:
@@ -147,6 +150,14 @@ class _Events:
         elif kind == "playbook_on_stats":
             self.mesh_result = (data.get("artifact_data") or {}).get("mesh_result")
         return False
+
+
+def memory_folder() -> str:
+    """Return the folder for runs: one in memory that is not the place of semaphores, in which each run may read what the others have."""
+    places = [place for place in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), SEMAPHORES) if os.access(place, os.W_OK)]
+    mounted = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()]
+    in_memory = {point for point, kind in mounted if kind in ("tmpfs", "ramfs")}
+    return next((place for place in places if place in in_memory), tempfile.gettempdir())
 
 
 def unsafe(value: Any) -> str:
@@ -184,6 +195,14 @@ def _configure(folder: Path, request: RunRequest, settings: Mapping[str, Any]) -
     # ansible-runner starts from the operator's whole environment, and writes it to disk too.
     config.env = {name: config.env[name] for name in (*ours, "AWX_ISOLATED_DATA_DIR", "ANSIBLE_STDOUT_CALLBACK")}
     return config
+
+
+def _launch(command: list[str], folder: Path, request: RunRequest) -> list[str]:
+    """Return the command of a run in confinement: it reads what members answer, and needs no file of the operator."""
+    program = shutil.which(command[0], path=str(Path(sys.executable).parent)) or command[0]
+    own = [request.playbook] if request.playbook.endswith(".yml") else []
+    collection = [os.path.realpath(place) for place in (COLLECTIONS_PATH / "ansible_collections/edge_portal/cilium_mesh").iterdir()]
+    return confined_command([program, *command[1:]], str(folder), [str(COLLECTIONS_PATH), *collection, *own, *readable_here()])
 
 
 @contextmanager

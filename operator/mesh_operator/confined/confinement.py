@@ -26,7 +26,7 @@ FILE_SIZE: Final = 1024 * 1024  # bytes of the largest file; certificates and ke
 DESCRIPTORS: Final = 1024
 ADDRESSES: Final = 1024 * 1024 * 1024  # bytes of address space beyond the memory: stacks and arenas that are reserved and hardly used
 
-_SYSTEM: Final = (
+SYSTEM: Final = (
     *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin"),
     *("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/crypto-policies", "/etc/gnutls"),
     *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols"),
@@ -80,7 +80,7 @@ def readable_here() -> tuple[str, ...]:
     for folder in sorted(folders):  # a folder comes before those that are in it
         if not any(Path(folder).is_relative_to(root) for root in (*roots, "/usr")):
             roots.add(folder)
-    return (*_SYSTEM, *named, *sorted(roots))
+    return (*SYSTEM, *named, *sorted(roots))
 
 
 def measures_here(readable: Iterable[str]) -> Measures:
@@ -118,9 +118,14 @@ def confine(limits: Limits, measures: Measures, folder: str, readable: Sequence[
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which clears it
     if os.getppid() != parent:
         os._exit(0)
-    _prctl(_SET_NO_NEW_PRIVS, 1)
+    set_no_new_privileges()
     if measures.landlock:
         landlock.restrict(readable, (folder, "/dev/null"))
+
+
+def set_no_new_privileges() -> None:
+    """Keep this process, and all that it starts, from gaining privileges by the programs that it runs."""
+    _prctl(_SET_NO_NEW_PRIVS, 1)
 
 
 def hide_memory() -> None:

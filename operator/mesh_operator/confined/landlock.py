@@ -22,9 +22,9 @@ _PATH_BENEATH: Final = 1  # LANDLOCK_RULE_PATH_BENEATH
 _NO_NEW_PRIVS: Final = 38  # PR_SET_NO_NEW_PRIVS of linux/prctl.h
 
 # LANDLOCK_ACCESS_FS_* of linux/landlock.h
-_WRITE_FILE, _READ_FILE, _READ_DIR, _REMOVE_DIR, _REMOVE_FILE = 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _REMOVE_DIR, _REMOVE_FILE = 1, 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5
 _MAKE_DIR, _MAKE_REG, _TRUNCATE = 1 << 7, 1 << 8, 1 << 14
-_OF_FILES: Final = 1 | _WRITE_FILE | _READ_FILE | _TRUNCATE | 1 << 15
+_OF_FILES: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | 1 << 15
 _RIGHTS: Final = {1: (1 << 13) - 1, 2: 1 << 13, 3: _TRUNCATE, 5: 1 << 15}
 """Rights by the version of the interface that brought them: of 1.0 all from EXECUTE to MAKE_SYM; REFER; TRUNCATE; IOCTL_DEV."""
 _BIND_TCP: Final = 1  # LANDLOCK_ACCESS_NET_BIND_TCP, from version 4
@@ -69,12 +69,12 @@ def version() -> int:
     return found
 
 
-def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
+def restrict(readable: Iterable[str], writable: Iterable[str], *, executable: Iterable[str] = ()) -> None:
     """Restrict this thread, and all that it starts, to these files and folders with what is beneath them.
 
-    Nothing can be executed, no TCP port listened on (from version 4), and no process outside signalled or reached by an abstract socket
-    (from version 6). No other process can be traced, so that /proc/PID/environ and /proc/PID/mem are closed too. It also sets no_new_privs.
-    Paths that do not exist are left out. What is open stays open.
+    Nothing but ``executable`` can be executed, no TCP port listened on (from version 4), and no process outside signalled or reached by an
+    abstract socket (from version 6). No other process can be traced, so that /proc/PID/environ and /proc/PID/mem are closed too. It also
+    sets no_new_privs. Paths that do not exist are left out. What is open stays open.
 
     :raises LandlockUnavailable: when the kernel offers no Landlock.
     :raises OSError: when it refuses a rule.
@@ -86,7 +86,7 @@ def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
     try:
         reading = _READ_FILE | _READ_DIR
         changing = reading | _WRITE_FILE | _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _TRUNCATE
-        for paths, rights in ((readable, reading), (writable, changing)):
+        for paths, rights in ((readable, reading), (writable, changing), (executable, reading | _EXECUTE)):
             for path in paths:
                 with suppress(FileNotFoundError, NotADirectoryError):
                     _allow(ruleset, path, rights & handled)

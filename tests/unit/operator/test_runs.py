@@ -8,6 +8,7 @@ import base64
 import ctypes
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -16,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mesh_operator import runs
+from mesh_operator.confined import landlock, launch
 from mesh_operator.runs import MARK, Runner, RunRequest, RunResult, RunState, unsafe
 from tests.collection_path import CHECKOUT
 from tests.lab.patience import scaled
 from tests.testing.waiting import wait_for
 
 CANARY = "canary-7f3a-of-a-secret"
+
+
+def landlock_here() -> bool:
+    with suppress(landlock.LandlockUnavailable):
+        return landlock.version() > 0
+    return False
+
+
 NO_CANCEL = threading.Event()
 
 
@@ -198,7 +208,14 @@ SHOW = '{mesh: \'{{ cilium_mesh }}\', hosts: \'{{ hostvars.one | dict2items | se
 USE_KEYS = "{debug: {msg: '{{ item.key }} {{ item.value }}'}, loop: '{{ cilium_mesh.binding.meshConfig | dict2items }}'}"
 
 
+@pytest.fixture
+def unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the way in which texts are written keeps a template from doing harm."""
+    monkeypatch.setattr(runs, "_launch", lambda command, _folder, _request: command)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("unconfined")
 def test_a_template_at_any_place_of_a_resource_reaches_the_play_as_it_is_and_is_never_run(
     tmp_path: Path, play: Callable[..., RunResult]
 ) -> None:
@@ -210,6 +227,7 @@ def test_a_template_at_any_place_of_a_resource_reaches_the_play_as_it_is_and_is_
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("unconfined")
 def test_that_test_would_notice_if_texts_were_not_made_unsafe(
     tmp_path: Path, play: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +236,40 @@ def test_that_test_would_notice_if_texts_were_not_made_unsafe(
     del mesh["globalServices"], mesh["connectivityIntents"], mesh["exposedServices"]  # they have keys that JSON could not be read with
     play(publish(SHOW), hosts={"one": host}, variables={"cilium_mesh": mesh})
     assert (tmp_path / "MARK").exists()
+
+
+TRIES = """
+cat {secret} && echo read; echo x > {outside} && echo written; ls {home} > /dev/null && echo listed;
+cat {own} > /dev/null && echo own-read; echo x > {own}.new && echo own-written;
+cat /proc/{operator}/environ > /dev/null && echo environment; kill -0 {operator} && echo signalled;
+{copy} && echo started; ulimit -c; ulimit -f; true
+"""
+
+
+@pytest.mark.skipif(not landlock_here(), reason="the kernel offers no Landlock, so file permissions alone hold")
+def test_a_run_reads_and_writes_nothing_but_its_own_folder_and_the_files_of_the_system(
+    tmp_path: Path, folder: Path, play: Callable[..., RunResult]
+) -> None:
+    """As if a member's answer had taken over the process of a run: what can a program in it do?"""
+    secret, outside, copy = tmp_path / "private" / "kubeconfig", tmp_path / "outside", tmp_path / "private" / "program"
+    secret.parent.mkdir()
+    secret.write_text(CANARY, encoding="utf-8")
+    shutil.copy("/bin/true", copy)
+    names = {
+        "secret": secret,
+        "outside": outside,
+        "copy": copy,
+        "operator": os.getpid(),
+        "home": secret.parent,
+        "own": "$HOME/inventory.yml",
+    }
+    script = TRIES.format(**names).replace("\n", " ")
+    asked = publish("\"{{ {'said': query('ansible.builtin.pipe', command)} }}\"")
+    result = play(asked, variables={"command": script}, hosts={"one": {}})
+    assert result.state is RunState.SUCCESSFUL, result
+    said = (result.mesh_result or {})["said"][0].split()
+    assert said == ["own-read", "own-written", "0", str(launch.FILE_SIZE // 512)]
+    assert not outside.exists()
 
 
 def forged_result() -> str:
