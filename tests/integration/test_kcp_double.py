@@ -43,7 +43,9 @@ def tenant(world: World) -> Tenant:
 @pytest.fixture
 def double(world: World, tenant: Tenant) -> Iterator[KcpDouble]:
     assert world.double is not None
+    world.double.lag(0)
     yield world.double
+    world.double.lag(0)
     world.double.faults.clear()
 
 
@@ -195,3 +197,19 @@ def test_a_claim_that_is_withdrawn_hides_the_objects(world: World, tenant: Tenan
     eventually(lambda: "ffm" in names(client, CLUSTERS), "the cluster is shown")
     kinds = [event["type"] for event in client.watch(CLUSTERS, version, seconds=1)]
     assert kinds and kinds[-1] == "MODIFIED"
+
+
+def test_a_list_of_all_workspaces_lags_behind_a_new_binding_and_a_watch_from_it_misses_nothing(world: World, double: KcpDouble) -> None:
+    client = world.virtual("*")
+    known = names(client)
+    double.lag(3600)
+    newcomer = world.tenant("newcomer")
+    newcomer.client.create(mesh("late"))
+    assert names(world.virtual(newcomer.cluster)) == {"late"}, "lists of one workspace are current"
+    stale = client.call("GET", BINDINGS).json
+    assert {one["metadata"]["name"] for one in stale["items"]} == known
+    assert names(client, CLUSTERS) == {"ffm"}
+    events = list(client.watch(BINDINGS, stale["metadata"]["resourceVersion"], seconds=1))
+    assert [(one["type"], one["object"]["metadata"]["name"]) for one in events] == [("ADDED", "late")]
+    double.lag(0)
+    assert names(client) == {*known, "late"}

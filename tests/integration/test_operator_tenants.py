@@ -198,12 +198,12 @@ class Site:
 
     def wait_settled(self, what: str, *workspaces: Workspace) -> None:
         """Each resource of theirs has a status about its present spec."""
-        wanted = {workspace.tenant.cluster for workspace in workspaces}
-        everywhere = self.lab.world.virtual("*")
 
-        def open_ones() -> int:
-            every = [obj for kind in OUR_KINDS for obj in everywhere.list(f"/apis/{GROUP}/{VERSION}/{BY_KIND[kind].plural}")]
-            return sum(obj["metadata"]["annotations"]["kcp.io/cluster"] in wanted and not _has_status(obj) for obj in every)
+        def open_ones() -> int:  # as the tenants see it: lists of all workspaces lag behind a new binding
+            lists = [
+                workspace.client.list(f"/apis/{GROUP}/{VERSION}/{BY_KIND[kind].plural}") for workspace in workspaces for kind in OUR_KINDS
+            ]
+            return sum(not _has_status(obj) for objects in lists for obj in objects)
 
         self.operator.wait(open_ones, what, until=equals(0))
 
@@ -820,3 +820,24 @@ def count_of_resources(site: Site) -> dict[str, int]:
     """Of all tenants, as kcp shows them to the operator, by kind."""
     everywhere = site.lab.world.virtual("*")
     return {row.kind: len(everywhere.list(f"/apis/{row.group}/{VERSION}/{row.plural}")) for row in ROWS if row.kind != CLUSTER}
+
+
+# Tenants that have just come
+
+
+def test_a_workspace_that_lists_of_all_workspaces_do_not_show_yet_is_served(site: Site) -> None:
+    double = site.lab.world.double
+    assert double is not None
+    double.lag(300)  # for longer than this test takes, so that the operator knows of these resources by its watches alone
+    try:
+        early = site.workspace("early")
+        furnish(early, "edge", "c1", "c2")
+        assert early.tenant.cluster not in str(site.lab.world.virtual("*").list(f"/apis/{GROUP}/{VERSION}/clustermeshbindings"))
+        waits = {"edge": ("Pending", "ClusterNotFound")}
+        site.wait(lambda: reasons(early, BINDING, "edge") == waits, "an operator that is at work sees the new workspace")
+        site.restart()
+        early.create(BINDING, "late", clusterRefs=early.refs("c1", "c2"))
+        site.wait(lambda: reasons(early, BINDING, "late") == {"late": waits["edge"]}, "so does one that begins meanwhile")
+        site.wait_settled("all of it has a status", early)
+    finally:
+        double.lag(0)

@@ -93,6 +93,10 @@ class KcpDouble:
         shard.start()
         return shard.url
 
+    def lag(self, seconds: float) -> None:
+        """For so long after a binding that is new from now on, lists of all workspaces are those from before it. 0 ends it for all."""
+        self._controllers.lag = seconds
+
     def move_workspace(self, place: str, shard: str) -> None:
         """To another shard: its objects vanish from one URL and appear at the other."""
         workspace = self._places.find(place)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import math
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
@@ -34,6 +36,8 @@ class Controllers:
 
     def __init__(self, api: LabApi, places: Places, urls: Callable[[], Mapping[str, str]]) -> None:
         self.state = State(places)
+        self.lag = 0.0  # seconds for which lists of all workspaces are those from before a new binding
+        self._arrived: dict[str, tuple[float, float, int]] = {}  # by uid of a binding: when it was first seen; lag, its version then
         self._api = api
         self._places = places
         self._urls = urls
@@ -49,6 +53,7 @@ class Controllers:
             self._places.real(metadata["labels"][CLUSTER_LABEL], metadata["annotations"][NAME_ANNOTATION])
         self.make_workspace(Workspace(ROOT, ROOT, ROOT))
         self._pass()
+        self._arrived = dict.fromkeys(self._arrived, (-math.inf, 0.0, 0))  # of a double before this one: not new
         self._thread.start()
 
     def stop(self) -> None:
@@ -59,6 +64,12 @@ class Controllers:
     def nudge(self) -> None:
         """Something was written."""
         self._wake.set()
+
+    def version_before_new_bindings(self, export: Export, shard: str) -> str:
+        """The resourceVersion of the oldest binding that lists of all workspaces do not show yet; "" when they show all."""
+        now, arrived = time.monotonic(), self._arrived
+        seen = [arrived[one.uid] for one in self.state.bindings_of(export, shard) if one.uid in arrived]
+        return str(min((version for when, lag, version in seen if when + min(lag, self.lag) > now), default=""))
 
     def touch(self, cluster: str, resources: Iterable[tuple[str, str]]) -> None:
         """Make the objects show up as changed, so that watches that see them now, or no longer, say so."""
@@ -88,6 +99,8 @@ class Controllers:
         exports = [one for obj in self._all("apiexports", "v1alpha2") if (one := self._export(obj))]
         draft = State(self._places, tuple(exports))
         bindings = [self._binding(obj, draft) for obj in self._all("apibindings", "v1alpha2")]
+        now = time.monotonic()
+        self._arrived = {one.uid: self._arrived.get(one.uid, (now, self.lag, one.version)) for one in bindings}
         before, self.state = self.state, State(self._places, tuple(exports), tuple(bindings))
         for binding in bindings:
             if binding.deleting:

@@ -64,6 +64,14 @@ class Binding:
         return str(self.obj["metadata"]["name"])
 
     @property
+    def uid(self) -> str:
+        return str(self.obj["metadata"]["uid"])
+
+    @property
+    def version(self) -> int:
+        return int(self.obj["metadata"]["resourceVersion"])
+
+    @property
     def deleting(self) -> bool:
         return bool(self.obj["metadata"].get("deletionTimestamp"))
 

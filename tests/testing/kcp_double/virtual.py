@@ -101,7 +101,21 @@ class VirtualWorkspaces:
             return failure(400, message)
         if not state.installed(export, request.shard, *pair):
             return not_installed(target)
-        return self._forwarder.send(self._wildcard(export, Call(request, target, resource, "", frozenset)))
+        return self._forwarder.send(self._wildcard(export, Call(self._lagging(export, request, target), target, resource, "", frozenset)))
+
+    def _lagging(self, export: Export, request: Request, target: Target) -> Request:
+        """A list lags behind a new binding: it is the one from before it, with the version of then. A watch from there misses nothing."""
+        if (
+            target.verb != "list"
+            or target.group == APIS
+            or request.query.get("resourceVersion", "0") != "0"
+            or request.query.get("continue")
+        ):
+            return request
+        version = self._controllers.version_before_new_bindings(export, request.shard)
+        return (
+            replace(request, query={**request.query, "resourceVersion": version, "resourceVersionMatch": "Exact"}) if version else request
+        )
 
     def _wildcard(self, export: Export, call: Call) -> Call:
         request, target, controllers = call.request, call.target, self._controllers
