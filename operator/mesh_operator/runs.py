@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -29,7 +30,7 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
-from .confined.confinement import readable_here
+from .confined.confinement import SYSTEM, readable_here
 from .confined.launch import SEMAPHORES, confined_command
 
 COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
@@ -202,7 +203,13 @@ def _launch(command: list[str], folder: Path, request: RunRequest) -> list[str]:
     program = shutil.which(command[0], path=str(Path(sys.executable).parent)) or command[0]
     own = [request.playbook] if request.playbook.endswith(".yml") else []
     collection = [os.path.realpath(place) for place in (COLLECTIONS_PATH / "ansible_collections/edge_portal/cilium_mesh").iterdir()]
-    return confined_command([program, *command[1:]], str(folder), [str(COLLECTIONS_PATH), *collection, *own, *readable_here()])
+    return confined_command([program, *command[1:]], str(folder), [str(COLLECTIONS_PATH), *collection, *own, *_readable()], SYSTEM)
+
+
+@cache
+def _readable() -> tuple[str, ...]:
+    """Return what every run may read, found once: what the operator imports does not change."""
+    return readable_here()
 
 
 @contextmanager

@@ -37,7 +37,7 @@ SYSTEM: Final = (
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # environment of OpenSSL
 
 # linux/prctl.h
-_SET_PDEATHSIG, _SET_DUMPABLE, _SET_NO_NEW_PRIVS = 1, 4, 38
+_SET_PDEATHSIG, _SET_DUMPABLE = 1, 4
 _CAPABILITY_VERSION_3: Final = 0x20080522  # linux/capability.h
 
 
@@ -118,14 +118,9 @@ def confine(limits: Limits, measures: Measures, folder: str, readable: Sequence[
     _prctl(_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which clears it
     if os.getppid() != parent:
         os._exit(0)
-    set_no_new_privileges()
+    landlock.set_no_new_privileges()
     if measures.landlock:
         landlock.restrict(readable, (folder, "/dev/null"))
-
-
-def set_no_new_privileges() -> None:
-    """Keep this process, and all that it starts, from gaining privileges by the programs that it runs."""
-    _prctl(_SET_NO_NEW_PRIVS, 1)
 
 
 def hide_memory() -> None:

@@ -90,11 +90,19 @@ def restrict(readable: Iterable[str], writable: Iterable[str], *, executable: It
             for path in paths:
                 with suppress(FileNotFoundError, NotADirectoryError):
                     _allow(ruleset, path, rights & handled)
-        if _libc.prctl(_NO_NEW_PRIVS, *(ctypes.c_ulong(value) for value in (1, 0, 0, 0))) != 0:
-            raise OSError(ctypes.get_errno(), "no_new_privs cannot be set")
+        set_no_new_privileges()
         _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)
+
+
+def set_no_new_privileges() -> None:
+    """Keep this process, and all that it starts, from gaining privileges by the programs that it runs.
+
+    :raises OSError: when the kernel refuses.
+    """
+    if _libc.prctl(_NO_NEW_PRIVS, *(ctypes.c_ulong(value) for value in (1, 0, 0, 0))) != 0:
+        raise OSError(ctypes.get_errno(), "no_new_privs cannot be set")
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
