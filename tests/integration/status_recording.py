@@ -27,6 +27,7 @@ from tests.integration import shop
 from tests.integration.operator_lab import OperatorLab, Workspace
 from tests.lab.api import ApiError
 from tests.lab.patience import scaled
+from tests.testing.kcp_world import eventually
 
 Object = dict[str, Any]
 EVERY: Final = 1.0  # seconds between two comparisons with the clusters
@@ -71,7 +72,10 @@ class Recording:
 def recorded(tenant: Workspace) -> Iterator[Recording]:
     """Record every status in a workspace."""
     recording, stop = Recording(), Event()
-    threads = [Thread(target=_watch, args=(tenant, row.kind, row.plural, recording, stop), daemon=True) for row in KINDS]
+    versions = {row.plural: _version(tenant, row.plural) for row in KINDS}
+    threads = [
+        Thread(target=_watch, args=(tenant, row.kind, row.plural, versions[row.plural], recording, stop), daemon=True) for row in KINDS
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -80,9 +84,16 @@ def recorded(tenant: Workspace) -> Iterator[Recording]:
         stop.set()
 
 
-def _watch(tenant: Workspace, kind: str, plural: str, recording: Recording, stop: Event) -> None:
+def _version(tenant: Workspace, plural: str) -> str:
+    """The version from which a watch misses nothing. A new workspace of kcp serves a kind a moment after it is bound."""
+    path = tenant.path_of_all(plural)
+    return eventually(
+        lambda: str(tenant.client.call("GET", path).json.get("metadata", {}).get("resourceVersion", "")), f"{plural} are served"
+    )
+
+
+def _watch(tenant: Workspace, kind: str, plural: str, version: str, recording: Recording, stop: Event) -> None:
     client, path = tenant.client, tenant.path_of_all(plural)
-    version = client.call("GET", path).json["metadata"]["resourceVersion"]
     while not stop.is_set():
         with suppress(OSError, HTTPError):
             for event in client.watch(path, version, seconds=20):
