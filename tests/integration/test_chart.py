@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ Object = dict[str, Any]
 def server(servers: None) -> Iterator[OneServer]:
     with OneServer() as server:
         for name in ("default", "kube-system"):
-            eventually(lambda name=name: server.api.get(f"/api/v1/namespaces/{name}"), f"namespace {name} is there")  # type: ignore[misc]
+            eventually(partial(server.api.get, f"/api/v1/namespaces/{name}"), f"namespace {name} is there")
         server.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
         yield server
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import yaml
@@ -72,7 +73,7 @@ class NamespaceWorld:
             self._ensure(document)
         for definition in kinds:
             root = f"/apis/{GROUP}/{VERSION}/{definition['spec']['names']['plural']}"
-            eventually(lambda root=root: self._api.get(root), f"{root} is served")  # type: ignore[misc]
+            eventually(partial(self._api.get, root), f"{root} is served")
 
     def remove(self) -> None:
         """Delete what `install` and `tenant` made, but for namespaces, which a server without controllers cannot delete."""

@@ -8,7 +8,7 @@ import base64
 import json
 import logging
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,6 +47,11 @@ class Secrets:
         return self.secret
 
 
+def clusters_of(api: Any, touched: Callable[[str], None], **options: Any) -> Clusters:
+    """Clusters of a management plane whose API server is a stand-in."""
+    return Clusters(api, "default", touched, **options)
+
+
 def cluster(name: str, workspace: str, version: str = "1") -> dict[str, Any]:
     labels = {"edge-connect.eu/source-workspace": workspace, "edge-connect.eu/source-name": name}
     status = {
@@ -63,7 +68,7 @@ def secret(name: str, version: str) -> dict[str, Any]:
 
 def watched(api: Secrets | None = None) -> tuple[Clusters, list[str]]:
     touched: list[str] = []
-    found = Clusters(api or Secrets(), "default", touched.append)  # type: ignore[arg-type]
+    found = clusters_of(api or Secrets(), touched.append)
     return found, touched
 
 
@@ -127,7 +132,7 @@ def test_an_unlabelled_secret_that_clusters_of_two_workspaces_name_is_refused_al
     for allowed, others, usable in ((True, [], True), (False, [], False), (True, [cluster("c1", "ws2")], False)):
         api = Secrets()
         api.secret = there
-        clusters = Clusters(api, "default", lambda _: None, unlabelled=allowed)  # type: ignore[arg-type]
+        clusters = clusters_of(api, lambda _: None, unlabelled=allowed)
         clusters.objects.replace([cluster("c1", "ws1"), *others])
         assert isinstance(clusters.resolve(KEY, "c1", seen), SealedKubeconfig) is usable
     imported = cluster("c1", "ws2")
@@ -159,7 +164,7 @@ class Opened(Secrets):
 
 
 def test_every_cluster_has_the_domains_ranges_and_annotations_that_the_operator_permits_and_no_others() -> None:
-    clusters = Clusters(Opened(), "default", lambda _: None)  # type: ignore[arg-type]
+    clusters = clusters_of(Opened(), lambda _: None)
     clusters.objects.replace([cluster("c1", "ws1")])
     annotations = {f"networking.edge-portal.eu/{name}": "example.com/x" for name in ("endpoint-domains", "allowed-annotations")}
     annotations["kcp.io/cluster"] = "ws1"
@@ -177,7 +182,7 @@ def test_every_cluster_has_the_domains_ranges_and_annotations_that_the_operator_
 
 
 def test_namespace_and_endpoint_of_a_cluster_come_from_the_management_plane_and_not_from_its_tenant() -> None:
-    clusters = Clusters(Opened(), "default", lambda _: None)  # type: ignore[arg-type]
+    clusters = clusters_of(Opened(), lambda _: None)
     chosen = {"cilium-namespace": "cilium", "endpoint": "192.0.2.20:2379"}
     annotations = {f"networking.edge-portal.eu/{name}": value for name, value in chosen.items()}
     tenant = {**dict.fromkeys(annotations, "192.0.2.66:2379"), "kcp.io/cluster": "ws1"}
@@ -222,7 +227,7 @@ def kubernetes_cluster(workspace: str, name: str) -> Stored:
 def resolved(
     objects: list[dict[str, Any]], secrets: Mapping[str, dict[str, Any]], workspace: str, name: str, **options: Any
 ) -> SealedKubeconfig | NotUsable:
-    clusters = Clusters(Plane(secrets), "default", lambda _: None, **options)  # type: ignore[arg-type]
+    clusters = clusters_of(Plane(secrets), lambda _: None, **options)
     clusters.objects.replace(objects)
     return clusters.resolve(MeshKey(workspace, "default", "edge"), name, kubernetes_cluster(workspace, name))
 
@@ -326,14 +331,14 @@ def test_whatever_labels_and_flags_there_are_no_workspace_gets_the_cluster_or_th
             assert unlabelled or workspace == by_name
             assert {owners[own] for own, ref in named.items() if ref == secret} == {workspace}
     else:
-        mine = [obj for obj in objects if owners[str(obj["metadata"]["name"])] == workspace]  # type: ignore[index]
+        mine = [obj for own, obj in zip(drawn, objects, strict=True) if owners[own] == workspace]
         alone = resolved(mine, {}, workspace, name, **options)
         assert isinstance(alone, NotUsable) and replace(found, detail="") == replace(alone, detail="")
 
 
 def test_a_cluster_without_the_label_touches_the_workspace_that_has_it_by_name() -> None:
     touched: list[str] = []
-    clusters = Clusters(Secrets(), "default", touched.append, by_name="ws1")  # type: ignore[arg-type]
+    clusters = clusters_of(Secrets(), touched.append, by_name="ws1")
     plain = documented()
     clusters.objects.replace([plain, cluster("c2", "ws2")])
     clusters.secrets.put(secret("kind-cluster-ffm-1-kubeconfig", "2"))
@@ -375,6 +380,6 @@ def test_the_platform_learns_once_of_each_cluster_that_belongs_to_no_workspace(c
 
 
 def test_clusters_that_a_workspace_has_by_name_are_not_reported(caplog: pytest.LogCaptureFixture) -> None:
-    clusters = Clusters(Secrets(), "default", lambda _: None, by_name="ws1")  # type: ignore[arg-type]
+    clusters = clusters_of(Secrets(), lambda _: None, by_name="ws1")
     clusters.objects.replace([documented(), cluster("a", "")])
     assert clusters.report_unlabelled() == 1, "an empty label gives a Cluster to no workspace"
