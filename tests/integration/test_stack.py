@@ -44,7 +44,11 @@ def _ours(place: Path) -> bool:
 
 @pytest.mark.parametrize("source", ["kcp", "kubernetes"])
 def test_a_stack_comes_up_carries_out_a_sample_and_goes_without_a_trace(source: str, servers: None, tmp_path: Path) -> None:
-    folder = tmp_path / "stack"
+    folder, other = tmp_path / "stack", tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("mine", encoding="utf-8")
+    refused = stack(other, "up", source)
+    assert refused.returncode == 1 and "something else" in refused.stderr and (other / "thesis.txt").exists()
     begun = stack(folder, "up", source)
     try:
         assert begun.returncode == 0, begun.stdout + begun.stderr

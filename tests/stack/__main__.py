@@ -41,6 +41,7 @@ SOURCES: Final = ("kcp", "kubernetes")
 CLUSTERS: Final = ("cluster-ffm-1", "cluster-ber-2", "cluster-muc-3")
 CILIUM: Final = "1.20"
 TENANT: Final = "team-a"
+LOCK: Final = "lock"
 CHECK: Final = 15  # seconds between two looks at a mesh
 _PATIENCE: Final = 900.0  # seconds for the first start, which may build servers, and for the end
 
@@ -64,7 +65,12 @@ def _up(folder: Path, source: str) -> int:
     if _pid(folder):
         say(f"The stack is up already. Its folder is {_shown(folder)}; make stack-down ends it.")
         return 1
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists() and not (folder / LOCK).exists() and any(folder.iterdir()):
+        print(
+            f"error: {_shown(folder)} holds something else than a stack. Give an empty folder, or one that does not exist.", file=sys.stderr
+        )
+        return 1
+    shutil.rmtree(folder, ignore_errors=True)  # what a killed stack left
     folder.mkdir(parents=True, mode=0o700)
     find_servers(CILIUM)
     began, log = time.monotonic(), folder / "stack.log"
@@ -74,8 +80,9 @@ def _up(folder: Path, source: str) -> int:
     while not (folder / "ready.json").exists():
         if held.poll() is not None or time.monotonic() - began > _PATIENCE:
             say(log.read_text(encoding="utf-8", errors="replace")[-2000:])
-            print(f"error: the stack did not come up; all that it said is in {_shown(log)}", file=sys.stderr)
-            _down(folder, source)
+            print("error: the stack did not come up; the end of what it said stands above", file=sys.stderr)
+            if _pid(folder):
+                _down(folder, source)
             return 1
         time.sleep(0.2)
     ready: dict[str, Any] = json.loads((folder / "ready.json").read_text(encoding="utf-8"))
@@ -163,7 +170,7 @@ def _private(path: Path, text: str) -> None:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the lock of the folder, with the number of this process in it."""
-    with (folder / "lock").open("w", encoding="ascii") as file:
+    with (folder / LOCK).open("w", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.write(str(os.getpid()))
         file.flush()
@@ -172,7 +179,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _pid(folder: Path) -> int:
     """Return the process that holds the lock; 0 if none does."""
-    with suppress(FileNotFoundError), (folder / "lock").open("r+", encoding="ascii") as file:
+    with suppress(FileNotFoundError), (folder / LOCK).open("r+", encoding="ascii") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
