@@ -8,6 +8,7 @@ Everything that a stranger's bytes reach is here: YAML, certificates, DNS answer
 from __future__ import annotations
 
 import codecs
+import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,11 +16,17 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import dry_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
 
+from .confined.fork_server import answer_all
 from .tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig
 
 # Before the fork they cost once, after it once for each dry run. An import starts no thread of gRPC; its first channel does.
 load_libraries()
 codecs.lookup("idna")  # the resolver needs it for names
+
+
+def serve(connection: socket.socket) -> None:
+    """Do the jobs of the operator until it closes its end."""
+    answer_all(connection, answer)
 
 
 def answer(job: Mapping[str, Any]) -> Any:

@@ -23,7 +23,7 @@ from .request import ASSIGNS, MeshRequest
 from .serve import Metrics
 from .tenant_kubeconfigs import is_rebuilt
 
-HANDLER: Final = "mesh_operator.dry_run_job:answer"
+HANDLER: Final = "mesh_operator.dry_run_job:serve"
 PER_CLUSTER: Final = 5.0  # seconds more for each cluster beyond the first ones: those that are silent cost so much (Timeouts.connect)
 FIRST: Final = 4  # clusters that are read side by side (pipeline/dry_run.py, AT_ONCE)
 LONGEST: Final = 4  # times the deadline, for a mesh of any size

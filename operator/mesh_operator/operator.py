@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Timeouts
 
+from . import runs
 from .api import Connections
 from .bounds import Reception
 from .choices import PlatformChoices
@@ -39,7 +40,6 @@ from .reconcile import Next, Reconciler
 from .records import Records
 from .resource_writer import ResourceWriter
 from .resources import finalizers_of
-from .runs import Runner
 from .serve import Metrics, serve
 from .settings import Settings
 from .store import Store
@@ -112,7 +112,7 @@ class Operator:
             unlabelled=settings.allow_unlabelled_secrets,
             by_name=settings.mgmt_match.partition("=")[2],
         )
-        self._processes = ConfinedProcesses(HANDLER)
+        self._processes = ConfinedProcesses(HANDLER, runs.HANDLER, runs.settings_of_runs)
         denied = DeniedNetworks(settings.denied_addresses, lambda: (*kcp.addresses(), *mgmt.addresses()))
         permits = Permits(
             networks=settings.allowed_addresses,
@@ -122,7 +122,7 @@ class Operator:
         )
         self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)
         self._absence = OrphanTracker(settings.orphan_grace)
-        self._runner = Runner(job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
+        self._runner = runs.Runner(self._processes, job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
         event = Recorder(self._source.at).record
         writer = ResourceWriter(self._source.at, event)
         self._secrets = None if self._in_kcp else NamespaceClusters(mgmt.own(), self._clusters, settings.mgmt_namespace, self._touched)
@@ -191,7 +191,7 @@ class Operator:
         finally:  # also after a defect: workers that go on alone would keep a process that is no operator any more
             self.stop.set()
             self._queue.close()
-            self._processes.close()  # dry runs under way end, and their workers return
+            self._processes.close()  # dry runs and runs under way end, and their workers return
             self._fabrics.queue.close()
             self._first_statuses.queue.close()
             until = time.monotonic() + STOPPING

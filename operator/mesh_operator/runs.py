@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of playbooks by ansible-runner; no other file uses it. Inventory and credentials live in a 0700 folder in memory, as long as a run.
 
-A run's processes have the folder's path in their environment (MARK), and the process that runs it holds a lock on the folder, which the
-kernel releases when the holder dies. Process groups and parents do not identify them: Ansible's workers make sessions of their own
-(executor/process/worker.py).
+ansible-runner starts a client, and the playbook runs in a confined child of a fork server that has imported Ansible (playbook_job.py). The
+child ends with all that it started. The operator and all processes of a run hold a lock on the folder, which the kernel releases when the
+last of them is gone: a folder that can be locked is one that nothing works in.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import fcntl
 import json
 import os
 import shutil
-import signal
+import socket
 import sys
 import tempfile
 import time
@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -30,15 +29,13 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
-from .confined.confinement import SYSTEM, readable_here
-from .confined.launch import SEMAPHORES, confined_command
+from .confined import playbook_client
+from .confined.confinement import SEMAPHORES, Limits, Program
+from .confined.process import ConfinedProcesses
 
 COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
-MARK: Final = "MESH_OPERATOR_RUN"
-GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
-
-_SETTINGS: Final = "[defaults]\ninternal_poll_interval = 0.02\n"
-"""Seconds between two looks of Ansible at its workers. Its default of a millisecond costs a tenth of a processor as long as a run waits."""
+HANDLER: Final = "mesh_operator.confined.playbook_job:serve"
+LIMITS: Final = Limits(memory=1024 * 1024 * 1024, cpu=0, file_size=256 * 1024 * 1024, descriptors=65536)  # of one process of a run
 
 
 class RunState(StrEnum):
@@ -81,11 +78,14 @@ class Cancel(Protocol):
 
 
 class Runner:
-    """Runner of plays. Thread-safe; each call of ``run`` is one family of processes that is certainly gone when it returns."""
+    """Runner of playbooks. Thread-safe; each call of ``run`` is one family of processes that is certainly gone when it returns."""
 
-    def __init__(self, folder: Path | None = None, *, job_timeout: int = 900, idle_timeout: int = 300) -> None:
+    def __init__(
+        self, processes: ConfinedProcesses, folder: Path | None = None, *, job_timeout: int = 900, idle_timeout: int = 300
+    ) -> None:
         """Prepare the folder of all runs.
 
+        :param processes: source of confined processes, with ``HANDLER`` and ``settings_of_runs``.
         :param folder: parent of the folders of runs (default: in ``memory_folder``).
         :param job_timeout: seconds for a run.
         :param idle_timeout: seconds without an event.
@@ -97,14 +97,15 @@ class Runner:
             raise PermissionError(f"{self._folder} belongs to another user. Remove it, so that runs can have it to themselves.")
         # ansible-runner ignores settings given by keyword if there is no settings file (2.4.3, config/_base.py, prepare_env).
         self._settings = {"job_timeout": job_timeout, "idle_timeout": idle_timeout, "pexpect_timeout": 1, "suppress_output_file": True}
+        self._processes = processes
 
     def sweep(self) -> int:
-        """Remove the folders of runs whose operator died, processes first, and return how many there were."""
+        """Remove the folders of runs whose operator died, once their processes are gone, and return how many there were."""
         swept = 0
         with _locked(self._folder):
             for folder in self._folder.glob("run-*"):
                 with suppress(BlockingIOError, FileNotFoundError), _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
-                    _clear(folder)
+                    shutil.rmtree(folder)
                     swept += 1
         return swept
 
@@ -117,18 +118,20 @@ class Runner:
         with ExitStack() as afterwards:
             with _locked(self._folder):  # no sweep may come between making a folder and locking it
                 folder = Path(tempfile.mkdtemp(prefix=f"run-{request.name}-", dir=self._folder))
-                afterwards.enter_context(_locked(folder))
-            afterwards.callback(_clear, folder)
+                lock = afterwards.enter_context(_locked(folder))
+            afterwards.callback(shutil.rmtree, folder)
             config = _configure(folder, request, self._settings)
-            config.command = _launch(config.command, folder, request)
+            config.command = [sys.executable, "-I", "-S", playbook_client.__file__, str(folder), *config.command]
             # The class, unlike ansible_runner.run, never touches signal handlers.
             runner = ansible_runner.Runner(config, cancel_callback=cancel.is_set, event_handler=events.take)
             try:
-                runner.run()
+                with self._processes.program(LIMITS, Program(folder=str(folder), readable=_readable(request)), _listener(folder), lock):
+                    runner.run()
             except Exception as caught:  # the text may quote data of the tenant, so only the type is kept
                 error = type(caught).__name__
         ended = RunState.SUCCESSFUL if runner.status == "successful" else RunState.FAILED
-        state = RunState.CANCELED if runner.canceled else RunState.TIMEOUT if runner.timed_out else ended
+        canceled = runner.canceled or (ended is RunState.FAILED and cancel.is_set())  # the operator that ends has ended its processes too
+        state = RunState.CANCELED if canceled else RunState.TIMEOUT if runner.timed_out else ended
         result = events.mesh_result if state is ended and not error else None  # no genuine one comes before the end
         rc, seconds = 254 if runner.rc is None else runner.rc, time.monotonic() - began
         return RunResult(state=state, rc=rc, mesh_result=result, last_task=events.last_task, seconds=seconds, error=error)
@@ -151,6 +154,14 @@ class _Events:
         elif kind == "playbook_on_stats":
             self.mesh_result = (data.get("artifact_data") or {}).get("mesh_result")
         return False
+
+
+def settings_of_runs() -> Mapping[str, str]:
+    """Return the settings that Ansible reads when it is imported: those of a run, without what is a run's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings: dict[str, str] = _configure(Path(folder), RunRequest(playbook="mesh", hosts={}), {}).env
+    shared = {name: value for name, value in settings.items() if folder not in value}
+    return shared | {"ANSIBLE_HOME": "/nonexistent", "ANSIBLE_LOCAL_TEMP": tempfile.gettempdir()}
 
 
 def memory_folder() -> str:
@@ -177,9 +188,8 @@ def _configure(folder: Path, request: RunRequest, settings: Mapping[str, Any]) -
     (folder / "inventory.yml").write_text(unsafe(inventory), encoding="utf-8")
     (folder / "env/extravars").write_text(unsafe(request.variables), encoding="utf-8")
     (folder / "env/settings").write_text(json.dumps(settings), encoding="utf-8")
-    (folder / "ansible.cfg").write_text(_SETTINGS, encoding="utf-8")  # in the working folder it counts instead of /etc/ansible/ansible.cfg
     ours = {
-        **dict.fromkeys((MARK, "HOME", "TMPDIR", "ANSIBLE_LOCAL_TEMP"), str(folder)),
+        **dict.fromkeys(("HOME", "TMPDIR", "ANSIBLE_LOCAL_TEMP"), str(folder)),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "LANG": "C.UTF-8",  # Ansible refuses to run without UTF-8
         "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS_PATH),
@@ -198,74 +208,30 @@ def _configure(folder: Path, request: RunRequest, settings: Mapping[str, Any]) -
     return config
 
 
-def _launch(command: list[str], folder: Path, request: RunRequest) -> list[str]:
-    """Return the command of a run in confinement: it reads what members answer, and needs no file of the operator."""
-    program = shutil.which(command[0], path=str(Path(sys.executable).parent)) or command[0]
+def _readable(request: RunRequest) -> tuple[str, ...]:
+    """Return what a run may read besides its folder and the files of every confined process: the collection, and its playbook."""
     own = [request.playbook] if request.playbook.endswith(".yml") else []
     collection = [os.path.realpath(place) for place in (COLLECTIONS_PATH / "ansible_collections/edge_portal/cilium_mesh").iterdir()]
-    return confined_command([program, *command[1:]], str(folder), [str(COLLECTIONS_PATH), *collection, *own, *_readable()], SYSTEM)
+    return (str(COLLECTIONS_PATH), *collection, *own)
 
 
-@cache
-def _readable() -> tuple[str, ...]:
-    """Return what every run may read, found once: what the operator imports does not change."""
-    return readable_here()
+def _listener(folder: Path) -> socket.socket:
+    """Return the socket by which the client reaches the child. The name of the folder is random: other runs cannot know it."""
+    listener = socket.socket(socket.AF_UNIX)
+    place = os.open(folder, os.O_PATH)
+    try:
+        listener.bind(f"/proc/self/fd/{place}/{playbook_client.LISTENER}")  # a longer name than 108 bytes would be refused
+        listener.listen(1)
+    finally:
+        os.close(place)
+    return listener
 
 
 @contextmanager
-def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY)  # programs that are started do not inherit it
     try:
         fcntl.flock(descriptor, how)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _clear(folder: Path) -> None:
-    """End the processes of a run, by any relation, and remove its folder. It returns only when that is done."""
-    began, ended = time.monotonic(), set[int]()
-    while found := _signal(folder, signal.SIGTERM if time.monotonic() - began < GRACE else signal.SIGKILL):
-        ended |= found
-        time.sleep(0.02)
-    while (ended := {pid for pid in ended | _orphans() if not _is_buried(pid)}) and time.monotonic() - began < 3 * GRACE:
-        time.sleep(0.02)  # a process without an environment is dying, and not dead yet
-    shutil.rmtree(folder)
-
-
-def _is_buried(pid: int) -> bool:
-    """Return whether a dead process is reaped.
-
-    In a container the operator is process 1 and reaps orphans, once their own parent is dead.
-    """
-    try:
-        return os.waitpid(pid, os.WNOHANG) != (0, 0)
-    except ChildProcessError:
-        return not Path(f"/proc/{pid}").exists()
-
-
-def _orphans() -> set[int]:
-    """Return dead children that other processes left, for example those that ansible-runner killed.
-
-    A process that the operator starts itself leads a group, or is in the operator's.
-    """
-    found = set()
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            state, parent, group = (place / "stat").read_text().rpartition(")")[2].split()[:3]
-            if (state, parent) == ("Z", str(os.getpid())) and group not in (place.name, str(os.getpgrp())):
-                found.add(int(place.name))
-    return found
-
-
-def _signal(folder: Path, number: int) -> set[int]:
-    """Send a signal to each process of a run and return their ids."""
-    found, mark = set(), f"{MARK}={folder}\0".encode()
-    for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError), ExitStack() as opened:  # gone, or another user's
-            process = os.pidfd_open(int(place.name))  # opened before it is examined, so that the signal goes to the examined process
-            opened.callback(os.close, process)
-            if mark in (place / "environ").read_bytes():
-                found.add(int(place.name))
-                signal.pidfd_send_signal(process, number)
-    return found

@@ -16,6 +16,7 @@ PARSERS: Final[dict[str, Parser]] = {
 READS_ITS_OWN: Final = {
     "operator/mesh_operator/confined/fork_server.py": "the limits that the operator sets; the server reads nothing of a child",
     "operator/mesh_operator/confined/process.py": "what the fork server says of a child that ended; the server reads nothing of a child",
+    "operator/mesh_operator/confined/playbook_job.py": "the command of a run, which the operator wrote and its client passes on",
     "operator/mesh_operator/crds.py": "the collection's own CRDs",
     "operator/mesh_operator/runs.py": "its own values, turned into plain ones",
     "plugins/module_utils/base/json_fields.py": "the fields of decoded objects, which every parser of objects here uses",

@@ -29,7 +29,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BY_KIND, CLUSTER, FLEET_GROUP, GROUP, ROWS, VERSION
 from mesh_operator.records import name_of
-from mesh_operator.runs import MARK
 from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.shop import NAMESPACE as SHOP
@@ -216,19 +215,15 @@ class OperatorLab:
             made.add(cluster)
         return made
 
-    def operator(self, *flags: str, node: str = "node-1", own_processes: bool = False) -> OperatorProcess:
-        """Not started yet. With short intervals, which ``flags`` override.
-
-        :param own_processes: its plays are processes of ansible-playbook, and not forks of a warm process: where the test kills, cancels or
-            counts them.
-        """
+    def operator(self, *flags: str, node: str = "node-1") -> OperatorProcess:
+        """Not started yet. With short intervals, which ``flags`` override."""
         path = self.folder / f"{self.source.kind}.kubeconfig"
         if not path.exists():
             path.write_text(json.dumps(self.source.operator().kubeconfig()), encoding="utf-8")
         kcp, management = (None, path) if self.namespaces else (path, self.management.kubeconfig)
         places = ("--mgmt-namespace", OPERATOR_HOME, "--namespace", OPERATOR_HOME) if self.namespaces else ()
         short = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--max-runs", "4")
-        return OperatorProcess(self.folder, kcp, management, *places, *short, *flags, node=node, warm_plays=not own_processes)
+        return OperatorProcess(self.folder, kcp, management, *places, *short, *flags, node=node)
 
 
 class SharedOperatorLab:
@@ -308,12 +303,13 @@ def run_folders(key: MeshKey) -> list[Path]:
 
 
 def run_processes(key: MeshKey) -> dict[int, str]:
-    """Processes of plays of one mesh, and the folder of each one's run, by their environment."""
+    """Processes of plays of one mesh, and the folder of each one's run, in which they work."""
     found: dict[int, str] = {}
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # gone, or somebody else's
-            entries = (place / "environ").read_bytes().decode(errors="replace").split("\0")
-            found |= {int(place.name): entry for entry in entries if entry.startswith(f"{MARK}=") and f"/run-{_owner(key)}-" in entry}
+            folder = os.readlink(place / "cwd")
+            if f"/run-{_owner(key)}-" in folder:
+                found[int(place.name)] = folder
     return found
 
 

@@ -115,7 +115,7 @@ def test_an_operator_that_is_killed_at_each_kind_of_write_is_followed_by_one_tha
         """Start one operator after the other until one of them is not killed, and all is done."""
         killer.stage = stage
         for _ in range(MOST):
-            with lab.operator(*flags, own_processes=True) as operator:
+            with lab.operator(*flags) as operator:
                 killer.operator = operator
                 ended = partial(is_over, operator, killer, done)
                 wait_for(ended, what=f"{stage} is done, or the operator is killed", progress=operator.output, explain=operator.output)

@@ -345,7 +345,7 @@ def test_an_operator_that_is_stopped_in_the_middle_of_a_run_leaves_nothing_and_t
     lab: OperatorLab, edge: Workspace
 ) -> None:
     key = edge.key("edge")
-    with lab.operator(ALONE, own_processes=True) as operator:
+    with lab.operator(ALONE) as operator:
         settle(edge, operator)
         edge.change(INTENT, "frontend", ports=[{"protocol": "TCP", "port": 7070}])
         operator.wait(lambda: len(run_processes(key)) > 1, "the play is at work")
@@ -365,7 +365,7 @@ def test_a_replica_takes_over_from_a_leader_that_dies_and_no_mesh_is_ever_in_two
         while not ended.wait(0.05):
             seen.append(set(run_processes(key).values()))
 
-    with lab.operator(node="first", own_processes=True) as first, lab.operator(node="second", own_processes=True) as second:
+    with lab.operator(node="first") as first, lab.operator(node="second") as second:
         first.wait(lambda: leads(first) or leads(second), "one of them leads")
         leader, waiting = (first, second) if leads(first) else (second, first)
         settle(edge, leader)
@@ -483,7 +483,7 @@ def test_an_operator_that_is_killed_at_any_moment_loses_nothing(lab: OperatorLab
     def killed() -> Iterator[OperatorProcess]:
         """An operator that is killed at the end of the block. It has removed first of all what the one before it left."""
         left = run_folders(key)
-        with lab.operator(ALONE, own_processes=True) as operator:
+        with lab.operator(ALONE) as operator:
             yield operator
             operator.kill()
         assert not any(folder.exists() for folder in left)
@@ -507,7 +507,7 @@ def test_an_operator_that_is_killed_at_any_moment_loses_nothing(lab: OperatorLab
             at_once(lambda: refused.met, "the status is about to be written", operator)
     assert tenant.phase(BINDING, "edge") == "Connecting", "what the play came to was never written"
 
-    with lab.operator(ALONE, own_processes=True) as operator:
+    with lab.operator(ALONE) as operator:
         connected(tenant, operator, "edge")
         tenant.delete(BINDING, "edge")
         at_once(lambda: run_folders(key), "the mesh is being taken away", operator)
@@ -516,7 +516,7 @@ def test_an_operator_that_is_killed_at_any_moment_loses_nothing(lab: OperatorLab
             operator.kill()
     assert (tenant.get(BINDING, "edge") or {})["metadata"]["finalizers"]
 
-    with lab.operator(ALONE, own_processes=True) as operator:
+    with lab.operator(ALONE) as operator:
         gone(tenant, operator, "edge")
         operator.wait(lambda: tenant.record("edge") is None, "nothing is remembered")
     assert (run_folders(key), run_processes(key)) == ([], {})

@@ -106,7 +106,7 @@ def operator_of(lab: OperatorLab, folder: Path) -> OperatorProcess:
     path = folder / "operator.kubeconfig"
     path.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
     intervals = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--max-runs", "4")
-    return OperatorProcess(folder, None, path, "--mgmt-namespace", HOME, "--namespace", HOME, *intervals, warm_plays=True)
+    return OperatorProcess(folder, None, path, "--mgmt-namespace", HOME, "--namespace", HOME, *intervals)
 
 
 def has_three(value: object) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, WriteConflict
+from mesh_operator import runs
 from mesh_operator.api import Cluster, Connections
+from mesh_operator.confined.process import ConfinedProcesses
 from mesh_operator.keys import MeshKey
 from mesh_operator.records import Record, Records, name_of
 from mesh_operator.runs import Runner, RunRequest, RunState
@@ -73,8 +76,9 @@ def test_the_mesh_playbook_runs_no_template_out_of_a_resource(server: OneServer,
         "cilium_mesh_state": "present",
         "cilium_mesh_previous_status": {"binding": {bad: bad}},
     }
-    runner = Runner(tmp_path / "runs")
-    result = runner.run(RunRequest(playbook="mesh", hosts=hosts, variables=variables, name="abc"), threading.Event())
+    request = RunRequest(playbook="mesh", hosts=hosts, variables=variables, name="abc")
+    with closing(ConfinedProcesses("", runs.HANDLER, runs.settings_of_runs)) as processes:
+        result = Runner(processes, tmp_path / "runs").run(request, threading.Event())
     assert not (tmp_path / "MARK").exists()
     assert (result.state, result.error) == (RunState.FAILED, "")
     assert result.mesh_result is not None

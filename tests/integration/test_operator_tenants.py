@@ -228,7 +228,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         context.load_cert_chain(pair.cert, pair.key)
         intervals = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--teardown-deadline", "2s")
         flags = ("--max-runs", "2", "--no-leader-elect", "--deny-address", "203.0.113.0/24", *intervals)
-        operator = lab.operator(*flags, own_processes=True)  # what is promised of plays holds for their processes
+        operator = lab.operator(*flags)  # what is promised of plays holds for their processes
         with pytest.MonkeyPatch.context() as environment:
             for name in ("HOME", "TMPDIR"):
                 environment.setenv(name, str(private))

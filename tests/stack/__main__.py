@@ -147,7 +147,7 @@ def _stack(folder: Path, source: str) -> Iterator[str]:
         (folder / "clusters").mkdir(mode=0o700)
         for name in CLUSTERS:
             _private(folder / "clusters" / f"{name}.yaml", clusters.lab.clusters[name].kubeconfig.read_text(encoding="utf-8"))
-        operator = stack.enter_context(lab.operator("--mesh-check-interval", f"{CHECK}s", own_processes=True))
+        operator = stack.enter_context(lab.operator("--mesh-check-interval", f"{CHECK}s"))
         operator.wait_ready()
         (folder / "operator.log").symlink_to(operator.log)
         yield {"kcp": f"workspace {tenant.tenant.path} of {'a kcp' if kind == 'kcp' else 'the test double of kcp'}"}.get(

@@ -17,7 +17,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-HANDLER = "tests.testing.confined_probe:answer"
+from mesh_operator.confined.fork_server import answer_all
+
+HANDLER = "tests.testing.confined_probe:serve"
+
+
+def serve(connection: socket.socket) -> None:
+    answer_all(connection, answer)
 
 
 def answer(job: Mapping[str, Any]) -> Any:

@@ -22,34 +22,28 @@ from urllib.request import urlopen
 from tests.collection_path import CHECKOUT, link
 from tests.lab.patience import scaled
 from tests.testing.waiting import wait_for
-from tests.testing.warm_operator import warm_socket
 
 _T = TypeVar("_T")
 
 
 class OperatorProcess:
-    """Use as a context manager. ``arguments`` are further flags. ``warm_plays``: its plays are forks of a process that has done their
-    imports (tests/testing/warm_operator.py), and not processes of ansible-playbook. ``kcp`` None: custom resources are in namespaces of
-    the management plane."""
+    """Use as a context manager. ``arguments`` are further flags. ``kcp`` None: custom resources are in namespaces."""
 
-    def __init__(
-        self, folder: Path, kcp: Path | None, management: Path, *arguments: str, node: str = "node-1", warm_plays: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, kcp: Path | None, management: Path, *arguments: str, node: str = "node-1") -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{probe.getsockname()[1]}"
         self.log = folder / f"operator-{node}-{time.monotonic_ns()}.log"
         self._command = [
-            *(sys.executable, "-m", *(("tests.testing.warm_operator", warm_socket()) if warm_plays else ("mesh_operator",))),
+            *(sys.executable, "-m", "mesh_operator"),
             *(("--kcp-kubeconfig", str(kcp)) if kcp else ("--source", "kubernetes")),
             *("--mgmt-kubeconfig", str(management), "--node-id", node),
             *("--health-addr", self.address, "--allow-address", "127.0.0.0/8", *arguments),
         ]
-        self._warm_plays = warm_plays
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        path = os.pathsep.join((str(CHECKOUT / "operator"), str(link()), *([str(CHECKOUT)] if self._warm_plays else [])))
+        path = os.pathsep.join((str(CHECKOUT / "operator"), str(link())))
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "KUBE"))}
         with self.log.open("wb") as out:
             self._process = subprocess.Popen(self._command, env=environment | {"PYTHONPATH": path}, stdout=out, stderr=out)

@@ -17,13 +17,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from . import landlock
 
-FILE_SIZE: Final = 1024 * 1024  # bytes of the largest file; certificates and keys are written for OpenSSL to read
-DESCRIPTORS: Final = 1024
 ADDRESSES: Final = 1024 * 1024 * 1024  # bytes of address space beyond the memory: stacks and arenas that are reserved and hardly used
 
 SYSTEM: Final = (
@@ -34,6 +33,7 @@ SYSTEM: Final = (
     *("/dev/urandom", "/dev/random", "/sys/devices/system/cpu"),
 )
 """Files and folders that Python, TLS and the resolver read. None holds a credential of the operator."""
+SEMAPHORES: Final = "/dev/shm"  # where glibc keeps them (sem_open(3)); Ansible's queues need some
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")  # environment of OpenSSL
 
 # linux/prctl.h
@@ -43,10 +43,26 @@ _CAPABILITY_VERSION_3: Final = 0x20080522  # linux/capability.h
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a process. ``memory``: bytes beyond what it starts with; ``cpu``: seconds of processor time."""
+    """Limits of a process. ``memory``: bytes beyond what it starts with; ``cpu``: seconds of processor time, 0 for any.
+
+    ``file_size``: bytes of the largest file; ``descriptors``: open files.
+    """
 
     memory: int
     cpu: int
+    file_size: int = 1024 * 1024  # certificates and keys are written for OpenSSL to read
+    descriptors: int = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """Program that a confined process is, beyond answering questions: Ansible, which works in a given folder and starts processes.
+
+    ``folder``: the one in which it may write, besides semaphores; ``readable``: paths that it may read besides those of every process.
+    """
+
+    folder: str
+    readable: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +89,8 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 def readable_here() -> tuple[str, ...]:
     """Return the paths that a confined process may read: the system's, Python's, and the folders of all modules that are imported."""
     modules = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    folders = {os.path.realpath(os.path.dirname(file)) for file in modules if file}
+    # Ansible gives packages of collections a file that does not exist, without a folder.
+    folders = {os.path.realpath(os.path.dirname(file)) for file in modules if file and os.path.isfile(file)}
     named = [os.environ[name] for name in _CERTIFICATES if os.environ.get(name)]
     installed = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
     roots = {os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, sys.exec_prefix, *installed)} - {"/"}
@@ -101,15 +118,18 @@ def measures_here(readable: Iterable[str]) -> Measures:
     return Measures(landlock=offered, user=user, missing=tuple(missing))
 
 
-def confine(limits: Limits, measures: Measures, folder: str, readable: Sequence[str], parent: int) -> None:
-    """Confine this process, which has one thread, for good. ``folder``: the only one in which it may write; ``parent``: its parent's id.
+def confine(limits: Limits, measures: Measures, folder: str, readable: Sequence[str], parent: int, program: Program | None = None) -> None:
+    """Confine this process, which has one thread, for good.
 
+    :param folder: the only one in which it may write.
+    :param parent: id of its parent, with which it ends.
+    :param program: it keeps its user, to whom its folder belongs, and may start programs of the system and of Python.
     :raises OSError: when a measure that the platform offers fails.
     """
-    with suppress(OSError):  # the kernel ends this process first when memory is short, and not the operator
-        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    with suppress(OSError):  # the kernel ends this process first when memory is short, and not the operator; a program after the others
+        Path("/proc/self/oom_score_adj").write_text("500" if program else "1000", encoding="ascii")
     _limit(limits)
-    if measures.user >= 0:
+    if measures.user >= 0 and program is None:
         os.setgroups([])
         os.setresgid(measures.user, measures.user, measures.user)
         os.setresuid(measures.user, measures.user, measures.user)
@@ -119,8 +139,13 @@ def confine(limits: Limits, measures: Measures, folder: str, readable: Sequence[
     if os.getppid() != parent:
         os._exit(0)
     landlock.set_no_new_privileges()
-    if measures.landlock:
+    if measures.landlock and program is None:
         landlock.restrict(readable, (folder, "/dev/null"))
+    elif measures.landlock and program is not None:
+        executable = (*SYSTEM, sys.prefix, sys.base_prefix, sys.exec_prefix)
+        landlock.restrict((*readable, *program.readable), (folder, "/dev/null", SEMAPHORES), executable=executable)
+    if program is not None:  # its own processes too: they may outlive it, when it is killed
+        os.register_at_fork(after_in_child=partial(_prctl, _SET_PDEATHSIG, signal.SIGKILL))
 
 
 def hide_memory() -> None:
@@ -134,16 +159,17 @@ def _limit(limits: Limits) -> None:
     for kind, bound in (
         (resource.RLIMIT_DATA, data + limits.memory),
         (resource.RLIMIT_AS, size + limits.memory + ADDRESSES),
-        (resource.RLIMIT_CPU, limits.cpu + 1),
-        (resource.RLIMIT_FSIZE, FILE_SIZE),
-        (resource.RLIMIT_NOFILE, DESCRIPTORS),
+        (resource.RLIMIT_CPU, limits.cpu + 1 if limits.cpu else resource.RLIM_INFINITY),
+        (resource.RLIMIT_FSIZE, limits.file_size),
+        (resource.RLIMIT_NOFILE, limits.descriptors),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
     ):
         hard = resource.getrlimit(kind)[1]
-        least = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        least = min((size for size in (bound, hard) if size != resource.RLIM_INFINITY), default=resource.RLIM_INFINITY)
         # At the soft limit of processor time the kernel sends SIGXCPU, which says why; at the hard one SIGKILL.
-        resource.setrlimit(kind, (max(1, least - 1) if kind == resource.RLIMIT_CPU else least, least))
+        soft = max(1, least - 1) if kind == resource.RLIMIT_CPU and least != resource.RLIM_INFINITY else least
+        resource.setrlimit(kind, (soft, least))
 
 
 def _drop_capabilities() -> None:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fork server: a process without secrets that has imported everything, and forks a confined child for each request.
 
-``python -m mesh_operator.confined.fork_server DESCRIPTOR MODULE:FUNCTION`` is started by process.py with an environment of its own. A
-child answers its socket with FUNCTION, a value of JSON for a value of JSON. A request has two sockets: the child's, and a lifeline. When
+``python -m mesh_operator.confined.fork_server DESCRIPTOR MODULE:FUNCTION…`` is started by process.py with an environment of its own. A
+child calls the FUNCTION that it is for with its socket, and ends when that returns. A request has two sockets, the child's and a lifeline,
+and may have a third descriptor, which the child and what it forks keep open. When
 the other end of the lifeline is shut or closed, also because the operator died, the child is killed; when the child is gone, with all that
 it started and its folder, the server writes how it ended to the lifeline.
 
@@ -27,13 +28,13 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .confinement import Limits, Measures, confine, measures_here, readable_here
+from .confinement import Limits, Measures, Program, confine, measures_here, readable_here
 from .messages import Broken, receive, send
 
 OUT_OF_MEMORY: Final = 71  # exit status of a child
@@ -44,7 +45,7 @@ FOLDERS: Final = "mesh-operator-confined-"
 
 _SET_CHILD_SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 _BURY: Final = 5.0  # seconds for killed processes to be gone
-Handler = Callable[[Any], Any]
+Handler = Callable[[socket.socket], None]
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ class _Child:
 
 
 class _Server:
-    def __init__(self, requests: socket.socket, answer: Handler, folder: str) -> None:
-        self._requests, self._answer, self._folder = requests, answer, folder
+    def __init__(self, requests: socket.socket, handlers: Mapping[str, Handler], folder: str) -> None:
+        self._requests, self._handlers, self._folder = requests, handlers, folder
         self._readable = readable_here()
         self._measures: Measures = measures_here(self._readable)
         self._selector = selectors.DefaultSelector()
@@ -97,12 +98,15 @@ class _Server:
         return True
 
     def _take(self) -> bool:
-        message, descriptors, _flags, _address = socket.recv_fds(self._requests, 65536, 2, socket.MSG_CMSG_CLOEXEC)
-        if not message or len(descriptors) != 2:
+        message, descriptors, _flags, _address = socket.recv_fds(self._requests, 65536, 3, socket.MSG_CMSG_CLOEXEC)
+        if not message or len(descriptors) < 2:
             return False
-        ours, lifeline = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+        asked = json.loads(message)
+        program = Program(**asked["program"]) if asked["program"] else None
+        ours, *kept = descriptors[:1] + descriptors[2:]
+        lifeline = socket.socket(fileno=descriptors[1])
         try:
-            child = self._fork(ours, lifeline, Limits(**json.loads(message)))
+            child = self._fork(self._handlers[asked["handler"]], [ours, *kept], lifeline, Limits(**asked["limits"]), program)
         except OSError:  # no process, file or memory is to be had just now: one request fails, and the others go on
             _report(lifeline, status=NOT_CONFINED)
         else:
@@ -110,38 +114,41 @@ class _Server:
             self._selector.register(lifeline, selectors.EVENT_READ, ("lifeline", child))
             self._selector.register(child.handle, selectors.EVENT_READ, ("ended", child))
         finally:
-            ours.close()
+            for descriptor in (ours, *kept):
+                os.close(descriptor)
         return True
 
-    def _fork(self, ours: socket.socket, lifeline: socket.socket, limits: Limits) -> _Child:
+    def _fork(self, handler: Handler, kept: list[int], lifeline: socket.socket, limits: Limits, program: Program | None) -> _Child:
         folder, parent = tempfile.mkdtemp(prefix="process-", dir=self._folder), os.getpid()
         try:
-            if self._measures.user >= 0:
+            if self._measures.user >= 0 and program is None:
                 os.chown(folder, self._measures.user, self._measures.user)
             pid = os.fork()
         except OSError:
             os.rmdir(folder)
             raise
         if pid == 0:
-            self._be_child(ours, limits, folder, parent)
+            self._be_child(handler, kept, limits, folder, parent, program)
         return _Child(pid, os.pidfd_open(pid), lifeline, folder)
 
-    def _be_child(self, ours: socket.socket, limits: Limits, folder: str, parent: int) -> None:
-        """Confine this process, answer until the operator closes its end, and end it without returning."""
+    def _be_child(self, handler: Handler, kept: list[int], limits: Limits, folder: str, parent: int, program: Program | None) -> None:
+        """Confine this process, call the handler, and end the process without returning."""
         status = NOT_CONFINED
         try:
             os.setsid()
             silent = os.open(os.devnull, os.O_RDWR)
             for number in range(3):
                 os.dup2(silent, number)
-            connection = socket.socket(fileno=os.dup2(ours.fileno(), 3, inheritable=False))
-            os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-            os.environ["TMPDIR"] = tempfile.tempdir = folder
-            confine(limits, self._measures, folder, self._readable, parent)
+            first = 3 + len(kept)
+            moved = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, first) for descriptor in kept]  # out of the way of what they become
+            for number, descriptor in enumerate(moved, 3):
+                os.dup2(descriptor, number, inheritable=False)
+            os.closerange(first, os.sysconf("SC_OPEN_MAX"))
+            own = program.folder if program else folder
+            os.environ["TMPDIR"] = tempfile.tempdir = own
+            confine(limits, self._measures, own, self._readable, parent, program)
             status = 1
-            with suppress(Broken):  # the operator has closed its end
-                while True:
-                    send(connection, _answer(self._answer, receive(connection, JOB_LIMIT)))
+            handler(socket.socket(fileno=3))
             status = 0
         except MemoryError:
             status = OUT_OF_MEMORY
@@ -163,9 +170,16 @@ class _Server:
         _report(child.lifeline, status=os.waitstatus_to_exitcode(status), cpu=used.ru_utime + used.ru_stime)
 
 
-def _answer(handler: Handler, job: Any) -> Any:
+def answer_all(connection: socket.socket, answer: Callable[[Any], Any]) -> None:
+    """Answer each message of the operator, a value of JSON for a value of JSON, until it closes its end."""
+    with suppress(Broken):
+        while True:
+            send(connection, _answered(answer, receive(connection, JOB_LIMIT)))
+
+
+def _answered(answer: Callable[[Any], Any], job: Any) -> Any:
     try:
-        return {"answer": handler(job)}
+        return {"answer": answer(job)}
     except MemoryError:
         raise
     except Exception as error:  # the text may quote a tenant's data, so only the class is kept
@@ -247,22 +261,27 @@ def _with_small_stacks() -> None:
         os.execv(sys.executable, sys.orig_argv)
 
 
+def _imported(name: str) -> Handler:
+    module, _, function = name.partition(":")
+    handler: Handler = getattr(importlib.import_module(module), function)
+    return handler
+
+
 def main(arguments: list[str]) -> int:
     """Serve until the operator closes its end."""
     _with_small_stacks()
-    descriptor, handler = arguments
+    descriptor, *names = arguments
     for number in (signal.SIGINT, signal.SIGTERM):  # the operator ends it by closing its end
         signal.signal(number, signal.SIG_IGN)
     if ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, *(ctypes.c_ulong(value) for value in (1, 0, 0, 0))) != 0:
         return 1
-    module, _, function = handler.partition(":")
-    answer = getattr(importlib.import_module(module), function)
+    handlers = {name: _imported(name) for name in names}
     if len(os.listdir("/proc/self/task")) > 1:
         return 1  # a library has started a thread when it was imported: a fork would not be safe
     gc.collect()
     gc.freeze()  # the collector of a child does not copy the pages of what is here now
     with socket.socket(fileno=int(descriptor)) as requests, _folder_of_folders() as folder:
-        _Server(requests, answer, folder).serve()
+        _Server(requests, handlers, folder).serve()
     return 0
 
 

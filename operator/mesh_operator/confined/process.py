@@ -15,9 +15,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from logging import WARNING
 from threading import Lock
@@ -26,7 +26,7 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
 from ..log import log
-from .confinement import Limits, Measures
+from .confinement import Limits, Measures, Program
 from .fork_server import NOT_CONFINED, OUT_OF_MEMORY
 from .messages import Broken, Invalid, Late, receive, send
 
@@ -67,13 +67,39 @@ class _End:
     cpu: float
 
 
+@dataclass
+class _Lifeline:
+    """Our end of a child's lifeline."""
+
+    connection: socket.socket
+    _ended: bool = field(default=False, init=False)
+    _end: _End | None = field(default=None, init=False)
+
+    def end(self) -> _End | None:
+        """End the child, and return how it ended: nothing of it is left then. None if the server did not say so in time."""
+        if not self._ended:
+            self._ended, self._end = True, self._give_up()
+        return self._end
+
+    def _give_up(self) -> _End | None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+        try:
+            self.connection.settimeout(ENDING)
+            said = json.loads(self.connection.recv(4096))
+            return _End(status=int(said["status"]), cpu=float(said["cpu"]))
+        except (OSError, ValueError):
+            return None
+        finally:
+            self.connection.close()
+
+
 class ConfinedProcess:
     """One confined child. Used by one thread, but for ``interrupt``."""
 
-    def __init__(self, connection: socket.socket, lifeline: socket.socket, limits: Limits, deadline: float) -> None:
+    def __init__(self, connection: socket.socket, lifeline: _Lifeline, limits: Limits, deadline: float) -> None:
         self._connection, self._lifeline, self._limits = connection, lifeline, limits
         self._until = time.monotonic() + deadline
-        self._ended, self._end = False, None  # type: tuple[bool, _End | None]
 
     def ask(self, job: Mapping[str, Any]) -> Any:
         """Return the answer of the child to a job; both are values of JSON.
@@ -101,22 +127,8 @@ class ConfinedProcess:
 
     def end(self) -> _End | None:
         """End the child, and return how it ended: nothing of it is left then. None if the server did not say so in time."""
-        if not self._ended:
-            self._ended, self._end = True, self._give_up()
-        return self._end
-
-    def _give_up(self) -> _End | None:
         self._connection.close()
-        with suppress(OSError):
-            self._lifeline.shutdown(socket.SHUT_WR)
-        try:
-            self._lifeline.settimeout(ENDING)
-            said = json.loads(self._lifeline.recv(4096))
-            return _End(status=int(said["status"]), cpu=float(said["cpu"]))
-        except (OSError, ValueError):
-            return None
-        finally:
-            self._lifeline.close()
+        return self._lifeline.end()
 
     def _failure(self, end: _End | None) -> ConfinedProcessFailed:
         """Return the failure of a child that ended by itself."""
@@ -134,14 +146,17 @@ class ConfinedProcess:
 
 
 class ConfinedProcesses:
-    """Source of confined processes that answer with one function. Thread-safe; the server is started anew when it is gone."""
+    """Source of confined processes. Thread-safe; the server is started anew when it is gone."""
 
-    def __init__(self, handler: str) -> None:
-        """Prepare the source.
+    def __init__(self, answers: str, programs: str = "", environment: Callable[[], Mapping[str, str]] = dict) -> None:
+        """Prepare the source. What children do is a ``MODULE:FUNCTION``, imported by the fork server alone.
 
-        :param handler: ``MODULE:FUNCTION``, imported by the fork server alone.
+        :param answers: of children that answer.
+        :param programs: of children that are programs; imported first.
+        :param environment: returns the variables that the server has besides those of every server.
         """
-        self._handler, self._lock = handler, Lock()
+        self._answers, self._programs, self._environment = answers, programs, environment
+        self._lock = Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._requests: socket.socket | None = None
         self._closed = False
@@ -154,20 +169,44 @@ class ConfinedProcesses:
 
     @contextmanager
     def open(self, limits: Limits, deadline: float) -> Iterator[ConfinedProcess]:
-        """Fork a child, which is certainly gone at the end of the ``with`` block. ``deadline``: seconds for all its answers together.
+        """Fork a child that answers, and is certainly gone at the end of the ``with`` block.
 
+        :param deadline: seconds for all its answers together.
         :raises ConfinedProcessFailed: when the server does not work.
         """
         connection, child_end = socket.socketpair()
-        lifeline, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with connection, lifeline:
-            with child_end, server_end:
-                server = self._request(limits, child_end, server_end)
+        with connection, child_end, self._fork(self._answers, limits, None, child_end.fileno()) as lifeline:
+            child_end.close()
             process = ConfinedProcess(connection, lifeline, limits, deadline)
             try:
                 yield process
             finally:
-                if process.end() is None:
+                process.end()
+
+    @contextmanager
+    def program(self, limits: Limits, program: Program, listener: socket.socket, kept: int) -> Iterator[None]:
+        """Fork a child that works with a socket on which it listens; all of it is certainly gone at the end of the ``with`` block.
+
+        :param kept: descriptor that the child and all that it forks keep open.
+        :raises ConfinedProcessFailed: when the server does not work.
+        """
+        with ExitStack() as stack:
+            with listener:
+                stack.enter_context(self._fork(self._programs, limits, program, listener.fileno(), kept))
+            yield
+
+    @contextmanager
+    def _fork(self, handler: str, limits: Limits, program: Program | None, end: int, *kept: int) -> Iterator[_Lifeline]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                message = {"handler": handler, "limits": asdict(limits), "program": asdict(program) if program else None}
+                server = self._request(message, end, theirs.fileno(), *kept)
+            lifeline = _Lifeline(ours)
+            try:
+                yield lifeline
+            finally:
+                if lifeline.end() is None:
                     self._replace(server)
 
     def close(self) -> None:
@@ -183,14 +222,14 @@ class ConfinedProcesses:
                 log("fork_server_failed", level=WARNING)
                 self._end()
 
-    def _request(self, limits: Limits, *ends: socket.socket) -> subprocess.Popen[bytes]:
+    def _request(self, message: Mapping[str, Any], *descriptors: int) -> subprocess.Popen[bytes]:
         """Ask the server for a child, and return the server."""
         with self._lock:
             for attempt in (1, 2):
                 server, requests = self._start()
                 try:
                     self._wait_ready(requests)
-                    socket.send_fds(requests, [json.dumps(asdict(limits)).encode()], [end.fileno() for end in ends])
+                    socket.send_fds(requests, [json.dumps(message).encode()], descriptors)
                 except (OSError, ValueError, TypeError):
                     self._end()
                     if attempt == 2:
@@ -213,9 +252,11 @@ class ConfinedProcesses:
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path and os.path.isabs(path)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "MALLOC_ARENA_MAX": "2",  # each reserves 64 MiB of addresses, which are limited
+            **self._environment(),
         }
         # -P: the working folder is not where modules are searched for.
-        command = [sys.executable, "-P", "-m", "mesh_operator.confined.fork_server", str(theirs.fileno()), self._handler]
+        handlers = filter(None, (self._programs, self._answers))
+        command = [sys.executable, "-P", "-m", "mesh_operator.confined.fork_server", str(theirs.fileno()), *handlers]
         with theirs:
             self._server = subprocess.Popen(
                 command,

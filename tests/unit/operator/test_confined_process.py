@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from mesh_operator.confined.confinement import FILE_SIZE, Limits, Measures
+from mesh_operator.confined.confinement import Limits, Measures
 from mesh_operator.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from tests.collection_path import CHECKOUT
 from tests.testing.confined_probe import HANDLER
@@ -154,9 +154,9 @@ def test_it_can_read_what_python_tls_and_the_resolver_need(processes: ConfinedPr
 
 
 def test_it_can_write_small_files_in_its_own_folder_alone_which_goes_with_it(processes: ConfinedProcesses, tmp_path: Path) -> None:
-    folder, found = ask(processes, "private", FILE_SIZE)
+    folder, found = ask(processes, "private", LIMITS.file_size)
     assert found == "written" and not os.path.exists(folder)
-    assert ask(processes, "private", FILE_SIZE + 4096)[1] == "EFBIG"
+    assert ask(processes, "private", LIMITS.file_size + 4096)[1] == "EFBIG"
     landlock(processes)
     places = (str(tmp_path / "new"), "/dev/shm/mesh-operator-new", "/tmp/mesh-operator-new", f"{os.path.dirname(folder)}/new", os.__file__)
     assert set(ask(processes, "write", *places).values()) == {"EACCES"}
@@ -166,7 +166,7 @@ def test_it_has_given_up_every_right(processes: ConfinedProcesses) -> None:
     rights = ask(processes, "rights")
     assert (rights["no_new_privs"], rights["dumpable"], rights["session"], rights["threads"]) == (1, 0, True, 1)
     assert rights["capabilities"] == [0] * 6
-    bounds = {"CORE": [0, 0], "CPU": [20, 21], "FSIZE": [FILE_SIZE, FILE_SIZE], "MEMLOCK": [0, 0], "NOFILE": [1024, 1024]}
+    bounds = {"CORE": [0, 0], "CPU": [20, 21], "FSIZE": [LIMITS.file_size, LIMITS.file_size], "MEMLOCK": [0, 0], "NOFILE": [1024, 1024]}
     assert rights["limits"] == bounds
 
 
@@ -294,7 +294,7 @@ def test_an_operator_that_dies_leaves_no_process_and_no_folder(number: signal.Si
 
 
 def test_a_server_that_cannot_start_is_a_failure_of_the_mesh_that_asked() -> None:
-    broken = ConfinedProcesses("tests.testing.no_such_module:answer")
+    broken = ConfinedProcesses("tests.testing.no_such_module:serve")
     try:
         assert failure(broken, "rights") is Cause.NOT_STARTED
     finally:

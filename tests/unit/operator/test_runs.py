@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mesh_operator import runs
-from mesh_operator.confined import landlock, launch
-from mesh_operator.runs import MARK, Runner, RunRequest, RunResult, RunState, unsafe
+from mesh_operator.confined import landlock
+from mesh_operator.confined.confinement import Program
+from mesh_operator.confined.process import ConfinedProcesses
+from mesh_operator.runs import Runner, RunRequest, RunResult, RunState, unsafe
 from tests.collection_path import CHECKOUT
 from tests.lab.patience import scaled
 from tests.testing.waiting import wait_for
@@ -44,6 +47,7 @@ def landlock_here() -> bool:
 
 
 NO_CANCEL = threading.Event()
+NONE = ConfinedProcesses("")  # none is started where nothing runs
 
 
 # A tenant's text stays text
@@ -121,15 +125,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.fixture(scope="module")
+def warm() -> Iterator[ConfinedProcesses]:
+    """What runs are forked from: one for all tests, as an operator has it."""
+    with closing(ConfinedProcesses("", runs.HANDLER, runs.settings_of_runs)) as processes:
+        yield processes
+
+
 @pytest.fixture
-def play(tmp_path: Path, folder: Path) -> Callable[..., RunResult]:
+def play(tmp_path: Path, folder: Path, warm: ConfinedProcesses) -> Callable[..., RunResult]:
     """Run tasks as a play on all hosts; afterwards nothing may be left."""
 
     def run(tasks: str, *, hosts: Mapping[str, Any] | None = None, **options: Any) -> RunResult:
         request = RunRequest(
             playbook=playbook(tmp_path, tasks), hosts=hosts or {"one": {}}, variables=options.pop("variables", {}), name="abc"
         )
-        runner = Runner(folder, **options.pop("timeouts", {}))
+        runner = Runner(warm, folder, **options.pop("timeouts", {}))
         result = runner.run(request, options.pop("cancel", NO_CANCEL), **options)
         assert_nothing_left(folder)
         return result
@@ -151,11 +162,11 @@ SHELL = "{name: Shell, debug: {msg: '{{ query(\"ansible.builtin.pipe\", command)
 
 
 def processes(folder: Path) -> list[int]:
-    """Those that have a run's mark, or have anything to do with its folder."""
+    """Those that work in a run's folder, or have anything to do with it."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:
-            about = (place / "environ").read_bytes() + (place / "cmdline").read_bytes()
+            about = b"".join((os.readlink(place / "cwd").encode(), *((place / name).read_bytes() for name in ("environ", "cmdline"))))
         except OSError:
             continue
         if str(folder).encode() in about and int(place.name) != os.getpid():
@@ -209,9 +220,9 @@ USE_KEYS = "{debug: {msg: '{{ item.key }} {{ item.value }}'}, loop: '{{ cilium_m
 
 
 @pytest.fixture
-def unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but the way in which texts are written keeps a template from doing harm."""
-    monkeypatch.setattr(runs, "_launch", lambda command, _folder, _request: command)
+def unconfined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing but the way in which texts are written keeps a template from doing harm here."""
+    monkeypatch.setattr(runs, "Program", lambda folder, readable: Program(folder=str(tmp_path), readable=readable))
 
 
 @pytest.mark.slow
@@ -268,7 +279,7 @@ def test_a_run_reads_and_writes_nothing_but_its_own_folder_and_the_files_of_the_
     result = play(asked, variables={"command": script}, hosts={"one": {}})
     assert result.state is RunState.SUCCESSFUL, result
     said = (result.mesh_result or {})["said"][0].split()
-    assert said == ["own-read", "own-written", "0", str(launch.FILE_SIZE // 512)]
+    assert said == ["own-read", "own-written", "0", str(runs.LIMITS.file_size // 512)]
     assert not outside.exists()
 
 
@@ -327,8 +338,8 @@ def test_an_inventory_that_cannot_be_read_is_no_run_without_hosts(play: Callable
 
 
 @pytest.mark.slow
-def test_runs_at_the_same_time_have_nothing_in_common(tmp_path: Path, folder: Path) -> None:
-    runner, tasks = Runner(folder), playbook(tmp_path, publish("{hosts: '{{ groups.all }}', mesh: '{{ mesh }}'}"))
+def test_runs_at_the_same_time_have_nothing_in_common(tmp_path: Path, folder: Path, warm: ConfinedProcesses) -> None:
+    runner, tasks = Runner(warm, folder), playbook(tmp_path, publish("{hosts: '{{ groups.all }}', mesh: '{{ mesh }}'}"))
     requests = [RunRequest(playbook=tasks, hosts={f"host-{n}": {}}, variables={"mesh": n}, name="abc") for n in range(2)]
     with ThreadPoolExecutor(2) as threads:
         results = list(threads.map(lambda request: runner.run(request, NO_CANCEL), requests))
@@ -344,7 +355,7 @@ STUBBORN = (
 
 
 def sleeping(folder: Path) -> list[int]:
-    """The processes of a run when all of them are there: ansible-playbook, its worker, the shell, and the two that sleep."""
+    """The processes of a run when all of them are there: the client, Ansible, its worker, the shell, and the two that sleep."""
     found = processes(folder)
     commands = [Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0") for pid in found if Path(f"/proc/{pid}").exists()]
     return found if [b"sleep", b"301", b""] in commands and [b"sleep", b"300", b""] in commands else []
@@ -354,8 +365,8 @@ def sleeping(folder: Path) -> list[int]:
 def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothing_to_other_users(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SECRET_OF_THE_OPERATOR", CANARY)
     monkeypatch.setenv("KUBECONFIG", f"/{CANARY}")
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", CANARY)
     monkeypatch.setenv("ANSIBLE_CALLBACK_PLUGINS", f"/{CANARY}")
     monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "minimal")
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)]
@@ -366,8 +377,9 @@ def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothin
         variables={"command": STUBBORN, "secret": CANARY},
         name="abc",
     )
-    runner, cancel = Runner(folder), threading.Event()
-    with ThreadPoolExecutor(1) as threads, as_process_1():
+    started = ConfinedProcesses("", runs.HANDLER, runs.settings_of_runs)
+    runner, cancel = Runner(started, folder), threading.Event()
+    with closing(started), ThreadPoolExecutor(1) as threads, as_process_1():
         running = threads.submit(runner.run, request, cancel)
         try:
             pids = until(lambda: sleeping(folder))
@@ -381,7 +393,7 @@ def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothin
             assert not [
                 file for file in run.rglob("job_events/*") if not file.name.endswith("-partial.json")
             ]  # those are of Ansible, and go
-            assert Runner(folder).sweep() == 0  # another operator on this machine: this one lives
+            assert Runner(started, folder).sweep() == 0  # another operator on this machine: this one lives
             assert not running.done()
         finally:
             began = time.monotonic()
@@ -415,11 +427,12 @@ def _parent(pid: int) -> int:
 OPERATOR = """
 import sys, threading
 from pathlib import Path
-from mesh_operator.runs import Runner, RunRequest
+from mesh_operator.confined.process import ConfinedProcesses
+from mesh_operator.runs import HANDLER, Runner, RunRequest, settings_of_runs
 from tests.lab.patience import scaled
 from tests.testing.waiting import wait_for
 request = RunRequest(playbook=sys.argv[1], hosts={"one": {}}, variables={"command": sys.argv[3]}, name="abc")
-Runner(Path(sys.argv[2])).run(request, threading.Event())
+Runner(ConfinedProcesses("", HANDLER, settings_of_runs), Path(sys.argv[2])).run(request, threading.Event())
 """
 
 
@@ -430,46 +443,64 @@ def test_what_a_killed_operator_left_is_ended_and_removed_by_the_next(tmp_path: 
     operator = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path})
     try:
         until(lambda: folder.is_dir() and len(sleeping(folder)) >= 5)
-        runner = Runner(folder)
+        runner = Runner(NONE, folder)
         assert runner.sweep() == 0  # it lives
         operator.kill()
         operator.wait()
-        assert len(sleeping(folder)) >= 5  # they have outlived it
+        until(lambda: not processes(folder))  # they end with it
         assert runner.sweep() == 1
         assert_nothing_left(folder)
         assert runner.sweep() == 0
     finally:
         operator.kill()
         operator.wait()
-        Runner(folder).sweep()
+        Runner(NONE, folder).sweep()
 
 
-def test_a_process_that_has_nothing_to_do_with_a_run_is_left_alone(folder: Path) -> None:
-    Runner(folder)
-    dead = folder / "run-abc-dead"
-    dead.mkdir()
-    mark = {**os.environ, MARK: f"{dead}-of-another"}  # no run's own, though it begins with one
-    with subprocess.Popen(["sleep", "60"], env=mark) as other:
-        try:
-            assert Runner(folder).sweep() == 1
-            assert other.poll() is None
-        finally:
-            other.kill()
+@pytest.mark.slow
+def test_a_folder_in_which_a_process_still_works_is_not_removed(folder: Path) -> None:
+    runner = Runner(NONE, folder)
+    left = folder / "run-abc-left"
+    left.mkdir()
+    descriptor = os.open(left, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with subprocess.Popen(["sleep", "60"], pass_fds=[descriptor]) as other:  # as a process that was forked while a run held the lock
+        os.close(descriptor)
+        assert runner.sweep() == 0
+        other.kill()
+        other.wait()
+        assert runner.sweep() == 1
+
+
+@pytest.mark.slow
+def test_a_run_fails_with_what_it_is_forked_from_and_the_next_one_succeeds(
+    tmp_path: Path, folder: Path, warm: ConfinedProcesses, play: Callable[..., RunResult]
+) -> None:
+    runner = Runner(warm, folder)
+    waits = "{name: Wait, debug: {msg: no}, until: false, retries: 300, delay: 1}"  # in a worker of Ansible
+    request = RunRequest(playbook=playbook(tmp_path, waits), hosts={"one": {}}, name="abc")
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(runner.run, request, NO_CANCEL)
+        until(lambda: len(processes(folder)) >= 3)
+        assert warm._server is not None
+        warm._server.kill()
+        assert running.result().state is RunState.FAILED
+    assert play(publish("{schema: 1}")).mesh_result == {"schema": 1}
 
 
 def test_a_folder_of_another_user_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(PermissionError, match="belongs to another user"):
-        Runner(folder)
+        Runner(NONE, folder)
 
 
 def test_runs_are_in_memory_unless_another_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[Path] = []
     monkeypatch.setattr(Path, "mkdir", lambda self, **_: made.append(self))
     monkeypatch.setattr(Path, "lstat", lambda self: os.stat("/proc/self"))
-    Runner()
+    Runner(NONE)
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    Runner()
+    Runner(NONE)
     assert made == [Path(f"/dev/shm/mesh-operator-{os.getuid()}"), tmp_path / f"mesh-operator-{os.getuid()}"]

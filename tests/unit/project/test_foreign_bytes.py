@@ -75,6 +75,7 @@ def test_the_lists_name_no_file_that_decodes_nothing() -> None:
 def test_json_of_others_is_read_by_the_bounded_reader_alone() -> None:
     own = {
         "operator/mesh_operator/confined/fork_server.py",  # what the operator wrote
+        "operator/mesh_operator/confined/playbook_job.py",  # what the client wrote
         "operator/mesh_operator/confined/process.py",  # what the fork server wrote
         "operator/mesh_operator/crds.py",  # its own documents, turned into plain values
         "operator/mesh_operator/records.py",  # what it is about to write

@@ -6,18 +6,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
-from threading import Event, Timer
+from threading import Event
 from typing import Any
 
 import pytest
 
 from mesh_operator import runs
+from mesh_operator.confined.process import ConfinedProcesses
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
-from tests.testing.warm_operator import configure_at, warm_socket
 
 MESH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
 
@@ -57,8 +56,8 @@ def test_forked_runs_know_nothing_of_each_other(tmp_path: Path) -> None:
         return run_warm("connect", inventory=inventory(tmp_path / str(number)), variables={"cilium_mesh": MESH})
 
     with ThreadPoolExecutor(4) as pool:
-        runs = list(pool.map(run, range(8)))
-    for number, found in enumerate(runs):
+        ended = list(pool.map(run, range(8)))
+    for number, found in enumerate(ended):
         places = {finding["summary"] for finding in found.result["findings"]}
         assert places == {f"Kubeconfig {tmp_path / str(number) / name} does not exist." for name in ("c1", "c2")}
 
@@ -68,45 +67,15 @@ def test_a_run_that_cannot_begin_says_why(tmp_path: Path) -> None:
     assert run.rc != 0 and "no_such_playbook" in run.output and run.mesh_result is None
 
 
-@pytest.fixture
-def warm_plays(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Call it, and the operator's plays are forks of the warm process from then on."""
-    return lambda: monkeypatch.setattr(runs, "_configure", configure_at(warm_socket()))
-
-
 @pytest.mark.slow
-def test_a_forked_play_of_the_operator_is_like_one_of_its_own_process(tmp_path: Path, warm_plays: Callable[[], None]) -> None:
+def test_a_run_of_the_operator_is_like_one_of_its_own_process(tmp_path: Path) -> None:
     hosts = inventory(tmp_path)["all"]["hosts"]
     request = runs.RunRequest(playbook="mesh", hosts=hosts, variables={"cilium_mesh": MESH}, name="edge")
-    tasks: list[list[str]] = [[], []]
-    real = runs.Runner(tmp_path / "runs").run(request, Event(), tasks[0].append)
-    warm_plays()
-    forked = runs.Runner(tmp_path / "runs").run(request, Event(), tasks[1].append)
-    assert forked.mesh_result is not None and forked.rc != 0
-    assert replace(forked, seconds=0) == replace(real, seconds=0)
-    assert tasks[0] == tasks[1]
-
-
-@pytest.mark.slow
-def test_a_forked_play_of_the_operator_ends_with_its_workers_when_it_is_cancelled(tmp_path: Path, warm_plays: Callable[[], None]) -> None:
-    task = {"name": "Wait", "ansible.builtin.command": "sleep 300"}
-    play = tmp_path / "wait.yml"
-    play.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
-    cancel = Event()
-
-    def begun(name: str) -> None:
-        Timer(0.3, cancel.set).start()
-
-    warm_plays()
-    run = runs.Runner(tmp_path / "runs").run(runs.RunRequest(playbook=str(play), hosts={"c1": {}}, name="edge"), cancel, begun)
-    assert (run.state, run.last_task) == (runs.RunState.CANCELED, "Wait")
-    marked = f"{runs.MARK}={tmp_path}".encode()
-    assert not [place for place in Path("/proc").glob("[0-9]*/environ") if place.exists() and marked in _read(place)]
-    assert not list((tmp_path / "runs").iterdir())
-
-
-def _read(place: Path) -> bytes:
-    try:
-        return place.read_bytes()
-    except OSError:  # gone, or of another user
-        return b""
+    tasks: list[str] = []
+    with closing(ConfinedProcesses("", runs.HANDLER, runs.settings_of_runs)) as processes:
+        forked = runs.Runner(processes, tmp_path / "runs").run(request, Event(), tasks.append)
+    real = run_playbook("mesh", inventory=inventory(tmp_path), variables={"cilium_mesh": MESH})
+    assert forked.mesh_result == real.mesh_result is not None
+    assert (forked.rc, forked.state.value) == (real.rc, real.status)
+    events = [event for event in map(json.loads, real.events) if event["event"] == "playbook_on_task_start"]
+    assert tasks == [event["event_data"]["task"] for event in events] and forked.last_task == tasks[-1]
