@@ -260,7 +260,8 @@ def _left_in(lab: OperatorLab, untouched: Object) -> list[str]:
     for found in lab.management.api.list(places):
         if "record" in (found.get("data") or {}):
             lab.management.api.delete(f"{places}/{found['metadata']['name']}")
-    lab.world.faults.clear()
+    if lab.world.double is not None:
+        lab.world.faults.clear()
     now = everything(lab.clusters)
     changed = [place for place in sorted(now.keys() | untouched.keys()) if now.get(place) != untouched.get(place)]
     everywhere = lab.world.virtual("*")
@@ -285,8 +286,15 @@ def open_operator_lab(folder: Path, *, clusters: int = 3) -> Iterator[OperatorLa
         stack.callback(lambda: None if lab.exception() else lab.result().lab.close())
         management = stack.enter_context(ManagementPlane())
         management.install()
-        world = stack.enter_context(open_world("double"))
+        world = stack.enter_context(open_world(which_kcp()))
         yield OperatorLab(world, management, lab.result(), folder)
+
+
+def which_kcp() -> str:
+    """Return the kind of kcp that tests of the operator have: its double, or with OPERATOR_TESTS_KCP=kcp a real one."""
+    kind = os.environ.get("OPERATOR_TESTS_KCP", "double")
+    assert kind in ("double", "kcp"), f"OPERATOR_TESTS_KCP is {kind!r}; it can be double or kcp"
+    return kind
 
 
 def is_on_the_way(status: Object) -> bool:

@@ -32,7 +32,7 @@ import yaml
 from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, EXPOSURE, FABRIC, GROUP, INTENT, ROWS, SERVICE, VERSION
 from mesh_operator.log import FIELDS
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.operator_lab import OperatorLab, Workspace, is_on_the_way
+from tests.integration.operator_lab import OperatorLab, Workspace, is_on_the_way, which_kcp
 from tests.lab.api import ApiError
 from tests.lab.options import LabOptions
 from tests.lab.patience import scaled
@@ -220,7 +220,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         except ToolUnavailable as error:
             pytest.skip(f"no kube-apiserver: {error}")
         management.install()
-        world = stack.enter_context(open_world("double", server=management))
+        world = stack.enter_context(open_world(which_kcp(), server=management))
         lab = OperatorLab(world, management, MeshLab(LabOptions()), folder)  # with clusters that are not there
         authority = Authority(folder, "posts")
         pair = authority.issue("server", "post", names=["127.0.0.1"])
