@@ -21,6 +21,7 @@ from .store import Stored
 AT_ONCE: Final = 8  # writes of one mesh side by side
 EVENTS: Final = 5  # about findings that are new in one status
 TRIES: Final = 3  # of one write that meets another writer's
+_ALARMING: Final = ("blocking", "outage")  # severities of findings whose Event is a Warning
 
 Event = Callable[[Stored, str, str, str], None]
 """Callback that records an Event: object, Normal or Warning, reason, message."""
@@ -53,7 +54,7 @@ class ResourceWriter:
         known = {row.get("code") for row in rows_of(before, "findings")}
         for row in [row for row in status.get("findings") or () if row["code"] not in known][:EVENTS]:
             about = f"{row['code']} {row.get('cluster', '')}: {row.get('summary', '')}"
-            kind = "Warning" if row.get("severity") == "blocking" else "Normal"
+            kind = "Warning" if row.get("severity") in _ALARMING else "Normal"
             self._event(stored, kind, f"Finding{row['code'].replace('-', '')}", about)
 
     def statuses(self, wanted: Iterable[tuple[Stored, Status | None]], before: Mapping[Any, Mapping[str, Any]]) -> None:
