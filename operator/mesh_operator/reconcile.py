@@ -468,7 +468,7 @@ class Reconciler:
 
     def _put_finalizers(self, request: MeshRequest, mesh: MeshObjects) -> None:
         for stored in (*request.items, *((mesh.binding,) if mesh.binding else ())):
-            if not stored.deleting and BY_KIND[stored.key.kind].finalizer not in finalizers_of(stored.obj):
+            if not stored.deleting and not self._writer.is_guarded(stored):
                 self._writer.set_finalizer(stored, wanted=True)
 
     def _report_failed_run(self, binding: Stored | None, run: RunResult) -> None:

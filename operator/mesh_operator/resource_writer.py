@@ -31,10 +31,11 @@ class ResourceWriter:
     """Writer of statuses and finalizers. Thread-safe.
 
     :param api_at: returns the client for the URL of a virtual workspace.
+    :param replaced: finalizers of a provider that was stopped for good. The operator's own takes their place in one write.
     """
 
-    def __init__(self, api_at: Callable[[str], Api], event: Event) -> None:
-        self._api_at, self._event = api_at, event
+    def __init__(self, api_at: Callable[[str], Api], event: Event, replaced: Iterable[str] = ()) -> None:
+        self._api_at, self._event, self._replaced = api_at, event, frozenset(replaced)
 
     def status(self, stored: Stored, status: Status | None, *, before: Mapping[str, Any] | None = None) -> None:
         """Write a status, if it says something new, and an Event if the phase is another one.
@@ -100,8 +101,15 @@ class ResourceWriter:
             if stored.missing_since is None and BY_KIND[stored.key.kind].finalizer in finalizers_of(stored.obj):
                 self.set_finalizer(stored, wanted=False)
 
+    def is_guarded(self, stored: Stored) -> bool:
+        """Return whether an object has the operator's own finalizer, and none that it replaces."""
+        found = finalizers_of(stored.obj)
+        return BY_KIND[stored.key.kind].finalizer in found and self._replaced.isdisjoint(found)
+
     def set_finalizer(self, stored: Stored, *, wanted: bool) -> None:
-        """Set or remove the operator's own finalizer, if the object still has the same uid; others' finalizers stay.
+        """Set or remove the operator's own finalizer, if the object still has the same uid.
+
+        Finalizers that it replaces are removed with the same write, so the object is never without one. Others' finalizers stay.
 
         :raises ClusterError: as ``status``.
         """
@@ -109,8 +117,9 @@ class ResourceWriter:
         current = api.get(path_of(stored))
         if current is None or current["metadata"].get("uid") != stored.uid:
             return  # the object is gone, and needs no finalizer
+        kept = [entry for entry in finalizers_of(current) if entry != finalizer and entry not in self._replaced]
         metadata = {
-            "finalizers": [entry for entry in finalizers_of(current) if entry != finalizer] + ([finalizer] if wanted else []),
+            "finalizers": kept + ([finalizer] if wanted else []),
             "resourceVersion": current["metadata"]["resourceVersion"],
         }
         api.merge_patch(path_of(stored), {"metadata": metadata}, manager=MANAGER)
