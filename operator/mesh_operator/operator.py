@@ -124,7 +124,7 @@ class Operator:
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = runs.Runner(self._processes, job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
         event = Recorder(self._source.at).record
-        writer = ResourceWriter(self._source.at, event)
+        writer = ResourceWriter(self._source.at, event, settings.provider_finalizer)
         self._secrets = None if self._in_kcp else NamespaceClusters(mgmt.own(), self._clusters, settings.mgmt_namespace, self._touched)
         self._reconciler = Reconciler(
             store=self._store,

@@ -363,7 +363,9 @@ class Reconciler:
         if not request.absent and binding is not None:
             measured = status_of_result(binding, dry.result, now) if dry else None
             phase = str((measured or binding.obj.get("status") or {}).get("phase"))
-            found[binding.key] = measured if phase in GOOD and measured else status_during_play(binding, now)
+            # Links that are up need not be the binding's, as before an adoption: it is not Connected while something is to be written.
+            is_true = measured is not None and dry is not None and phase in GOOD and (dry.linked or phase != "Connected")
+            found[binding.key] = measured if is_true else status_during_play(binding, now)
             if phase in GOOD or dry is None:  # a dry run has read that the others go on waiting for the mesh
                 anew = bool(request.variables.get("cilium_mesh_former"))  # items are removed from clusters that leave
                 found |= {stored.key: status_during_play(stored, now, anew=anew) for stored in request.items}
@@ -466,7 +468,7 @@ class Reconciler:
 
     def _put_finalizers(self, request: MeshRequest, mesh: MeshObjects) -> None:
         for stored in (*request.items, *((mesh.binding,) if mesh.binding else ())):
-            if not stored.deleting and BY_KIND[stored.key.kind].finalizer not in finalizers_of(stored.obj):
+            if not stored.deleting and not self._writer.is_guarded(stored):
                 self._writer.set_finalizer(stored, wanted=True)
 
     def _report_failed_run(self, binding: Stored | None, run: RunResult) -> None:

@@ -21,6 +21,7 @@ from .store import Stored
 AT_ONCE: Final = 8  # writes of one mesh side by side
 EVENTS: Final = 5  # about findings that are new in one status
 TRIES: Final = 3  # of one write that meets another writer's
+_ALARMING: Final = ("blocking", "outage")  # severities of findings whose Event is a Warning
 
 Event = Callable[[Stored, str, str, str], None]
 """Callback that records an Event: object, Normal or Warning, reason, message."""
@@ -30,10 +31,11 @@ class ResourceWriter:
     """Writer of statuses and finalizers. Thread-safe.
 
     :param api_at: returns the client for the URL of a virtual workspace.
+    :param replaced: finalizers of a provider that was stopped for good. The operator's own takes their place in one write.
     """
 
-    def __init__(self, api_at: Callable[[str], Api], event: Event) -> None:
-        self._api_at, self._event = api_at, event
+    def __init__(self, api_at: Callable[[str], Api], event: Event, replaced: Iterable[str] = ()) -> None:
+        self._api_at, self._event, self._replaced = api_at, event, frozenset(replaced)
 
     def status(self, stored: Stored, status: Status | None, *, before: Mapping[str, Any] | None = None) -> None:
         """Write a status, if it says something new, and an Event if the phase is another one.
@@ -53,7 +55,7 @@ class ResourceWriter:
         known = {row.get("code") for row in rows_of(before, "findings")}
         for row in [row for row in status.get("findings") or () if row["code"] not in known][:EVENTS]:
             about = f"{row['code']} {row.get('cluster', '')}: {row.get('summary', '')}"
-            kind = "Warning" if row.get("severity") == "blocking" else "Normal"
+            kind = "Warning" if row.get("severity") in _ALARMING else "Normal"
             self._event(stored, kind, f"Finding{row['code'].replace('-', '')}", about)
 
     def statuses(self, wanted: Iterable[tuple[Stored, Status | None]], before: Mapping[Any, Mapping[str, Any]]) -> None:
@@ -99,8 +101,15 @@ class ResourceWriter:
             if stored.missing_since is None and BY_KIND[stored.key.kind].finalizer in finalizers_of(stored.obj):
                 self.set_finalizer(stored, wanted=False)
 
+    def is_guarded(self, stored: Stored) -> bool:
+        """Return whether an object has the operator's own finalizer, and none that it replaces."""
+        found = finalizers_of(stored.obj)
+        return BY_KIND[stored.key.kind].finalizer in found and self._replaced.isdisjoint(found)
+
     def set_finalizer(self, stored: Stored, *, wanted: bool) -> None:
-        """Set or remove the operator's own finalizer, if the object still has the same uid; others' finalizers stay.
+        """Set or remove the operator's own finalizer, if the object still has the same uid.
+
+        Finalizers that it replaces are removed with the same write, so the object is never without one. Others' finalizers stay.
 
         :raises ClusterError: as ``status``.
         """
@@ -108,8 +117,9 @@ class ResourceWriter:
         current = api.get(path_of(stored))
         if current is None or current["metadata"].get("uid") != stored.uid:
             return  # the object is gone, and needs no finalizer
+        kept = [entry for entry in finalizers_of(current) if entry != finalizer and entry not in self._replaced]
         metadata = {
-            "finalizers": [entry for entry in finalizers_of(current) if entry != finalizer] + ([finalizer] if wanted else []),
+            "finalizers": kept + ([finalizer] if wanted else []),
             "resourceVersion": current["metadata"]["resourceVersion"],
         }
         api.merge_patch(path_of(stored), {"metadata": metadata}, manager=MANAGER)

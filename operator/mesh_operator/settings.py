@@ -58,6 +58,7 @@ class Settings:
     probe_image: str = ""  # --probe-image: of the Jobs of intents that name none
     assign_identities: bool = False  # --assign-identities
     permitted: tuple[str, ...] = LEFT_TO_TENANTS  # --permit CHOICE (repeatable): choices.py
+    provider_finalizer: tuple[str, ...] = ()  # --provider-finalizer NAME (repeatable): of a provider that the operator replaces
 
 
 _DURATION: Final = r"(?=.*[1-9])([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s?)?"
@@ -70,12 +71,18 @@ _PORT: Final = r"([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-
 
 # An annotation that the host variable accepts too.
 _ANNOTATION: Final = rf"(?=.{{1,253}}/)(?!(.+\.)?cilium-mesh\.edge-portal\.eu/){_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+# A finalizer with a domain: not the operator's own, and none of Kubernetes and kcp.
+_FINALIZER: Final = (
+    r"(?![a-z0-9.-]*(kubernetes\.io|k8s\.io|kcp\.io)(/|$))(?!networking\.edge-portal\.eu/[a-z]+-cleanup$)"
+    rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})+(/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?)?"
+)
 _REPEATABLE: Final = {
     "allow_address": "allowed_addresses",
     "deny_address": "denied_addresses",
     "endpoint_domain": "endpoint_domains",
     "allow_annotation": "allowed_annotations",
     "permit": "permitted",
+    "provider_finalizer": "provider_finalizer",
 }
 
 
@@ -169,11 +176,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     domain = _like(_DOMAIN, "a domain in lower case, as mesh.example.com, whose names have no meaning inside clusters")
     annotation = _like(_ANNOTATION, "the key of an annotation with a domain, as example.com/team, and none of this project")
     choice = _like(f"{'|'.join(TENANT_CHOICES)}|none|accept=CM-[A-Z]+-[0-9]{{2}}", f"one of {', '.join(TENANT_CHOICES)}, accept=CODE, none")
+    finalizer = _like(_FINALIZER, "a finalizer with a domain, and neither the operator's own nor one of Kubernetes or kcp")
     for flag, kind, metavar, text in (
         ("--allow-address", _network, "CIDR", "further addresses of API servers and mesh endpoints that are allowed"),
         ("--deny-address", _network, "CIDR", "further addresses at which nothing is contacted for tenants; --allow-address goes before it"),
         ("--endpoint-domain", domain, "DOMAIN", "further domains in which mesh endpoints may have names"),
         ("--allow-annotation", annotation, "KEY", "further annotations that GlobalServices may set on Services"),
+        ("--provider-finalizer", finalizer, "NAME", "finalizers of a stopped provider, which the operator's own replace"),
         ("--permit", choice, "CHOICE", f"what bindings may choose, and nothing else: {', '.join(TENANT_CHOICES)}, accept=CODE, or none"),
     ):
         parser.add_argument(flag, type=kind, action="append", default=[], metavar=metavar, help=text)

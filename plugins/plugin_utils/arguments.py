@@ -295,6 +295,8 @@ VARIABLES: Final[tuple[str, ...]] = (
     "cilium_mesh_probe_image",
     "cilium_mesh_proof",
     "cilium_mesh_protocol",
+    "cilium_mesh_provider_managers",
+    "cilium_mesh_provider_policies",
     "cilium_mesh_purpose",
     "cilium_mesh_state",
     "cilium_mesh_statuses",

@@ -20,7 +20,7 @@ from tests.integration import credentials, shop
 from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.operator_lab import CHECK, OperatorLab, Workspace, run_folders, run_processes
-from tests.integration.status_recording import checked_against_clusters, recorded
+from tests.integration.status_recording import Recording, checked_against_clusters, recorded
 from tests.lab.api import ApiError
 from tests.lab.patience import scaled
 from tests.testing.operator_process import OperatorProcess
@@ -170,6 +170,11 @@ def test_every_kind_has_a_status_at_once_and_goes_through_its_phases_in_their_or
         settle(tenant, operator)
         tenant.change(INTENT, "frontend", ports=ASKED[INTENT, "frontend"]["ports"])
         settle(tenant, operator)
+    # Who lost access with the first intent stood in its status when it was written, and is a Warning.
+    (lost, *_others) = findings_in(recording, INTENT, "frontend", "CM-INT-31")
+    assert (lost["severity"], lost["page"]) == ("outage", "docs/runbooks/CM-INT-31.md")
+    assert "3 workloads lose access to production/nginx" in lost["summary"] and any("action Allow" in line for line in lost["fix"])
+    assert event_of(tenant, INTENT, "frontend", "FindingCMINT31")["type"] == "Warning"
     late = {place: recording.until_first_status(*place) for place in ASKED if recording.until_first_status(*place) > scaled(2)}
     assert late == {}
     seen = {place: recording.phases(*place) for place in ASKED}
@@ -228,9 +233,7 @@ def test_findings_that_block_nothing_reach_the_tenant_and_so_does_what_mesh_conf
         edge.change(SERVICE, "nginx", failover={"detectWithin": "1s"})
         edge.change(BINDING, "edge", meshConfig={"serviceType": "NodePort"})
 
-        def codes(kind: str, name: str) -> set[str]:
-            return {row["code"] for row in edge.status(kind, name).get("findings") or ()}
-
+        codes = partial(codes_of, edge)
         operator.wait(lambda: "CM-GS-33" in codes(SERVICE, "nginx"), "the service says that no second can be promised")
         operator.wait(lambda: "CM-CFG-02" in codes(BINDING, "edge"), "the binding says that its meshConfig is not met")
         assert edge.phase(BINDING, "edge") == "Connected", "neither of them blocks"
@@ -238,13 +241,36 @@ def test_findings_that_block_nothing_reach_the_tenant_and_so_does_what_mesh_conf
         assert met["status"] == "False" and "clustermesh.apiserver.service.type=NodePort" in met["message"]
         row = next(row for row in edge.status(BINDING, "edge")["findings"] if row["code"] == "CM-CFG-02")
         assert row["page"] == "docs/runbooks/CM-CFG-02.md" and row["cluster"] in ("c1", "c2", "c3") and row["fix"]
-        events = {event["reason"] for event in edge.client.list(f"/api/v1/namespaces/{edge.tenant.home}/events")}
-        assert {"FindingCMGS33", "FindingCMCFG02"} <= events
+        assert row["severity"] == "remediable" and "clustermesh.apiserver.service.type=NodePort" in " ".join(row["fix"])
+        (advice,) = [row for row in edge.status(SERVICE, "nginx")["findings"] if row["code"] == "CM-GS-33"]
+        assert advice["severity"] == "advisory" and advice["page"] == "docs/runbooks/CM-GS-33.md" and advice["summary"]
+        for kind, name, code in ((BINDING, "edge", "CM-CFG-02"), (SERVICE, "nginx", "CM-GS-33")):
+            advised = edge.condition(kind, name, "Advised")
+            assert (advised["status"], advised["reason"]) == ("True", "FindingsReported") and code in advised["message"]
+            event = event_of(edge, kind, name, f"Finding{code.replace('-', '')}")
+            assert event["type"] == "Normal" and event["message"].startswith(code)
         edge.merge(SERVICE, "nginx", {"spec": {"failover": None}})
         edge.merge(BINDING, "edge", {"spec": {"meshConfig": None}})
         operator.wait(
             lambda: "CM-GS-33" not in codes(SERVICE, "nginx") and not edge.condition(BINDING, "edge", "ConfigMet"), "both are gone"
         )
+
+
+def codes_of(tenant: Workspace, kind: str, name: str) -> set[str]:
+    return {row["code"] for row in tenant.status(kind, name).get("findings") or ()}
+
+
+def findings_in(recording: Recording, kind: str, name: str, code: str) -> list[Object]:
+    """Every finding of that code that a status of the object had."""
+    return [row for seen in recording.seen[kind, name] for row in seen.status.get("findings") or () if row["code"] == code]
+
+
+def event_of(tenant: Workspace, kind: str, name: str, reason: str) -> Object:
+    """The Event with that reason about an object."""
+    found = tenant.client.list(f"/api/v1/namespaces/{tenant.tenant.home}/events")
+    about = [event for event in found if (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (kind, name)]
+    (event,) = [event for event in about if event["reason"] == reason]
+    return event
 
 
 def columns(tenant: Workspace, kind: str, name: str) -> Object:
@@ -277,6 +303,10 @@ def test_a_cut_link_shows_within_the_check_interval_and_so_does_a_healed_one(lab
             down = {(row["cluster"], row["peer"]) for row in edge.status(BINDING, "edge")["links"] if not row["ready"]}
             assert down == {("c1", "c2"), ("c2", "c1")}
             operator.wait(is_(edge, FABRIC, "europe", "Degraded"), "the fabric shows it too")
+            operator.wait(lambda: "CM-INT-17" in codes_of(edge, INTENT, "frontend"), "the intent says which of its links is down")
+            (row,) = [row for row in edge.status(INTENT, "frontend")["findings"] if row["code"] == "CM-INT-17"]
+            assert (row["severity"], row["page"]) == ("remediable", "docs/runbooks/CM-INT-17.md") and row["cluster"] in ("c1", "c2")
+            assert "the link of c1 to c2 is not ready" in row["summary"] and row["fix"] and "c1 -> c2" in broken["message"]
             looks(operator, 1)
             assert edge.condition(BINDING, "edge")["lastTransitionTime"] == broken["lastTransitionTime"]
         finally:
@@ -315,6 +345,10 @@ def test_a_binding_whose_links_are_another_s_is_never_reported_as_connected(lab:
         operator.wait(is_(edge, BINDING, "twin", "Error"), "it cannot be carried out")
         told, plays = edge.condition(BINDING, "twin"), len(runs(operator))
         assert told["reason"] == "PrerequisiteNotMet" and told["message"].startswith("CM-OWN-02 c1: ")
+        (blocking, *_others) = edge.status(BINDING, "twin")["findings"]
+        assert (blocking["code"], blocking["severity"], blocking["cluster"], blocking["peer"]) == ("CM-OWN-02", "blocking", "c1", "c2")
+        assert blocking["page"] == "docs/runbooks/CM-OWN-02.md" and blocking["summary"] and blocking["fix"]
+        assert event_of(edge, BINDING, "twin", "FindingCMOWN02")["type"] == "Warning"
         looks(operator, 6)
         assert (edge.phase(BINDING, "twin"), edge.condition(BINDING, "twin")) == ("Error", told)
         assert all(row["ready"] for row in edge.status(BINDING, "twin")["links"]), "what was measured is told all the same"

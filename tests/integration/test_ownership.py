@@ -7,10 +7,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,21 +17,13 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from tests.integration.labs import HELM, HELM_118, ONE_OF_HELM
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.integration.peer_objects import SECRETS, contents, managers_of, object_path, objects, secret_path, watched
 from tests.lab.api import APPLY, MERGE
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for
 
-SECRETS = ("cilium-clustermesh", "cilium-kvstoremesh")
 FOREIGN = "endpoints:\n- https://elsewhere.example.com:2379\n"
 OURS = Binding(name="edge-mesh-eu", cluster_refs=()).manager
-
-
-def object_path(kind: str, name: str) -> str:
-    return f"/api/v1/namespaces/{NAMESPACE}/{kind}/{name}"
-
-
-def secret_path(name: str) -> str:
-    return object_path("secrets", name)
 
 
 def encoded(text: str) -> str:
@@ -74,55 +64,9 @@ def is_ready(lab: MeshLab, cluster: str, peer: str) -> bool:
         return False
 
 
-@contextmanager
-def watched(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> Iterator[list[str]]:
-    """Poll kvstoremesh of every cluster meanwhile, and more than ten times. Yields what was seen that was not ready."""
-    seen: list[str] = []
-    ended = threading.Event()
-    polls = [0]
-
-    def look() -> None:
-        while not ended.is_set():
-            for cluster, names in peers.items():
-                rows = lab.kvstoremesh_status(cluster)
-                seen.extend(f"{cluster} -> {name}" for name in names if not rows.get(name, {}).get("ready"))
-                polls[0] += 1
-            ended.wait(0.05)
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield seen
-        wait_for(lambda: polls[0] > 10, what="the watcher has looked often enough to prove something")
-    finally:
-        ended.set()
-        thread.join()
-
-
-def contents(lab: MeshLab) -> dict[str, Any]:
-    """What readers of the mesh read: data of the objects that hold peers."""
-    found: dict[str, Any] = {}
-    for cluster in lab.names:
-        for name in SECRETS:
-            found[f"{cluster}/{name}"] = lab.secret(cluster, name)
-        found[f"{cluster}/users"] = lab.users(cluster)
-    return found
-
-
-def managers_of(item: Mapping[str, Any], key: str) -> set[str]:
-    """Field managers that hold a key of ``data``."""
-    return {e["manager"] for e in item["metadata"]["managedFields"] if f"f:{key}" in e.get("fieldsV1", {}).get("f:data", {})}
-
-
 def ours_in(item: Mapping[str, Any]) -> list[str]:
     """Everything in an object that speaks of this collection."""
     return re.findall(r"cilium-mesh\.edge-portal\.eu[^\"]*", json.dumps(item["metadata"]))
-
-
-def objects(lab: MeshLab, cluster: str) -> dict[str, dict[str, Any]]:
-    paths = {**{name: secret_path(name) for name in SECRETS}, "users": object_path("configmaps", "clustermesh-remote-users")}
-    found = {name: lab.api(cluster).get(path) for name, path in paths.items()}
-    return {name: item for name, item in found.items() if item is not None}
 
 
 def finding(run: PlaybookRun, code: str, cluster: str = "") -> dict[str, Any]:

@@ -325,6 +325,7 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
         "leaderElect": False,
         "jobProbes": False,
         "permit": ["accept=CM-CIDR-02", "adopt"],
+        "providerFinalizers": ["example.com/cleanup"],
         "probeImage": "registry.example.com/probe:1",
         "assignIdentities": True,
         "replicas": 1,
@@ -356,6 +357,7 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
         leader_elect=False,
         job_probes=False,
         permitted=("accept=CM-CIDR-02", "adopt"),
+        provider_finalizer=("example.com/cleanup",),
         probe_image="registry.example.com/probe:1",
         assign_identities=True,
     )

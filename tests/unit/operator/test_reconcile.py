@@ -64,7 +64,7 @@ class FakeRecords(dict[str, Any]):
 class World:
     """A workspace with a mesh of two clusters, and a runner that answers as it is told."""
 
-    def __init__(self, bounds: WorkspaceBounds = DEFAULT) -> None:
+    def __init__(self, bounds: WorkspaceBounds = DEFAULT, replaced: tuple[str, ...] = ()) -> None:
         self.store = Store(lambda *_: None, lambda: 0.0, bounds)
         self.kcp = FakeKcp(self.store)
         self.found: dict[str, Usable | NotUsable] = {name: Usable(name=name, kubeconfig={"kind": "Config"}) for name in ("c1", "c2")}
@@ -84,7 +84,7 @@ class World:
             dry_runs=self,  # type: ignore[arg-type]
             records=self.records,
             runner=self,  # type: ignore[arg-type]
-            writer=ResourceWriter(self.kcp.at, self.note_event),
+            writer=ResourceWriter(self.kcp.at, self.note_event, replaced),
             cancel=Event(),
             settled=lambda url: True,
             teardown_deadline=3600.0,
@@ -170,6 +170,38 @@ def test_finalizers_and_the_record_are_there_before_the_first_write_into_a_clust
     finalizers, record = world.at_run[0]
     assert finalizers == [["networking.edge-portal.eu/clustermeshbinding-cleanup"], ["networking.edge-portal.eu/globalservice-cleanup"]]
     assert record is not None and set(record.clusters) == {"c1", "c2"}
+
+
+def test_the_finalizer_of_a_provider_is_replaced_in_one_write_and_those_of_others_stay() -> None:
+    world = World(replaced=("example.com/provider",))
+    world.kcp.put(BINDING, "edge", REFS, finalizers=["example.com/provider", "example.com/theirs"])
+    world.kcp.put(SERVICE, "nginx", NGINX, finalizers=["example.com/provider", BY_KIND[SERVICE].finalizer])
+    world.reconcile()
+    finalizers, _record = world.at_run[0]
+    assert finalizers == [["example.com/theirs", BY_KIND[BINDING].finalizer], [BY_KIND[SERVICE].finalizer]]
+    world.kcp.delete(SERVICE, "nginx")
+    world.reconcile()
+    assert world.kcp.find(SERVICE, "nginx") is None
+
+
+def test_what_is_deleted_keeps_the_finalizer_of_a_provider_if_nothing_was_ever_carried_out() -> None:
+    world = World(replaced=("example.com/provider",))
+    world.kcp.put(BINDING, "edge", REFS, finalizers=["example.com/provider"], deletionTimestamp="2026-11-01T00:00:00Z")
+    world.reconcile()
+    assert (world.kcp.find(BINDING, "edge") or {})["metadata"]["finalizers"] == ["example.com/provider"] and world.runs == []
+
+
+def test_a_binding_is_not_connected_by_links_that_it_does_not_own_yet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As before an adoption: the links are up, and the play that makes them the binding's is still to come."""
+    world.reconcile()
+    connected_status = {**(world.kcp.find(BINDING, "edge") or {})["status"]}
+    binding = world.store.mesh(KEY).binding
+    assert binding is not None
+    ResourceWriter(world.kcp.at, world.note_event).status(binding, {"phase": "Error"})
+    result = {"status": {"binding": connected_status}, "requeueSeconds": 120}
+    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=1, linked=False, result=result))
+    world.reconcile()
+    assert world.shown[-1][BINDING]["phase"] == "Connecting"
 
 
 def test_a_mesh_waits_for_its_clusters_and_nothing_is_run(world: World) -> None:

@@ -239,3 +239,30 @@ def test_what_tenants_may_choose_is_listed_and_adopting_only_where_it_is_named()
 @pytest.mark.parametrize("text", ["everything", "accept=", "accept=CIDR", "Trust", "", "clusterRefs"])
 def test_what_is_no_choice_of_a_tenant_is_refused_with_its_flag(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--permit" in refused(capsys, *NEEDED, f"--permit={text}")
+
+
+@pytest.mark.parametrize(
+    "name", ["networking.edge-portal.eu/finalizer", "clustermeshbinding.networking.edge-portal.eu", "example.com/cleanup"]
+)
+def test_a_finalizer_of_a_provider_is_named_with_its_domain(name: str) -> None:
+    assert parse_settings([*NEEDED, "--provider-finalizer", name], {}).provider_finalizer == (name,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "foregroundDeletion",
+            "orphan",
+            "",
+            "a b.com/x",
+            "example.com/",
+            "kubernetes.io/pvc-protection",
+            "apis.kcp.io/apibinding",
+            "kcp.io",
+        ),
+        *("service.kubernetes.io/load-balancer-cleanup", "networking.edge-portal.eu/clustermeshbinding-cleanup"),
+    ],
+)
+def test_a_finalizer_of_the_operator_of_kubernetes_or_of_kcp_is_none_of_a_provider(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--provider-finalizer" in refused(capsys, *NEEDED, f"--provider-finalizer={name}")
