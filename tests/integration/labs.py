@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -115,6 +115,7 @@ class Pool:
         self._lab: MeshLab | None = None
         self._pristine: Pristine | None = None
         self._borrower = ""
+        self._lent = frozenset[str]()
 
     @contextmanager
     def lend(self, wanted: Shared, clusters: int | None, borrower: str) -> Iterator[MeshLab]:
@@ -129,7 +130,9 @@ class Pool:
         assert self._lab is not None
         self._borrower = borrower
         self._lab.runs_that_wrote.clear()
-        yield self._lab.part(clusters)
+        part = self._lab.part(clusters)
+        self._lent = frozenset(part.names)
+        yield part
 
     def close(self) -> None:
         """End the lab."""
@@ -156,7 +159,7 @@ class Pool:
             if left:  # a write may have met a controller's (409), and pods need their templates and Secrets before they can be ready
                 wait_for(pristine.restore, lambda rest: not rest, what="every object is what it was", every=0.3)
             if lab.runs_that_wrote or left:
-                replace_mesh_pods(lab)
+                replace_mesh_pods(lab, self._lent | {path.partition("/")[0] for path in left})
             wait_for(lambda: unready(lab), lambda late: not late, what="the pods of the lab are ready again", explain=lambda: why_not(lab))
             wait_for(pristine.restore, lambda rest: not rest, what="every object is still what it was", every=0.3)
         except Exception as error:  # whatever is wrong with a lab, a new one is the remedy, and the text says why
@@ -176,9 +179,9 @@ def break_locks(lab: MeshLab) -> None:
             lab.api(name).delete(f"{_LEASES}/{lease['metadata']['name']}")
 
 
-def replace_mesh_pods(lab: MeshLab) -> None:
-    """Delete the mesh pods of every cluster: etcd and kvstoremesh begin anew."""
-    for name in lab.names:
+def replace_mesh_pods(lab: MeshLab, clusters: Collection[str]) -> None:
+    """Delete the mesh pods of these clusters: etcd and kvstoremesh begin anew."""
+    for name in clusters:
         for pod in lab.api(name).list(_PODS, label_selector=_MESH):
             lab.api(name).delete(f"{_PODS}/{pod['metadata']['name']}", grace=0, uid=pod["metadata"]["uid"])
 
