@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import LONGEST
-from mesh_operator.kinds import BINDING, INTENT
+from mesh_operator.kinds import BINDING, BY_KIND, INTENT
 from tests.integration import shop
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.operator_lab import OperatorLab, Workspace
@@ -33,6 +33,7 @@ CONFIG: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/cilium-config"
 SECRET: Final = f"/api/v1/namespaces/{NAMESPACE}/secrets/cilium-kvstoremesh"
 FOREIGN: Final = "endpoints:\n- https://192.0.2.66:2379\n"
 PROVIDER: Final = "kcp-cilium-mesh-provider"
+FINALIZER: Final = "networking.edge-portal.eu/provider"
 IMAGE: Final = "registry.example/probe:1.0"
 PLATFORM: Final = "networking.edge-portal.eu"
 ELSEWHERE: Final = "cilium"  # a namespace of Cilium
@@ -184,16 +185,18 @@ def test_a_tenant_adopts_a_mesh_probes_and_takes_back_a_cluster_whose_cilium_is_
         return status["phase"], len(status.get("links") or ())
 
     phase, why = partial(tenant.phase, BINDING, "edge"), partial(refusal, tenant)
-    flags = ("--permit=adopt", "--permit=nodeAddresses", "--permit=takeBack", f"--probe-image={IMAGE}")
+    flags = ("--permit=adopt", "--permit=nodeAddresses", "--permit=takeBack", f"--probe-image={IMAGE}", f"--provider-finalizer={FINALIZER}")
+    tenant.create(BINDING, "edge", clusterRefs=tenant.refs("c1", "c2"))
+    tenant.merge(BINDING, "edge", {"metadata": {"finalizers": [FINALIZER]}})
     annotate("c3", cilium_namespace=ELSEWHERE)
     with cilium_elsewhere(lab, "c3") as address, operator_lab.operator("--no-leader-elect", *flags) as operator:
         # Links that another program made are its own until the tenant adopts them. No value changes, and no link drops.
         with watched(two, {"c1": ("c2",), "c2": ("c1",)}) as dropped:
-            tenant.create(BINDING, "edge", clusterRefs=tenant.refs("c1", "c2"))
             until("the links are another program's", why, lambda text: "CM-OWN-02" in text)
             tenant.change(BINDING, "edge", adopt=waiver(days=1))
             until("the mesh is connected", phase, equals("Connected"))
         assert dropped == [] and contents(two) == made
+        assert (tenant.get(BINDING, "edge") or {})["metadata"]["finalizers"] == [BY_KIND[BINDING].finalizer], "the provider's is replaced"
         for cluster, peer in (("c1", "c2"), ("c2", "c1")):
             (owner,) = managers_of(objects(two, cluster)["cilium-kvstoremesh"], peer)
             assert owner.startswith("cilium-mesh.edge-portal.eu/") and owner != PROVIDER
