@@ -20,7 +20,7 @@ from mesh_operator.kinds import BINDING, BY_KIND, INTENT
 from tests.integration import shop
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.operator_lab import OperatorLab, Workspace
-from tests.integration.peer_objects import contents, give_away, managers_of, objects, watched
+from tests.integration.peer_objects import SECRETS, contents, give_away, managers_of, objects, secret_path, watched
 from tests.lab import profiles
 from tests.lab.cluster import profile_options
 from tests.lab.install import install
@@ -243,3 +243,6 @@ def test_a_tenant_adopts_a_mesh_probes_and_takes_back_a_cluster_whose_cilium_is_
 
         tenant.delete(BINDING, "edge")
         operator.wait(lambda: tenant.get(BINDING, "edge") is None, "the mesh is gone")
+    for cluster in two.names:
+        for name in SECRETS:  # they were another program's, so they stay without its keys
+            two.api(cluster).delete(secret_path(name))
