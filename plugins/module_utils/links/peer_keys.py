@@ -22,7 +22,9 @@ from ..plan.steps import FromSecret, Literal, Minted, PlanOptions, Recipe
 WORTH_RENEWING = timedelta(days=1)  # gain in lifetime below which nothing is renewed; else one near its CA's end would be in every run
 
 
-MINTED_SIZE = 2048  # bytes of a certificate for a P-256 key, signed with RSA of 4,096 bits, or of the key
+# Bytes of what is minted, as PEM: a client certificate for a P-256 key, signed with RSA of 4,096 bits, and that key as PKCS 8 (241).
+MINTED_CERTIFICATE_SIZE = 2048
+MINTED_KEY_SIZE = 256
 
 
 class DesiredKeys(NamedTuple):
@@ -65,8 +67,10 @@ def keys_for_peer(
         keys[certificate] = current_value(link.local, secret, certificate)
         keys[key] = current_value(link.local, secret, key)
     else:
-        keys[certificate] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "certificate"), None, MINTED_SIZE)
-        keys[key] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "key"), None, MINTED_SIZE)
+        keys[certificate] = DesiredKeys(
+            Minted(peer.host, trust.common_name, options.certificate_days, "certificate"), None, MINTED_CERTIFICATE_SIZE
+        )
+        keys[key] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "key"), None, MINTED_KEY_SIZE)
     return keys
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.peer_keys import MINTED_CERTIFICATE_SIZE, MINTED_KEY_SIZE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, shared_trust, write_roll
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.shared_pem import (
@@ -26,7 +28,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.share
     problem_of_shared_key,
     shared_certificates,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import CertificateProblem, load_certificates
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import CertificateProblem, Issuer, load_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.certificates import (
     ca_secret_facts,
     keep_values,
@@ -193,3 +196,17 @@ def test_a_secret_that_would_be_too_large_is_reported_before_anything_is_written
     plan = planned(fat)
     (problem,) = [p for p in plan.problems if p.code == "CM-CERT-12"]
     assert plan.blocked and problem.cluster == "c1" and "c2" in problem.evidence
+
+
+@pytest.mark.parametrize("bits", [2048, 4096])
+def test_a_minted_certificate_and_its_key_are_no_larger_than_planned(bits: int) -> None:
+    ca = make("Cilium CA of a cluster with a long name", ca=True, private=rsa.generate_private_key(public_exponent=65537, key_size=bits))
+    minted, key = Issuer(ca.pem, ca.key).client_certificate("remote-" + "c" * 32, now=NOW, days=1095)
+    assert len(minted) <= MINTED_CERTIFICATE_SIZE and len(key) <= MINTED_KEY_SIZE
+
+
+def test_the_secret_of_255_clusters_with_a_ca_each_is_small_enough() -> None:
+    hosts = [f"c{number}" for number in range(1, 256)]
+    mesh = mesh_of(*hosts, topology=Topology(mode=Mode.HUB_AND_SPOKE, hubs=("c1",)))
+    plan = plan_connect(mesh, {host: cluster_facts(host, version="1.20.0") for host in hosts}, PlanOptions(), NOW)
+    assert not plan.blocked and len(plan.links) == 2 * 254
