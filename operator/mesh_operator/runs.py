@@ -34,6 +34,7 @@ from .confined.confinement import SEMAPHORES, Limits, Program
 from .confined.process import ConfinedProcesses
 
 COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
+DYING: Final = 5.0  # seconds for a killed process to be gone
 HANDLER: Final = "mesh_operator.confined.playbook_job:serve"
 LIMITS: Final = Limits(memory=1024 * 1024 * 1024, cpu=0, file_size=256 * 1024 * 1024, descriptors=65536)  # of one process of a run
 
@@ -119,7 +120,7 @@ class Runner:
             with _locked(self._folder):  # no sweep may come between making a folder and locking it
                 folder = Path(tempfile.mkdtemp(prefix=f"run-{request.name}-", dir=self._folder))
                 lock = afterwards.enter_context(_locked(folder))
-            afterwards.callback(shutil.rmtree, folder)
+            afterwards.callback(_remove, folder)
             config = _configure(folder, request, self._settings)
             config.command = [sys.executable, "-I", "-S", playbook_client.__file__, str(folder), *config.command]
             # The class, unlike ansible_runner.run, never touches signal handlers.
@@ -225,6 +226,18 @@ def _listener(folder: Path) -> socket.socket:
     finally:
         os.close(place)
     return listener
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder of a run. Where the fork server had to be killed, dying processes may write to it for a moment."""
+    until = time.monotonic() + DYING
+    while folder.exists():
+        try:
+            shutil.rmtree(folder)
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.05)
 
 
 @contextmanager

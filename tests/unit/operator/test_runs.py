@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -470,6 +471,21 @@ def test_a_folder_in_which_a_process_still_works_is_not_removed(folder: Path) ->
         other.kill()
         other.wait()
         assert runner.sweep() == 1
+
+
+def test_a_folder_to_which_a_dying_process_still_writes_is_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = shutil.rmtree, list[Path]()
+
+    def busy_at_first(place: Path) -> None:
+        calls.append(place)
+        if len(calls) < 3:
+            raise OSError(errno.ENOTEMPTY, "Directory not empty")
+        real(place)
+
+    folder.mkdir()
+    monkeypatch.setattr(shutil, "rmtree", busy_at_first)
+    runs._remove(folder)
+    assert not folder.exists() and len(calls) == 3
 
 
 @pytest.mark.slow
