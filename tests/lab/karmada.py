@@ -115,7 +115,7 @@ class Karmada:
         for part in ("controller-manager", "scheduler"):
             self._start(part)
         for part, url in self._health().items():
-            await wait_until(partial(_is_healthy, url), self._processes[part], _LIMIT)
+            await wait_until(partial(_is_healthy, url, self._files.ca), self._processes[part], _LIMIT)
 
     def kill(self, part: str) -> None:
         """End a part with SIGKILL; it stays dead until `revive`."""
@@ -132,9 +132,10 @@ class Karmada:
             os.killpg(self._process(part).pid, signal.SIGCONT)
             self._frozen.discard(part)
             return
-        if part in self._processes:
-            await self._processes[part].wait() if self._processes[part].returncode is not None else None
-        self._start(_known(part))
+        before = self._processes.get(_known(part))
+        if before is not None and before.returncode is None:
+            raise LabError(f"{part} of Karmada runs already")
+        self._start(part)
 
     async def reset(self) -> None:
         """Let every part go on, and start those that are dead."""
@@ -240,7 +241,7 @@ class Karmada:
                 f"--secure-port={_WEBHOOK_PORT}",
                 f"--cert-dir={files.webhook}",
                 "--metrics-bind-address=0",
-                f"--health-probe-bind-address={self._address(4)}:8000",
+                f"--health-probe-bind-address={self._address(4)}:8000",  # serves nothing; the default is every address
                 "--allow-no-execute-taint-policy",
             )
         common = (kubeconfig, "--leader-elect=false", "--metrics-bind-address=0")
@@ -256,7 +257,7 @@ class Karmada:
 
     def _health(self) -> dict[str, str]:
         return {
-            "webhook": f"http://{self._address(4)}:8000/readyz",
+            "webhook": f"https://{self._address(4)}:{_WEBHOOK_PORT}/readyz/",
             "controller-manager": f"http://{self._address(2)}:10357/healthz",
             "scheduler": f"http://{self._address(2)}:10351/healthz",
         }
@@ -318,11 +319,12 @@ def _aggregation(authority: str, address: str) -> list[Object]:
     return [service, {**registration, "spec": spec}]
 
 
-def _is_healthy(url: str) -> bool:
-    try:
-        return urllib3.request("GET", url, timeout=2, retries=False).status == 200
-    except urllib3.exceptions.HTTPError:
-        return False
+def _is_healthy(url: str, ca: Path) -> bool:
+    with urllib3.PoolManager(ca_certs=str(ca), timeout=2, retries=False) as pool:
+        try:
+            return pool.request("GET", url).status == 200
+        except urllib3.exceptions.HTTPError:
+            return False
 
 
 def _make_files(folder: Path, kubeconfig: Path, address: Any) -> _Files:
