@@ -254,6 +254,7 @@ UNNAMED = shared(
     cilium_names=("c1", "c2", "default", "default", "c9"),
     cluster_ids=(1, 2, 0, 0, 3),
 )
+KARMADA = shared("karmada", 90, cilium="1.20", karmada=True)
 SHARED_CA = shared("shared-ca", 40, cilium="1.20", ca="shared")
 CERTGEN = shared("certgen", 179, cilium="1.19", ca="shared", tls_method="cronJob")
 HELM = shared("helm", 155, cilium="1.20", ca="shared", config_enabled=True)

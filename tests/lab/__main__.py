@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.lab import control, launch, report
 from tests.lab.control import LabError
+from tests.lab.karmada import PROGRAMS as KARMADA_PARTS
 from tests.lab.options import AUTH_MODES, CONTROLLER, PROFILES, SERVICES, TLS_METHODS, LabOptions, OptionError, parse_list, parse_switches
 from tests.lab.toolbox import resolve
 from tests.lab.tools import ToolUnavailable
@@ -65,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:
         endpoint = verbs.add_parser(verb, parents=[parent], help=what)
         endpoint.add_argument("cluster", metavar="CLUSTER")
         endpoint.set_defaults(run=_command)
+    karmada = verbs.add_parser("karmada", parents=[parent], help="kill or freeze a part of Karmada, or let it go on")
+    karmada.add_argument("act", choices=("kill", "freeze", "revive"))
+    karmada.add_argument("part", choices=tuple(KARMADA_PARTS))
+    karmada.set_defaults(run=_command)
     helm = verbs.add_parser(
         "helm-upgrade", parents=[parent], help="do to the objects that Helm owns what `helm upgrade --reuse-values` does"
     )
@@ -106,6 +111,7 @@ def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--sync-delay", type=float, default=0.2, metavar="SECONDS", help="until a changed Secret reaches the pods (default: 0.2)"
     )
+    up.add_argument("--karmada", action="store_true", help="a Karmada control plane beside the clusters, which are not joined")
     up.add_argument("--foreground", action="store_true", help="stay until Ctrl-C, then end the lab")
     up.set_defaults(run=_up)
 
@@ -131,6 +137,7 @@ def _options(args: argparse.Namespace) -> LabOptions:
         pod_cidrs=parse_list(args.pod_cidrs),
         sync_delay=args.sync_delay,
         tls_method=parse_list(args.tls_method),
+        karmada=args.karmada,
     )
 
 
@@ -174,6 +181,8 @@ def _kubeconfigs(args: argparse.Namespace) -> int:
     print(f"all contexts: {found['kubeconfig']}")
     for cluster in found["clusters"]:
         print(f"{cluster['name']}: {cluster['kubeconfig']}")
+    if found["karmada"]:
+        print(f"karmada: {found['karmada']['kubeconfig']}")
     return 0
 
 

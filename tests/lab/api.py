@@ -28,6 +28,7 @@ MERGE, STRATEGIC, JSON_PATCH, APPLY = (
 )
 _CLUSTER_SCOPED = frozenset(
     {
+        "APIService",
         "CiliumClusterwideEnvoyConfig",
         "CiliumClusterwideNetworkPolicy",
         "CiliumIdentity",
@@ -36,11 +37,13 @@ _CLUSTER_SCOPED = frozenset(
         "ClusterRoleBinding",
         "CustomResourceDefinition",
         "GatewayClass",
+        "MutatingWebhookConfiguration",
         "Namespace",
         "Node",
         "PriorityClass",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
     }
 )
 _TRIES = 20  # of a change that others keep overtaking: controllers write an object a few times, never that often in a row

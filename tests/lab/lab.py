@@ -99,6 +99,23 @@ class Lab:
         """A killed mesh endpoint comes back; returns before it is ready."""
         control.call(self.folder, "restart", {"cluster": cluster})
 
+    @property
+    def karmada(self) -> Path:
+        """Kubeconfig of an administrator of the lab's Karmada."""
+        return self.folder / "karmada.yaml"
+
+    def kill_karmada(self, part: str) -> None:
+        """A part of Karmada dies and stays dead. The parts are `tests.lab.karmada.PROGRAMS`."""
+        control.call(self.folder, "karmada", {"act": "kill", "part": part})
+
+    def freeze_karmada(self, part: str) -> None:
+        """A part of Karmada answers nothing; its connections stay."""
+        control.call(self.folder, "karmada", {"act": "freeze", "part": part})
+
+    def revive_karmada(self, part: str) -> None:
+        """A part that is dead or frozen goes on; returns before it is ready."""
+        control.call(self.folder, "karmada", {"act": "revive", "part": part})
+
     def helm_upgrade(self, cluster: str, assignments: tuple[str, ...] = (), *, version: str | None = None) -> dict[str, list[str]]:
         """What ``helm upgrade --reuse-values --set ASSIGNMENT…`` does to the objects that Helm owns: names created, updated, deleted,
         kept."""

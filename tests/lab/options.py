@@ -56,7 +56,8 @@ class LabOptions:
     all. ``config_enabled`` false: nobody but the tool under test owns the peer objects (values.yaml, ``clustermesh.config.enabled``).
     ``sync_delay`` seconds pass between a change of a Secret or ConfigMap and its files in the pods (a real kubelet takes up to two
     minutes). ``tls_method`` is clustermesh.apiserver.tls.auto.method, or ``provided`` for certificates that the user brought.
-    ``binary_version`` is Cilium's version of the clustermesh-apiserver binary; empty: as the tools report it.
+    ``karmada``: a Karmada control plane beside the clusters. ``binary_version`` is Cilium's version of the clustermesh-apiserver binary;
+    empty: as the tools report it.
     """
 
     name: str = "lab"
@@ -75,6 +76,7 @@ class LabOptions:
     sync_delay: float = 0.2
     binary_version: str = ""
     tls_method: str | tuple[str, ...] = "helm"
+    karmada: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -28,6 +28,7 @@ def status(lab: Supervisor) -> Object:
         "kubeconfig": str(lab.folder / "kubeconfig.yaml"),
         "kubeconfigs": str(lab.folder / "kubeconfigs"),
         "clusters": [_cluster(lab, cluster, pids) for cluster in lab.clusters.values()],
+        "karmada": lab.karmada.status(pids) if lab.karmada else None,
         "faults": [
             {"source": link.source, "target": link.target, "faults": link.faults()} for link in lab.hub.links.values() if link.faults()
         ],
@@ -115,6 +116,16 @@ def text(found: Object) -> str:
     rows = [head, *(_row(cluster) for cluster in found["clusters"])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     lines += ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    if found["karmada"]:
+        karmada = found["karmada"]
+        states = {
+            **dict.fromkeys(karmada["servers"], "runs"),
+            **dict.fromkeys(karmada["frozen"], "frozen"),
+            **dict.fromkeys(karmada["dead"], "dead"),
+        }
+        lines.append(
+            f"karmada {karmada['server'].removeprefix('https://')}: {', '.join(f'{part} {state}' for part, state in states.items())}"
+        )
     lines += [f"fault: {fault['source']} -> {fault['target']}: {', '.join(fault['faults'])}" for fault in found["faults"]]
     for cluster in found["clusters"]:
         lines += [f"played in {cluster['name']}: {played}" for played in cluster["played"]]

@@ -25,6 +25,7 @@ from tests.lab import addresses, control, controlplane, pki, profiles, report
 from tests.lab.cluster import LabCluster
 from tests.lab.control import LabError
 from tests.lab.hub import Hub
+from tests.lab.karmada import Karmada
 from tests.lab.options import CONTROLLER, LabOptions
 from tests.lab.processes import FRUGAL, Process, plain
 from tests.lab.tools import crds_for_profile
@@ -47,6 +48,7 @@ class Supervisor:
         self.stopping = asyncio.Event()
         self._news = asyncio.Condition()
         self._etcd: Process | None = None
+        self.karmada: Karmada | None = None
         self._executor = ThreadPoolExecutor(24, thread_name_prefix="lab")
 
     async def run(self, owner: int) -> int:
@@ -100,6 +102,11 @@ class Supervisor:
             )
             self.clusters[options.name] = LabCluster(options, place, files, self.tools, self.hub, self._executor)
         self._write_merged_kubeconfig()
+        if self.options.karmada:
+            place = self.folder / "karmada"
+            self.karmada = await loop.run_in_executor(
+                None, Karmada, place, self.folder / "karmada.yaml", self.lab, self.tools, self._executor
+            )
         await self._say("starting the control planes")
         definitions = {
             version: await asyncio.to_thread(crds_for_profile, version) for version in {c.options.cilium for c in self.clusters.values()}
@@ -107,6 +114,8 @@ class Supervisor:
         async with asyncio.TaskGroup() as group:
             for cluster in self.clusters.values():
                 group.create_task(self._start_cluster(cluster, etcd, shared, definitions[cluster.options.cilium]))
+            if self.karmada:
+                group.create_task(self._start_karmada(self.karmada, etcd))
         self.state = "ready"
         await self._say("all clusters are ready")
 
@@ -115,6 +124,10 @@ class Supervisor:
         await self._say(f"{cluster.options.name}: control plane ready, waiting for the pods")
         await cluster.wait_ready()
         await self._say(f"{cluster.options.name}: agents and clustermesh-apiserver ready")
+
+    async def _start_karmada(self, karmada: Karmada, etcd: str) -> None:
+        await karmada.start(etcd)
+        await self._say("karmada: all parts ready")
 
     async def _start_etcd(self) -> str:
         address = addresses.etcd_address(self.lab)
@@ -147,6 +160,8 @@ class Supervisor:
         for result in results:
             if isinstance(result, BaseException):
                 traceback.print_exception(result)
+        if self.karmada:
+            await self.karmada.stop()
         if self._etcd:
             self._etcd.kill()
             await self._etcd.wait()
@@ -196,7 +211,9 @@ class Supervisor:
         if verb in ("cut", "heal", "freeze", "slow"):
             return self._fault(verb, args)
         if verb == "reset":
-            return self._reset()
+            return await self._reset()
+        if verb == "karmada":
+            return await self._karmada(args["act"], args["part"])
         cluster = self._cluster(args["cluster"])
         if verb == "kill":
             cluster.kill()
@@ -228,7 +245,18 @@ class Supervisor:
                 self.hub.heal(*pair)
         return f"{verb}: " + ", ".join(f"{pair[0]} -> {pair[1]}" for pair in pairs)
 
-    def _reset(self) -> str:
+    async def _karmada(self, act: str, part: str) -> str:
+        if self.karmada is None:
+            raise LabError("this lab has no Karmada; start one with `up --karmada`")
+        if act == "revive":
+            await self.karmada.revive(part)
+            return f"Karmada's {part} goes on"
+        {"kill": self.karmada.kill, "freeze": self.karmada.freeze}[act](part)
+        return f"Karmada's {part} is {'dead' if act == 'kill' else 'frozen'}"
+
+    async def _reset(self) -> str:
+        if self.karmada:
+            await self.karmada.reset()
         for link in self.hub.links:
             self.hub.heal(*link)
         for cluster in self.clusters.values():

@@ -35,7 +35,7 @@ def resolve(options: LabOptions, given: Mapping[str, Path] | None = None, *, pro
     if version and MESH not in paths:
         chosen = tools.clustermesh_binary(version, progress=progress)
         paths[MESH], version = chosen.path, chosen.version or version
-    wanted = [name for name in PROGRAMS if name not in paths]
+    wanted = [name for name in (*PROGRAMS, *(tools.KARMADA if options.karmada else ())) if name not in paths]
     found = tools.ensure(wanted, progress=progress)
     paths |= {name: found.path(name) for name in wanted}
     if not version:

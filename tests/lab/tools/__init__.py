@@ -10,10 +10,22 @@
 
 from __future__ import annotations
 
-from tests.lab.tools.catalogue import ALL, HELM, KCP
+from tests.lab.tools.catalogue import ALL, HELM, KARMADA, KCP
 from tests.lab.tools.crds import cilium_crds, crds_for_profile
 from tests.lab.tools.errors import ToolUnavailable
 from tests.lab.tools.provide import Tools, clustermesh_binary, ensure
 from tests.lab.tools.search import Found
 
-__all__ = ["ALL", "HELM", "KCP", "Found", "ToolUnavailable", "Tools", "cilium_crds", "clustermesh_binary", "crds_for_profile", "ensure"]
+__all__ = [
+    "ALL",
+    "HELM",
+    "KARMADA",
+    "KCP",
+    "Found",
+    "ToolUnavailable",
+    "Tools",
+    "cilium_crds",
+    "clustermesh_binary",
+    "crds_for_profile",
+    "ensure",
+]

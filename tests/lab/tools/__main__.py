@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.lab.tools import ALL, HELM, KCP, ToolUnavailable, ensure
+from tests.lab.tools import ALL, HELM, KARMADA, KCP, ToolUnavailable, ensure
 from tests.lab.tools.cache import cache_root
 from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS, FAMILIES
 from tests.lab.tools.crds import cilium_crds
@@ -21,7 +21,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.tools", description="The programs that the lab runs.")
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="find or build them, and fetch Cilium's CRDs")
-    build.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*ALL, HELM))}; all when none is given")
+    build.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join((*ALL, HELM))}; all of these when none is given; karmada: its four"
+    )
     commands.add_parser("where", help="say where each of them is; builds nothing")
     again = commands.add_parser("refresh", help="write go.mod and go.sum anew from the versions in catalogue.py")
     again.add_argument(
@@ -49,7 +51,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build(names: list[str], progress: Progress) -> None:
-    tools = ensure(names or (*ALL, HELM), progress=progress)
+    wanted = [tool for name in names for tool in (KARMADA if name == "karmada" else (name,))]
+    tools = ensure(wanted or (*ALL, HELM), progress=progress)
     if not names:
         for version in (CILIUM, CILIUM_CRDS):
             cilium_crds(version, progress=progress)
@@ -58,8 +61,8 @@ def _build(names: list[str], progress: Progress) -> None:
 
 
 def _where(progress: Progress) -> int:
-    found = look((*ALL, HELM, KCP), progress)
-    for name in (*ALL, HELM, KCP):
+    found = look((*ALL, HELM, *KARMADA, KCP), progress)
+    for name in (*ALL, HELM, *KARMADA, KCP):
         print(_row(name, found[name]) if name in found else f"{name:<24} {'missing':<15}")
     print(f"{'cache':<24} {'':<15} {cache_root()}")
     return 0 if set(ALL) <= set(found) else 1

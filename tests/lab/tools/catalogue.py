@@ -19,6 +19,7 @@ ETCD = "3.6.14"
 CILIUM = "1.15.19"  # 1.16 and newer need github.com/cilium/statedb at commits that the module proxy does not serve
 CILIUM_CRDS = "1.20.2"
 HELM_VERSION = "4.3.1"
+KARMADA_VERSION = "1.18.2"
 
 STRIP = ("-s", "-w")
 
@@ -68,7 +69,8 @@ KUBE_FAMILY = Family("kube", KUBERNETES)
 ETCD_FAMILY = Family("etcd", ETCD)
 CILIUM_FAMILY = Family("cilium", CILIUM)
 HELM_FAMILY = Family("helm", HELM_VERSION)
-FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY, HELM_FAMILY)
+KARMADA_FAMILY = Family("karmada", KARMADA_VERSION)  # pins Kubernetes libraries of its own
+FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY, HELM_FAMILY, KARMADA_FAMILY)
 
 
 def _kube_version() -> dict[str, str]:
@@ -118,8 +120,30 @@ _HELM = Tool(
     version_argument="version",
     version_variables={"helm.sh/helm/v4/internal/version.version": f"v{HELM_VERSION}"},
 )
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_TOOLS, _HELM)}
+
+
+def _karmada(program: str, minutes: float) -> Tool:
+    # Without the variable the programs call themselves v0.0.0-master (karmada: hack/util.sh sets the same one).
+    return Tool(
+        name=f"karmada-{program}",
+        family=KARMADA_FAMILY,
+        package=f"github.com/karmada-io/karmada/cmd/{program}",
+        minutes=minutes,
+        floor=(1, 18),
+        version_argument="version",
+        version_variables={"github.com/karmada-io/karmada/pkg/version.gitVersion": f"v{KARMADA_VERSION}"},
+    )
+
+
+_KARMADA = (
+    _karmada("aggregated-apiserver", 5),
+    _karmada("controller-manager", 1.5),
+    _karmada("webhook", 0.2),
+    _karmada("scheduler", 0.3),
+)
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_TOOLS, _HELM, *_KARMADA)}
 
 ALL = tuple(tool.name for tool in _TOOLS)
 HELM = _HELM.name  # for tests of the chart alone; no lab needs it
+KARMADA = tuple(tool.name for tool in _KARMADA)  # for labs with a fleet
 KCP = "kcp"  # only ever looked up: its release is a binary, its modules cannot be built through the proxy

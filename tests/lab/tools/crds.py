@@ -54,11 +54,16 @@ class CrdModule:
             progress = progress or console()
             with cache.exclusive("crds", progress):
                 if not place.is_file():
-                    _store(place, self._download(progress))
+                    _store(place, parse_folder(self.fetch(progress) / self.folder))
         objects: list[dict[str, Any]] = json.loads(place.read_text())
         return objects
 
-    def _download(self, progress: Progress) -> list[dict[str, Any]]:
+    def fetch(self, progress: Progress | None = None) -> Path:
+        """Return the folder of the module in Go's own cache, after a download if it is not there.
+
+        :raises ToolUnavailable: the module cannot be downloaded, or is not the one expected.
+        """
+        progress = progress or console()
         go, release = golang.provide_go(progress), f"{self.path} v{self.version}"
         progress(
             f"Fetching the CRDs of {self.title} {self.version} from its Go module (once; usually under a minute). "
@@ -77,7 +82,7 @@ class CrdModule:
             raise ToolUnavailable(
                 f"{release} came with checksum {module.get('Sum')}, not with {self.checksum}. Do not use that module proxy."
             )
-        return parse_folder(Path(module["Dir"]) / self.folder)
+        return Path(module["Dir"])
 
 
 def cilium_crds(version: str, *, progress: Progress | None = None) -> list[dict[str, Any]]:

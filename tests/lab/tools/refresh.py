@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.lab.tools.cache import BUILD_ENVIRONMENT
-from tests.lab.tools.catalogue import CILIUM_FAMILY, ETCD_FAMILY, FAMILIES, HELM_FAMILY, KUBE_FAMILY, TOOLS, Family
+from tests.lab.tools.catalogue import CILIUM_FAMILY, ETCD_FAMILY, FAMILIES, HELM_FAMILY, KARMADA_FAMILY, KUBE_FAMILY, TOOLS, Family
 from tests.lab.tools.child import run_long
 from tests.lab.tools.golang import Go, provide_go
 from tests.lab.tools.progress import Progress
 
+_GO = {"helm": "1.26.0", "karmada": "1.25.10"}  # what their own go.mod asks for, where that is more than others need
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/[\w-]+) => \./staging/", re.MULTILINE)
 # Cilium's own go.mod replaces these; a replace counts only in the main module, which is ours.
 CILIUM_REPLACES = {
@@ -63,7 +64,10 @@ def _text(family: Family, go: Go, progress: Progress) -> str:
     elif family == HELM_FAMILY:
         upstream = "helm.sh/helm/v4"
         requires = {upstream: version}
-    return module_text(family.name, "1.26.0" if family == HELM_FAMILY else "1.25.0", tools, requires, replaces)
+    elif family == KARMADA_FAMILY:
+        upstream = "github.com/karmada-io/karmada"
+        requires = {upstream: version}
+    return module_text(family.name, _GO.get(family.name, "1.25.0"), tools, requires, replaces)
 
 
 def _download_go_mod(module: str, version: str, go: Go, progress: Progress) -> str:
