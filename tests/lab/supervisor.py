@@ -18,6 +18,7 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,8 @@ class Supervisor:
             self.clusters[options.name] = LabCluster(options, place, files, self.tools, self.hub, self._executor)
         self._write_merged_kubeconfig()
         if self.options.karmada:
-            place = self.folder / "karmada"
-            self.karmada = await loop.run_in_executor(
-                None, Karmada, place, self.folder / "karmada.yaml", self.lab, self.tools, self._executor
-            )
+            make = partial(Karmada, self.folder / "karmada", self.folder / "karmada.yaml", self.lab, self.tools, self._executor)
+            self.karmada = await loop.run_in_executor(None, make)
         await self._say("starting the control planes")
         definitions = {
             version: await asyncio.to_thread(crds_for_profile, version) for version in {c.options.cilium for c in self.clusters.values()}

@@ -150,6 +150,7 @@ def test_a_wrapper_module_names_the_programs_and_versions_of_the_catalogue(famil
         "etcd": "go.etcd.io/etcd/server/v3",
         "cilium": "github.com/cilium/cilium",
         "helm": "helm.sh/helm/v4",
+        "karmada": "github.com/karmada-io/karmada",
     }[family.name]
     assert f"{upstream} v{family.version}" in text
     for tool in TOOLS.values():
