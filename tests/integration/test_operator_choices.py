@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import LONGEST
 from mesh_operator.kinds import BINDING, BY_KIND, INTENT
 from tests.integration import shop
+from tests.integration.labs import replace_mesh_pods, unready
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.operator_lab import OperatorLab, Workspace
 from tests.integration.peer_objects import SECRETS, contents, give_away, managers_of, objects, secret_path, watched
@@ -246,3 +247,5 @@ def test_a_tenant_adopts_a_mesh_probes_and_takes_back_a_cluster_whose_cilium_is_
     for cluster in two.names:
         for name in SECRETS:  # they were another program's, so they stay without its keys
             two.api(cluster).delete(secret_path(name))
+    replace_mesh_pods(lab, lab.names)  # kvstoremesh keeps a peer that was taken away for minutes, and c3 was in two places
+    wait_for(lambda: unready(lab), lambda late: not late, what="the mesh pods are ready again")
