@@ -34,7 +34,7 @@ from tests.testing.waiting import wait_for
 
 MARK: Final = "lab"
 OTHER_WEIGHTS: Final = {
-    "operator": 713,
+    "operator": 800,
     "tests/integration/test_operator_tenants.py": 309,
     "tests/integration/test_kcp_setup.py": 88,
     "tests/integration/test_lab.py": 73,
@@ -238,7 +238,7 @@ OLDEST = shared("oldest", 46, cilium="1.16")
 NODE_PORT = shared("node-port", 80, cilium="1.18", ca="shared", service="NodePort")
 NODES = shared("nodes", 79, cilium="1.20", service="NodePort", nodes=(1, 3))
 THREE_120 = shared("three-1.20", 647, clusters=3, cilium="1.20")
-OTHER_THREE_120 = shared("other-three-1.20", 339, clusters=3, cilium="1.20")
+OTHER_THREE_120 = shared("other-three-1.20", 390, clusters=3, cilium="1.20")
 THREE_119 = shared("three-1.19", 437, clusters=3, cilium="1.19")
 TWO_118 = shared("two-1.18", 350, cilium="1.18")
 AGENTS = shared("agents", 36, cilium="1.18", kvstoremesh=False)
