@@ -30,7 +30,7 @@ import yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
 from .confined import playbook_client
-from .confined.confinement import SEMAPHORES, Limits, Program
+from .confined.confinement import Limits, Program, memory_folder
 from .confined.process import ConfinedProcesses
 
 COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
@@ -163,14 +163,6 @@ def settings_of_runs() -> Mapping[str, str]:
         settings: dict[str, str] = _configure(Path(folder), RunRequest(playbook="mesh", hosts={}), {}).env
     shared = {name: value for name, value in settings.items() if folder not in value}
     return shared | {"ANSIBLE_HOME": "/nonexistent", "ANSIBLE_LOCAL_TEMP": tempfile.gettempdir()}
-
-
-def memory_folder() -> str:
-    """Return the folder for runs: one in memory that is not the place of semaphores, in which each run may read what the others have."""
-    places = [place for place in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), SEMAPHORES) if os.access(place, os.W_OK)]
-    mounted = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()]
-    in_memory = {point for point, kind in mounted if kind in ("tmpfs", "ramfs")}
-    return next((place for place in places if place in in_memory), tempfile.gettempdir())
 
 
 def unsafe(value: Any) -> str:

@@ -38,7 +38,7 @@ _CONTROLLERS = (
     "root-ca-certificate-publisher-controller",
 )
 
-IDLE = (  # what an API server does by itself and no test looks at; a lab has five of them for minutes
+_IDLE = (  # what an API server does by itself and no test looks at; a lab has five of them for minutes
     "--enable-priority-and-fairness=false",
     "--etcd-compaction-interval=0",
     "--etcd-count-metric-poll-period=0",
@@ -85,6 +85,23 @@ def make_files(folder: Path, kubeconfig: Path, name: str, addresses: ClusterAddr
     return files
 
 
+def common_flags(folder: Path, ca: Path, server: pki.Pair, service_accounts: Path) -> tuple[str, ...]:
+    """Flags of every kube-apiserver of a lab: its files, its authorization, and nothing that it does by itself."""
+    return (
+        *_IDLE,
+        f"--cert-dir={folder}",
+        f"--tls-cert-file={server.cert}",
+        f"--tls-private-key-file={server.key}",
+        f"--client-ca-file={ca}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={service_accounts}",
+        f"--service-account-signing-key-file={service_accounts}",
+        f"--service-cluster-ip-range={SERVICE_CIDR}",
+        "--authorization-mode=RBAC",
+        "--profiling=false",
+    )
+
+
 class ControlPlane:
     """The servers of one cluster. ``tools``: program name to path. Event loop only."""
 
@@ -108,23 +125,13 @@ class ControlPlane:
             f"--secure-port={API_PORT}",
             f"--advertise-address={address}",
             "--endpoint-reconciler-type=none",
-            *IDLE,
-            f"--cert-dir={files.folder}",
-            f"--tls-cert-file={files.server.cert}",
-            f"--tls-private-key-file={files.server.key}",
-            f"--client-ca-file={files.ca}",
-            "--service-account-issuer=https://kubernetes.default.svc",
-            f"--service-account-key-file={files.service_accounts}",
-            f"--service-account-signing-key-file={files.service_accounts}",
-            f"--service-cluster-ip-range={SERVICE_CIDR}",
-            "--authorization-mode=RBAC",
+            *common_flags(files.folder, files.ca, files.server, files.service_accounts),
             "--allow-privileged",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             f"--kubelet-certificate-authority={files.ca}",
             f"--kubelet-client-certificate={files.to_kubelet.cert}",
             f"--kubelet-client-key={files.to_kubelet.key}",
             "--egress-selector-config-file=egress.yaml",
-            "--profiling=false",
         )
         await wait_until(lambda: self._answers("/readyz"), server, _START_LIMIT)
 

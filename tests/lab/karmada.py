@@ -25,7 +25,7 @@ from tests.lab import pki
 from tests.lab.addresses import API_PORT
 from tests.lab.api import ApiError, LabApi, Object
 from tests.lab.control import LabError
-from tests.lab.controlplane import IDLE, SERVICE_CIDR, wait_until
+from tests.lab.controlplane import common_flags, wait_until
 from tests.lab.processes import FRUGAL, Process, plain
 from tests.lab.tools.karmada_objects import karmada_crds, karmada_webhooks
 
@@ -190,16 +190,7 @@ class Karmada:
                 f"--advertise-address={self._address(1)}",
                 f"--secure-port={API_PORT}",
                 "--endpoint-reconciler-type=none",
-                *IDLE,
-                f"--cert-dir={files.folder}",
-                f"--tls-cert-file={files.server.cert}",
-                f"--tls-private-key-file={files.server.key}",
-                f"--client-ca-file={files.ca}",
-                "--service-account-issuer=https://kubernetes.default.svc",
-                f"--service-account-key-file={files.service_accounts}",
-                f"--service-account-signing-key-file={files.service_accounts}",
-                f"--service-cluster-ip-range={SERVICE_CIDR}",
-                "--authorization-mode=RBAC",
+                *common_flags(files.folder, files.ca, files.server, files.service_accounts),
                 "--disable-admission-plugins=StorageObjectInUseProtection,ServiceAccount",
                 f"--proxy-client-cert-file={files.front_proxy.cert}",
                 f"--proxy-client-key-file={files.front_proxy.key}",
@@ -208,7 +199,6 @@ class Karmada:
                 "--requestheader-extra-headers-prefix=X-Remote-Extra-",
                 "--requestheader-group-headers=X-Remote-Group",
                 "--requestheader-username-headers=X-Remote-User",
-                "--profiling=false",
             )
         if part == "kube-controller-manager":
             return (

@@ -14,6 +14,7 @@ import pwd
 import resource
 import signal
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -84,6 +85,14 @@ class Measures:
 
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def memory_folder() -> str:
+    """Return the folder for private files: one in memory that is not the place of semaphores, in which a run may read what others have."""
+    places = [place for place in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), SEMAPHORES) if os.access(place, os.W_OK)]
+    mounted = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()]
+    in_memory = {point for point, kind in mounted if kind in ("tmpfs", "ramfs")}
+    return next((place for place in places if place in in_memory), tempfile.gettempdir())
 
 
 def readable_here() -> tuple[str, ...]:

@@ -34,7 +34,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .confinement import Limits, Measures, Program, confine, measures_here, readable_here
+from .confinement import Limits, Measures, Program, confine, measures_here, memory_folder, readable_here
 from .messages import Broken, receive, send
 
 OUT_OF_MEMORY: Final = 71  # exit status of a child
@@ -224,7 +224,7 @@ def _children_of(parent: int) -> set[int]:
 @contextmanager
 def _folder_of_folders() -> Iterator[str]:
     """Make the folder of the children's folders, in memory where possible, and remove those that a killed server left."""
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else tempfile.gettempdir()
+    memory = memory_folder()
     for left in Path(memory).glob(f"{FOLDERS}*"):
         with suppress(OSError):
             if left.lstat().st_uid == os.getuid():
