@@ -12,6 +12,8 @@ ARGS ?=
 # Processes that run tests side by side: 3, since tests often wait for servers or processes. The lab's servers need memory: count 4 GiB for
 # each of them.
 WORKERS ?=
+# A part of the deep run, for example: make test-all SHARD=2/4
+SHARD ?=
 # Molecule scenarios.
 SCENARIO ?= connect services
 
@@ -51,25 +53,33 @@ stack-down: venv ## the end of what stack-up started
 
 # Python keeps what it compiled even where the environment says otherwise: pytest rewrites every assertion, which costs each worker more
 # than collecting all tests does.
-pytest = env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest --durations 30 --numprocesses
+quietly = env -u PYTHONDONTWRITEBYTECODE $(python) -m
+workers := --durations 30 --numprocesses
 # Tests that share a lab are one group, and the longest groups begin first (tests/integration/labs.py).
 in_groups := --dist loadgroup --no-loadscope-reorder
+# What the deep run alone has is not collected (tests/gate.py), nor are the tests of the lab itself while the lab is as it was when they passed.
+gate := --gate -m "not slow" --hypothesis-profile fast
 
 .PHONY: test
-test: venv ## every test, unit and lab, without the full matrix
-	@$(pytest) $(or $(WORKERS),3) $(in_groups) -m "not full" $(ARGS)
+test: venv ## the gate: the unit tests but the slowest, and one scenario on real servers of each area of the product
+	@$(quietly) tests.second_chance $(workers) $(or $(WORKERS),3) $(in_groups) $(gate) $(ARGS)
 
 .PHONY: test-fast
-test-fast: venv ## the unit tests but the slowest, with fewer examples of each property
-	@$(pytest) $(or $(WORKERS),3) tests/unit --dist worksteal -m "not slow" --hypothesis-profile fast $(ARGS)
+test-fast: venv ## the unit tests of the gate alone
+	@$(quietly) pytest $(workers) $(or $(WORKERS),3) tests/unit --dist worksteal $(gate) $(ARGS)
 
 .PHONY: test-all
-test-all: venv ## every test and the full matrix, with many examples of each property
-	@$(pytest) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(ARGS)
+test-all: venv ## the deep run: every test and the full matrix, with many examples of each property; SHARD=2/4 runs a part of it
+	@$(quietly) tests.second_chance $(workers) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(if $(SHARD),--shard $(SHARD)) $(ARGS)
+
+.PHONY: test-lab
+test-lab: venv ## the tests of the lab itself; when they pass, the gate leaves them out until the lab changes
+	@$(quietly) pytest $(workers) $(or $(WORKERS),3) tests/unit/lab --dist worksteal $(ARGS)
+	@$(python) -m tests.testing.lab_proof
 
 .PHONY: reliability
 reliability: venv ## every API call fails once, and every play and the operator are killed at their writes (docs/reliability.md)
-	@env -u PYTHONDONTWRITEBYTECODE $(python) -m pytest -n0 -s -m full tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
+	@$(quietly) pytest -n0 -s -m full tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
 
 # Minutes, parsers (all) and seed (a new one) of `make fuzz`.
 FUZZ_MINUTES ?= 10

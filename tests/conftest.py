@@ -1,16 +1,43 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What every test needs: the checkout importable as the collection, and property tests that do not mind a loaded machine."""
+"""What every test needs: the checkout importable as the collection, property tests that do not mind a loaded machine, and the two tiers."""
 
 from __future__ import annotations
 
 import gc
+from pathlib import Path
+from typing import Final
 
+import pytest
+
+from tests import gate
 from tests.collection_path import link
-from tests.testing import properties
+from tests.testing import lab_proof, properties
 
 link()
 properties.register()
+
+SHARD: Final = "--shard"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(gate.OPTION, action="store_true", help="collect nothing of the deep run (tests/gate.py)")
+    parser.addoption(SHARD, metavar="NUMBER/COUNT", help="of the deep run only this part; no test is in two parts, and each has its lab")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Keep files of the deep run out of the gate, so that nobody imports them there."""
+    if not config.getoption(gate.OPTION):
+        return None
+    if collection_path == lab_proof.TESTS:
+        return lab_proof.is_proven() or None
+    return gate.is_of_the_deep_run(collection_path) or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption(gate.OPTION):
+        config.hook.pytest_deselected(items=[item for item in items if not gate.has(item.nodeid)])
+        items[:] = [item for item in items if gate.has(item.nodeid)]
 
 
 def pytest_collection_finish() -> None:

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from tests import gate
+from tests.conftest import SHARD
 from tests.integration import labs
 from tests.integration import operator_lab as operator_labs
 from tests.integration.mesh_lab import MeshLab
@@ -16,11 +19,35 @@ from tests.lab.options import LabOptions
 from tests.lab.tools import ToolUnavailable, ensure
 
 
+_AS_WRITTEN = pytest.StashKey[list[pytest.Item]]()
+
+
+@pytest.hookimpl(specname="pytest_collection_modifyitems", wrapper=True, tryfirst=True)
+def hide_from_pytest_randomly(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Keep the tests of this folder in their order: files share from test to test what takes long to build."""
+    config.stash[_AS_WRITTEN] = [item for item in items if Path(__file__).parent in item.path.parents]
+    hidden = set(config.stash[_AS_WRITTEN])
+    items[:] = [item for item in items if item not in hidden]
+    return (yield)
+
+
+@pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
+def put_back(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """pytest-randomly has mixed the others by now; what pytest itself reorders for the sake of fixtures comes after this."""
+    items += config.stash[_AS_WRITTEN]
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption(gate.OPTION):
+        items.sort(key=lambda item: gate.place(item.nodeid))
     if not config.pluginmanager.hasplugin("xdist"):
         return
-    labs.place_in_groups(items)
+    weights = labs.place_in_groups(items, gate=bool(config.getoption(gate.OPTION)))
+    if shard := config.getoption(SHARD):
+        left_out = labs.outside_of_shard(items, weights, shard)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     if getattr(config.option, "loadgroup", False):  # in a worker of pytest-xdist with --dist loadgroup
         labs.name_groups(items)
 

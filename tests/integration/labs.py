@@ -7,6 +7,8 @@ A test says what it needs with a marker and takes the fixture ``lab`` (for itsel
     @pytest.mark.lab(THREE_120, use=2)    # two clusters of the lab with three of Cilium 1.20
     def test_something(lab: MeshLab) -> None: …
 
+    @pytest.mark.lab(TWO_118, use=2, gate=THREE_120)    # in the gate (tests/gate.py) on a lab that others have there too
+
 A lab is built once for all tests that name it: the marker puts them into one group, which one worker of pytest-xdist runs. Between two
 loans the pool takes back faults, restores every object of every kind to what it was when the lab was new, gives every cluster a new
 mesh pod (kvstoremesh keeps a peer that was taken away for minutes), and compares. A lab that cannot be brought back is built anew. What
@@ -17,8 +19,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +30,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import MANAGED_BY_LABEL
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
+from tests.gate import OPTION as GATE
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.pristine import Pristine
@@ -43,6 +47,8 @@ OTHER_WEIGHTS: Final = {
     "tests/integration/test_kcp_contract.py": 27,
 }
 """Seconds of groups that take no lab of the pool, by the name of the group or the file (three workers on two cores)."""
+_UNKNOWN: Final = 5
+"""Seconds of a group that says nothing: a file of unit tests, with the many examples of the deep run."""
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _MESH: Final = "k8s-app=clustermesh-apiserver"
@@ -75,23 +81,60 @@ def request_of(node: pytest.Item | pytest.Collector) -> tuple[Shared, int | None
     assert mark is not None and len(mark.args) == 1 and isinstance(mark.args[0], Shared), (
         f"{node.nodeid} names no lab: pytest.mark.lab(LAB)"
     )
-    return mark.args[0], mark.kwargs.get("use")
+    return _named_by(mark, gate=bool(node.config.getoption(GATE))), mark.kwargs.get("use")
 
 
-def place_in_groups(items: list[pytest.Item]) -> None:
-    """Put the tests of a lab into one group of pytest-xdist, and all others into one for each file; the heaviest groups come first."""
+def _named_by(mark: pytest.Mark, *, gate: bool) -> Shared:
+    lab: Shared = mark.kwargs.get("gate", mark.args[0]) if gate else mark.args[0]
+    return lab
+
+
+def place_in_groups(items: list[pytest.Item], *, gate: bool = False) -> dict[str, int]:
+    """Put the tests of a lab into one group of pytest-xdist, and all others into one for each file; the heaviest groups come first.
+
+    :param gate: labs are those that the tests have in the gate.
+    :return: the weight of each group.
+    """
     weights: dict[str, int] = {}
     groups: dict[str, str] = {}
     for item in items:
         mark = item.get_closest_marker(MARK)
+        lab = _named_by(mark, gate=gate) if mark else None
         given = item.get_closest_marker("xdist_group")
-        group = f"lab-{mark.args[0].name}" if mark else str(given.args[0]) if given else item.nodeid.partition("::")[0]
+        group = f"lab-{lab.name}" if lab else str(given.args[0]) if given else item.nodeid.partition("::")[0]
         if not given:
             item.add_marker(pytest.mark.xdist_group(group))
         groups[item.nodeid] = group
-        weights[group] = max(weights.get(group, 0), mark.args[0].weight if mark else OTHER_WEIGHTS.get(group, 0))
+        weights[group] = max(weights.get(group, 0), lab.weight if lab else OTHER_WEIGHTS.get(group, 0))
     order = {group: number for number, group in enumerate(sorted(weights, key=lambda group: -weights[group]))}
     items.sort(key=lambda item: order[groups[item.nodeid]])
+    return weights
+
+
+def outside_of_shard(items: list[pytest.Item], weights: Mapping[str, int], shard: str) -> list[pytest.Item]:
+    """Return the tests that belong to other shards. Groups stay whole, and each goes to the shard that has the least to do so far.
+
+    :param weights: those that `place_in_groups` returned.
+    :param shard: like "2/4".
+    :raises pytest.UsageError: it names no shard.
+    """
+    match = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", shard)
+    if not match or int(match[1]) > int(match[2]):
+        raise pytest.UsageError(f"There is no shard {shard!r}: it is a number of a count, such as 2/4.")
+    loads = [0] * int(match[2])
+    mine = set()
+    for group in sorted(weights, key=lambda group: (-weights[group], group)):
+        place = loads.index(min(loads))
+        loads[place] += weights[group] or _UNKNOWN
+        if place + 1 == int(match[1]):
+            mine.add(group)
+    return [item for item in items if _group_of(item) not in mine]
+
+
+def _group_of(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    assert mark is not None
+    return str(mark.args[0])
 
 
 def name_groups(items: list[pytest.Item]) -> None:
@@ -101,10 +144,8 @@ def name_groups(items: list[pytest.Item]) -> None:
     suffix every test is a group of its own, and labs are built again and again.
     """
     for item in items:
-        mark = item.get_closest_marker("xdist_group")
-        assert mark is not None
-        if not item.nodeid.endswith(f"@{mark.args[0]}"):
-            item._id = type(item._id).parse(f"{item.nodeid}@{mark.args[0]}")
+        if not item.nodeid.endswith(f"@{_group_of(item)}"):
+            item._id = type(item._id).parse(f"{item.nodeid}@{_group_of(item)}")
 
 
 class Pool:

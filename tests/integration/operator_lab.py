@@ -264,12 +264,13 @@ def _left_in(lab: OperatorLab, untouched: Object) -> list[str]:
         lab.world.faults.clear()
     now = everything(lab.clusters)
     changed = [place for place in sorted(now.keys() | untouched.keys()) if now.get(place) != untouched.get(place)]
-    everywhere = lab.world.virtual("*")
+    urls = lab.world.urls()  # none while no workspace binds the export: then no workspace has anything of ours
     return changed + [
         f"{row.kind} {found['metadata']['name']}"
+        for url in urls[:1]
         for row in ROWS
         if row.kind != CLUSTER
-        for found in everywhere.list(f"/apis/{row.group}/{VERSION}/{row.plural}")
+        for found in lab.world.virtual("*", url=url).list(f"/apis/{row.group}/{VERSION}/{row.plural}")
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.labs import AGENTS, FIVE, NODE_PORT, NODES, OLDEST, shared
+from tests.integration.labs import AGENTS, FIVE, NODE_PORT, NODES, OLDEST, THREE_120, shared
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.tools import ToolUnavailable, clustermesh_binary
 from tests.testing.combinations import COMBINATIONS
@@ -18,9 +18,10 @@ from tests.testing.combinations import COMBINATIONS
 # addresses move from pod templates into the configuration (1.19), both trust modes and both kinds of Service; all others are in the
 # full matrix.
 ALWAYS = {
-    ("1.16", "own", "LoadBalancer"): OLDEST,
-    ("1.18", "shared", "NodePort"): NODE_PORT,
-    ("1.20", "own", "NodePort"): NODES,
+    ("1.16", "own", "LoadBalancer"): pytest.mark.lab(OLDEST),
+    ("1.18", "shared", "NodePort"): pytest.mark.lab(NODE_PORT),
+    ("1.20", "own", "NodePort"): pytest.mark.lab(NODES),
+    ("1.20", "own", "LoadBalancer"): pytest.mark.lab(THREE_120, use=2),
 }
 
 
@@ -31,7 +32,7 @@ def in_full(name: str, **options: Any) -> list[pytest.MarkDecorator]:
 
 def marks_of(version: str, ca: str, service: str) -> list[pytest.MarkDecorator]:
     lab = ALWAYS.get((version, ca, service))
-    return [pytest.mark.lab(lab)] if lab else in_full(f"{version}-{ca}-{service}", cilium=version, ca=ca, service=service)
+    return [lab] if lab else in_full(f"{version}-{ca}-{service}", cilium=version, ca=ca, service=service)
 
 
 def links_of(result: dict[str, object] | None) -> dict[tuple[str, str], str]:

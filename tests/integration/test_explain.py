@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.labs import TWO_118
+from tests.integration.labs import THREE_120, TWO_118
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.api import LabApi
 from tests.testing.playbooks import PlaybookRun
@@ -71,7 +71,7 @@ def broken(run: PlaybookRun) -> list[tuple[str, str]]:
     return [place for place, verdict in verdicts(run).items() if verdict == "broken"]
 
 
-@pytest.mark.lab(TWO_118)
+@pytest.mark.lab(TWO_118, use=2, gate=THREE_120)
 def test_the_hop_that_is_broken_is_named_and_nothing_is_written(lab: MeshLab) -> None:
     furnish(lab)
     assert lab.play("connect").rc == 0

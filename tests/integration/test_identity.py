@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
-from tests.integration.labs import THREE_119, UNNAMED
+from tests.integration.labs import THREE_119, THREE_120, UNNAMED
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.test_rights import grant
 
@@ -43,7 +43,7 @@ def codes(run: Any) -> set[str]:
     return {finding["code"] for finding in run.result["findings"]}
 
 
-@pytest.mark.lab(THREE_119)
+@pytest.mark.lab(THREE_119, gate=THREE_120)
 def test_members_keep_the_leases_of_all_and_restore_each_other(lab: MeshLab) -> None:
     untouched = lab.snapshot()
     assert lab.play("connect").rc == 0

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from tests.integration import credentials
-from tests.integration.labs import THREE_119
+from tests.integration.labs import THREE_119, THREE_120
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.api import ApiError
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import equals, wait_for
 
-pytestmark = pytest.mark.lab(THREE_119, use=2)
+pytestmark = pytest.mark.lab(THREE_119, use=2, gate=THREE_120)
 
 ITEM = "cilium-mesh.edge-portal.eu/item"
 NAMESPACE = "shop"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.integration import shop
-from tests.integration.labs import OTHER_THREE_120
+from tests.integration.labs import OTHER_THREE_120, THREE_120
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.peer_objects import contents, give_away, managers_of, objects, watched
 from tests.lab.api import Object
@@ -45,7 +45,7 @@ def everywhere(lab: MeshLab, *names: str) -> dict[str, set[str]]:
     return {cluster: set(names) for cluster in lab.names}
 
 
-@pytest.mark.lab(OTHER_THREE_120, use=2)
+@pytest.mark.lab(OTHER_THREE_120, use=2, gate=THREE_120)
 def test_a_mesh_of_the_provider_is_taken_over_and_its_policies_go_when_they_are_replaced(lab: MeshLab) -> None:
     pytest.importorskip("ansible_collections.kubernetes.core.plugins.modules.k8s", reason="the collection kubernetes.core is not installed")
     shop.furnish(lab)

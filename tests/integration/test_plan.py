@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.labs import OTHER_THREE_120
+from tests.integration.labs import OTHER_THREE_120, THREE_120
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 
 SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/clustermesh-apiserver"
@@ -31,7 +31,7 @@ def secrets_of(lab: MeshLab) -> set[str]:
     return found
 
 
-@pytest.mark.lab(OTHER_THREE_120, use=2)
+@pytest.mark.lab(OTHER_THREE_120, use=2, gate=THREE_120)
 def test_a_plan_is_applied_exactly_or_refused_with_what_has_changed(lab: MeshLab, tmp_path: Path) -> None:
     files: dict[str, Any] = {form: str(tmp_path / f"plan.{form}") for form in ("text", "json", "markdown")}
     before = lab.snapshot(volatile=True)

@@ -17,6 +17,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import object_facts
+from tests.integration.labs import THREE_120
+from tests.integration.mesh_lab import MeshLab
 from tests.lab.api import ApiError, LabApi, Object
 from tests.lab.tools import cilium_crds
 from tests.testing.namespaced import install_clusters, install_definitions, inventory_of, mesh_variable
@@ -189,9 +191,14 @@ class TwoClusters:
         about = {"name": name, "namespace": "production", "labels": {"app": app}}
         self.api(cluster).create({"apiVersion": "v1", "kind": "Pod", "metadata": about, "spec": spec})
 
-    def policies(self, path: str = POLICIES) -> dict[tuple[str, str], Object]:
-        """(cluster, name without its digest) -> the policy, of every cluster."""
-        return {(name, item["metadata"]["name"].rpartition("-")[0]): item for name in self.names for item in self.api(name).list(path)}
+    def policies(self) -> dict[tuple[str, str], Object]:
+        """See `policies_of`, of namespace production."""
+        return policies_of(self, POLICIES)
+
+
+def policies_of(clusters: TwoClusters | MeshLab, path: str) -> dict[tuple[str, str], Object]:
+    """(cluster, name without its digest) -> the policy, of every cluster."""
+    return {(name, item["metadata"]["name"].rpartition("-")[0]): item for name in clusters.names for item in clusters.api(name).list(path)}
 
 
 @pytest.fixture(scope="module")
@@ -275,22 +282,35 @@ def test_intents_from_first_to_last(clusters: TwoClusters) -> None:
     assert clusters.policies()["c2", "of-the"] == made["c2", "of-the"] and clusters.policies()["c1", "allow"] == theirs
 
 
-def test_an_intent_that_is_renamed_and_mistyped_stays_in_force_until_it_is_corrected(clusters: TwoClusters) -> None:
-    for name in clusters.names:
-        clusters.api(name).create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "orders"}})
-    where = {"destination": {"namespace": "orders", "name": "backend"}}
-    assert clusters.play(intent("frontend-to-orders", **where)).rc == 0
-    made = clusters.policies(ORDERS)
-    assert set(made) == {(name, "frontend-to-orders") for name in clusters.names}
+@pytest.mark.lab(THREE_120, use=2)
+def test_an_intent_that_is_renamed_and_mistyped_stays_in_force_until_it_is_corrected(lab: MeshLab) -> None:
+    for name in lab.names:
+        lab.api(name).create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "orders"}})
+        lab.api(name).create({**FOREIGN, "metadata": {"name": "of-the-team", "namespace": "orders"}})
+    where, theirs = {"destination": {"namespace": "orders", "name": "backend"}}, {(name, "of-the") for name in lab.names}
 
-    mistyped = clusters.play(intent("fe-to-orders", **where, ports=[{"protocol": "TCP", "port": 80800}]))
+    def play(*intents: Mapping[str, Any]) -> PlaybookRun:
+        mesh = {**lab.mesh(), "connectivityIntents": list(intents)}
+        return lab.play("policies", mesh=mesh, network_policy_require_connected=False)
+
+    first = play(intent("frontend-to-orders", **where))
+    assert first.rc == 0 and first.changed == 1, first.output
+    made = policies_of(lab, ORDERS)
+    assert set(made) == {(name, "frontend-to-orders") for name in lab.names} | theirs
+    again = play(intent("frontend-to-orders", **where))
+    assert (again.rc, again.changed) == (0, 0) and policies_of(lab, ORDERS) == made, again.output
+
+    mistyped = play(intent("fe-to-orders", **where, ports=[{"protocol": "TCP", "port": 80800}]))
     assert mistyped.rc != 0 and mistyped.changed == 0, mistyped.output
-    assert clusters.policies(ORDERS) == made, "the policies in force are untouched"
+    assert policies_of(lab, ORDERS) == made, "the policies in force are untouched"
     assert sorted(mistyped.finding_codes()) == ["CM-ITEM-01", "CM-ITEM-05"]
     kept = next(finding for finding in mistyped.result["findings"] if finding["code"] == "CM-ITEM-05")
     assert kept["item"] == "connectivityIntents/frontend-to-orders" and kept["summary"] in mistyped.output
-    assert all(f"{host}: CiliumNetworkPolicy orders/{policy['metadata']['name']}" in kept["evidence"] for (host, _), policy in made.items())
+    ours = {host: policy for (host, name), policy in made.items() if name == "frontend-to-orders"}
+    assert all(f"{host}: CiliumNetworkPolicy orders/{policy['metadata']['name']}" in kept["evidence"] for host, policy in ours.items())
     assert mistyped.result["plan"]["notCarriedOut"] == ["connectivityIntents/fe-to-orders"]
 
-    corrected = clusters.play(intent("fe-to-orders", **where))
-    assert corrected.rc == 0 and set(clusters.policies(ORDERS)) == {(name, "fe-to-orders") for name in clusters.names}, corrected.output
+    corrected = play(intent("fe-to-orders", **where))
+    assert corrected.rc == 0 and set(policies_of(lab, ORDERS)) == {(name, "fe-to-orders") for name in lab.names} | theirs, corrected.output
+    last = play()
+    assert last.rc == 0 and set(policies_of(lab, ORDERS)) == theirs, last.output
