@@ -15,7 +15,7 @@ WORKERS ?=
 # A part of the deep run, for example: make test-all SHARD=2/4
 SHARD ?=
 # Molecule scenarios.
-SCENARIO ?= connect services
+SCENARIO ?= connect
 
 # ansible-compat (below ansible-lint and molecule) installs a copy of the collection into $HOME/.ansible/collections, which later runs of
 # Ansible would silently prefer over this checkout. So these tools get a home of their own. Caches stay where they are.
@@ -57,12 +57,12 @@ quietly = env -u PYTHONDONTWRITEBYTECODE $(python) -m
 workers := --durations 30 --numprocesses
 # Tests that share a lab are one group, and the longest groups begin first (tests/integration/labs.py).
 in_groups := --dist loadgroup --no-loadscope-reorder
-# What the deep run alone has is not collected (tests/gate.py), nor are the tests of the lab itself while the lab is as it was when they passed.
+# What the deep run alone has is not collected (tests/testing/gate.py), nor are the tests of the lab itself while the lab is as it was when they passed.
 gate := --gate -m "not slow" --hypothesis-profile fast
 
 .PHONY: test
 test: venv ## the gate: the unit tests but the slowest, and one scenario on real servers of each area of the product
-	@$(quietly) tests.second_chance $(workers) $(or $(WORKERS),3) $(in_groups) $(gate) $(ARGS)
+	@$(quietly) tests.testing.second_chance $(workers) $(or $(WORKERS),3) $(in_groups) $(gate) $(ARGS)
 
 .PHONY: test-fast
 test-fast: venv ## the unit tests of the gate alone
@@ -70,7 +70,8 @@ test-fast: venv ## the unit tests of the gate alone
 
 .PHONY: test-all
 test-all: venv ## the deep run: every test and the full matrix, with many examples of each property; SHARD=2/4 runs a part of it
-	@$(quietly) tests.second_chance $(workers) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(if $(SHARD),--shard $(SHARD)) $(ARGS)
+	@$(python) -m tests.lab.tools build deep
+	@$(quietly) tests.testing.second_chance $(workers) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 .PHONY: test-lab
 test-lab: venv ## the tests of the lab itself; when they pass, the gate leaves them out until the lab changes
@@ -110,7 +111,7 @@ findings: venv ## what the docs say of each finding, from the catalogue
 linters := ruff mypy ansible docs reuse changelog
 .PHONY: lint
 lint: venv ## every linter
-	@$(MAKE) --no-print-directory --keep-going $(addprefix lint-,$(linters))
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 --output-sync $(addprefix lint-,$(linters))
 
 .PHONY: $(addprefix lint-,$(linters))
 lint-ruff:
@@ -136,7 +137,7 @@ sanity: venv ## ansible-test sanity on the collection as it would be published
 	@$(ansible_env) tests/sanity/run
 
 .PHONY: molecule
-molecule: venv ## molecule test of every scenario, or of one (SCENARIO=connect)
+molecule: venv ## molecule test of the scenario connect, or of others (SCENARIO="connect services")
 	@for scenario in $(SCENARIO); do $(ansible_env) $(python) -m molecule test --scenario-name "$$scenario" || exit; done
 
 .PHONY: bench
@@ -148,7 +149,7 @@ bench-operator: venv ## the operator: from resource to written object, restart w
 	@$(python) -m tests.bench.operator $(ARGS)
 
 .PHONY: lab-tools
-lab-tools: venv ## the lab's servers, and Helm for tests of the chart: found, or built once (about 14 minutes)
+lab-tools: venv ## the lab's servers: found, or built once; `make test-all` also builds Helm and Karmada
 	@$(python) -m tests.lab.tools build
 
 .PHONY: lock

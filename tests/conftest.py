@@ -6,23 +6,21 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-from tests import gate
 from tests.collection_path import link
-from tests.testing import lab_proof, properties
+from tests.testing import gate, lab_proof, properties
 
 link()
 properties.register()
 
-SHARD: Final = "--shard"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(gate.OPTION, action="store_true", help="collect nothing of the deep run (tests/gate.py)")
-    parser.addoption(SHARD, metavar="NUMBER/COUNT", help="of the deep run only this part; no test is in two parts, and each has its lab")
+    parser.addoption(gate.OPTION, action="store_true", help="collect nothing of the deep run (tests/testing/gate.py)")
+    parser.addoption(
+        gate.SHARD, metavar="NUMBER/COUNT", help="of the deep run only this part; no test is in two parts, and each has its lab"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -38,6 +36,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption(gate.OPTION):
         config.hook.pytest_deselected(items=[item for item in items if not gate.has(item.nodeid)])
         items[:] = [item for item in items if gate.has(item.nodeid)]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption(gate.OPTION):
+        terminalreporter.write_line(gate.left_out(lab_is_proven=lab_proof.is_proven()))
 
 
 def pytest_collection_finish() -> None:

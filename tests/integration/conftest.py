@@ -4,30 +4,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests import gate
-from tests.conftest import SHARD
 from tests.integration import labs
 from tests.integration import operator_lab as operator_labs
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.tools import ToolUnavailable, ensure
+from tests.testing import gate
 
-
-_AS_WRITTEN = pytest.StashKey[list[pytest.Item]]()
+_AS_WRITTEN = pytest.StashKey[Iterable[pytest.Item]]()
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", wrapper=True, tryfirst=True)
 def hide_from_pytest_randomly(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Keep the tests of this folder in their order: files share from test to test what takes long to build."""
-    config.stash[_AS_WRITTEN] = [item for item in items if Path(__file__).parent in item.path.parents]
-    hidden = set(config.stash[_AS_WRITTEN])
-    items[:] = [item for item in items if item not in hidden]
+    hidden = [item for item in items if Path(__file__).parent in item.path.parents]
+    config.stash[_AS_WRITTEN] = hidden
+    items[:] = [item for item in items if Path(__file__).parent not in item.path.parents]
     return (yield)
 
 
@@ -44,12 +42,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.pluginmanager.hasplugin("xdist"):
         return
     weights = labs.place_in_groups(items, gate=bool(config.getoption(gate.OPTION)))
-    if shard := config.getoption(SHARD):
+    if shard := config.getoption(gate.SHARD):
         left_out = labs.outside_of_shard(items, weights, shard)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
     if getattr(config.option, "loadgroup", False):  # in a worker of pytest-xdist with --dist loadgroup
         labs.name_groups(items)
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str:
+    lent = labs.api_servers(items, gate=bool(config.getoption(gate.OPTION)))
+    return f"{sum(lent.values())} API servers in labs: {', '.join(f'{name} {count}' for name, count in sorted(lent.items()))}"
 
 
 @pytest.hookimpl(wrapper=True)

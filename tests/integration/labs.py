@@ -7,7 +7,7 @@ A test says what it needs with a marker and takes the fixture ``lab`` (for itsel
     @pytest.mark.lab(THREE_120, use=2)    # two clusters of the lab with three of Cilium 1.20
     def test_something(lab: MeshLab) -> None: …
 
-    @pytest.mark.lab(TWO_118, use=2, gate=THREE_120)    # in the gate (tests/gate.py) on a lab that others have there too
+    @pytest.mark.lab(TWO_118, use=2, gate=THREE_120)    # in the gate (tests/testing/gate.py) on a lab that others have there too
 
 A lab is built once for all tests that name it: the marker puts them into one group, which one worker of pytest-xdist runs. Between two
 loans the pool takes back faults, restores every object of every kind to what it was when the lab was new, gives every cluster a new
@@ -30,10 +30,10 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import MANAGED_BY_LABEL
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
-from tests.gate import OPTION as GATE
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.pristine import Pristine
+from tests.testing.gate import OPTION as GATE
 from tests.testing.waiting import wait_for
 
 MARK: Final = "lab"
@@ -47,6 +47,9 @@ OTHER_WEIGHTS: Final = {
     "tests/integration/test_kcp_contract.py": 27,
 }
 """Seconds of groups that take no lab of the pool, by the name of the group or the file (three workers on two cores)."""
+OPERATOR: Final = "operator"
+OPERATOR_SERVERS: Final = 5
+"""Three clusters, the management plane and the double of kcp (tests/integration/operator_lab.py)."""
 _UNKNOWN: Final = 5
 """Seconds of a group that says nothing: a file of unit tests, with the many examples of the deep run."""
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -109,6 +112,18 @@ def place_in_groups(items: list[pytest.Item], *, gate: bool = False) -> dict[str
     order = {group: number for number, group in enumerate(sorted(weights, key=lambda group: -weights[group]))}
     items.sort(key=lambda item: order[groups[item.nodeid]])
     return weights
+
+
+def api_servers(items: list[pytest.Item], *, gate: bool) -> dict[str, int]:
+    """Return the number of API servers of each lab that these tests share, as long as none of them has to be built anew."""
+    found = {}
+    for item in items:
+        if mark := item.get_closest_marker(MARK):
+            lab = _named_by(mark, gate=gate)
+            found[lab.name] = len(LabOptions(**dict(lab.options)).cluster_options())
+        elif "operator_lab" in getattr(item, "fixturenames", ()):
+            found[OPERATOR] = OPERATOR_SERVERS
+    return found
 
 
 def outside_of_shard(items: list[pytest.Item], weights: Mapping[str, int], shard: str) -> list[pytest.Item]:

@@ -71,6 +71,7 @@ class Post(ThreadingHTTPServer):
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def _refuse(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length") or 0))

@@ -16,14 +16,15 @@ from tests.lab.tools.provide import look
 from tests.lab.tools.refresh import refresh
 from tests.lab.tools.search import Found
 
+DEEP = "deep"  # what the deep run alone needs is not built by the gate
+
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.tools", description="The programs that the lab runs.")
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="find or build them, and fetch Cilium's CRDs")
-    build.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join((*ALL, HELM))}; all of these when none is given; karmada: its four"
-    )
+    known = f"of {', '.join(ALL)} (all of these when none is given), {HELM}; karmada: its four; {DEEP}: all"
+    build.add_argument("names", nargs="*", metavar="NAME", help=known)
     commands.add_parser("where", help="say where each of them is; builds nothing")
     again = commands.add_parser("refresh", help="write go.mod and go.sum anew from the versions in catalogue.py")
     again.add_argument(
@@ -51,9 +52,10 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build(names: list[str], progress: Progress) -> None:
-    wanted = [tool for name in names for tool in (KARMADA if name == "karmada" else (name,))]
-    tools = ensure(wanted or (*ALL, HELM), progress=progress)
-    if not names:
+    several = {"karmada": KARMADA, DEEP: (*ALL, HELM, *KARMADA)}
+    wanted = [tool for name in names for tool in several.get(name, (name,))]
+    tools = ensure(wanted or ALL, progress=progress)
+    if not names or DEEP in names:
         for version in (CILIUM, CILIUM_CRDS):
             cilium_crds(version, progress=progress)
     for name in tools:

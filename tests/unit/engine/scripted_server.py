@@ -99,6 +99,7 @@ class ScriptedServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else each answer waits 40 ms for the acknowledgement of its head
 
             def log_message(self, *_: Any) -> None:
                 pass

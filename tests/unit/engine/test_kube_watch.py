@@ -50,6 +50,7 @@ class Sent:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: Streaming
 
     def log_message(self, *_: Any) -> None:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scenarios on real servers that `make test` shows, by the area of the product that each stands for.
 
-Every other test of tests/integration belongs to the deep run, `make test-all`. An area is what a user would miss first if it broke, and each
-has a scenario here (docs/testing.md). The scenarios share four labs, as every API server costs a busy machine half a minute. Those of one lab run in the order of this table, so that
-who leaves most behind comes last.
+Every other test of tests/integration belongs to the deep run, `make test-all`. An area is what a user would miss first if it broke, and
+each has a scenario here (docs/testing.md). The scenarios share four labs, as every API server costs a busy machine half a minute. Those of
+one lab run in the order of this table, so that who leaves most behind comes last.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-_TESTS: Final = Path(__file__).resolve().parent
+from tests.collection_path import CHECKOUT
+
 OPTION: Final = "--gate"
 """Option of pytest: collect nothing of the deep run."""
+SHARD: Final = "--shard"
+"""Option of pytest: of the deep run this part alone, like 2/4."""
 
 AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "connect, a second run, disconnect": (
@@ -28,9 +31,7 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "a new CA": ("integration/test_ca.py::test_clusters_get_new_cas_and_no_reader_sees_an_error",),
     "leases of identities": ("integration/test_identity.py::test_members_keep_the_leases_of_all_and_restore_each_other",),
     "adopt and hand back": ("integration/test_ownership.py::test_a_mesh_that_helm_made_is_adopted_and_handed_back_and_no_link_drops",),
-    "items, one of them refused": (
-        "integration/test_items.py::test_bad_input_refuses_its_item_keeps_its_good_state_and_stops_no_other",
-    ),
+    "items, one of them refused": ("integration/test_items.py::test_bad_input_refuses_its_item_keeps_its_good_state_and_stops_no_other",),
     "policies": ("integration/test_policies.py::test_an_intent_that_is_renamed_and_mistyped_stays_in_force_until_it_is_corrected",),
     "explain": ("integration/test_explain.py::test_the_hop_that_is_broken_is_named_and_nothing_is_written",),
     "the operator on kcp": (
@@ -51,6 +52,7 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _SCENARIOS: Final = tuple(scenario for of_one in AREAS.values() for scenario in of_one)
 _FILES: Final = frozenset(scenario.partition("::")[0] for scenario in _SCENARIOS)
+_TESTS: Final = CHECKOUT / "tests"
 _ON_SERVERS: Final = "integration/"
 
 
@@ -70,6 +72,13 @@ def place(test: str) -> int:
     """Return the place of a scenario in `AREAS`; 0 for a test that is none."""
     found = test.partition("/")[2]
     return _SCENARIOS.index(found) if found in _SCENARIOS else 0
+
+
+def left_out(*, lab_is_proven: bool) -> str:
+    """Return the line about what a run of the gate has not collected."""
+    files = [path for path in (_TESTS / "integration").glob("test_*.py") if is_of_the_deep_run(path)]
+    lab = "those of the lab, which passed for it as it is" if lab_is_proven else "none of those of the lab, which has changed"
+    return f"Left to the deep run (make test-all): {len(files)} files of tests on servers, all on Karmada and Helm among them, and {lab}."
 
 
 def _relative(path: Path) -> str:

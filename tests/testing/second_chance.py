@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Runs pytest, and those tests on servers that failed once more at the end, alone: ``python -m tests.second_chance ARGUMENTS``.
+"""Runs pytest, and those tests on servers that failed once more at the end, alone: ``python -m tests.testing.second_chance ARGUMENTS``.
 
 A test on servers can fail for a moment of the machine. Passing alone says so: the run is green then, and its last lines name the test as
 unsteady, for somebody to mend. A unit test gets no second chance, and neither does a run with more failures than `MOST`: that is no moment.
@@ -65,8 +65,8 @@ def _failed(cache: Path) -> list[str]:
 
 def _without_group(test: str) -> str:
     """Return the id without the ``@group`` that tests/integration/labs.py writes behind it; parameters can hold an @ too."""
-    head, bracket, _ = test.rpartition("]")
-    return head + bracket if bracket else test.partition("@")[0]
+    head, bracket, group = test.rpartition("]")
+    return head + bracket if bracket else group.partition("@")[0]
 
 
 def _say(status: int, *lines: str) -> int:
