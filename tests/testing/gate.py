@@ -68,6 +68,11 @@ def has(test: str) -> bool:
     return not found.startswith(_ON_SERVERS) or found in _SCENARIOS
 
 
+def scenarios() -> tuple[str, ...]:
+    """Return the ids of all scenarios, as pytest has them."""
+    return tuple(f"tests/{scenario}" for scenario in _SCENARIOS)
+
+
 def place(test: str) -> int:
     """Return the place of a scenario in `AREAS`; 0 for a test that is none."""
     found = test.partition("/")[2]

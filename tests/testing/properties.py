@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many examples a property is tried with: by the profile of Hypothesis, which the targets of the Makefile choose.
 
-    make test-fast    fast    25
-    make test         tests   100
-    make test-all     full    1000
-    by hand           long    8000
+    make test, make test-fast    fast    25
+    pytest by hand               tests   100
+    make test-all                full    1000
+    by hand                      long    8000
 
 `pytest --hypothesis-profile long` chooses one by hand. A property that is dearer or cheaper than others says so with `examples`.
 """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.collection_path import CHECKOUT
-from tests.integration.labs import place_in_groups, shared
+from tests.integration.labs import outside_of_shard, place_in_groups, shared
 
 QUICK, LONG = shared("quick", 10, clusters=2), shared("long", 90, clusters=3)
 
@@ -58,9 +58,7 @@ def test_workers_are_given_whole_groups() -> None:
     """Of this file, in two workers: what pytest-xdist prints shows the group at the end of each id, and one worker for all."""
     command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
     files = ["tests/unit/project/test_groups.py", "tests/integration/test_pool.py"]  # the second one for its conftest.py
-    done = subprocess.run(
-        [*command, *files, "-k", "test_groups and not workers"], cwd=CHECKOUT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*command, *files, "-k", "longest_lab or named_twice"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     found = re.findall(r"\[(gw\d)\] .* PASSED \S+::(\w+)(@\S+)?", done.stdout)
     assert len(found) == 2 and {group for _, _, group in found} == {"@tests/unit/project/test_groups.py"}, done.stdout
@@ -74,3 +72,28 @@ def test_a_lab_may_be_named_twice_with_equal_options() -> None:
     ]
     place_in_groups(items)
     assert [entry.get_closest_marker("xdist_group").args[0] for entry in items] == ["lab-quick", "lab-other"]
+
+
+def test_each_test_is_in_one_shard_with_all_others_of_its_group() -> None:
+    items = [
+        *(item(f"tests/integration/test_b.py::test_{n}", pytest.mark.lab((QUICK, LONG)[n % 2])) for n in range(6)),
+        *(item(f"tests/unit/test_{n}.py::test_{m}") for n in range(5) for m in range(3)),
+    ]
+    weights = place_in_groups(items)
+    shards = [[entry.nodeid for entry in items if entry not in outside_of_shard(items, weights, f"{n}/3")] for n in (1, 2, 3)]
+    assert sorted(test for shard in shards for test in shard) == sorted(entry.nodeid for entry in items)
+    assert all(shards)
+    groups = [{entry.get_closest_marker("xdist_group").args[0] for entry in items if entry.nodeid in shard} for shard in shards]
+    assert sum(map(len, groups)) == len(set().union(*groups)) == 7
+
+
+@pytest.mark.parametrize("shard", ["", "0/3", "4/3", "2", "2/", "a/b", "1/3/5"])
+def test_what_is_no_shard_is_refused(shard: str) -> None:
+    with pytest.raises(pytest.UsageError, match="There is no shard"):
+        outside_of_shard([], {}, shard)
+
+
+def test_in_the_gate_a_test_can_have_the_lab_of_others() -> None:
+    tests = [item("tests/integration/test_b.py::test_1", pytest.mark.lab(QUICK, gate=LONG))]
+    place_in_groups(tests, gate=True)
+    assert tests[0].get_closest_marker("xdist_group").args[0] == "lab-long"
