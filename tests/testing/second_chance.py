@@ -75,7 +75,7 @@ def _say(status: int, *lines: str) -> int:
 
 
 def _run(arguments: Sequence[str], log: Path) -> int:
-    with log.open("wb") as kept, subprocess.Popen([sys.executable, "-m", "pytest", *arguments], stdout=subprocess.PIPE) as pytest:
+    with log.open("wb") as kept, subprocess.Popen([sys.executable, "-u", "-m", "pytest", *arguments], stdout=subprocess.PIPE) as pytest:
         assert pytest.stdout is not None
         for line in pytest.stdout:
             kept.write(line)

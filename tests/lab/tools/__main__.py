@@ -23,8 +23,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.tools", description="The programs that the lab runs.")
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="find or build them, and fetch Cilium's CRDs")
-    known = f"of {', '.join(ALL)} (all of these when none is given), {HELM}; karmada: its four; {DEEP}: all"
-    build.add_argument("names", nargs="*", metavar="NAME", help=known)
+    programs = f"of {', '.join(ALL)} (all of these when none is given), {HELM}; karmada: its four; {DEEP}: all"
+    build.add_argument("names", nargs="*", metavar="NAME", help=programs)
     commands.add_parser("where", help="say where each of them is; builds nothing")
     again = commands.add_parser("refresh", help="write go.mod and go.sum anew from the versions in catalogue.py")
     again.add_argument(

@@ -9,7 +9,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts
@@ -126,14 +126,27 @@ json_values = st.recursive(
 )
 
 
+statuses = st.fixed_dictionaries({"name": st.text(min_size=1)}, optional={key: json_values for key in READY if key != "name"})
+
+
+@given(st.lists(statuses, max_size=3), st.booleans())
+def test_whatever_stands_in_the_status_of_a_peer_gives_a_link_of_it_that_can_be_printed(rows: list[Any], of_agent: bool) -> None:
+    text = json.dumps({"cluster-mesh": {"clusters": rows}} if of_agent else rows)
+    assume("NaN" not in text and "Infinity" not in text)  # Python writes them, and JSON has no such numbers
+    found = (agent_statuses if of_agent else kvstoremesh_statuses)(text)
+    assert found is not None and found.keys() == {row["name"] for row in rows}
+    for status in found.values():
+        link = link_from_status(BLANK, status)
+        assert link.known and link.failures >= 0
+        assert not link.ready or status.get("ready") is True, "nothing else says that a link is ready"
+        assert all(not unicodedata.category(c).startswith("C") for c in link.status + link.last_failure)
+
+
 @given(json_values)
-def test_any_json_gives_links_that_can_be_printed(value: Any) -> None:
+def test_no_json_makes_the_parsers_fail_or_name_a_peer_that_it_does_not(value: Any) -> None:
     text = json.dumps(value)
     for found in (kvstoremesh_statuses(text), agent_statuses(text)):
-        for status in (found or {}).values():
-            link = link_from_status(BLANK, status)
-            assert link.known and link.failures >= 0
-            assert all(not unicodedata.category(c).startswith("C") for c in link.status + link.last_failure)
+        assert found is None or all(json.dumps(name) in text for name in found)
 
 
 # troubleshoot

@@ -4,13 +4,10 @@
 
 from __future__ import annotations
 
-import ast
-import io
 import os
 import re
 import subprocess
 import sys
-import tokenize
 import tomllib
 from pathlib import Path
 
@@ -99,24 +96,6 @@ def test_the_image_gets_what_the_package_asks_for_in_the_versions_that_are_teste
     image = pinned("operator.txt")
     assert image | pinned("operator-build.txt") <= pinned("dev.txt")
     assert names <= {line.split("==")[0] for line in image}
-
-
-def test_the_operator_stays_small() -> None:
-    """Mesh logic belongs into the collection, where playbooks have it too."""
-    lines = sum(code_lines(file.read_text(encoding="utf-8")) for file in (OPERATOR / "mesh_operator").glob("*.py"))
-    assert 0 < lines <= 3800  # without confined/, which knows of no mesh
-
-
-def code_lines(source: str) -> int:
-    """Lines with code: without docstrings, comments and empty lines."""
-    words = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    found: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        found.update(range(token.start[0], token.end[0] + 1) if token.type not in words else ())
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            found.difference_update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    return len(found)
 
 
 def test_the_operator_runs_without_ansible_in_its_own_process() -> None:
