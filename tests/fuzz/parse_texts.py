@@ -41,7 +41,7 @@ from mesh_operator.tenant_addresses import NETWORKS
 from mesh_operator.tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
 from tests.fuzz.parser import Form, Parser
 from tests.testing.facts_builders import cluster_facts, mesh_of
-from tests.unit.engine.observed_objects import secret
+from tests.testing.observed_objects import secret
 
 NOW: Final = datetime(2026, 11, 1, 12, tzinfo=UTC)
 _KEPT: Final = {"server", "tls-server-name", "certificate-authority-data", "token", "client-certificate-data", "client-key-data"}

@@ -22,7 +22,7 @@ import yaml
 
 from mesh_operator.kinds import BINDING, FABRIC, INTENT, SERVICE
 from tests.integration.operator_lab import Workspace
-from tests.unit.engine.hostile_server import HostileServer
+from tests.testing.hostile_server import HostileServer
 
 Object = dict[str, Any]
 Speak = Callable[[HostileServer, ssl.SSLSocket, str], None]

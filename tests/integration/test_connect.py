@@ -14,7 +14,7 @@ from tests.lab.tools import ToolUnavailable, clustermesh_binary
 from tests.testing.combinations import COMBINATIONS
 
 # What differs between versions are objects of charts. That connect and disconnect are right about those is proven on data, for every
-# combination (tests/unit/engine/test_every_profile.py). The lab shows the oldest version, and one on each side of the border where
+# combination (tests/unit/links/test_every_profile.py). The lab shows the oldest version, and one on each side of the border where
 # addresses move from pod templates into the configuration (1.19), both trust modes and both kinds of Service; all others are in the
 # full matrix.
 ALWAYS = {

@@ -22,9 +22,9 @@ import pytest
 from tests.integration.labs import AGENTS, NODES, OTHER_THREE_120, SHARED_CA
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.api import STRATEGIC
+from tests.testing.made_certificates import make
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for
-from tests.unit.engine.made_certificates import make
 
 SERVICE = f"/api/v1/namespaces/{NAMESPACE}/services/clustermesh-apiserver"
 ELB, OTHER_ELB = "41fae315-2964-49c4-afde-bc6d358cd031", "c582b56c-2b4e-4c83-9d9e-29e12893c6f6"

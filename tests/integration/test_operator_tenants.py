@@ -42,9 +42,9 @@ from tests.testing.crd_examples import BASES, examples
 from tests.testing.kcp_world import open_world
 from tests.testing.management_plane import GROUP as PLATFORM
 from tests.testing.management_plane import NAMESPACE, ManagementPlane
+from tests.testing.met_ports import free_port, met_port
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import equals
-from tests.unit.engine.met_ports import free_port, met_port
 
 Object = dict[str, Any]
 ITEM_KINDS: Final = (SERVICE, INTENT, EXPOSURE)

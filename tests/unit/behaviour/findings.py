@@ -13,9 +13,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.observe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Lease, Registry, registry_name, write_registry
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, write_roll
 from tests.testing.facts_builders import cluster_facts, context_of, key_facts, mesh_of, peer_secret
-from tests.unit.engine.test_ca_parts import seen
-from tests.unit.engine.test_checks_catalogue import CATALOGUE
-from tests.unit.engine.test_identity import decided, fresh
+from tests.unit.ca.test_ca_parts import seen
+from tests.unit.checks.test_checks_catalogue import CATALOGUE
+from tests.unit.identity.test_identity import decided, fresh
 
 from .adapter import Json, checks, connect_plan, decisions, left_items, plain, still
 

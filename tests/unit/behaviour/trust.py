@@ -115,7 +115,7 @@ def adoptions() -> dict[str, Any]:
 
 
 def _made_by(manager: str, marks: Json, peers: Mapping[str, tuple[str, ...]] | None = None, **facts: Any) -> Ledger:
-    """Return c1 and c2 meshed by a tool, as tests/unit/engine/test_adopt.py has them. ``facts``: of both clusters."""
+    """Return c1 and c2 meshed by a tool, as tests/unit/adopt/test_adopt.py has them. ``facts``: of both clusters."""
     ledger = Ledger("c1", "c2", **facts)
     for host, names in (peers or {"c1": ("c2",), "c2": ("c1",)}).items():
         for secret in SECRETS:

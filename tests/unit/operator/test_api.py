@@ -13,7 +13,7 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
 from mesh_operator.api import Connections
-from tests.unit.engine.scripted_server import CANARY, Answer, ScriptedServer
+from tests.testing.scripted_server import CANARY, Answer, ScriptedServer
 
 WILDCARD = "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/fabrics"
 

@@ -22,9 +22,9 @@ from mesh_operator.kinds import BINDING
 from mesh_operator.status import status_of_result
 from mesh_operator.store import Stored
 from mesh_operator.withheld import MOST, WithheldLog
+from tests.testing.met_ports import STATES, free_port, met_port
+from tests.testing.scripted_server import Answer, ScriptedServer, kubeconfig
 from tests.testing.unconfined_processes import UnconfinedProcesses
-from tests.unit.engine.met_ports import STATES, free_port, met_port
-from tests.unit.engine.scripted_server import Answer, ScriptedServer, kubeconfig
 from tests.unit.operator.test_reconcile import World, connected
 
 KEY = MeshKey("ws1", "default", "edge")

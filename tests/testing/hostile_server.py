@@ -1,0 +1,110 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A TLS listener on loopback that speaks to a client in whatever way a test wants, byte by byte, and the kubeconfig for it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from tests.testing.made_certificates import make
+from tests.testing.scripted_server import CANARY, kubeconfig
+
+DECODE_ERROR = b"\x15\x03\x03\x00\x02\x02\x32"  # a fatal alert (RFC 8446, 6.2)
+DRIP = 0.02  # seconds between two bytes
+
+
+class HostileServer:
+    """``speak`` is called for each connection whose request was read, with the connection and the request's head."""
+
+    def __init__(self, folder: Path) -> None:
+        self._authority = make("server CA", ca=True)
+        certificate = make("server", issuer=self._authority, names=["127.0.0.1"])
+        pem = folder / "hostile.pem"
+        pem.write_bytes(certificate.pem + certificate.key)
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.load_cert_chain(pem)
+        self.speak: Callable[[ssl.SSLSocket, str], None] = lambda connection, head: None
+        self.heads: list[str] = []
+        self.breaks = 0  # TLS handshakes, from the first on
+        self.handshakes = 0
+        self.stop = threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(0.05)
+        self._threads = [threading.Thread(target=self._accept)]
+
+    def __enter__(self) -> Self:
+        self._threads[0].start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def kubeconfig(self) -> dict[str, Any]:
+        authority = base64.b64encode(self._authority.pem).decode()
+        return kubeconfig({"server": self.url, "certificate-authority-data": authority}, {"token": CANARY})
+
+    def drip(self, connection: ssl.SSLSocket, data: Iterable[int]) -> None:
+        """Send byte by byte until the client hangs up or the test ends."""
+        for byte in data:
+            if self.stop.wait(DRIP):
+                return
+            connection.sendall(bytes([byte]))
+
+    def wait(self, connection: ssl.SSLSocket) -> None:
+        """Say nothing until the client hangs up or the test ends."""
+        connection.settimeout(DRIP)
+        while not self.stop.is_set():
+            with suppress(TimeoutError):
+                if not connection.recv(4096):
+                    return
+
+    def _accept(self) -> None:
+        while not self.stop.is_set():
+            with suppress(TimeoutError):
+                connection, _ = self._listener.accept()
+                self._threads.append(threading.Thread(target=self._serve, args=[connection]))
+                self._threads[-1].start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(10)
+        self.handshakes += 1
+        if self.handshakes <= self.breaks:
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(DECODE_ERROR)
+            return
+        with suppress(OSError), self._tls.wrap_socket(connection, server_side=True) as tls:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                received = tls.recv(4096)
+                if not received:
+                    return
+                head += received
+            self.heads.append(head.decode())
+            self.speak(tls, self.heads[-1])
+
+
+def upgrade(head: str) -> bytes:
+    """The answer that begins a WebSocket (RFC 6455, 4.2.2)."""
+    fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head.split("\r\n"))}
+    accepted = hashlib.sha1((fields["sec-websocket-key"] + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest()
+    return (
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {base64.b64encode(accepted).decode()}\r\n"
+        f"Sec-WebSocket-Protocol: {fields['sec-websocket-protocol'].split(',')[0]}\r\n\r\n"
+    ).encode()
