@@ -45,7 +45,8 @@ def functions(file: str) -> dict[str, str]:
     source = (CHECKOUT / file).read_text(encoding="utf-8")
     found = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
     lines = source.splitlines()
-    return {node.name: "\n".join(lines[min(part.lineno for part in (node, *node.decorator_list)) - 1 : node.end_lineno]) for node in found}
+    first = {node.name: min((node.lineno, *(decorator.lineno for decorator in node.decorator_list))) for node in found}
+    return {node.name: "\n".join(lines[first[node.name] - 1 : node.end_lineno]) for node in found}
 
 
 def tier_of(row: Row) -> str:
