@@ -40,9 +40,8 @@ WORKSPACE: Final = "edge-connect.eu/source-workspace"
 
 @dataclass(frozen=True)
 class Seen:
-    """What a watch showed at a moment (monotonic seconds): a status, {} if there was none."""
+    """What a watch showed at a moment: a status, {} if there was none."""
 
-    at: float
     status: Object
     deleted: bool
 
@@ -61,11 +60,6 @@ class Recording:
             if phase and found[-1:] != [phase]:
                 found.append(phase)
         return found
-
-    def until_first_status(self, kind: str, name: str) -> float:
-        """Seconds from the first sight of an object to its first status."""
-        entries = self.seen[kind, name]
-        return next(entry.at for entry in entries if entry.status.get("phase")) - entries[0].at
 
 
 @contextmanager
@@ -100,7 +94,7 @@ def _watch(tenant: Workspace, kind: str, plural: str, version: str, recording: R
                 obj = event["object"]
                 version = obj["metadata"].get("resourceVersion") or version
                 if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
-                    seen = Seen(time.monotonic(), obj.get("status") or {}, event["type"] == "DELETED")
+                    seen = Seen(obj.get("status") or {}, event["type"] == "DELETED")
                     recording.seen.setdefault((kind, obj["metadata"]["name"]), []).append(seen)
                 if stop.is_set():
                     return

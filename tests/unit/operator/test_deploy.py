@@ -40,6 +40,7 @@ DEFAULTS = Settings(
     metrics_addr=":8082",  # in a pod they have a port of their own, which the NetworkPolicy closes
 )
 NEEDED = ("--set", "mgmt.namespace=default")
+NEEDS_HELM = pytest.mark.slow  # the gate builds no Helm; there the manifests are compared with the chart by digest
 
 
 def read(path: Path) -> Any:
@@ -68,7 +69,8 @@ def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str
     found = look([HELM], print).get(HELM)
     if found is None:
         pytest.skip(
-            "helm is not at hand (make lab-tools builds it), so the chart cannot be rendered; the manifests are compared with it by digest"
+            "helm is not at hand (python -m tests.lab.tools build helm builds it), so the chart cannot be rendered; the manifests are "
+            "compared with it by digest"
         )
     needed = () if "--values" in arguments else NEEDED  # a --set goes before a file
     command = [str(found.path), "template", "mesh-operator", str(CHART), "--namespace", "mesh-operator", *needed, *arguments]
@@ -90,6 +92,7 @@ def test_the_manifests_without_kcp_start_the_operator_with_its_own_defaults_too_
     assert {volume["name"] for volume in pod["volumes"]} == {"shm", "tmp"} and pod["automountServiceAccountToken"] is True
 
 
+@NEEDS_HELM
 def test_with_namespaces_as_tenants_the_chart_brings_the_kinds_and_reads_the_secrets_of_the_named_namespaces_alone() -> None:
     made = helm("--set", "source=kubernetes", "--set", "tenants.namespaces={team-a,team-b}").stdout
     objects = list(filter(None, yaml.safe_load_all(made)))
@@ -295,11 +298,13 @@ def test_values_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
 # With helm
 
 
+@NEEDS_HELM
 def test_the_manifests_are_what_helm_renders() -> None:
     rendered = by_kind_and_name(helm().stdout)
     assert rendered == {key: obj for key, obj in manifests().items() if key[0] != "Namespace"}
 
 
+@NEEDS_HELM
 def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
     values = {
         "kcp": {"kubeconfigSecret": {"name": "k", "key": "k.yaml"}, "apiExportName": "other", "externalUrl": "https://kcp.example.com"},
@@ -363,6 +368,7 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
     )
 
 
+@NEEDS_HELM
 def test_with_a_management_plane_elsewhere_nothing_is_asked_of_the_cluster_of_the_pod() -> None:
     rendered = by_kind_and_name(helm("--set", "mgmt.kubeconfigSecret.name=m").stdout)
     pod = pod_of(rendered)
@@ -371,6 +377,7 @@ def test_with_a_management_plane_elsewhere_nothing_is_asked_of_the_cluster_of_th
     assert {"name": "mgmt", "mountPath": "/etc/mesh-operator/mgmt", "readOnly": True} in pod["containers"][0]["volumeMounts"]
 
 
+@NEEDS_HELM
 def test_rights_follow_the_resource_and_the_namespaces() -> None:
     chosen = "mgmt.namespace=fleet,mgmt.operatorNamespace=own,mgmt.clusterResource=clusters.v1beta2.cluster.x-k8s.io"
     rendered = by_kind_and_name(helm("--set", chosen).stdout)
@@ -379,17 +386,20 @@ def test_rights_follow_the_resource_and_the_namespaces() -> None:
     assert rendered["Role", "mesh-operator"]["metadata"]["namespace"] == "own"
 
 
+@NEEDS_HELM
 def test_helm_itself_refuses_two_replicas_without_a_leader() -> None:
     refused = helm("--set", "leaderElect=false", check=False)
     assert refused.returncode != 0 and "replicas" in refused.stderr
 
 
+@NEEDS_HELM
 def test_helm_itself_refuses_what_the_operator_would_refuse_of_matching_by_name() -> None:
     for chosen in ("mgmt.match=name=root:org", "mgmt.match=name", "source=kubernetes,mgmt.match=name=ws1"):
         refused = helm("--set", chosen, check=False)
         assert refused.returncode != 0 and "match" in refused.stderr, chosen
 
 
+@NEEDS_HELM
 def test_a_service_monitor_is_made_where_it_is_asked_for() -> None:
     rendered = by_kind_and_name(helm("--set", "metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.labels.release=prom").stdout)
     monitor = rendered["ServiceMonitor", "mesh-operator"]
@@ -397,11 +407,13 @@ def test_a_service_monitor_is_made_where_it_is_asked_for() -> None:
     assert monitor["metadata"]["labels"]["release"] == "prom"
 
 
+@NEEDS_HELM
 def test_the_namespace_of_the_credentials_has_to_be_named() -> None:
     refused = helm("--set", "mgmt.namespace=", check=False)
     assert refused.returncode != 0 and "mgmt.namespace is missing" in refused.stderr
 
 
+@NEEDS_HELM
 def test_ranges_scrapers_and_user_namespaces_reach_the_objects(tmp_path: Path) -> None:
     values = {
         "mgmt": {"namespace": "default"},

@@ -51,6 +51,7 @@ def test_a_forked_run_is_like_one_of_its_own_process(tmp_path: Path) -> None:
         assert forked.output.rstrip().splitlines() == real.output.rstrip().splitlines()
 
 
+@pytest.mark.slow
 def test_forked_runs_know_nothing_of_each_other(tmp_path: Path) -> None:
     def run(number: int) -> PlaybookRun:
         return run_warm("connect", inventory=inventory(tmp_path / str(number)), variables={"cilium_mesh": MESH})
