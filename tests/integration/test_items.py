@@ -175,15 +175,15 @@ def test_a_cluster_that_refuses_one_object_gets_all_others(lab: MeshLab) -> None
 def test_bad_input_refuses_its_item_keeps_its_good_state_and_stops_no_other(lab: MeshLab) -> None:
     given(lab, "api", "web", "db")
     policies = {p["metadata"]["name"]: p["spec"] for p in lab.api("c1").list(POLICIES)}
-    run = lab.play("policies", mesh=mesh(lab, intent("api", 70000), intent("web"), intent("db")))
+    run = lab.play("policies", mesh=mesh(lab, intent("api", 70000), intent("web"), intent("db"), intent("queue")))
     assert run.rc != 0
-    assert phases(run) == {"api": "Error", "web": "Applied", "db": "Applied"}
+    assert phases(run) == {"api": "Error", "web": "Applied", "db": "Applied", "queue": "Applied"}
     row = run.result["status"]["connectivityIntents"][0]
     accepted = next(entry for entry in row["conditions"] if entry["type"] == "Accepted")
     assert (accepted["status"], accepted["reason"], "70000" in accepted["message"]) == ("False", "SpecInvalid", True)
     now = {p["metadata"]["name"]: p["spec"] for p in lab.api("c1").list(POLICIES)}
     assert {name: now[name] for name in policies} == policies
-    assert made_for(lab, "c2") == {"api", "web", "db"}
+    assert made_for(lab, "c1") == made_for(lab, "c2") == {"api", "web", "db", "queue"}, "the new one is carried out all the same"
 
 
 def test_a_silent_cluster_is_left_and_named_and_served_when_it_is_back(lab: MeshLab, tmp_path: Path) -> None:
