@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.collection_path import link
-from tests.testing import gate, lab_proof, properties
+from tests.testing import cpu_account, gate, lab_proof, properties
 
 link()
 properties.register()
@@ -21,6 +21,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         gate.SHARD, metavar="NUMBER/COUNT", help="of the deep run only this part; no test is in two parts, and each has its lab"
     )
+    parser.addoption(cpu_account.OPTION, action="store_true", help="print where the processor time of the run went")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    cpu_account.register(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -19,14 +19,16 @@ from typing import Any, Final
 import jmespath
 
 from .bounds import STUBS, Usage, entry_of, reduced, stub_of
-from .keys import MeshKey, ObjectKey, key_of
-from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS
+from .keys import FleetKey, MeshKey, ObjectKey, key_of
+from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, FLEET_ROWS, ITEMS
 from .workspace_bounds import DEFAULT, WorkspaceBounds
 
 KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
 REFUSED_AGAIN: Final = 5.0  # seconds
 PROVISIONAL: Final = "it may have"  # in place of a bound, of a new object until all of its workspace are looked at again
 _CLUSTERS: Final = jmespath.compile("spec.clusterRefs[].name")
+_TENANT: Final = "Tenant"  # kind of the key to which all objects of a fleet refer
+_OF_FLEETS: Final = frozenset(row.kind for row in FLEET_ROWS)
 
 Object = dict[str, Any]
 Changed = Callable[[ObjectKey, Object | None, Object | None], None]
@@ -69,6 +71,19 @@ class MeshObjects:
     items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
     beyond: tuple[Stored, ...] = ()  # binding and items beyond the bounds of the workspace; no such item is in ``items``
     clusters: Mapping[str, Stored] = field(default_factory=dict)  # KubernetesClusters of the workspace's namespace, by name
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantObjects:
+    """All known objects of the fleet side of one namespace, sorted by kind and name; missing ones are included: see Stored."""
+
+    workspace: str
+    namespace: str
+    objects: tuple[Stored, ...] = ()
+
+    def of(self, kind: str) -> tuple[Stored, ...]:
+        """Return those of a kind."""
+        return tuple(stored for stored in self.objects if stored.key.kind == kind)
 
 
 class Store:
@@ -147,6 +162,20 @@ class Store:
         if key.kind == CLUSTER:
             return tuple(MeshKey(*user.key[1:]) for user in self._using(key))
         return tuple(MeshKey(*to[1:]) for to in _references(key, obj) if to.kind == BINDING)
+
+    def tenant(self, workspace: str, namespace: str) -> TenantObjects:
+        """Return all objects of the fleet side of a namespace."""
+        found = self._using(ObjectKey(_TENANT, workspace, namespace, ""))
+        return TenantObjects(workspace=workspace, namespace=namespace, objects=tuple(found))
+
+    def tenants(self) -> tuple[tuple[str, str], ...]:
+        """Return workspace and namespace of every object of the fleet side."""
+        with self._lock:
+            return tuple((to.workspace, to.namespace) for to in sorted(self._users) if to.kind == _TENANT and self._users[to])
+
+    def units_of(self, key: ObjectKey) -> tuple[FleetKey, ...]:
+        """Return the units of the fleet side that a change of this object concerns."""
+        return tuple(FleetKey(key.workspace, key.namespace, unit) for unit in BY_KIND[key.kind].units)
 
     def of_kind(self, kind: str = "") -> tuple[Stored, ...]:
         """Return all objects of a kind that are there, and not missing."""
@@ -259,10 +288,12 @@ def _references(key: ObjectKey, obj: Object) -> set[ObjectKey]:
     """Return the keys to which an object refers, in its namespace.
 
     These are the bindings that it belongs to (for a binding: itself), and the clusters that a binding names. A KubernetesCluster refers to
-    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics.
+    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics. Objects of the fleet
+    side refer to their tenant.
     """
-    if key.kind == CLUSTER:
-        return {key._replace(name="")}
+    if key.kind in _OF_FLEETS:
+        tenant = ObjectKey(_TENANT, key.workspace, key.namespace, "")
+        return {tenant, key._replace(name="")} if key.kind == CLUSTER else {tenant}
     to = FABRIC if key.kind == FABRIC else BINDING
     clusters = (_CLUSTERS.search(obj) or ()) if key.kind == BINDING else ()
     named = {key._replace(kind=CLUSTER, name=name) for name in clusters if isinstance(name, str) and name}

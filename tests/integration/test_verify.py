@@ -7,11 +7,14 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.workloads import CLOCKS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from tests.integration import credentials
@@ -20,6 +23,7 @@ from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.test_rights import ACCOUNT, documented_objects
 from tests.lab.api import change_object
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import wait_for
 
 pytestmark = pytest.mark.lab(RELEASES)
 
@@ -109,8 +113,16 @@ def tracked_by_argo(item: dict[str, Any]) -> None:
     config(enable_ipsec="true", ipam="eni", cluster_id="200")(item)
 
 
+def youngest_pod(lab: MeshLab, cluster: str) -> timedelta:
+    """How long ago the last pod of Cilium started."""
+    started = [datetime.fromisoformat(pod["status"]["startTime"]) for pod in lab.api(cluster).list(f"{CORE}/pods")]
+    return datetime.now(UTC) - max(started)
+
+
 def planted(lab: MeshLab, stack: ExitStack) -> None:
     """Faults of every family, in all three clusters at once."""
+    # A change counts as later than a pod only beyond what clocks may differ, and a lab on a quick machine is younger than that.
+    wait_for(partial(youngest_pod, lab, "c2"), lambda age: age > CLOCKS + timedelta(seconds=1), what="the pods are older than the change")
     address = lab.api("c1").list("/api/v1/nodes")[0]["status"]["addresses"]
     node_of_c1 = next(a["address"] for a in address if a["type"] == "InternalIP")
     faults = (

@@ -17,7 +17,7 @@ from typing import Final
 
 from hypothesis import HealthCheck, settings
 
-PROFILES: Final = {"fast": 25, "tests": 100, "full": 1000, "long": 8000}
+PROFILES: Final = {"fast": 15, "tests": 100, "full": 1000, "long": 8000}
 USUAL: Final = "tests"
 
 

@@ -19,7 +19,7 @@ from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
 from mesh_operator.queue import Urgency
-from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Next, Reconciler
+from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Reconciler
 from mesh_operator.records import Records
 from mesh_operator.request import MeshRequest
 from mesh_operator.resource_writer import ResourceWriter
@@ -27,6 +27,7 @@ from mesh_operator.resources import ABANDON
 from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
 from mesh_operator.serve import Metrics
 from mesh_operator.store import Store, Stored
+from mesh_operator.unit_turns import Next
 from mesh_operator.workspace_bounds import DEFAULT, WorkspaceBounds
 from tests.testing.fake_kcp import FakeKcp
 
@@ -74,6 +75,7 @@ class World:
         self.answer: Callable[[RunRequest], RunResult] = connected
         self.at_run: list[Any] = []
         self.cancel: Cancel = Event()
+        self.stop = Event()
         self.shown: list[dict[str, Any]] = []  # statuses while each play is at work, by kind
         self.dry_run: Callable[[MeshRequest], DryRun | None] = lambda _request: None
         self.processes: list[str] = []  # confined processes that were forked, and how each ended
@@ -85,7 +87,7 @@ class World:
             records=self.records,
             runner=self,  # type: ignore[arg-type]
             writer=ResourceWriter(self.kcp.at, self.note_event, replaced),
-            cancel=Event(),
+            cancel=self.stop,
             settled=lambda url: True,
             teardown_deadline=3600.0,
             check_interval=300.0,
@@ -580,7 +582,7 @@ def test_a_dry_run_that_is_ended_fails_for_its_mesh_which_says_so_and_is_not_pla
         status = (world.kcp.find(kind, name) or {})["status"]
         [ready_condition] = [entry for entry in status["conditions"] if entry["type"] == "Ready"]
         assert (status["phase"], ready_condition["reason"]) == ("Degraded", "DryRunFailed")
-        assert ready_condition["message"].startswith("The dry run of the mesh ") and "tried again" in ready_condition["message"]
+        assert ready_condition["message"].startswith("The dry run ") and "tried again" in ready_condition["message"]
     assert (world.kcp.find(BINDING, "edge") or {})["status"]["links"] == before["links"], "what was measured earlier stays"
     assert ("Warning", "DryRunFailed") in world.events
     monkeypatch.setattr(world, "dry_run", lambda _request: None)
@@ -618,7 +620,7 @@ def test_a_mesh_whose_kubeconfigs_cannot_be_opened_any_more_is_deleted_as_one_wh
 def test_an_operator_that_ends_blames_no_mesh_for_the_processes_that_it_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reconcile()
     monkeypatch.setattr(world, "dry_run", fail(Cause.CRASHED))
-    world.reconciler._cancel.set()
+    world.stop.set()
     written = len(world.kcp.writes)
     assert world.reconcile().seconds == 0.0
     assert len(world.kcp.writes) == written and world.phase() == "Connected"

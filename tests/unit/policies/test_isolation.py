@@ -309,6 +309,7 @@ def big(host: str, workloads: int, each: int, policies: int) -> TrafficFacts:
     return traffic(host, namespaces=[namespace_facts(name) for name in set(names)], pods=tuple(there), policies=tuple(existing))
 
 
+@pytest.mark.slow
 def test_500_intents_over_3_clusters_with_thousands_of_pods() -> None:
     """Work grows with intents, not with intents times pods."""
     where = scene(*(big(host, workloads=1000, each=3, policies=200) for host in ("c1", "c2", "c3")))
