@@ -17,11 +17,12 @@ from tests.lab.options import LabOptions
 from tests.lab.tools import ToolUnavailable, ensure
 from tests.testing import gate
 
+# pytest takes no function for a hook whose name does not begin with "pytest_", whatever its specname is.
 _AS_WRITTEN = pytest.StashKey[Iterable[pytest.Item]]()
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", wrapper=True, tryfirst=True)
-def hide_from_pytest_randomly(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+def pytest_hide_from_randomly(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Keep the tests of this folder in their order: files share from test to test what takes long to build."""
     hidden = [item for item in items if Path(__file__).parent in item.path.parents]
     config.stash[_AS_WRITTEN] = hidden
@@ -30,7 +31,7 @@ def hide_from_pytest_randomly(config: pytest.Config, items: list[pytest.Item]) -
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
-def put_back(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_put_back(config: pytest.Config, items: list[pytest.Item]) -> None:
     """pytest-randomly has mixed the others by now; what pytest itself reorders for the sake of fixtures comes after this."""
     items += config.stash[_AS_WRITTEN]
 

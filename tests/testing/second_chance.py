@@ -10,6 +10,7 @@ Both logs stay in `LOGS`. Exit statuses are those of pytest.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -77,9 +78,9 @@ def _say(status: int, *lines: str) -> int:
 def _run(arguments: Sequence[str], log: Path) -> int:
     with log.open("wb") as kept, subprocess.Popen([sys.executable, "-u", "-m", "pytest", *arguments], stdout=subprocess.PIPE) as pytest:
         assert pytest.stdout is not None
-        for line in pytest.stdout:
-            kept.write(line)
-            sys.stdout.buffer.write(line)
+        while text := os.read(pytest.stdout.fileno(), 65536):  # as it comes: a line of dots takes minutes to be whole
+            kept.write(text)
+            sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
     return pytest.returncode
 
