@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -17,24 +16,6 @@ from tests.lab.options import LabOptions
 from tests.lab.tools import ToolUnavailable, ensure
 from tests.testing import gate
 
-# pytest takes no function for a hook whose name does not begin with "pytest_", whatever its specname is.
-_AS_WRITTEN = pytest.StashKey[Iterable[pytest.Item]]()
-
-
-@pytest.hookimpl(specname="pytest_collection_modifyitems", wrapper=True, tryfirst=True)
-def pytest_hide_from_randomly(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
-    """Keep the tests of this folder in their order: files share from test to test what takes long to build."""
-    hidden = [item for item in items if Path(__file__).parent in item.path.parents]
-    config.stash[_AS_WRITTEN] = hidden
-    items[:] = [item for item in items if Path(__file__).parent not in item.path.parents]
-    return (yield)
-
-
-@pytest.hookimpl(specname="pytest_collection_modifyitems", tryfirst=True)
-def pytest_put_back(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """pytest-randomly has mixed the others by now; what pytest itself reorders for the sake of fixtures comes after this."""
-    items += config.stash[_AS_WRITTEN]
-
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,9 +25,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     weights = labs.place_in_groups(items, gate=bool(config.getoption(gate.OPTION)))
     if shard := config.getoption(gate.SHARD):
-        left_out = labs.outside_of_shard(items, weights, shard)
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
+        left_out = set(labs.outside_of_shard(items, weights, shard))
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     if getattr(config.option, "loadgroup", False):  # in a worker of pytest-xdist with --dist loadgroup
         labs.name_groups(items)
 
@@ -101,7 +82,7 @@ def lab(request: pytest.FixtureRequest, lab_pool: labs.Pool) -> Iterator[MeshLab
 
 @pytest.fixture(scope="module")
 def module_lab(request: pytest.FixtureRequest, lab_pool: labs.Pool) -> Iterator[MeshLab]:
-    """The lab that the file's ``pytestmark`` names, for all tests of the file in their order."""
+    """The lab that the file's ``pytestmark`` names, for all tests of the file, which run in any order."""
     with lab_pool.lend(*labs.request_of(request.node), borrower=request.node.nodeid) as lent:
         yield lent
 

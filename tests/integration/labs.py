@@ -33,7 +33,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.pristine import Pristine
-from tests.testing.gate import OPTION as GATE
+from tests.testing.gate import OPTION
 from tests.testing.waiting import wait_for
 
 MARK: Final = "lab"
@@ -84,7 +84,7 @@ def request_of(node: pytest.Item | pytest.Collector) -> tuple[Shared, int | None
     assert mark is not None and len(mark.args) == 1 and isinstance(mark.args[0], Shared), (
         f"{node.nodeid} names no lab: pytest.mark.lab(LAB)"
     )
-    return _named_by(mark, gate=bool(node.config.getoption(GATE))), mark.kwargs.get("use")
+    return _named_by(mark, gate=bool(node.config.getoption(OPTION))), mark.kwargs.get("use")
 
 
 def _named_by(mark: pytest.Mark, *, gate: bool) -> Shared:

@@ -9,7 +9,6 @@ clustermesh-apiserver; c1 lists as agents up to 1.17 do, c2 as those from 1.18 o
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Any
 
 import pytest
@@ -82,6 +81,20 @@ def wait_for_backends(lab: MeshLab, cluster: str, wanted: dict[str, int]) -> Non
     wait_for(lambda: backends(lab, cluster), equals(wanted), what=f"agents of {cluster} list the right backends")
 
 
+@pytest.fixture(scope="module")
+def lab(module_lab: MeshLab) -> MeshLab:
+    """Two connected clusters with the Deployment and the Service of the walk-through."""
+    run = module_lab.play("connect")
+    assert run.rc == 0, run.output
+    demo(module_lab)
+    return module_lab
+
+
+def taken_back(lab: MeshLab) -> PlaybookRun:
+    """One run of the playbook without an item: the Service is as its owner made it."""
+    return lab.play("services", mesh=lab.mesh())
+
+
 def services(lab: MeshLab, *, affinity: str = "Local", **failover: Any) -> PlaybookRun:
     """One run of the playbook, as AWX or the operator would make it every detectWithin/2."""
     item = {"name": "nginx", "selector": {"namespace": "default", "name": NAME}, "affinity": affinity}
@@ -95,13 +108,11 @@ def rows(run: PlaybookRun) -> dict[str, tuple[Any, ...]]:
     return {row["clusterName"]: (row["readyEndpoints"], row["affinity"], row["shared"]) for row in status["endpointSummary"]}
 
 
-def test_local_backends_first_then_few_of_all_then_remote_ones_and_back(module_lab: MeshLab) -> None:
-    lab = module_lab
-    assert lab.play("connect").rc == 0
-    demo(lab)
+def test_local_backends_first_then_few_of_all_then_remote_ones_and_back(lab: MeshLab) -> None:
+    assert taken_back(lab).rc == 0
     for cluster in lab.names:
-        wait_for(partial(ready, lab, cluster), equals(2), what=f"{cluster} has 2 ready endpoints")
-    assert backends(lab, "c1") == {"c1": 2}, "a Service that is not global has its own backends only"
+        scale(lab, cluster, 2)
+    wait_for_backends(lab, "c1", {"c1": 2})  # a Service that is not global has its own backends only
 
     contract: dict[str, Any] = {"detectWithin": "60s", "minLocalReady": 2, "hysteresis": 1}
     well = services(lab, **contract)
@@ -137,9 +148,13 @@ def shared_by(lab: MeshLab, peer: str, *, seen_in: str) -> int:
     return next(int(row.get("num-shared-services", 0)) for row in clusters if row["name"] == peer)
 
 
-def test_clients_are_kept_from_a_dead_cluster_and_sent_there_again_when_it_lives(module_lab: MeshLab) -> None:
-    lab = module_lab
+def test_clients_are_kept_from_a_dead_cluster_and_sent_there_again_when_it_lives(lab: MeshLab) -> None:
     contract: dict[str, Any] = {"affinity": "None", "detectWithin": "60s", "minLocalReady": 2}
+    for cluster, replicas in (("c1", 3), ("c2", 2)):
+        scale(lab, cluster, replicas)
+    assert services(lab, **contract).rc == 0
+    wait_for_backends(lab, "c1", {"c1": 3, "c2": 2})
+
     lab.lab.kill("c2")
     assert lab.kvstoremesh_status("c1")["c2"]["ready"], "kvstoremesh has noticed it, so that this test proves nothing"
     dead = services(lab, **contract)

@@ -29,7 +29,7 @@ ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 
 @pytest.fixture(scope="module")
 def lab(module_lab: MeshLab) -> MeshLab:
-    """Two connected clusters with a namespace and two Services in each."""
+    """Two clusters with a namespace and two Services in each."""
     made = module_lab
     for name in made.names:
         made.api(name).create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -93,6 +93,14 @@ def given(lab: MeshLab, *intents: str, web: bool = False) -> None:
     assert run.rc == 0, run.output
 
 
+def parted(lab: MeshLab) -> None:
+    """The two clusters without items and without links."""
+    if lab.secret("c1", "cilium-clustermesh"):
+        for playbook in ("mesh", "disconnect"):
+            run = lab.play(playbook, mesh=mesh(lab))
+            assert run.rc == 0, run.output
+
+
 def requests(run: PlaybookRun) -> dict[str, int]:
     """As the action that carries items out counted them; the last action of the run."""
     found: dict[str, int] = {}
@@ -136,6 +144,7 @@ def _accepted(lab: MeshLab, cluster: str, body: dict[str, Any]) -> bool:
 
 
 def test_items_wait_for_the_mesh_and_check_mode_knows_what_connecting_first_would_do(lab: MeshLab) -> None:
+    parted(lab)
     wanted = mesh(lab, intent("api"), services=(service("web"),))
     waiting = lab.play("policies", mesh=wanted, own_process=True)
     assert waiting.rc != 0 and "Traceback" not in waiting.output
@@ -154,6 +163,7 @@ def test_items_wait_for_the_mesh_and_check_mode_knows_what_connecting_first_woul
 
 
 def test_a_cluster_that_refuses_one_object_gets_all_others(lab: MeshLab) -> None:
+    given(lab, "api")
     wanted = mesh(lab, intent("api"), intent("web"), intent("db"))
     with refusing(lab, "c1", "connectivityIntents/db"):
         run = lab.play("policies", mesh=wanted)

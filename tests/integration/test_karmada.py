@@ -41,9 +41,17 @@ def karmada(module_lab: MeshLab) -> Iterator[LabApi]:
         join(api, module_lab.lab.clusters[name])
     wait_for(lambda: unready(api), lambda names: not names, what="both members are Ready")
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    api.create(deployment())
     api.post(f"/apis/policy.karmada.io/v1alpha1/namespaces/{NAMESPACE}/propagationpolicies", policy(*module_lab.names))
     yield api
+
+
+@pytest.fixture
+def workload(karmada: LabApi) -> None:
+    """The Deployment as it was when it was new; a test before may have changed it, or deleted it."""
+    if karmada.get(DEPLOYMENT) is None:
+        karmada.create(deployment())
+    else:
+        karmada.patch(DEPLOYMENT, {"spec": deployment()["spec"]})
 
 
 def deployment() -> dict[str, Any]:
@@ -71,12 +79,14 @@ def images(lab: MeshLab) -> set[str]:
     return {entry["spec"]["template"]["spec"]["containers"][0]["image"] if entry else "" for entry in found}
 
 
+@pytest.mark.usefixtures("workload")
 def test_a_workload_arrives_in_both_members_and_its_status_comes_back(module_lab: MeshLab, karmada: LabApi) -> None:
     wanted = dict.fromkeys(module_lab.names, (True, 2))
     wait_for(lambda: applied(karmada), lambda found: found == wanted, what="the workload is ready in both members")
-    assert images(module_lab) == {"registry.example/web:1"}
+    wait_for(lambda: images(module_lab), lambda found: found == {"registry.example/web:1"}, what="both members have its image")
 
 
+@pytest.mark.usefixtures("workload")
 @pytest.mark.parametrize("part", PROGRAMS)
 def test_a_part_that_dies_is_reported_and_the_next_change_arrives_when_it_is_back(module_lab: MeshLab, karmada: LabApi, part: str) -> None:
     lab = module_lab.lab
@@ -103,6 +113,8 @@ def test_a_part_that_is_frozen_is_reported_and_goes_on_where_it_was(module_lab: 
     assert (lab.status()["karmada"]["frozen"], lab.status()["karmada"]["dead"]) == ([], [])
 
 
+@pytest.mark.usefixtures("workload")
 def test_a_workload_that_is_deleted_goes_from_the_members(module_lab: MeshLab, karmada: LabApi) -> None:
+    wait_for(lambda: images(module_lab), lambda found: "" not in found, what="both members have the workload")
     karmada.delete(DEPLOYMENT)
     wait_for(lambda: images(module_lab), lambda found: found == {""}, what="no member has the workload")

@@ -9,7 +9,7 @@ import sys
 
 from tests.lab.tools import ALL, HELM, KARMADA, KCP, ToolUnavailable, ensure
 from tests.lab.tools.cache import cache_root
-from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS, FAMILIES
+from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS, FAMILIES, TOOLS
 from tests.lab.tools.crds import cilium_crds
 from tests.lab.tools.progress import Progress, console
 from tests.lab.tools.provide import look
@@ -53,6 +53,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _build(names: list[str], progress: Progress) -> None:
     several = {"karmada": KARMADA, DEEP: (*ALL, HELM, *KARMADA)}
+    if unknown := [name for name in names if name not in (*several, *TOOLS, KCP)]:
+        raise ToolUnavailable(f"There is no program {unknown[0]!r} to build: there are {', '.join((*TOOLS, KCP, *several))}.")
     wanted = [tool for name in names for tool in several.get(name, (name,))]
     tools = ensure(wanted or ALL, progress=progress)
     if not names or DEEP in names:

@@ -62,7 +62,7 @@ def ensure(names: Iterable[str] = ALL, *, progress: Progress) -> Tools:
     """
     wanted = list(dict.fromkeys(names))
     if unknown := [name for name in wanted if name not in TOOLS and name != KCP]:
-        raise ToolUnavailable(f"The lab knows no program {unknown[0]!r}; it knows {', '.join((*ALL, KCP))}.")
+        raise ToolUnavailable(f"The lab knows no program {unknown[0]!r}; it knows {', '.join((*TOOLS, KCP))}.")
     found = look(wanted, progress)
     missing = [name for name in wanted if name not in found]
     if KCP in missing:

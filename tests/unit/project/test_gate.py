@@ -45,21 +45,6 @@ def test_the_gate_collects_its_scenarios_alone_and_they_need_few_api_servers() -
     assert "Left to the deep run (make test-all): " in done.stdout
 
 
-def test_tests_on_servers_keep_the_order_of_their_files_when_others_are_mixed() -> None:
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
-    files = [f"tests/integration/test_{name}.py" for name in ("failover", "items", "operator_lifecycle", "plan")] + ["tests/unit/mesh"]
-
-    def ids(*more: str) -> tuple[list[str], list[str]]:
-        done = subprocess.run([*command, *more, *files], cwd=CHECKOUT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout
-        found = [line for line in done.stdout.splitlines() if "::" in line]
-        return [test for test in found if "/integration/" in test], [test for test in found if "/unit/" in test]
-
-    (written, usual), (kept, mixed) = ids("-p", "no:randomly"), ids("-p", "randomly", "--randomly-seed", "4711")
-    assert kept == written and len(kept) > 20
-    assert mixed != usual and sorted(mixed) == sorted(usual)
-
-
 class Pytest:
     """Plays pytest: each run takes the next set of failures and writes it where pytest-xdist's controller does."""
 
