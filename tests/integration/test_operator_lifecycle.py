@@ -93,17 +93,25 @@ def running(lab: OperatorLab) -> Iterator[ExitStack]:
         yield stack
 
 
-@pytest.fixture(scope="module")
-def operator(lab: OperatorLab, running: ExitStack) -> OperatorProcess:
-    """One operator for several tests in a row, as a start costs as much as some of them; it is told nothing about them."""
-    return running.enter_context(lab.operator(ALONE))
-
-
 @pytest.fixture(autouse=True)
 def one_operator(request: pytest.FixtureRequest, running: ExitStack) -> None:
     """A test that starts operators of its own has no other one beside them."""
     if "operator" not in request.fixturenames:
         running.close()
+
+
+@pytest.fixture(scope="module")
+def started() -> list[OperatorProcess]:
+    """The operator of `operator`, at the end of what was started for it."""
+    return []
+
+
+@pytest.fixture
+def operator(lab: OperatorLab, running: ExitStack, started: list[OperatorProcess]) -> OperatorProcess:
+    """One operator for several tests, as a start costs as much as some of them; it is told nothing about them."""
+    if not started or started[-1].process.poll() is not None:
+        started.append(running.enter_context(lab.operator(ALONE)))
+    return started[-1]
 
 
 @pytest.fixture
@@ -311,12 +319,12 @@ def reasons_of_waiting(recording: Recording, kind: str, name: str) -> set[str]:
 
 
 def event_of(tenant: Workspace, kind: str, name: str, reason: str) -> Object:
-    """The Event with that reason about an object. It is written after the status."""
+    """The Event with that reason about an object, not about one that had its name before. It is written after the status."""
+    uid = (tenant.get(kind, name) or {})["metadata"]["uid"]
 
     def about() -> list[Object]:
         found = tenant.client.list(f"/api/v1/namespaces/{tenant.tenant.home}/events")
-        mine = [event for event in found if (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == (kind, name)]
-        return [event for event in mine if event["reason"] == reason]
+        return [event for event in found if (event["involvedObject"]["uid"], event["reason"]) == (uid, reason)]
 
     (event,) = wait_for(about, what=f"an Event {reason} about {kind} {name}")
     return event

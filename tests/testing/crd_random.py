@@ -33,7 +33,7 @@ MEANING: Final = re.compile(
     r'|"[^"]*" and "[^"]*" are a pair already; the first is [\w.\[\]]+'
     r'|contradicts the same key with another source: "[^"]*" and "[^"]*"'
     # Annotations say what fields say too.
-    r"|is (?:true|false), and globalAnnotations says (?:true|false); give one of them"
+    r"|is \w+, and globalAnnotations says \w+; give one of them"
     r"|contradicts its other key in globalAnnotations: \w+ and \w+"
     r"|needs backends that are exported, and shared is false; remove one of them"
     r"|is false, and backend MCS exports the Service; remove one of them"

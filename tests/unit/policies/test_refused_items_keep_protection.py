@@ -47,7 +47,7 @@ from tests.testing.texts import mentions
 from tests.testing.written_scene import Refuses, write
 
 
-@examples(200)
+@examples(100)
 @given(runs())
 def test_no_flow_opens_that_was_closed_and_that_no_valid_item_asks_for(case: tuple[tuple[str, str] | None, list[Run]]) -> None:
     """After a run no flow is allowed that was neither allowed before nor asked for.
