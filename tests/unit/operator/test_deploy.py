@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
 import subprocess
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from contextlib import closing
+from dataclasses import replace
+from http.client import HTTPConnection
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_
 from mesh_operator import __version__
 from mesh_operator.crds import crds
 from mesh_operator.kinds import GROUP
+from mesh_operator.serve import Metrics, serve
 from mesh_operator.settings import Settings, parse_settings
 from mesh_operator.tenant_addresses import NETWORKS
 from tests.collection_path import CHECKOUT
@@ -39,6 +43,9 @@ DEFAULTS = Settings(
     namespace="mesh-operator",
     metrics_addr=":8082",  # in a pod they have a port of their own, which the NetworkPolicy closes
 )
+FOLDERS = ("manifests", "kubernetes")
+"""With kcp, and with namespaces as tenants."""
+READS = frozenset({"get", "list", "watch"})
 NEEDED = ("--set", "mgmt.namespace=default")
 NEEDS_HELM = pytest.mark.slow  # the gate builds no Helm; there the manifests are compared with the chart by digest
 
@@ -51,8 +58,8 @@ def by_kind_and_name(text: str) -> dict[tuple[str, str], dict[str, Any]]:
     return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.load_all(text, loader()) if obj}
 
 
-def manifests(pattern: str = "*.yaml") -> dict[tuple[str, str], dict[str, Any]]:
-    return by_kind_and_name("\n---\n".join(path.read_text(encoding="utf-8") for path in sorted((DEPLOY / "manifests").glob(pattern))))
+def manifests(folder: str = "manifests") -> dict[tuple[str, str], dict[str, Any]]:
+    return by_kind_and_name("\n---\n".join(path.read_text(encoding="utf-8") for path in sorted((DEPLOY / folder).glob("*.yaml"))))
 
 
 def pod_of(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
@@ -85,8 +92,7 @@ def test_the_manifests_start_the_operator_with_its_own_defaults() -> None:
 
 
 def test_the_manifests_without_kcp_start_the_operator_with_its_own_defaults_too_and_mount_no_kubeconfig() -> None:
-    text = "\n---\n".join(path.read_text(encoding="utf-8") for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")))
-    pod = pod_of(by_kind_and_name(text))
+    pod = pod_of(manifests("kubernetes"))
     wanted = replace(DEFAULTS, source="kubernetes", kcp_kubeconfig="", mgmt_namespace="mesh-operator")
     assert settings_of(pod, IN_A_POD) == wanted
     assert {volume["name"] for volume in pod["volumes"]} == {"shm", "tmp"} and pod["automountServiceAccountToken"] is True
@@ -108,17 +114,10 @@ def test_with_namespaces_as_tenants_the_chart_brings_the_kinds_and_reads_the_sec
     assert "CustomResourceDefinition" not in {obj["kind"] for obj in filter(None, yaml.safe_load_all(helm().stdout))}
 
 
-def test_every_setting_has_a_flag_in_the_chart_and_every_flag_in_the_chart_is_a_setting() -> None:
-    spelled = {
-        "allowed_addresses": "--allow-address",
-        "denied_addresses": "--deny-address",
-        "endpoint_domains": "--endpoint-domain",
-        "allowed_annotations": "--allow-annotation",
-        "permitted": "--permit",
-        "leader_elect": "--no-leader-elect",
-        "job_probes": "--no-job-probes",
-    }
-    known = {spelled.get(field.name, "--" + field.name.replace("_", "-")) for field in fields(Settings)}
+def test_the_chart_can_give_every_flag_of_the_operator_and_gives_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse_settings(["--help"], {})
+    known = set(re.findall(r"^ +(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)) - {"--version"}
     used = re.findall(r"^ *- (--[a-z-]+)", (CHART / "templates" / "deployment.yaml").read_text(encoding="utf-8"), re.MULTILINE)
     assert set(used) == known
 
@@ -162,7 +161,7 @@ def test_all_that_can_be_written_is_memory_of_limited_size() -> None:
     writable = {m["mountPath"]: volumes[m["name"]]["emptyDir"] for m in pod["containers"][0]["volumeMounts"] if not m.get("readOnly")}
     assert set(writable) == {"/dev/shm", "/tmp"}
     assert all(volume["medium"] == "Memory" and volume["sizeLimit"] for volume in writable.values())
-    assert volumes["kcp"]["secret"]["defaultMode"] == 0o440
+    assert volumes["kcp"]["secret"]["defaultMode"] & 0o337 == 0, "the user and the group of the pod read it, and nobody else"
 
 
 def test_probes_metrics_and_service_meet_the_server_of_the_operator() -> None:
@@ -173,12 +172,35 @@ def test_probes_metrics_and_service_meet_the_server_of_the_operator() -> None:
     assert Settings.health_addr == f":{health['containerPort']}" and health["name"] == "http"
     assert DEFAULTS.metrics_addr == f":{figures['containerPort']}" == f":{exposed['port']}"
     assert exposed["targetPort"] == figures["name"] == "metrics"
-    paths = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
-    assert {name: (probe["path"], probe["port"]) for name, probe in paths.items()} == {
-        "startupProbe": ("/healthz", "http"),
-        "livenessProbe": ("/healthz", "http"),
-        "readinessProbe": ("/readyz", "http"),
-    }
+
+
+def test_probes_restart_what_is_dead_and_nothing_that_waits() -> None:
+    [container] = pod_of(manifests())["containers"]
+    probes = {name: container[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert {probe["port"] for probe in probes.values()} == {"http"}
+    state = {"alive": True, "ready": True}
+    [server] = serve("127.0.0.1:0", Metrics(), alive=lambda: (state["alive"], ["x"]), ready=lambda: (state["ready"], ["x"]))
+
+    def failing() -> set[str]:
+        """The probes that fail: a kubelet takes 200 to 399 as success (Kubernetes, "Configure Liveness, Readiness and Startup Probes")."""
+        found = set()
+        for name, probe in probes.items():
+            with closing(HTTPConnection("127.0.0.1", server.server_address[1], timeout=5)) as connection:
+                connection.request("GET", probe["path"])
+                if not 200 <= connection.getresponse().status < 400:
+                    found.add(name)
+        return found
+
+    try:
+        assert failing() == set()
+        # While kcp is away no replica is restarted: that would end the plays that run, and mend nothing.
+        state["ready"] = False
+        assert failing() == {"readinessProbe"}
+        state.update(alive=False, ready=True)
+        assert failing() == {"startupProbe", "livenessProbe"}
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_memory_is_reserved_as_far_as_it_may_be_used() -> None:
@@ -203,40 +225,50 @@ def test_the_network_policy_keeps_the_pod_from_metadata_services_and_denied_rang
         ours = [network for network in map(ip_network, NETWORKS) if network.version == wide.version]
         assert len(ours) > 5 and all(any(network.subnet_of(other) for other in networks) for network in ours)
     assert sorted(cidr for cidr, _ in blocks(policy)) == ["0.0.0.0/0", "::/0"]
+    # DNS over both transports (RFC 1035, 4.2), HTTPS, the port of a kube-apiserver by default, and that of etcd's clients.
     open_ports = {(port["port"], port["protocol"]) for rule in policy["spec"]["egress"] for port in rule["ports"]}
     assert open_ports == {(53, "UDP"), (53, "TCP"), (443, "TCP"), (6443, "TCP"), (2379, "TCP")}
     assert [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]] == ["http"], "nobody scrapes unasked"
 
 
-def test_a_node_can_be_drained_and_two_replicas_never_go_at_once() -> None:
-    objects = manifests()
-    assert objects["Deployment", "mesh-operator"]["spec"]["replicas"] == 2
-    budget = objects["PodDisruptionBudget", "mesh-operator"]["spec"]
-    assert budget["maxUnavailable"] == 1
-    assert budget["selector"] == objects["Deployment", "mesh-operator"]["spec"]["selector"]
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_node_can_be_drained_and_one_replica_always_stays(folder: str) -> None:
+    objects = manifests(folder)
+    replicas, away = objects["Deployment", "mesh-operator"]["spec"]["replicas"], objects["PodDisruptionBudget", "mesh-operator"]["spec"]
+    assert 0 < away["maxUnavailable"] < replicas
+    labels = objects["Deployment", "mesh-operator"]["spec"]["template"]["metadata"]["labels"]
+    for selector in (away["selector"], objects["Deployment", "mesh-operator"]["spec"]["selector"]):
+        assert selector["matchLabels"] and selector["matchLabels"].items() <= labels.items(), "what selects no pod bounds nothing"
 
 
-def test_the_operator_only_reads_clusters_and_secrets_and_writes_its_lease_and_records_alone() -> None:
-    objects = manifests("2-*.yaml")
-    rules = {
-        (obj["metadata"]["namespace"], group, resource): rule["verbs"]
-        for (kind, _), obj in objects.items()
-        if kind == "Role"
-        for rule in obj["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-    }
-    assert rules == {
-        ("default", "platform.edge-portal.eu", "clusters"): ["get", "list", "watch"],
-        ("default", "", "secrets"): ["get", "list", "watch"],
-        ("mesh-operator", "coordination.k8s.io", "leases"): ["get", "create", "patch"],
-        ("mesh-operator", "", "configmaps"): ["get", "list", "create", "patch", "delete"],
-    }
-    assert {kind for kind, _ in objects} == {"ServiceAccount", "Role", "RoleBinding"}
-    for (kind, name), obj in objects.items():
-        if kind == "RoleBinding":
-            assert obj["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
-            assert obj["subjects"] == [{"kind": "ServiceAccount", "name": "mesh-operator", "namespace": "mesh-operator"}]
+def rights(objects: dict[tuple[str, str], dict[str, Any]]) -> set[tuple[str, str, str]]:
+    """(namespace, resource with its group, verb) of what is bound to the operator's account; cluster-wide rights have the namespace *."""
+    account = {"kind": "ServiceAccount", "name": "mesh-operator", "namespace": "mesh-operator"}
+    found = set()
+    for (kind, _), binding in objects.items():
+        if kind.endswith("Binding") and account in binding["subjects"]:
+            role = objects[binding["roleRef"]["kind"], binding["roleRef"]["name"]]
+            namespace = binding["metadata"].get("namespace", "*")
+            assert role["metadata"].get("namespace", "*") in ("*", namespace), "a binding refers to roles of its own namespace"
+            for rule in role["rules"]:
+                names = itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"])
+                found |= {(namespace, f"{resource}.{group}".rstrip("."), verb) for group, resource, verb in names}
+    return found
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_operator_reads_clusters_and_secrets_and_writes_nothing_but_its_own(folder: str) -> None:
+    """That these rights are enough is shown where the operator has them alone: tests/integration/test_operator_namespaces.py."""
+    found = rights(manifests(folder))
+    read = {resource for _, resource, verb in found if verb in READS}
+    assert {"secrets", "clusters.platform.edge-portal.eu", "leases.coordination.k8s.io", "configmaps"} <= read
+    assert not [right for right in found if "*" in right[1] + right[2]], "a wildcard grows with the cluster"
+    written = {(namespace, resource) for namespace, resource, verb in found if verb not in READS}
+    elsewhere = {resource for namespace, resource in written if namespace != "mesh-operator"}
+    assert {resource for namespace, resource in written if namespace == "mesh-operator"} == {"leases.coordination.k8s.io", "configmaps"}
+    own = {f"{crd['spec']['names']['plural']}{part}.{GROUP}" for crd in crds() for part in ("", "/status")}
+    assert elsewhere == (set() if folder == "manifests" else own | {"events"})
+    assert {verb for namespace, resource, verb in found if resource in own} <= {*READS, "patch"}, "tenants alone create and delete these"
 
 
 # Values
@@ -473,11 +505,11 @@ def test_the_image_runs_the_operator_as_the_user_of_the_pod() -> None:
 
 def test_nothing_is_installed_but_what_the_lock_names() -> None:
     steps = [rest for name, rest in instructions() if name == "RUN"]
-    steps += read(DEPLOY / "image" / "execution-environment.yml")["additional_build_steps"]["append_final"].splitlines()
-    installs = [step for step in steps if re.search(r"\bpip (install|wheel)\b", step)]
-    installs += [step for step in steps if re.search(r"\bpip download\b", step)]
-    assert len(installs) == 7
-    assert all("--require-hashes" in step or "--no-index" in step for step in installs)
+    further = read(DEPLOY / "image" / "execution-environment.yml")["additional_build_steps"]["append_final"].splitlines()
+    for source in (steps, further):
+        installs = [step for step in source if re.search(r"\bpip (install|wheel|download)\b", step)]
+        assert installs and all("--require-hashes" in step or "--no-index" in step for step in installs)
+    steps += further
     # What ansible-builder installs by itself has no hash.
     definition = read(DEPLOY / "image" / "execution-environment.yml")
     assert not definition.get("dependencies") and "package_pip" not in definition["options"]["container_init"]
