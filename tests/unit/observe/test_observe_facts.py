@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -11,17 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.certificates import ca_secret_facts, tls_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.config import config_data, kubernetes_version
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.nodes import node_facts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ownership import managers, owners_of_fields, owners_of_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import peer_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.pods import pod_facts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import Read, first_read, further_reads, other_reads
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.service import service_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users, remote_users_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.workloads import workload_facts
+from tests.testing.declared_types import strays
 from tests.testing.made_certificates import NOW, Made, make
-from tests.testing.observed_objects import HELM, PEER_YAML, deployment, node, owns, pod, secret, tls_secret
+from tests.testing.observed_objects import HELM, PEER_YAML, cluster_objects, deployment, node, owns, pod, secret, tls_secret
 
 CANARY = "canary-91ab"
 
@@ -283,66 +289,49 @@ def test_config_and_version() -> None:
 
 # whatever an API server sends
 
-KEYS = [
-    "metadata",
-    "spec",
-    "status",
-    "data",
-    "labels",
-    "annotations",
-    "managedFields",
-    "manager",
-    "fieldsV1",
-    "f:data",
-    "template",
-    "containers",
-    "hostAliases",
-    "name",
-    "ip",
-    "ports",
-    "users",
-    "conditions",
-    "addresses",
-    "ipam",
-    "pools",
-    "allocated",
-    "cidrs",
-    "podCIDRs",
-    "ca.crt",
-    "tls.crt",
-    "ca.key",
-    "users.yaml",
-    "x.etcd-client.crt",
-    "loadBalancer",
-    "ingress",
-    "env",
-    "args",
-]
+NAMESPACE = "kube-system"
+ACCESS = ClusterAccess(host="c1", kubeconfig="", context=None)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), inner, max_size=4),
-    max_leaves=12,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
 )
-shaped = st.fixed_dictionaries({}, optional=dict.fromkeys(("metadata", "spec", "status", "data"), json_values))
 
 
-@given(shaped)
-def test_objects_of_any_shape_give_facts_and_no_exception(value: Any) -> None:
-    for found in (
-        tls_secret_facts(value, "x"),
-        ca_secret_facts(value),
-        peer_secret_facts(value, "x"),
-        remote_users_facts(value),
-        workload_facts(value, "Deployment"),
-        workload_facts(value, "DaemonSet"),
-        service_facts(value),
-        node_facts([value], [value]),
-        config_data(value),
-    ):
-        assert found is not None
-    assert isinstance(managers(value), tuple)
-    assert isinstance(owners_of_fields(value, "data"), dict) and isinstance(owners_of_items(value, "spec", key="ip"), dict)
-    assert isinstance(pod_facts([value], "cilium"), tuple)
+def parts(value: Any) -> Iterator[tuple[Any, Any]]:
+    """(container, key) of every value within a value."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from parts(value[key])
+
+
+@pytest.fixture(scope="module")
+def sound(authority: Made) -> dict[str, Any]:
+    return cluster_objects(authority)
+
+
+def observed(objects: Mapping[str, Any]) -> ClusterFacts:
+    """What an observation makes of these objects, by path."""
+
+    def answers(reads: Mapping[str, Read]) -> dict[str, Any]:
+        return {name: objects.get(read.path, [] if read.many else None) for name, read in reads.items()}
+
+    found = answers({"first": first_read(NAMESPACE), **other_reads(NAMESPACE, "cilium-mesh-x")})
+    return assemble(ACCESS, found | answers(further_reads(NAMESPACE, found)))
+
+
+@given(st.data())
+def test_sound_objects_with_parts_of_other_types_give_facts_of_the_declared_types_and_no_key(
+    sound: dict[str, Any], data: st.DataObject
+) -> None:
+    objects = copy.deepcopy(sound)
+    for _ in range(data.draw(st.integers(1, 8))):
+        one = data.draw(st.sampled_from(sorted(objects)))
+        container, key = data.draw(st.sampled_from(list(parts(objects[one]))))
+        container[key] = data.draw(json_values)
+    facts = observed(objects)
+    assert strays(facts, ClusterFacts) == []
+    assert "PRIVATE KEY" not in repr(facts)
 
 
 def test_an_expired_certificate_is_still_read(authority: Made) -> None:
