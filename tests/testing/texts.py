@@ -10,3 +10,12 @@ import re
 def mentions(text: str, *facts: object) -> bool:
     """Return whether a text has every fact, such as a name, a number or what somebody else said, as words of their own."""
     return all(re.search(rf"(?<![\w]){re.escape(str(fact))}(?![\w])", text) for fact in facts)
+
+
+def stop_inside(text: str) -> str:
+    """Return the part of a text in which a sentence ends inside another one, else "".
+
+    A message is a sentence; as a part of another one it is a clause (base/errors.py), without a stop of its own.
+    """
+    found = re.search(r"(?<=\w)(\.\)|[.!?][;,:]|\.\.(?!\.))(?=\s|\.|$)", text)
+    return text[max(0, found.start() - 80) : found.end() + 10] if found else ""

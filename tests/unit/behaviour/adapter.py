@@ -36,6 +36,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.guards import roll_blockers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.findings import foreign_leases, identity_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
@@ -328,9 +329,9 @@ def left_items(*lists: str) -> Json:
     return as_run_result({"findings": []}, {}, more=[{**text, "evidence": evidence}])  # type: ignore[no-any-return]  # it comes from JSON
 
 
-def codes() -> tuple[str, ...]:
-    """Return every code that a finding can have."""
-    return tuple(sorted(CATALOGUE))
+def codes_beside_checks() -> tuple[str, ...]:
+    """Return every code of a finding that no check makes."""
+    return tuple(sorted(set(CATALOGUE) - set(registered())))
 
 
 def connect_plan(context: CheckContext, **options: Any) -> Json:

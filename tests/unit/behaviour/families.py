@@ -16,7 +16,6 @@ FAMILIES: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "meshes-troubles": meshes.troubles,
     "trust-ca": trust.ca,
     "trust-adoptions": trust.adoptions,
-    "findings-catalogue": findings.catalogue,
     "findings-fit": findings.fit,
     "findings-facts": findings.decided_on_facts,
     "items-scenes": traffic.on_scenes,

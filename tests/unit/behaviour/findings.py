@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios of findings: every case of the catalogue of checks, in which a check speaks and in which it is silent; and fit meshes."""
+"""Scenarios of findings that no check makes, and of fit meshes. tests/unit/checks/test_checks_catalogue.py holds when a check speaks."""
 
 from __future__ import annotations
 
@@ -14,25 +14,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, write_roll
 from tests.testing.facts_builders import cluster_facts, context_of, key_facts, mesh_of, peer_secret
 from tests.unit.ca.test_ca_parts import seen
-from tests.unit.checks.test_checks_catalogue import CATALOGUE
 from tests.unit.identity.test_identity import decided, fresh
 
-from .adapter import Json, checks, connect_plan, decisions, left_items, plain, still
-
-
-def catalogue() -> dict[str, Any]:
-    """Return all findings of each case; of a case in which the check is silent, those of other checks."""
-    found: dict[str, Any] = {}
-    with still():
-        for code, (speaks, silent) in sorted(CATALOGUE.items()):
-            for word, cases in (("speaks", speaks), ("is silent", silent)):
-                for place, case in enumerate(cases):
-                    context = case()
-                    outcome: Json = {"connect": plain(checks(context, "connect"))}
-                    if word == "speaks" and place == 0:
-                        outcome["disconnect"] = plain(checks(context, "disconnect"))
-                    found[f"{code} {word} {place}"] = outcome
-    return found
+from .adapter import checks, connect_plan, decisions, left_items, plain, still
 
 
 def decided_on_facts() -> dict[str, Any]:

@@ -9,7 +9,9 @@ from itertools import islice
 
 import pytest
 
-from .adapter import codes
+from tests.testing.texts import stop_inside
+
+from .adapter import codes_beside_checks
 from .families import FAMILIES
 from .recording import FOLDER, PARTS, canonical, differences, load, parts
 
@@ -35,19 +37,19 @@ UNRECORDED = {
 """Codes that no scenario without a server can have, and why."""
 
 
-def test_every_code_of_the_catalogue_is_recorded() -> None:
+def test_every_code_that_no_check_makes_is_recorded() -> None:
+    """Those of checks have cases in tests/unit/checks/test_checks_catalogue.py."""
     recorded = {code for family in FAMILIES for code in re.findall(r'"(CM-[A-Z]+-\d+)"', canonical(load(family, "structure")))}
-    assert set(codes()) - recorded == set(UNRECORDED)
+    assert set(codes_beside_checks()) - recorded == set(UNRECORDED)
 
 
 def test_no_recorded_sentence_ends_inside_another_one() -> None:
-    """A message is a sentence; as a part of another one it is a clause (base/errors.py), without a stop of its own."""
     wrong = [
-        f"{family}, {name}{path}: {text[max(0, found.start() - 80) : found.end() + 10]}"
+        f"{family}, {name}{path}: {part}"
         for family in FAMILIES
         for name, sentences in load(family, "sentences").items()
         for path, text in sentences.items()
-        if (found := re.search(r"(?<=\w)(\.\)|[.!?][;,:]|\.\.(?!\.))(?=\s|\.|$)", text))
+        if (part := stop_inside(text))
     ]
     assert wrong == []
 

@@ -52,6 +52,7 @@ from tests.testing.facts_builders import (
     peer_secret,
 )
 from tests.testing.rows import in_one_test
+from tests.testing.texts import mentions, stop_inside
 from tests.unit.checks.catalogue_dead_peers import DEAD_PEERS
 from tests.unit.checks.catalogue_leases import LEASES
 from tests.unit.checks.catalogue_verify import MORE, VERIFY
@@ -812,10 +813,11 @@ def test_a_check_speaks_when_it_must(code: str, case: Callable[[], CheckContext]
         assert finding.fix
         if registered()[code].scope is Scope.PAIR:
             assert {finding.cluster, finding.peer} == {"c1", "c2"}
+            assert mentions(f"{finding.summary} {finding.evidence} {finding.fix}", "c1", "c2")
         else:
             assert finding.cluster in ("c1", "c2") or code.startswith("CM-WAIV-")  # about the binding
-        text = finding.summary + finding.evidence + finding.fix
-        assert all(c.isprintable() or c == "\n" for c in text)
+        for text in (finding.summary, finding.evidence, finding.fix):
+            assert all(c.isprintable() or c == "\n" for c in text) and not stop_inside(text)
 
 
 @in_one_test
