@@ -18,7 +18,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -32,6 +31,7 @@ from mesh_operator.tenant_addresses import NETWORKS
 from tests.collection_path import CHECKOUT
 from tests.lab.tools import HELM
 from tests.lab.tools.provide import look
+from tests.testing.json_schema import validator
 
 DEPLOY = CHECKOUT / "operator" / "deploy"
 CHART = DEPLOY / "chart"
@@ -293,8 +293,8 @@ def declared(schema: dict[str, Any], place: str = "") -> Iterator[str]:
 
 def test_the_schema_knows_every_value_and_no_other() -> None:
     schema, values = read(CHART / "values.schema.json"), read(CHART / "values.yaml")
-    jsonschema.Draft7Validator.check_schema(schema)
-    jsonschema.validate(values, schema)
+    validator.Draft7Validator.check_schema(schema)
+    validator.validate(values, schema)
     # `global` is Helm's. Resources are Kubernetes' own.
     assert set(declared(schema)) - {".global", ".resources"} == {place for place in leaves(values) if not place.startswith(".resources")}
 
@@ -323,8 +323,8 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
     ids=json.dumps,
 )
 def test_values_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**read(CHART / "values.yaml"), **wrong}, read(CHART / "values.schema.json"))
+    with pytest.raises(validator.ValidationError):
+        validator.validate({**read(CHART / "values.yaml"), **wrong}, read(CHART / "values.schema.json"))
 
 
 # With helm

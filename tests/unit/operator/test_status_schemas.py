@@ -8,16 +8,16 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import jsonschema
 import pytest
 
 from mesh_operator.kinds import BY_KIND
 from tests.testing.crd_statuses import Made, statuses
+from tests.testing.json_schema import validator
 from tests.testing.rows import in_one_test
 from tests.testing.status_schemas import FOLDER, status_schemas, text_of
 
 SCHEMAS = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
-PLAIN = jsonschema.Draft202012Validator
+PLAIN = validator.Draft202012Validator
 
 
 def test_the_schemas_are_those_of_the_kinds() -> None:
