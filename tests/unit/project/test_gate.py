@@ -103,13 +103,14 @@ def test_good():
     Path(__file__).with_name("good").touch()
 """
 GROUPS = """\
-from tests.collection_path import link
-link()
-from tests.integration.labs import name_groups
 def pytest_collection_modifyitems(config, items):
     if getattr(config.option, "loadgroup", False):
+        from tests.collection_path import link
+        link()
+        from tests.integration.labs import name_groups
         name_groups(items)
 """
+"""As tests/integration/conftest.py does. Who names no groups is spared the imports of the lab, which take longer than the tests."""
 
 
 def test_with_a_real_pytest_only_what_failed_runs_again_and_both_logs_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +121,7 @@ def test_with_a_real_pytest_only_what_failed_runs_again_and_both_logs_stay(tmp_p
     (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = {CHECKOUT}\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     logs = tmp_path / "logs"
-    assert second_chance.main(["--numprocesses", "2", "--dist", "loadgroup", "-p", "no:randomly"], logs=logs) == 0
+    assert second_chance.main(["--numprocesses", "1", "--dist", "loadgroup", "-p", "no:randomly"], logs=logs) == 0
     assert "1 failed, 1 passed" in (logs / "first.log").read_text(encoding="utf-8")
     assert "1 passed" in (logs / "second.log").read_text(encoding="utf-8")
 
