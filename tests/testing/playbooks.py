@@ -10,8 +10,10 @@ The result comes from the event ``playbook_on_stats`` (custom statistics), never
 from __future__ import annotations
 
 import atexit
+import fcntl
 import json
 import os
+import secrets
 import shlex
 import signal
 import socket
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -224,19 +226,33 @@ def _ask_warm_process(request: Mapping[str, Any], started: Callable[[int], None]
 
 @cache
 def _warm_socket() -> str:
-    """Start the warm process of this test run and return its socket. It ends with this process."""
-    folder = tempfile.TemporaryDirectory(prefix="mesh-warm-")
-    path = f"{folder.name}/socket"
-    command = [sys.executable, "-m", "tests.testing.warm_ansible", path]
-    process = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    """Return the socket of the warm process of this test run, which all workers of pytest-xdist share. Whoever needs it first starts it.
+
+    It lives as long as one of them holds its standard input, a named pipe, open.
+    """
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}-{secrets.token_hex(8)}")
+    folder = Path(tempfile.gettempdir(), f"mesh-warm-{run}")
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    assert folder.stat().st_uid == os.getuid(), f"{folder} is somebody else's"
+    path, pipe = folder / "socket", folder / "input"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until the process is ready
+        if path.exists():
+            os.open(pipe, os.O_WRONLY)  # to the end of this process
+            return str(path)
+        os.mkfifo(pipe)
+        writer = os.open(pipe, os.O_RDWR)  # without a reader an end for writing alone cannot be opened
+        with pipe.open("rb") as reader:
+            command = [sys.executable, "-m", "tests.testing.warm_ansible", str(path)]
+            process = subprocess.Popen(command, cwd=CHECKOUT, stdin=reader, stdout=subprocess.PIPE, start_new_session=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n", "the warm process did not start; its errors stand above"
 
     def end() -> None:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait()
-        folder.cleanup()
+        os.close(writer)
+        if "PYTEST_XDIST_TESTRUNUID" not in os.environ:  # else others may need it for longer
+            process.wait()
 
     atexit.register(end)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n", "the warm process did not start; its errors stand above"
-    return path
+    return str(path)

@@ -8,7 +8,7 @@ each time. A forked run begins where these imports have ended, as runs of the op
 the real program in all else: arguments, inventory, templates, role, actions, output, exit status. What it cannot show is how a run begins;
 tests of that take a process of its own (``run_playbook(..., own_process=True)``).
 
-    python -m tests.testing.warm_ansible SOCKET              # ends when its standard input ends
+    python -m tests.testing.warm_ansible FOLDER/SOCKET       # ends when its standard input ends, and removes the folder
 
 A request is one JSON document in a line, on a connection of its own: ``{"args": [], "env": {}, "cwd": "", "output": "file"}``. The answer
 is a line with the id of the run's process, and then the exit status as text; none means that the run died.
@@ -21,6 +21,7 @@ import importlib
 import json
 import os
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -125,6 +126,7 @@ def main() -> None:
         importlib.import_module("mesh_operator.confined.playbook_job")  # imports everything, and Ansible reads the settings above
         gc.freeze()  # the forks neither walk nor copy what was imported
         serve(sys.argv[1])
+        shutil.rmtree(Path(sys.argv[1]).parent, ignore_errors=True)  # who started this process may have ended before
 
 
 if __name__ == "__main__":

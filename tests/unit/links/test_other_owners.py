@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -26,6 +27,11 @@ def plan_of(facts: Mapping[str, ClusterFacts]) -> Plan:
 
 
 def connected(ca: str, version: str, kvstoremesh: bool) -> dict[str, ClusterFacts]:
+    return dict(_connected(ca, version, kvstoremesh))
+
+
+@cache
+def _connected(ca: str, version: str, kvstoremesh: bool) -> Mapping[str, ClusterFacts]:
     facts = {host: cluster_facts(host, version=version, ca=ca, kvstoremesh=kvstoremesh) for host in ("c1", "c2")}
     clusters = SimulatedClusters(facts, NOW)
     clusters.run(plan_of(clusters.facts()))

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
@@ -29,6 +31,7 @@ DECODERS: Final = frozenset(
         *("decompress", "recv_frame", "HTTPResponse", "rebuild_kubeconfig", "parse_registry"),
     }
 )
+READERS: Final = frozenset({("json", "load"), ("json", "loads")})
 CHECKED_BEFORE: Final = {
     "plugins/action/mesh_apply.py": "a plan that the user names; plugin_utils/files.py reads it",
     "plugins/module_utils/apply/lease_store.py": "the copies of the leases, by the parser registry, whose errors it handles",
@@ -45,17 +48,26 @@ CHECKED_BEFORE: Final = {
 """Files with a decoder whose input another file has checked, or that no stranger writes."""
 
 
+def nodes(*words: str) -> Iterator[tuple[str, ast.AST]]:
+    """(file, node) of the files below plugins and operator that have one of the words; to parse the others too takes a second."""
+    wanted = re.compile("|".join(words))
+    for folder in ("plugins", "operator/mesh_operator"):
+        for path in sorted((CHECKOUT / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            if wanted.search(text):
+                for node in ast.walk(ast.parse(text)):
+                    yield path.relative_to(CHECKOUT).as_posix(), node
+
+
 @cache
 def decoding() -> frozenset[str]:
     """Files below plugins and operator with a call of a decoder."""
     found = set()
-    for folder in ("plugins", "operator/mesh_operator"):
-        for path in sorted((CHECKOUT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                called = node.func if isinstance(node, ast.Call) else None
-                name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-                if name in DECODERS:
-                    found.add(path.relative_to(CHECKOUT).as_posix())
+    for file, node in nodes(*DECODERS):
+        called = node.func if isinstance(node, ast.Call) else None
+        name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
+        if name in DECODERS:
+            found.add(file)
     return frozenset(found)
 
 
@@ -84,17 +96,7 @@ def test_json_of_others_is_read_by_the_bounded_reader_alone() -> None:
         "plugins/plugin_utils/files.py",  # a plan that the user names
     }
     found = set()
-    for folder in ("plugins", "operator/mesh_operator"):
-        for path in sorted((CHECKOUT / folder).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if (
-                    isinstance(node, ast.Attribute)
-                    and isinstance(node.value, ast.Name)
-                    and (node.value.id, node.attr)
-                    in {
-                        ("json", "load"),
-                        ("json", "loads"),
-                    }
-                ):
-                    found.add(path.relative_to(CHECKOUT).as_posix())
+    for file, node in nodes(r"\bjson\b"):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and (node.value.id, node.attr) in READERS:
+            found.add(file)
     assert found == own
