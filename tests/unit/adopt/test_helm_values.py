@@ -17,6 +17,7 @@ from tests.lab.profiles.options import HelmPeer, ProfileOptions
 from tests.lab.profiles.texts import peer_config
 from tests.lab.profiles.values import with_values
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 NAMES = {"ffm": "c2"}
@@ -30,6 +31,7 @@ def holding(version: str, text: str, aliases: tuple[HostAlias, ...] = ()) -> Clu
     return replace(facts, kvstoremesh=peer_secret("cilium-kvstoremesh", entry), apiserver=workload)
 
 
+@in_one_test
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "peer", [HelmPeer(name="c2", ips=("192.0.2.2", "192.0.2.3")), HelmPeer(name="c2", address="mesh.example.com", port=4001)]

@@ -41,6 +41,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from tests.lab.patience import scaled
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.made_certificates import Made, make
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 DAY = timedelta(days=1)
@@ -265,6 +266,7 @@ def test_disconnecting_sends_objects_without_data_and_deletes_only_what_was_read
     assert list(users["metadata"]["annotations"].values()) == [None] and users["metadata"]["resourceVersion"]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("error", "changed"),
     [

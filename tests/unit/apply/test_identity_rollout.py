@@ -22,6 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Registry, write_registry
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, WorkloadFacts
 from tests.testing.facts_builders import cluster_facts, mesh_of
+from tests.testing.rows import in_one_test
 
 MESH = mesh_of("c1", "c2")
 EMPTY = Registry(mesh=MESH.binding.owner)
@@ -184,6 +185,7 @@ C7 = cluster_facts("c7", operator=OPERATOR)
 DONE = restarted(C7, "operator", "agent", "api")
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("facts", "self", "doubt"),
     [

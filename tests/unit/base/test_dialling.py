@@ -36,6 +36,7 @@ from mesh_operator.tenant_addresses import NETWORKS
 from tests.testing.etcd_server import grpc, played_etcd
 from tests.testing.hostile_server import HostileServer
 from tests.testing.met_ports import STATES, free_port, met_port
+from tests.testing.rows import in_one_test
 from tests.testing.scripted_server import Answer, ScriptedServer, kubeconfig
 
 DNS = {
@@ -61,6 +62,7 @@ def answers(name: str) -> list[str]:
     return DNS[name]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "host",
     [
@@ -204,6 +206,7 @@ def opened(document: dict[str, Any], *, denied: tuple[str, ...], allowed: tuple[
     return open_cluster(access, timeouts=Timeouts(connect=1.0, read=1.0, answer=2.0))
 
 
+@in_one_test
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_connects_to_a_denied_address_by_any_request(way: str) -> None:
     with counting_listener() as (port, got):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import DEPTH_LIMIT, NotJson, load_json
+from tests.testing.rows import in_one_test
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 DOCUMENTS = st.recursive(
@@ -28,6 +29,7 @@ def test_a_document_is_read_as_it_was_written(document: Any) -> None:
     assert load_json(json.dumps(document, ensure_ascii=False).encode()) == document
 
 
+@in_one_test
 @pytest.mark.parametrize(("open_", "close"), [("[", "]"), ('{"a":', "}"), ('["]",', "]"), ('{"[{":[', "]}")])
 @pytest.mark.parametrize("noise", ["", "}{" * 500])
 def test_nesting_is_bounded_whatever_brackets_stand_in_texts(open_: str, close: str, noise: str) -> None:
@@ -39,6 +41,7 @@ def test_nesting_is_bounded_whatever_brackets_stand_in_texts(open_: str, close: 
             load_json(f'["{noise}",{open_ * deeper}1{close * deeper}]')
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "text", ["", "{", "nul", "NaN", "[Infinity]", '{"a": -Infinity}', "9" * 5000, b"\xff", b"\xed\xa0\x80", "[1] [2]", "\ufeff{}"]
 )
@@ -48,6 +51,7 @@ def test_what_is_no_json_is_refused_without_quoting_it(text: str | bytes) -> Non
     assert not str(text) or str(text) not in str(caught.value)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("text", "value"),
     [

@@ -16,6 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import _config
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from tests.lab.patience import scaled
+from tests.testing.rows import in_one_test
 
 HOSTILE = [
     "!!int ''",
@@ -41,6 +42,7 @@ REFUSED = {
 }
 
 
+@in_one_test
 @pytest.mark.parametrize("value", HOSTILE)
 def test_what_the_parser_does_not_bear_is_no_yaml(value: str) -> None:
     with pytest.raises(NotYaml) as caught:
@@ -54,6 +56,7 @@ def test_it_is_absent_in_the_objects_of_peers(value: str) -> None:
     assert parse_users(f"users: {value}\n") == ({}, "users.yaml cannot be read: it is not YAML")
 
 
+@in_one_test
 @pytest.mark.parametrize("text", REFUSED, ids=REFUSED.values())
 def test_what_grows_is_refused_with_its_reason(text: str) -> None:
     with pytest.raises(NotYaml, match=REFUSED[text]):

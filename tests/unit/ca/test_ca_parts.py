@@ -67,10 +67,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, IssuedAgain
 from tests.lab.profiles.pki import issue, make_ca
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, failure, key_facts, mesh_of, peer_secret, tls_secret
+from tests.testing.rows import in_one_test
 
 SERVER = "clustermesh-apiserver-server-cert"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("schedule", "now", "wanted"),
     [

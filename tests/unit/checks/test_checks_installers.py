@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts, Unread
 from tests.testing.facts_builders import HELM_ANNOTATIONS, agent_workload, cluster_facts, context_of
+from tests.testing.rows import in_one_test
 
 
 def made_by(marks: dict[str, str], *, helm: bool = True, owners: tuple[str, ...] = ()) -> ClusterFacts:
@@ -33,6 +34,7 @@ def test_a_helm_release_is_upgraded_by_its_own_name_in_its_own_version() -> None
     )
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("marks", "more", "place"),
     [

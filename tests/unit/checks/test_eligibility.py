@@ -15,6 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.eligibility import Answer, Eligibility, eligibility
 from tests.testing.facts_builders import cluster_facts, context_of, failure
+from tests.testing.rows import in_one_test
 
 C1, C2, C3 = (cluster_facts(f"c{n}") for n in (1, 2, 3))
 SOUND = Eligibility(eligible=True, ready=True)
@@ -64,6 +65,7 @@ def test_nothing_is_claimed_of_a_cluster_that_did_not_answer() -> None:
     assert rows["c2"] == refused and rows["c1"] == SOUND
 
 
+@in_one_test
 @pytest.mark.parametrize("error", [ClusterError, *ClusterError.__subclasses__()])
 def test_a_cluster_that_answers_is_not_called_unreached(error: type[ClusterError]) -> None:
     """401, 403, 409 and 422 are answers, also to a cluster of which nothing else is known."""

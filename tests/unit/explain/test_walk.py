@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.tr
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure, Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, TrafficFacts
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, service, slice_facts, traffic
 
 GLOBAL = {"service.cilium.io/global": "true"}
@@ -115,6 +116,7 @@ def test_a_port_that_the_service_does_not_have_is_reported_with_those_it_has() -
     assert found.hops[-1].evidence == ("its ports: http 80/TCP",)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("here", "there", "line"),
     [
@@ -231,6 +233,7 @@ def test_without_kube_proxy_replacement_node_ports_lead_nowhere_when_all_backend
     )
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("changes", "path"),
     [

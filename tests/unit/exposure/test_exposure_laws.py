@@ -36,12 +36,14 @@ from tests.testing.exposure_world import (
 )
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.properties import examples
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import service
 
 GLOBAL = {"service.cilium.io/global": "true"}
 
 
+@in_one_test
 @pytest.mark.parametrize("golden", goldens(), ids=lambda golden: golden.name)
 def test_the_golden_files_are_current(golden: Golden) -> None:
     """``python -m tests.testing.exposure_goldens`` writes them anew."""

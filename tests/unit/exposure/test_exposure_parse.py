@@ -121,6 +121,7 @@ def test_everything_about_the_structure_is_said_at_once_and_then_everything_abou
     assert sorted(text.partition(":")[0] for text in found) == ["gatewayClassName", "hostname", "port", "sourceRanges[0]"]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("value", "word"),
     [

@@ -45,6 +45,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RemoteUsersFacts, WorkloadFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Minted
 from tests.testing.facts_builders import NOW, agent_workload, cluster_facts, key_facts, mesh_of, peer_secret, tls_secret
+from tests.testing.rows import in_one_test
 
 EMPTY = Registry(mesh=mesh_of().binding.owner)
 OPERATOR = WorkloadFacts(kind="Deployment", name="cilium-operator")
@@ -96,6 +97,7 @@ def test_a_valid_name_that_the_user_chose_is_kept() -> None:
     assert decided(C1, fresh("c7", config={"cluster-name": "alpha"}))["c7"].name == "alpha"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("lease", "quarantine", "id"),
     [
@@ -136,6 +138,7 @@ def test_without_a_legal_id_nothing_is_assigned_and_it_is_said() -> None:
     assert (finding.code, finding.severity) == ("CM-LEASE-12", Severity.BLOCKING)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "cluster",
     [

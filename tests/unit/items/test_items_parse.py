@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import parse as items_parse
+from tests.testing.rows import in_one_test
 from tests.unit.items import fake_kind
 
 MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2")))
@@ -36,6 +37,7 @@ def test_items_keep_the_order_of_the_file_also_the_refused_ones() -> None:
     assert found.kept(ItemKind.INTENT) == {"a", "b", "x"}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("raw", "kinds"),
     [

@@ -20,6 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, requeue_seconds
 from tests.testing.facts_builders import NOW
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import scene, traffic
 from tests.unit.items.fake_kind import FAKE_ROWS, KIND, desired, intent
@@ -96,6 +97,7 @@ def test_what_has_not_changed_keeps_its_time() -> None:
     assert times["Ready"] == later["lastSyncTime"] != times["Accepted"]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "previous",
     [
@@ -125,6 +127,7 @@ def service(**fields: Any) -> GlobalService:
     return GlobalService(name="s", selector=ServiceSelector(namespace="n", name="s"), targets=("c1",), **fields)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("wanted", "phases", "seconds"),
     [

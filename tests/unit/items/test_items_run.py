@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import namespace_facts, pod, scene, service, traffic
 from tests.unit.items.fake_kind import FAKE_ROWS, KIND, desired, intent
@@ -64,6 +65,7 @@ def test_a_blocking_finding_of_planning_costs_the_item_its_steps() -> None:
     assert {step.item for step in decided.plan.steps} == {"connectivityIntents/a"}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("phase", "verdict"),
     [

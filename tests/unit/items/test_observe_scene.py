@@ -29,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.
     observe_scene,
 )
 from tests.testing.facts_builders import NOW, cluster_facts, failure
+from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import traffic
 
 MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2", "c3")))
@@ -47,6 +48,7 @@ def dead(*rows: dict[str, Any]) -> frozenset[str]:
     return dead_members(link_rows({"links": list(rows)}), {"c3": failure("c3")}, facts("c1", "c2"))
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("rows", "is_dead"),
     [

@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import LISTS, read_traffic
+from tests.testing.rows import in_one_test
 
 GROUPS = ("cilium.io/v2", "discovery.k8s.io/v1", "networking.k8s.io/v1", "multicluster.x-k8s.io/v1alpha1", "gateway.networking.k8s.io/v1")
 
@@ -59,6 +60,7 @@ def test_what_is_there_is_read_page_by_page() -> None:
     assert set(found.services) == {("production", "a"), ("production", "b")} and not found.unread
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "answers",
     [
@@ -84,6 +86,7 @@ def test_half_an_answer_about_groups_is_none(groups: tuple[str, ...] | None) -> 
         read({}, groups)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "name", ["ciliumnetworkpolicies", "ciliumclusterwidenetworkpolicies", "serviceexports", "serviceimports", "gateways", "httproutes"]
 )
@@ -92,6 +95,7 @@ def test_a_kind_that_goes_away_while_it_is_read_is_reported(name: str) -> None:
     assert [entry.what for entry in found.unread] == [name]
 
 
+@in_one_test
 @pytest.mark.parametrize("name", [name for name, entry in LISTS.items() if entry.optional])
 def test_what_planning_can_do_without_may_be_forbidden(name: str) -> None:
     assert [entry.what for entry in read({name: [Forbidden("no", remedy="grant it")]}).unread] == [name]

@@ -15,6 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
+from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import namespace_facts, pod, scene, service, slice_facts, traffic
 
 ETCD = {"k8s-app": "clustermesh-apiserver"}
@@ -50,6 +51,7 @@ def made_global(entry: ObjectFacts, *, by_label: bool) -> ItemPlan:
     return planned(world(entry), "globalServices", {"selector": {"namespace": entry.namespace, **selector}, "createMissingServices": True})
 
 
+@in_one_test
 @pytest.mark.parametrize("by_label", [False, True])
 @pytest.mark.parametrize("which", OF_THE_SYSTEM)
 def test_what_the_mesh_stands_on_is_not_made_global(which: str, by_label: bool) -> None:
@@ -74,6 +76,7 @@ def exposed(entry: ObjectFacts, exposure: str) -> ItemPlan:
     return planned(world(entry), "exposedServices", spec)
 
 
+@in_one_test
 @pytest.mark.parametrize("exposure", ["LoadBalancer", "NodePort"])
 @pytest.mark.parametrize("which", [name for name in OF_THE_SYSTEM if name != "api server"])
 def test_no_second_door_to_the_mesh_is_opened(which: str, exposure: str) -> None:
@@ -96,6 +99,7 @@ SHOP = {"namespace": "production", "selector": {"app": "shop"}}
 LEFT_OUT = [{"key": "k8s-app", "operator": "NotIn", "values": ["clustermesh-apiserver"]}]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("spec", "cuts"),
     [

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import socket
 import time
 import traceback
@@ -24,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     WriteConflict,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
+from tests.testing.log_records import log_records
 from tests.testing.scripted_server import CANARY, Answer, Asked, ScriptedServer
 
 SECRET = "/api/v1/namespaces/kube-system/secrets/cilium-ca"
@@ -311,16 +311,14 @@ def provoke(server: ScriptedServer, cluster: Cluster) -> Iterator[MeshError]:
             yield caught.value
 
 
-def test_no_error_shows_a_token_a_body_or_an_answer(
-    server: ScriptedServer, cluster: Cluster, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    errors = list(provoke(server, cluster))
+def test_no_error_shows_a_token_a_body_or_an_answer(server: ScriptedServer, cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> None:
+    with log_records() as logged:
+        errors = list(provoke(server, cluster))
     assert len(errors) == 24
     for error in errors:
         assert CANARY not in "".join(traceback.format_exception(error)).replace(f'"{CANARY}"', "")
         assert CANARY not in str(error) + repr(error) + error.remedy
         assert error.__cause__ is None and error.cluster == "c1"
-    assert CANARY not in caplog.text
+    assert CANARY not in logged.text
     assert CANARY not in "".join(capfd.readouterr())
     assert CANARY not in repr(cluster) + repr(ClusterAccess(host="c1", kubeconfig=server.kubeconfig(), context=None))

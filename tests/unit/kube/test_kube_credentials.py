@@ -24,7 +24,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import credentials as kube_credentials
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import Credentials, load_credentials
+from tests.testing.log_records import log_records
 from tests.testing.made_certificates import NOW, Made, make
+from tests.testing.rows import in_one_test
 from tests.testing.scripted_server import CANARY, Answer, ScriptedServer, kubeconfig
 
 EXEC_API = "client.authentication.k8s.io/v1"
@@ -179,12 +181,11 @@ def test_a_certificate_that_a_plugin_gives_to_many_clusters_at_once_serves_them_
     assert list(scratch.iterdir()) == []
 
 
-def test_a_failing_exec_plugin_is_named_and_what_it_wrote_is_not(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failing_exec_plugin_is_named_and_what_it_wrote_is_not(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     user = plugin(tmp_path, {"token": CANARY}, code=3, noise=CANARY)
-    assert '"plugin-x"' in refused(kubeconfig({"server": "https://10.0.0.1"}, user))
-    assert CANARY not in caplog.text + "".join(capfd.readouterr())
+    with log_records() as logged:
+        assert '"plugin-x"' in refused(kubeconfig({"server": "https://10.0.0.1"}, user))
+    assert CANARY not in logged.text + "".join(capfd.readouterr())
 
 
 def test_a_failing_exec_plugin_writes_nothing_to_the_terminal_without_a_logging_setup(tmp_path: Path) -> None:
@@ -232,6 +233,7 @@ def without(key: str) -> dict[str, Any]:
     return {k: v for k, v in good().items() if k != key}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "document",
     [

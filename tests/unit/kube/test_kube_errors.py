@@ -12,6 +12,7 @@ import urllib3
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, CredentialsInvalid, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import Request, Server, from_answer, from_transport
+from tests.testing.rows import in_one_test
 
 NOW = datetime.now(UTC)
 HUNG_UP = ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2427)")
@@ -32,6 +33,7 @@ def test_a_server_that_hangs_up_otherwise_is_unreachable() -> None:
     assert isinstance(found, Unreachable) and "hung up" in found.message
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("cause", "words"),
     [
@@ -60,6 +62,7 @@ def test_a_chain_of_causes_that_goes_round_ends() -> None:
     assert "cannot be reached" in error(first).message
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("method", "path", "words"),
     [

@@ -24,6 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 ELB, OTHER = "41fae315-2964-49c4-afde-bc6d358cd031", "c582b56c-2b4e-4c83-9d9e-29e12893c6f6"
@@ -61,6 +62,7 @@ def test_the_id_is_applied_as_the_one_field_of_ours_to_the_service_that_was_seen
     }
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "facts",
     [

@@ -29,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.owner
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplyHostAliases, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.properties import examples
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 OLD = "1.18.11"
@@ -217,6 +218,7 @@ def test_the_record_goes_with_the_last_address() -> None:
     assert workload is not None and recorded_moves(smaller.binding, workload) == {}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("hours", "held"),
     [((), 0.0), ((0.0,), 0.5), ((-1.0, 0.0), 1.0), ((-9.0, -5.0, 0.0), 2.0), ((-30.0, 0.0), 0.5), ((48.0,), 0.0)],

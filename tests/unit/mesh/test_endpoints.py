@@ -23,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpo
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_addresses import choose_node_ips
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.rows import in_one_test
 
 C1 = "c1.mesh.cilium.io"
 
@@ -83,6 +84,7 @@ def test_an_override_wins_over_the_service(override: str, expected: MeshEndpoint
     assert endpoint_of(replace(cluster_facts("c2"), endpoint_override=override)) == expected
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "override", ["a b:1", "host:0", "host:70000", "host:x", "[::1", "[host]:1", "1.2.3.4.5:1", "fe80::1%eth0", "x\n:1"]
 )
@@ -228,6 +230,7 @@ def test_each_family_keeps_its_own_addresses_in_use() -> None:
     assert choose_node_ips(nodes, "InternalIP", used) == ("172.16.0.2", "172.16.0.3", "172.16.0.4", "fd00::1", "fd00::3", "fd00::4")
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("names", "hostname", "expected"),
     [

@@ -23,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import CiliumVersion
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplyHostAliases, ApplySecret, Literal, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.rows import in_one_test
 
 V4, V6, BOTH = frozenset({4}), frozenset({6}), frozenset({4, 6})
 DUAL = MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
@@ -33,6 +34,7 @@ def reader(v4: str, v6: str, *nodes: str, kvstoremesh: bool = True, version: str
     return cluster_facts("c1", version=version, kvstoremesh=kvstoremesh, nodes=found, config={"enable-ipv4": v4, "enable-ipv6": v6})
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("local", "sure", "possible"),
     [

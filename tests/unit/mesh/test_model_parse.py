@@ -68,6 +68,7 @@ def test_bindings_of_one_name_in_two_places_have_two_owners() -> None:
     assert parse({"binding": {"name": "edge", "workspace": "", "namespace": None}}, HOSTS).binding.owner == owners[0]
 
 
+@in_one_test
 @pytest.mark.parametrize("key", ["workspace", "namespace"])
 @pytest.mark.parametrize("given", [7, True, ["1a2b"], {"name": "1a2b"}])
 def test_the_place_of_a_binding_is_a_text(key: str, given: Any) -> None:

@@ -28,10 +28,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
 from tests.collection_path import CHECKOUT
 from tests.lab.profiles.charts import CHARTS, COMMON_CONFIG, Chart
 from tests.testing.facts_builders import agent_workload, apiserver_workload, cluster_facts
+from tests.testing.rows import in_one_test
 
 DIGEST = "@sha256:" + "0" * 64
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("image", "version"),
     [
@@ -49,6 +51,7 @@ def test_the_version_is_read_from_the_image(image: str, version: str) -> None:
     assert str(CiliumVersion.from_image(image)) == version
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "image",
     [
@@ -110,6 +113,7 @@ SHOWN_BY_CHARTS: Mapping[str, Callable[[Chart], bool]] = {
 """Rule -> whether what an install of a chart left on an API server (tests/lab/profiles/charts.py) shows it."""
 
 
+@in_one_test
 @pytest.mark.parametrize("rule", SHOWN_BY_CHARTS)
 def test_a_rule_holds_where_the_chart_that_was_installed_shows_it(rule: str) -> None:
     shown = {minor: SHOWN_BY_CHARTS[rule](chart) for minor, chart in CHARTS.items()}

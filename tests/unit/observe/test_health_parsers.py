@@ -21,6 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.li
     parse_metrics,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.troubleshoot import Hint, parse_troubleshoot
+from tests.testing.rows import in_one_test
 
 BLANK = LinkFacts(cluster="edge-1", peer="edge-2", reader="kvstoremesh", pod="mesh-1", source="exec")
 READY = {
@@ -56,6 +57,7 @@ def test_metrics_of_old_and_new_releases_are_read() -> None:
     }
 
 
+@in_one_test
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "x", "1e999", "2", "0x1"])
 def test_a_gauge_of_another_value_is_not_ready(value: str) -> None:
     assert parse_metrics(gauge("readiness_status", 'target_cluster="c2"', value)) == {"c2": PeerMetrics()}
@@ -167,6 +169,7 @@ TLS = "     ✅ TLS connection successfully established to 10.0.0.9:2379"
 FAILED_CLIENT = "   ❌ Failed to establish connection: context deadline exceeded"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("lines", "stage", "words"),
     [

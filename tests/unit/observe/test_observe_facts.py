@@ -28,6 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.wo
 from tests.testing.declared_types import strays
 from tests.testing.made_certificates import NOW, Made, make
 from tests.testing.observed_objects import HELM, PEER_YAML, cluster_objects, deployment, node, owns, pod, secret, tls_secret
+from tests.testing.rows import in_one_test
 
 CANARY = "canary-91ab"
 
@@ -154,6 +155,7 @@ def test_a_peers_configuration_is_shown_as_it_is() -> None:
     assert peer_keys({"c2": PEER_YAML.encode()})["c2"].config == PEER_YAML
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "content",
     [
@@ -196,6 +198,7 @@ def test_users_are_read_in_order_and_an_empty_value_is_an_empty_list(text: str, 
     assert list(found) == users and problem == ""
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "text", ["users: [", "users: x", "- a", "users:\n- remote-a", "users:\n- name: a", "users:\n- name: 3\n  role: x", "x" * 300_000]
 )

@@ -25,6 +25,7 @@ from mesh_operator.kinds import CLUSTER
 from mesh_operator.management_plane import NotUsable, SealedKubeconfig, Usable
 from mesh_operator.serve import Metrics
 from mesh_operator.store import Stored
+from tests.testing.log_records import log_records
 from tests.testing.provider_examples import FOLDER
 from tests.testing.unconfined_processes import UnconfinedProcesses
 
@@ -355,14 +356,13 @@ def test_a_cluster_without_the_label_touches_the_workspace_that_has_it_by_name()
     assert nothing == []
 
 
-def test_the_platform_learns_once_of_each_cluster_that_belongs_to_no_workspace(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_platform_learns_once_of_each_cluster_that_belongs_to_no_workspace() -> None:
     clusters, _touched = watched()
 
     def reported() -> tuple[int, list[tuple[int, dict[str, Any]]]]:
-        caplog.clear()
-        with caplog.at_level(logging.INFO, "mesh_operator"):
+        with log_records("mesh_operator", logging.INFO) as logged:
             count = clusters.report_unlabelled()
-        return count, [(record.levelno, vars(record)["fields"]) for record in caplog.records]
+        return count, [(record.levelno, vars(record)["fields"]) for record in logged.records]
 
     def line(count: int, name: str) -> tuple[int, dict[str, Any]]:
         return logging.WARNING, {"event": "clusters_unlabelled", "count": count, "name": name}
@@ -379,7 +379,7 @@ def test_the_platform_learns_once_of_each_cluster_that_belongs_to_no_workspace(c
     assert reported() == (3, [line(3, "b")])
 
 
-def test_clusters_that_a_workspace_has_by_name_are_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+def test_clusters_that_a_workspace_has_by_name_are_not_reported() -> None:
     clusters = clusters_of(Secrets(), lambda _: None, by_name="ws1")
     clusters.objects.replace([documented(), cluster("a", "")])
     assert clusters.report_unlabelled() == 1, "an empty label gives a Cluster to no workspace"

@@ -19,6 +19,7 @@ from mesh_operator.namespace_clusters import ARGO_LABEL, CLUSTER_LABEL, Namespac
 from mesh_operator.namespaces import NamespacedApi, identity_of, workspace_of
 from mesh_operator.store import Stored
 from tests.collection_path import CHECKOUT
+from tests.testing.rows import in_one_test
 
 IDENTITY = "0c5e7a9e-5d3c-4a55-9a0f-0b1f8c1d2e3f"
 TEAM = workspace_of(IDENTITY, "team-a")
@@ -148,6 +149,7 @@ def resolved(*secrets: Object, kubernetes_cluster: bool = False, error: bool = F
     return clusters.resolve(MeshKey(TEAM, "team-a", "edge"), "c1", known)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("secrets", "text"),
     [
@@ -164,6 +166,7 @@ def test_a_cluster_is_found_by_each_kind_of_secret_and_the_tenants_own_label_goe
     assert isinstance(found, SealedKubeconfig) and found.text == text
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("secrets", "reason"),
     [

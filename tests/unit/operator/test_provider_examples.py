@@ -31,10 +31,12 @@ from tests.testing.provider_examples import (
     request,
     text_of,
 )
+from tests.testing.rows import in_one_test
 
 SCHEMAS = schemas()
 
 
+@in_one_test
 @pytest.mark.parametrize("name", CASES)
 def test_an_example_of_the_provider_is_accepted_and_compiles_to_what_is_recorded(name: str) -> None:
     for obj in objects(CASES[name]):
@@ -53,6 +55,7 @@ def test_every_recording_is_of_a_case_and_every_item_writes_something() -> None:
         assert (bool(of_services), bool(of_intents)) == ("GlobalService" in kinds, "ConnectivityIntent" in kinds), case.about
 
 
+@in_one_test
 @pytest.mark.parametrize("refusal", REFUSED, ids=lambda refusal: refusal.about)
 def test_an_exception_is_refused_and_writes_nothing(refusal: Refusal) -> None:
     obj = changed(refusal.file, refusal.changes)

@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.a
 from mesh_operator import __version__
 from mesh_operator.settings import Settings, parse_settings
 from tests.collection_path import CHECKOUT
+from tests.testing.rows import in_one_test
 
 NEEDED = ("--kcp-kubeconfig", "kcp.yaml", "--mgmt-kubeconfig", "mgmt.yaml", "--node-id", "node-1")
 
@@ -49,6 +50,7 @@ def test_in_a_pod_the_management_plane_may_be_the_pods_own_cluster() -> None:
     assert parse_settings([*NEEDED[:2], *NEEDED[4:]], {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}).mgmt_kubeconfig == ""
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("text", "seconds"), [("30s", 30), ("5m", 300), ("1h30m", 5400), ("90", 90), ("1h0m5s", 3605), ("2h", 7200), ("1m30", 90)]
 )
@@ -96,6 +98,7 @@ def test_bad_input_names_its_flag_and_is_not_quoted_where_it_may_hold_a_password
         assert "pw" not in said
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("flag", "field", "given_", "parsed"),
     [

@@ -282,6 +282,7 @@ def test_a_spec_that_was_accepted_stays_so_until_it_changes() -> None:
 # Runs without a result
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -15,6 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.o
     ItemsOptions,
     Options,
 )
+from tests.testing.rows import in_one_test
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
 WHOLE = {"mesh_connect": ConnectOptions, "mesh_apply": ConnectOptions, "mesh_items": ItemsOptions}
@@ -29,6 +30,7 @@ SOME = {
 }
 
 
+@in_one_test
 @pytest.mark.parametrize(("action", "options"), [*WHOLE.items(), *SOME.items()])
 def test_an_option_has_the_same_default_in_the_action_and_in_the_run(action: str, options: type[Options]) -> None:
     spec = import_module(f"{PLUGINS}.action.{action}").ActionModule.SPEC

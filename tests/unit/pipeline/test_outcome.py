@@ -21,6 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.o
     refusal_sentence,
 )
 from tests.testing.facts_builders import failure
+from tests.testing.rows import in_one_test
 
 BLOCKING = Finding(code="CM-CIDR-01", severity=Severity.BLOCKING, cluster="c1", summary="Pod networks overlap")
 
@@ -45,6 +46,7 @@ def test_an_error_fails_the_task_and_keeps_what_was_found() -> None:
     assert result["findings"][0]["anchor"] == "docs/runbooks/CM-CIDR-01.md"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("outcome", "seconds"),
     [

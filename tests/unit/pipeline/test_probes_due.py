@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.probes import probes_due
+from tests.testing.rows import in_one_test
 
 NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
 
@@ -19,6 +20,7 @@ def row(time: str = "2026-09-01T11:59:00Z", generation: int | None = 3) -> dict[
     return {"name": "web", **seen, "probeStatus": {"lastProbeTime": time} if time else None}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("before", "generation", "due"),
     [

@@ -19,6 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.compa
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.stored import options_data, stored_plan
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 OPTIONS = options_data(
@@ -56,6 +57,7 @@ def served_by(address: str) -> dict[str, Any]:
     return {"service": replace(service, ingress_ips=(address,))}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("section", "override"),
     [
@@ -175,6 +177,7 @@ def test_a_stored_plan_brings_its_hash_and_its_options() -> None:
     assert bare.parameters == {}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("change", "says"),
     [

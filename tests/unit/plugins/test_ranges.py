@@ -77,6 +77,7 @@ def schemas(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from schemas(inner, f"{path}.{key}")
 
 
+@in_one_test
 @pytest.mark.parametrize(("path", "schema"), [entry for kind, spec in SPECS.items() for entry in schemas(spec, kind)])
 def test_every_number_of_an_item_has_a_range(path: str, schema: Any) -> None:
     assert {"minimum", "maximum"} <= set(schema) or "pattern" in schema, path

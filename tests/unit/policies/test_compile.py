@@ -29,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.c
     compile_intent,
 )
 from tests.testing.policy_goldens import Golden, compiled, goldens
+from tests.testing.rows import in_one_test
 
 NAMES = {"c1": "one", "c2": "two", "c3": "three"}
 MEMBERS = tuple(NAMES)
@@ -36,6 +37,7 @@ BINDING = Binding(name="edge-mesh-eu", cluster_refs=MEMBERS)
 LATEST = Minor(1, 20)
 
 
+@in_one_test
 @pytest.mark.parametrize("golden", goldens(), ids=lambda golden: golden.name)
 def test_the_golden_files_are_current(golden: Golden) -> None:
     """``python -m tests.testing.policy_goldens`` writes them anew."""

@@ -17,6 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
     subject_of_cnp,
 )
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, outcome, pod, world
+from tests.testing.rows import in_one_test
 
 CLUSTER, NAMESPACE = "io.cilium.k8s.policy.cluster", "io.kubernetes.pod.namespace"
 
@@ -53,6 +54,7 @@ def test_subjects(namespace: str, value: dict[str, object], expected: set[object
     assert shown(subject_of_cnp(value, namespace)) == expected
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("namespace", "cluster", "value", "expected"),
     [
@@ -107,6 +109,7 @@ FRONTEND = (
 )
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("version", "config", "other_cluster"),
     [
@@ -129,6 +132,7 @@ def test_a_peer_without_a_cluster(version: str, config: dict[str, str], other_cl
     assert outcome(there, pod("c2", app="web"), pod()) is other_cluster
 
 
+@in_one_test
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("clusters", ["operator: Exists", "operator: In, values: [c1, c2]"])
 def test_a_peer_with_an_expression_about_clusters_is_the_same_in_every_version(version: str, clusters: str) -> None:

@@ -61,6 +61,7 @@ def test_enable_default_deny_can_be_switched_off(version: str, denied: bool) -> 
     assert outcome(there, pod(app="api"), pod()) is (DENIED if denied else ALLOWED)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("config", "selected", "free"),
     [
@@ -114,6 +115,7 @@ def test_reasons_name_policies() -> None:
     assert judged(there, pod(), pod(namespace="x")).ingress.shown == "no policy isolates it (ingress)"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "rule",
     [

@@ -65,6 +65,7 @@ def test_every_pod_and_every_namespace_are_asked_for_in_words() -> None:
     assert source is not None and source.all_pods and source.all_namespaces and not source.labels and source.namespace == ""
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("written", "rule"),
     [
@@ -116,6 +117,7 @@ def test_a_port_that_is_there_twice_counts_once() -> None:
     assert parsed(ports=ports).ports == (PortRule(protocol="TCP", port=80),)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -247,6 +249,7 @@ def test_an_empty_value_of_a_label_is_one() -> None:
     assert source is not None and source.labels == {"app": ""}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("expression", "words"),
     [

@@ -25,6 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topol
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import plan_intents, prune_intents
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_items import applied
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, traffic
@@ -148,6 +149,7 @@ def test_many_intents_converge() -> None:
 # What a version cannot say
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("version", "fields", "refused"),
     [
@@ -190,6 +192,7 @@ def test_a_cluster_whose_name_is_unknown_refuses_the_intent() -> None:
 # What the installation makes of it
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("key", "value", "fields", "expected"),
     [

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from tests.testing.flow_builders import FRONTEND, flow
+from tests.testing.rows import in_one_test
 
 LIMIT = 1024 * 1024
 
@@ -68,6 +69,7 @@ def test_other_kinds_of_answers_are_no_flows_and_no_errors() -> None:
     assert (found.flows, found.broken, found.lost) == ((), 0, 17)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "line",
     [

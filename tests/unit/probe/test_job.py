@@ -23,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pods import ProbedPod
 from tests.lab.patience import scaled
 from tests.lab.trials import Trials
+from tests.testing.rows import in_one_test
 
 BINDING = Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2"))
 LIKE = ProbedPod(
@@ -91,6 +92,7 @@ def test_address_and_port_are_arguments_and_never_part_of_the_script() -> None:
     assert JobTarget(cluster="c2", pod="p", address="fd00::1", port=80).shown == "[fd00::1]:80"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("rules", "declared", "port"),
     [
@@ -109,6 +111,7 @@ def test_the_port_that_is_tried(rules: tuple[PortRule, ...], declared: tuple[int
     assert job.tcp_port(rules, declared) == port
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("code", "words", "tried"),
     [

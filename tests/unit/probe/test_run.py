@@ -27,6 +27,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.run 
 from tests.testing.facts_builders import NOW
 from tests.testing.flow_builders import flow, side
 from tests.testing.probe_world import NAME, FakeCluster, agent_object, intent, pod_object, said, silent, world
+from tests.testing.rows import in_one_test
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import pod, traffic
 
@@ -52,6 +53,7 @@ def one(scene: Scene, clusters: Mapping[str, Any], wanted: ConnectivityIntent, *
     return run(scene, clusters, wanted, **options)[wanted.name]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("action", "line", "result"),
     [
@@ -172,6 +174,7 @@ def test_clusters_without_pods_of_a_side_are_left_out() -> None:
 # Jobs
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("action", "end", "phase", "result", "fact"),
     [
@@ -365,6 +368,7 @@ def test_within_the_interval_the_earlier_answer_is_kept_and_nothing_is_asked() -
     assert not changed.kept
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "previous",
     [

@@ -141,6 +141,7 @@ def test_expressions_are_checked_here_as_agents_do_not_know_them() -> None:
     assert [result(wanted("NotIn", "a"), DELIVERED), result(wanted("DoesNotExist"), DELIVERED)] == ["proven", "proven"]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("rule", "inside", "outside"),
     [

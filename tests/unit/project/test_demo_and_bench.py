@@ -14,6 +14,7 @@ from tests.bench.table import Target, as_data, as_text, rows, targets_text
 from tests.demo.play import Desk, Run
 from tests.demo.verdict import judge
 from tests.lab.patience import scaled
+from tests.testing.rows import in_one_test
 
 PAIR = ("a", "b")
 READY_BOTH = {"a": [{"name": "b", "ready": True}], "b": [{"name": "a", "ready": True}]}
@@ -24,6 +25,7 @@ def test_both_kvstoremesh_and_the_collection_agree() -> None:
     assert (verdict.connected, verdict.text) == (True, "edge: Connected (2/2 clusters, 2/2 links ready)")
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("said", "phase", "text"),
     [

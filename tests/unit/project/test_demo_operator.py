@@ -13,6 +13,7 @@ from tests.demo_operator.follow import GONE, Change
 from tests.demo_operator.leftovers import left, workspaces
 from tests.demo_operator.scene import DOCUMENTS, TENANTS, WANTED
 from tests.demo_operator.verdict import HURT, OTHER, Seen, judge
+from tests.testing.rows import in_one_test
 
 BINDING = "ClusterMeshBinding"
 
@@ -48,6 +49,7 @@ def test_all_that_the_demo_is_to_show() -> None:
     )
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("seen", "told"),
     [

@@ -18,12 +18,14 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.link_proof import PROOF_CHOICES
 from tests.collection_path import CHECKOUT
 from tests.testing.options import OWN, generators, modules, playbook_variables, playbooks, role_options, roles, used_by
+from tests.testing.rows import in_one_test
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
 CHOICES = {"trust": TRUST_CHOICES, "node_addresses": ADDRESS_CHOICES, "proof": PROOF_CHOICES, "stage": tuple(RollStage)}
 """Option -> what the engine knows, wherever an option of this name is."""
 
 
+@in_one_test
 @pytest.mark.parametrize("path", sorted(generators()), ids=lambda path: str(path.relative_to(CHECKOUT)))
 def test_what_is_made_of_the_documentation_is_current(path: Any) -> None:
     assert path.read_text(encoding="utf-8") == generators()[path](), "run: python -m tests.testing.options --write"

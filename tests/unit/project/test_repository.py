@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.collection_path import CHECKOUT
+from tests.testing.rows import in_one_test
 
 # Written in parts, so that this file does not hold them.
 MACHINE_PATHS = re.compile("|".join((r"(?<![\w.$)}-])/ro" + "ot/", r"(?<![\w.$)}-])/wo" + "rk/", re.escape(str(CHECKOUT)) + r"(?![\w-])")))
@@ -46,6 +47,7 @@ def test_no_file_names_the_host_of_a_package_registry() -> None:
     assert findings(REGISTRIES) == []
 
 
+@in_one_test
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_package_of_the_lock_is_pinned_with_hashes(lock: str) -> None:
     text = (CHECKOUT / lock).read_text(encoding="utf-8")

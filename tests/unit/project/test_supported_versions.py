@@ -12,6 +12,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
 from tests.collection_path import CHECKOUT
 from tests.lab.options import PROFILES
 from tests.lab.profiles.charts import CHARTS
+from tests.testing.rows import in_one_test
 
 STATEMENTS = {
     "README.md": (f"Cilium {SUPPORTED}",),
@@ -25,6 +26,7 @@ STATEMENTS = {
 """Page -> what it says of the range, word for word."""
 
 
+@in_one_test
 @pytest.mark.parametrize("page", STATEMENTS)
 def test_a_page_states_the_range_that_the_code_supports(page: str) -> None:
     text = " ".join((CHECKOUT / page).read_text(encoding="utf-8").split())

@@ -66,6 +66,7 @@ def test_with_kvstoremesh_its_own_argument_counts_and_else_cilium_config() -> No
     assert cache_ttl(with_ttl("c1", None)).seconds == 0
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("value", "detect", "told"),
     [

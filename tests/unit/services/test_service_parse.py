@@ -178,6 +178,7 @@ def test_no_label_that_is_accepted_can_mean_more_than_itself(text: str) -> None:
         assert not set(text) & set(",=!() \n\t'\"{}")
 
 
+@in_one_test
 @pytest.mark.parametrize("key", ["app", "app.kubernetes.io/name", "a/b", "A_b.c-D", "x" * 63, "k8s.io/" + "x" * 63])
 def test_keys_as_kubernetes_takes_them(key: str) -> None:
     assert valid_key(key)
@@ -191,6 +192,7 @@ def test_keys_as_kubernetes_refuses_them(key: str) -> None:
     assert not valid_key(key)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("value", "valid"), [("", True), ("a", True), ("A_b.c-9", True), ("-a", False), ("a.", False), ("x" * 64, False), ("a\n", False)]
 )

@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topol
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import SliceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.endpoints import endpoint_counts
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, scene, service, slice_facts, traffic
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, KEY, SHARED, SYNC, cluster, codes, findings_of, one, run, spec, two
 
@@ -71,6 +72,7 @@ def test_a_missing_namespace_is_named_and_not_the_missing_service_in_it() -> Non
     assert codes(world, spec(targetClusters=["c1"])) == []
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("version", "config", "namespace", "said"),
     [
@@ -92,6 +94,7 @@ def test_from_1_20_a_namespace_that_is_not_global_exports_nothing(
     assert [entry.cluster for entry in found] == (["c1"] if said else [])
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("here", "there", "version", "apart"),
     [

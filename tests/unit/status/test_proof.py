@@ -34,6 +34,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
     proof_columns,
 )
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, link_facts, mesh_of, peer_secret
+from tests.testing.rows import in_one_test
 
 PROVEN, REFUTED, UNKNOWN = ProofVerdict.PROVEN, ProofVerdict.REFUTED, ProofVerdict.UNKNOWN
 ENDPOINT = MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
@@ -47,6 +48,7 @@ def from_here(verdict: ProofVerdict, note: str = "", heartbeat: datetime | None 
     return ControllerProof(cluster="c1", peer="c2", verdict=verdict, note=note, heartbeat=heartbeat)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("there", "here", "verdict", "by"),
     [
@@ -74,6 +76,7 @@ def test_why_a_reader_did_not_know_is_kept_beside_a_proof() -> None:
     assert (found.verdict, found.note) == (PROVEN, "controller: it cannot be reached")
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -150,6 +153,7 @@ def test_before_1_20_the_addresses_are_those_of_the_pods_host_aliases() -> None:
     assert isinstance(access, EtcdAccess) and access.ips == ("192.0.2.9",)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "config",
     [

@@ -132,6 +132,7 @@ def test_what_is_not_synchronised_is_named() -> None:
     assert link_states(MESH, {"c1": reader})[0].error == "not synchronised: nodes, services"
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("reader", "who", "why"),
     [

@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_ro
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.trust import without_own_codes
 from tests.testing.facts_builders import cluster_facts, mesh_of
+from tests.testing.rows import in_one_test
 
 MESH = mesh_of("c1", "c2", "c3")
 DEFAULTS = {name: option.get("default") for name, option in mesh_ca.ActionModule.SPEC.items()}
@@ -23,6 +24,7 @@ def request(**params: Any) -> Any:
     return mesh_ca._request_of(MESH, {**DEFAULTS, **params})
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("params", "named"),
     [

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.cilium_policy import DOCUMENTATION, EXAMPLES, RETURN, FilterModule
 from tests.testing.policy_goldens import BINDING, NAMES, Golden, goldens
+from tests.testing.rows import in_one_test
 
 cilium_policy = FilterModule().filters()["cilium_policy"]
 VARIABLES = yaml.safe_load(EXAMPLES)[0]["vars"]
@@ -22,6 +23,7 @@ def test_the_documented_sample_is_what_the_documented_example_returns() -> None:
     assert cilium_policy(VARIABLES["intent"], VARIABLES["names"], "1.20.1", "cluster-ber-2") == yaml.safe_load(RETURN)["_value"]["sample"]
 
 
+@in_one_test
 @pytest.mark.parametrize("golden", goldens(), ids=lambda golden: golden.name)
 def test_it_is_what_the_engine_writes(golden: Golden) -> None:
     assert cilium_policy(golden.intent, clusters=NAMES, version="v1.18.11", binding=BINDING) == golden.policies("1.18")
@@ -35,6 +37,7 @@ def test_one_cluster_alone() -> None:
     assert cilium_policy(intent, VARIABLES["names"], "1.20.1", cluster="cluster-ffm-1") == every[:1]
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("changes", "arguments", "message"),
     [

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.doc_fragments._mesh import ModuleDocFragment
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.peer_config import DOCUMENTATION, RETURN, FilterModule
+from tests.testing.rows import in_one_test
 
 peer_config = FilterModule().filters()["peer_config"]
 
@@ -34,6 +35,7 @@ def test_a_peer_with_its_own_ca_uses_its_own_files_and_a_dns_name_is_kept() -> N
     assert f"# trust-sha256: {'ab' * 32}\n" in text
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [

@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.service_annotations import DOCUMENTATION, EXAMPLES, RETURN, FilterModule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import RECORD_PREFIX
+from tests.testing.rows import in_one_test
 from tests.testing.service_goldens import goldens
 from tests.testing.simulated_items import merge_patch
 
@@ -40,6 +41,7 @@ def test_any_cluster_may_be_a_target_here() -> None:
     assert service_annotations({**SPEC, "name": "nginx", "targetClusters": ["cluster-ffm-1"]}) == service_annotations(SPEC)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.cluster_la
 from mesh_operator.management_plane import CAPI_LABEL as CAPI
 from mesh_operator.management_plane import NAME_LABEL, NAMESPACE_LABEL, NotUsable, cluster_of, owner_of, sealed_kubeconfig, secret_ref
 from mesh_operator.management_plane import WORKSPACE_LABEL as WORKSPACE
+from tests.testing.rows import in_one_test
 
 A, B = "1a2b3c4d5e6f7a8b", "9z8y7x6w5v4u3t2s"
 OWN, CLUSTER_API = "platform.edge-portal.eu/v1alpha1", "cluster.x-k8s.io/v1beta2"
@@ -153,6 +154,7 @@ def test_two_clusters_never_stand_for_one_kubernetes_cluster() -> None:
     assert "a and b would both" in problem(clusters, [], same)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("owners", "said"),
     [

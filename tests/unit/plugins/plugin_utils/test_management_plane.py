@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.crede
 from mesh_operator.dry_runs import Bounds, DryRuns, Permits
 from mesh_operator.management_plane import ELB_ANNOTATION, NotUsable, SecretRef, Usable, cluster_of, sealed_kubeconfig, secret_of
 from mesh_operator.serve import Metrics
+from tests.testing.rows import in_one_test
 from tests.testing.unconfined_processes import UnconfinedProcesses
 
 A, B = "1a2b3c4d5e6f7a8b", "9z8y7x6w5v4u3t2s"
@@ -193,6 +194,7 @@ def test_a_cluster_without_cilium_is_an_error_that_says_so(status: str) -> None:
     assert isinstance(answer, NotUsable) and status in answer.message
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "capabilities",
     [
@@ -213,6 +215,7 @@ def test_a_cluster_without_a_kubeconfig_is_waited_for(ref: Any) -> None:
     assert why_not(secret_of(cluster("ffm", kubeconfigSecretRef=ref), "ffm")) == ("KubeconfigMissing", False)
 
 
+@in_one_test
 @pytest.mark.parametrize("name", ["../configmaps/x", "a/b", "a?x=y", "A", "a\n", "%2e%2e", ["a"]])
 def test_a_secret_name_that_would_lead_elsewhere_is_not_asked_for(name: Any) -> None:
     assert why_not(secret_of(cluster("ffm", kubeconfigSecretRef={"name": name}), "ffm")) == ("KubeconfigMissing", False)
@@ -231,6 +234,7 @@ READY, NOT_READY = ({"type": "Ready", "status": status} for status in ("True", "
 AVAILABLE, NOT_AVAILABLE = ({"type": "Available", "status": status} for status in ("True", "False"))
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("version", "status", "ready"),
     [
@@ -262,6 +266,7 @@ def test_a_cluster_is_usable_with_its_kubeconfig_rebuilt() -> None:
     assert CANARY not in repr(answer)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("key", "there", "taken"),
     [
@@ -343,6 +348,7 @@ def test_the_reserved_load_balancer_is_taken_from_the_kubernetes_cluster() -> No
     assert isinstance(answer, Usable) and answer.variables == {"cilium_mesh_elb_id": ELB}
 
 
+@in_one_test
 @pytest.mark.parametrize("value", ["{{ 1 }}", f"{ELB} ", f"{ELB}\n", ELB[:-1], f"urn:uuid:{ELB}", CANARY])
 def test_a_load_balancer_id_that_is_none_is_an_error_and_not_another_load_balancer(value: str) -> None:
     answer = usable_cluster("ffm", kubernetes_cluster(**{ELB_ANNOTATION: value}), SecretRef(name="s"), secret())

@@ -22,6 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play impor
     play_of,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.variables import unknown_variables
+from tests.testing.rows import in_one_test
 
 BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
 ALL = {"binding": {"name": "edge", "clusterRefs": "all"}}
@@ -82,6 +83,7 @@ def test_a_limit_with_all_as_members_is_refused_because_members_are_not_known() 
         mesh_of(play("c1", "c2", inventory=("c1", "c2", "c3"), limit="c1,c2"), ALL)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("raw", "missing"),
     [
@@ -261,6 +263,7 @@ def test_annotations_that_are_none_name_host_and_variable(value: object) -> None
         accesses(play("c1", c1=host), ["c1"])
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("variable", "value"),
     [

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.provider_policies import FilterModule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.provider_policies import Removal, removal_of
+from tests.testing.rows import in_one_test
 
 PROVIDER = "kcp-cilium-mesh-provider"
 OLD = {"name": "old", "namespace": "shop", "intent": "front"}
@@ -75,6 +76,7 @@ def test_check_mode_takes_an_accepted_intent_for_an_applied_one() -> None:
     assert removed([OLD], policy(), row=refused, foreseen=True).problems
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("entries", "why"),
     [

@@ -161,6 +161,7 @@ def test_what_a_cluster_may_not_hold_is_named(key: str) -> None:
     assert f"The kubeconfig's {key} is refused" in refused(document(cluster={key: CANARY}))
 
 
+@in_one_test
 @pytest.mark.parametrize("yes", ["true", "yes", "on", "True", "1", "[]x", '"true"'])
 def test_a_server_whose_certificate_is_not_checked_is_refused_however_yes_is_spelled(yes: str) -> None:
     text = yaml.safe_dump(document(cluster={"insecure-skip-tls-verify": "YES"})).replace("YES", yes)
@@ -202,6 +203,7 @@ def test_a_port_that_no_server_has_is_refused() -> None:
     assert "server" in refused(document(server="https://api.example.com:99999"))
 
 
+@in_one_test
 @pytest.mark.parametrize("token", [f"{CANARY}\nx: y", f"{CANARY} x", f"{CANARY}\x7f", f"{CANARY}ä", [CANARY], {"x": CANARY}])
 def test_a_token_that_does_not_fit_in_a_header_is_refused(token: Any) -> None:
     assert "token" in refused(document(user={"token": token}))
@@ -212,6 +214,7 @@ def test_a_tls_server_name_that_is_no_name_is_refused(name: Any) -> None:
     assert "tls-server-name" in refused(document(cluster={"tls-server-name": name}))
 
 
+@in_one_test
 @pytest.mark.parametrize("value", [CANARY, b64(CANARY.encode()), [CANARY], b64(CA.pem[:200]), f"/etc/{CANARY}", b64(CLIENT.key)])
 def test_a_certificate_authority_that_is_no_pem_is_refused(value: Any) -> None:
     assert "certificate-authority-data" in refused(document(cluster={"certificate-authority-data": value}))
@@ -236,6 +239,7 @@ def test_a_kubeconfig_without_credentials_is_refused() -> None:
     assert "needs a server, and a token or" in refused(document(user={}))
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
@@ -257,6 +261,7 @@ def test_a_context_that_leads_nowhere_or_to_two_places_is_refused(kind: str, cha
 # Text that was made to hurt
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "text",
     [
@@ -492,6 +497,7 @@ def test_what_would_run_a_program_or_trust_any_server_is_refused_of_argo_cd_too(
 NONE_OF_ARGO = ("{", "{}", '{"server": 1, "config": 2}', *map(argo, ("[", "[]", "null", '"x"', {"tlsClientConfig": 1})))
 
 
+@in_one_test
 @pytest.mark.parametrize("text", NONE_OF_ARGO)
 def test_a_secret_of_argo_cd_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(KubeconfigRefused):
