@@ -16,10 +16,10 @@ _GRAMMAR: Final = "rfc3987_syntax"
 
 
 def _imported() -> Any:
-    loaded: dict[str, Any] = sys.modules  # type: ignore[assignment]  # None says that there is no such module, which typeshed leaves out
+    loaded: dict[str, Any] = sys.modules
     if "jsonschema" in loaded or _GRAMMAR in loaded:
         return importlib.import_module("jsonschema")
-    loaded[_GRAMMAR] = None
+    loaded[_GRAMMAR] = None  # to Python: there is no such module
     try:
         return importlib.import_module("jsonschema")
     finally:

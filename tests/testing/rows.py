@@ -46,10 +46,11 @@ def in_one_test(test: Callable[..., None]) -> Callable[..., None]:
 def _rows(names: str | Sequence[str], values: Any, ids: Any = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name, value by parameter) of each row of one mark."""
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    named = list(ids) if ids and not callable(ids) else None
     for number, entry in enumerate(values):
         marked = isinstance(entry, type(pytest.param()))
         row = tuple(entry.values) if marked else tuple(entry) if len(keys) > 1 else (entry,)
-        label = entry.id if marked else ids(entry) if callable(ids) else ids[number] if ids else None
+        label = entry.id if marked else ids(entry) if callable(ids) else named[number] if named else None
         yield label or _shown(entry), dict(zip(keys, row, strict=True))
 
 
