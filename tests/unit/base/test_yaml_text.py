@@ -56,7 +56,6 @@ def test_it_is_absent_in_the_objects_of_peers(value: str) -> None:
     assert parse_users(f"users: {value}\n") == ({}, "users.yaml cannot be read: it is not YAML")
 
 
-@in_one_test
 @pytest.mark.parametrize("text", REFUSED, ids=REFUSED.values())
 def test_what_grows_is_refused_with_its_reason(text: str) -> None:
     with pytest.raises(NotYaml, match=REFUSED[text]):

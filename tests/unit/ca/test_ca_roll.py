@@ -31,7 +31,6 @@ from tests.lab.profiles import CaPair, ProfileOptions, make_ca
 from tests.testing.facts_builders import mesh_of, not_ready, reader_facts
 from tests.testing.free_lock import FreeLock
 from tests.testing.roll_world import NAMESPACE, Killed, RollWorld
-from tests.testing.rows import in_one_test
 
 OPTIONS = ConnectOptions(parallel=1, wait_timeout=60)
 
@@ -152,7 +151,6 @@ def start(case: Mapping[str, Any]) -> tuple[RollWorld, Mesh]:
     return connected(case["count"], ca=make_ca(key_type="ec") if case.get("shared") else None, **rest)
 
 
-@in_one_test
 @pytest.mark.parametrize("case", CASES)
 def test_every_cluster_gets_a_new_ca_and_no_connection_fails(case: Mapping[str, Any]) -> None:
     world, mesh = start(case)

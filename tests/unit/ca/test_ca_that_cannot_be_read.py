@@ -18,7 +18,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from tests.lab.options import LabOptions
 from tests.testing.facts_builders import mesh_of
 from tests.testing.profile_facts import facts_of
-from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 NOW = datetime.now(UTC) + timedelta(hours=1)
@@ -41,7 +40,6 @@ def connected(options: LabOptions) -> Facts:
     return facts
 
 
-@in_one_test
 @pytest.mark.parametrize("mode", ["legacy", "cluster"])
 @pytest.mark.parametrize("kvstoremesh", [True, False])
 @pytest.mark.parametrize("version", ["1.18", "1.20"])

@@ -18,7 +18,6 @@ from tests.testing.properties import examples
 from tests.testing.rows import in_one_test
 
 
-@in_one_test
 @pytest.mark.parametrize("name", PARSERS)
 def test_kept_inputs_raise_nothing_unexpected_and_stay_in_bounds(name: str) -> None:
     parser = PARSERS[name]
@@ -30,7 +29,6 @@ def test_kept_inputs_raise_nothing_unexpected_and_stay_in_bounds(name: str) -> N
     assert grown <= parser.memory
 
 
-@in_one_test
 @pytest.mark.parametrize("name", PARSERS)
 def test_mutations_of_kept_inputs_raise_nothing_unexpected_and_stay_in_bounds(name: str) -> None:
     parser = PARSERS[name]

@@ -25,7 +25,6 @@ from tests.lab.options import AUTH_MODES, PROFILES, LabOptions
 from tests.testing.combinations import COMBINATIONS
 from tests.testing.facts_builders import context_of, mesh_of
 from tests.testing.profile_facts import facts_of
-from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 NOW = datetime.now(UTC) + timedelta(hours=1)
@@ -79,7 +78,6 @@ def there_and_back(options: LabOptions, accepted: str = "") -> tuple[dict[str, C
     return start, plan, between
 
 
-@in_one_test
 @pytest.mark.parametrize(("version", "ca", "service"), COMBINATIONS)
 def test_two_clusters_of_every_combination_become_one_mesh_and_two_again(version: str, ca: str, service: str) -> None:
     _, plan, between = there_and_back(LabOptions(cilium=version, ca=ca, service=service))
@@ -93,7 +91,6 @@ def test_two_clusters_of_every_combination_become_one_mesh_and_two_again(version
         assert (address in config, address in aliases) == ((True, False) if version == "1.20" else (False, True))
 
 
-@in_one_test
 @pytest.mark.parametrize("version", PROFILES)
 @pytest.mark.parametrize("mode", AUTH_MODES)
 def test_every_auth_mode_of_every_version_gets_the_users_that_it_needs(version: str, mode: str) -> None:
@@ -105,7 +102,6 @@ def test_every_auth_mode_of_every_version_gets_the_users_that_it_needs(version: 
         assert (f"remote-{peer}" in between[local].users.users) == (mode != "legacy")
 
 
-@in_one_test
 @pytest.mark.parametrize("ca", ["own", "shared"])
 @pytest.mark.parametrize("version", PROFILES)
 def test_agents_of_every_version_dial_the_peer_themselves_when_kvstoremesh_is_off(version: str, ca: str) -> None:

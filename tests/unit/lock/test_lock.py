@@ -18,7 +18,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.membe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.state import HOLDER_LIMIT, MARGIN, lock_state
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from tests.testing.lease_world import LeaseWorld, failing
-from tests.testing.rows import in_one_test
 
 BINDING = Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2", "c3"))
 HOSTS = ("c1", "c2", "c3")
@@ -328,7 +327,6 @@ class Losing:
         return ask
 
 
-@in_one_test
 @pytest.mark.parametrize("how", ["arrives", "never arrives", "is refused"])
 @pytest.mark.parametrize("stay", [HOSTS, ()])
 def test_whichever_request_of_a_lock_is_lost_the_next_run_is_not_kept_waiting(how: str, stay: tuple[str, ...]) -> None:

@@ -32,7 +32,6 @@ from tests.collection_path import CHECKOUT
 from tests.lab.tools import HELM
 from tests.lab.tools.provide import look
 from tests.testing.json_schema import validator
-from tests.testing.rows import in_one_test
 
 DEPLOY = CHECKOUT / "operator" / "deploy"
 CHART = DEPLOY / "chart"
@@ -300,7 +299,6 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
     assert set(declared(schema)) - {".global", ".resources"} == {place for place in leaves(values) if not place.startswith(".resources")}
 
 
-@in_one_test
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -20,7 +20,6 @@ from mesh_operator.queue import RESYNC_SHARE, FairQueue, Urgency
 from mesh_operator.turns import SLOW, TOO_LONG, Durations, Lane
 from tests.lab.patience import scaled
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
 from tests.testing.waiting import equals, wait_for
 
 ENDING = 0.5  # seconds between two searches of the operator for turns that have to end
@@ -336,7 +335,6 @@ def test_however_long_turns_of_others_take_a_good_mesh_waits_for_one_that_is_qui
     assert sorted(waits)[-4] <= TOO_LONG + ENDING
 
 
-@in_one_test
 @pytest.mark.parametrize("hostile", [2, 7, 12])
 @pytest.mark.parametrize("turn", [5.0, SLOW - 0.1, SLOW + 0.1, 20.0, 29.0, 200.0])
 def test_with_two_workers_a_good_mesh_waits_for_seven_seconds_at_most_nearly_always(turn: float, hostile: int) -> None:

@@ -32,7 +32,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
 from tests.testing.intent_meaning import means
 from tests.testing.policy_worlds import judged, policy_facts, world
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
 
 MEMBERS = ("c1", "c2", "c3")
 NAMES = {host: f"cluster-of-{host}" for host in MEMBERS}
@@ -254,7 +253,6 @@ def _forget(selector: Body, key: str) -> None:
         selector["matchExpressions"] = [entry for entry in selector["matchExpressions"] if entry["key"] != key]
 
 
-@in_one_test
 @pytest.mark.parametrize(
     ("mutate", "where"),
     [

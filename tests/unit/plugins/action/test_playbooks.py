@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
-from tests.testing.rows import in_one_test
 
 PLAYBOOKS = ("verify", "connect", "disconnect", "status", "plan", "apply", "mesh", "services")
 VARIABLES = {"cilium_mesh_plan_hash": "0" * 12}  # that only apply wants
@@ -66,7 +65,6 @@ def failed(run: PlaybookRun, code: str, *says: str) -> None:
         assert text in shown, run.output
 
 
-@in_one_test
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_the_playbook_parses(playbook: str) -> None:
     run = run_warm(playbook, inventory=inventory("nowhere"), arguments=["--syntax-check"])
@@ -138,7 +136,6 @@ def test_a_cluster_that_the_inventory_knows_to_be_away_is_named_with_the_reason_
     assert not (tmp_path / "made").exists()
 
 
-@in_one_test
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_an_empty_inventory_does_not_end_in_success(playbook: str) -> None:
     run = run_warm(playbook, inventory={"all": {"hosts": {}}}, variables={**VARIABLES, "cilium_mesh": BOTH})
