@@ -232,7 +232,7 @@ class Lab:
             if self.failing.get(host, "").startswith("write "):
                 raise _error(self.failing[host].removeprefix("write "), host)
             if not options.get("dry_run"):
-                self.writes.append({"cluster": host, "verb": verb, "path": path, **options, **_sent(body)})
+                self.writes.append({"cluster": host, "verb": verb, "path": path, **options, **_sent(path, body)})
             if self._is_of_items(host, path, verb):
                 return self._write_item(host, verb, path, body or {}, options)
             return call(path, *([] if body is None else [body]), **options)
@@ -422,7 +422,7 @@ def parsed_items(raw: Mapping[str, Any], members: Iterable[str]) -> Json:
         found = desired_of(raw, mesh)
     except InvalidInput as error:
         return {"msg": str(error)}
-    refused = [{"item": str(entry.ref), "problems_text": list(entry.problems)} for entry in found.refused]
+    refused = [[str(entry.ref), *entry.problems] for entry in found.refused]
     return plain_mapping({"order": [str(ref) for ref in found.order], "refused": refused})
 
 
@@ -505,24 +505,28 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _sent(body: Mapping[str, Any] | None) -> Json:
+def _sent(path: str, body: Mapping[str, Any] | None) -> Json:
     """Return the body of a write as a reader sees it, and the digest of its JSON bytes."""
     if body is None:
         return {}
     bytes_sent = json.dumps(body, separators=(",", ":")).encode()
-    return {"body": readable(plain(body)), "sha256": hashlib.sha256(bytes_sent).hexdigest()}
+    return {"body": readable(plain(body), secret="/secrets" in path), "sha256": hashlib.sha256(bytes_sent).hexdigest()}
 
 
-def readable(obj: Mapping[str, Any]) -> Json:
-    """Return an object with the values of a Secret decoded; certificates by what they say, keys by their digest."""
-    if obj.get("kind") != "Secret" and "data" not in obj:
+def readable(obj: Mapping[str, Any], *, secret: bool = False) -> Json:
+    """Return an object with the values of a Secret decoded; certificates by what they say, keys by their digest.
+
+    A part of an object does not say what it is: ``secret`` does.
+    """
+    if not obj.get("data"):
         return dict(obj)
-    data = {key: _value(key, value, obj.get("kind") == "Secret") for key, value in (obj.get("data") or {}).items()}
-    return {**obj, "data": data}
+    secret = secret or obj.get("kind") == "Secret"
+    # A mapping of its own: the object in memory goes on to change.
+    return {**obj, "data": {key: _value(value) if secret else value for key, value in obj["data"].items()}}
 
 
-def _value(key: str, value: Any, secret: bool) -> Any:
-    if not secret or not isinstance(value, str):
+def _value(value: Any) -> Any:
+    if not isinstance(value, str):
         return value
     content = b64decode(value)
     if b"BEGIN CERTIFICATE" in content:

@@ -66,13 +66,13 @@ def deterministic(clock: Clock) -> Iterator[None]:
     """Replace time, chance and threads while the context lasts."""
     with contextlib.ExitStack() as stack:
         _seed_cryptography(stack)
-        stack.enter_context(_collector_off())
+        stack.enter_context(collector_off())
         stack.enter_context(replaced(_standard(clock)))
         yield
 
 
 @contextlib.contextmanager
-def _collector_off() -> Iterator[None]:
+def collector_off() -> Iterator[None]:
     """Leave cycles alone meanwhile: to look through all that is recorded again and again takes a fifth of the time."""
     was = gc.isenabled()
     gc.disable()

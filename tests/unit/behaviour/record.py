@@ -15,8 +15,9 @@ def main() -> None:
     """Record the families that are named, or all of them, and print how long each took."""
     link()
     sys.path.insert(0, str(CHECKOUT / "operator"))
+    from .content import parts
     from .families import FAMILIES
-    from .recording import parts, save
+    from .recording import save
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("family", nargs="*", help=", ".join(FAMILIES))
@@ -24,7 +25,7 @@ def main() -> None:
         began = time.process_time()
         contents = parts(FAMILIES[family]())
         save(family, contents)
-        print(f"{family}: {len(contents['structure'])} scenarios, {time.process_time() - began:.1f} s")
+        print(f"{family}: {len(contents['told'])} scenarios, {time.process_time() - began:.1f} s")
 
 
 if __name__ == "__main__":

@@ -1,91 +1,113 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""How a recording is kept: one file with the structure, and one with the sentences for people, of each family of scenarios.
-
-Pure but for ``load`` and ``save``. The two files of a family have the same scenarios; a sentence stands in the structure as ``SENTENCE``.
-"""
+"""How a recording is kept: a YAML file for each part of each family, of which little changes where behaviour changes little."""
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator, Mapping
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
+from .content import canonical
+from .determinism import collector_off
+from .text import Part, Sheet
+
 FOLDER: Final = Path(__file__).parent / "recorded"
-PARTS: Final = ("structure", "sentences")
-SENTENCE: Final = "\u2026"
-SENTENCES: Final = frozenset(
-    {
-        *("summary", "evidence", "fix", "message", "msg", "title", "why", "undo", "disruption", "text", "what", "recipe", "reasons"),
-        *("remedy", "description", "output", "problems_text", "doubts", "error", "how"),
-        # A plan's hash, and the digest of each step, are made over the step's sentences too (README).
-        *("hash", "digest"),
-    }
-)
-"""Keys whose texts are for people, or depend on such texts."""
-
-Scenarios = Mapping[str, Any]
-
-
-def split(value: Any) -> tuple[Any, dict[str, str]]:
-    """Return ``value`` without its sentences, and the sentences by their paths."""
-    sentences: dict[str, str] = {}
-    return _split(value, "", False, sentences), sentences
-
-
-def _split(value: Any, path: str, told: bool, sentences: dict[str, str]) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _split(entry, f"{path}/{key}", str(key) in SENTENCES, sentences) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        if told and all(isinstance(entry, str) for entry in value):
-            # How many lines a text for people has is a matter of its wording.
-            sentences[path] = "\n".join(value)
-            return SENTENCE if value else []
-        return [_split(entry, f"{path}/{place}", told, sentences) for place, entry in enumerate(value)]
-    if told and isinstance(value, str):
-        if not value:
-            return ""
-        sentences[path] = value
-        return SENTENCE
-    return value
-
-
-def parts(scenarios: Scenarios) -> dict[str, Any]:
-    """Return the two contents of a family: ``structure`` and ``sentences``."""
-    structure: dict[str, Any] = {}
-    sentences: dict[str, Any] = {}
-    for name, value in scenarios.items():
-        structure[name], told = split(value)
-        if told:
-            sentences[name] = told
-    found: dict[str, Any] = json.loads(canonical({"structure": structure, "sentences": sentences}))
-    return found
-
-
-def canonical(value: Any) -> str:
-    """Return the one JSON text of plain data; the order of keys is that of the data, as users see it."""
-    return json.dumps(value, ensure_ascii=False, indent=None, separators=(",", ":"), default=_unknown)
-
-
-def _unknown(value: Any) -> Any:
-    raise TypeError(f"a recording holds plain data, not {type(value).__name__}")
+HEAD: Final = "".join([*Path(__file__).read_text(encoding="utf-8").splitlines(keepends=True)[:2], "---\n"])
+"""The same two lines about rights as in this file."""
+NAME: Final = 3
+"""Characters of an anchor."""
+ANCHORED: Final = "all that has an anchor"
+"""A key that is added while a file is read, to know what its anchors stand for."""
 
 
 def save(family: str, contents: Mapping[str, Any]) -> None:
-    """Write both files of the family, a scenario a line."""
+    """Write the files of the family. What is recorded already keeps its anchor there."""
     FOLDER.mkdir(exist_ok=True)
-    for part, scenarios in contents.items():
-        lines = ",\n".join(f"{json.dumps(name)}: {canonical(value)}" for name, value in scenarios.items())
-        # Without a time and a name in the header, equal contents are equal bytes.
-        (FOLDER / f"{family}.{part}.json.gz").write_bytes(gzip.compress(f"{{\n{lines}\n}}\n".encode(), 9, mtime=0))
+    for part, data in contents.items():
+        file = path(family, part)
+        file.write_text(text(data, file.read_text(encoding="utf-8") if file.exists() else ""), encoding="utf-8")
 
 
+@cache
 def load(family: str, part: str) -> dict[str, Any]:
-    """Return the content of one file."""
-    read: dict[str, Any] = json.loads(gzip.decompress((FOLDER / f"{family}.{part}.json.gz").read_bytes()))
-    return read
+    """Return the content of one file; equal parts of it may be one object."""
+    with collector_off():
+        return read(path(family, part).read_text(encoding="utf-8"))
+
+
+def path(family: str, part: str) -> Path:
+    """Return the file of a part of a family."""
+    return FOLDER / f"{family}.{part}.yaml"
+
+
+def read(recorded: str) -> dict[str, Any]:
+    """Return the data of the text of a file."""
+    found: dict[str, Any] = yaml.load(recorded, yaml.CSafeLoader)  # it is the safe one
+    return found
+
+
+def text(data: Mapping[str, Any], before: str = "") -> str:
+    """Return the text of a file. ``before``: its text until now.
+
+    An anchor is made of the hash of what it names, when that is recorded first. It stays with it, and with what is in its place when
+    it changes: so a text that is worded otherwise is one line, whatever refers to it, and no addition renames what is there.
+    """
+    sheet = Sheet.of(data)
+    anchors = _kept(sheet, before) if before else {}
+    taken = set(anchors.values())
+    for part in sheet.named():
+        if part not in anchors:
+            anchors[part] = next(name for name in _names(part) if name not in taken)
+            taken.add(anchors[part])
+    return HEAD + sheet.text(anchors.__getitem__)
+
+
+def _names(part: Part) -> Iterator[str]:
+    digits = base64.b32encode(hashlib.sha256(canonical(part.value).encode()).digest()).decode().lower()
+    return (digits[start : start + length] for length in range(NAME, len(digits)) for start in range(len(digits) - length))
+
+
+def _kept(sheet: Sheet, before: str) -> dict[Part, str]:
+    """Return the anchors that the text before has for parts of the sheet: for what is equal, then for what stood in their place."""
+    data, anchored = _anchored(before)
+    named = sheet.named()
+    old = {canonical(value): anchor for anchor, value in anchored.items()}
+    kept = {part: old[content] for part in named if (content := canonical(part.value)) in old}
+    free = {id(value): anchor for anchor, value in anchored.items() if anchor not in set(kept.values())}
+    for part, value in _same_places(sheet.root, data, set()):
+        if part.named and part not in kept and (anchor := free.pop(id(value), None)):
+            kept[part] = anchor
+    return kept
+
+
+def _anchored(recorded: str) -> tuple[Any, dict[str, Any]]:
+    """Return the data of a text, and what each of its anchors stands for, as the very objects that are in the data."""
+    anchors = [token.value for token in yaml.scan(recorded, yaml.CSafeLoader) if isinstance(token, yaml.AnchorToken)]
+    if not anchors:
+        return read(recorded), {}
+    data = read(f"{recorded}? {ANCHORED}\n: [{', '.join(f'*{anchor}' for anchor in anchors)}]\n")
+    return data, dict(zip(anchors, data.pop(ANCHORED), strict=True))
+
+
+def _same_places(part: Part, value: Any, seen: set[tuple[Part, int]]) -> Iterator[tuple[Part, Any]]:
+    if (part, id(value)) in seen:
+        return
+    seen.add((part, id(value)))
+    yield part, value
+    if part.keys is not None and isinstance(value, dict):
+        pairs: Iterable[tuple[Part, Any]] = (
+            (entry, value[key]) for key, entry in zip(part.keys, part.entries, strict=True) if key in value
+        )
+    else:
+        pairs = zip(part.entries, value, strict=False) if part.keys is None and isinstance(value, list) else ()
+    for entry, inner in pairs:
+        yield from _same_places(entry, inner, seen)
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
