@@ -71,6 +71,8 @@ class SteadyReader:
         self._stop.set()
         self.errors, self.reads, self.agent_reads = self._found.get(timeout=4 * TIMEOUT)
         self._process.join(timeout=TIMEOUT)
+        if error is not None and self.errors:
+            error.add_note(f"Meanwhile reads through the mesh failed, (seconds since the first one, why): {self.errors}")
 
 
 @dataclass

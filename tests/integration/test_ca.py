@@ -14,11 +14,16 @@ import pytest
 from tests.integration import credentials
 from tests.integration.labs import CERTGEN, THREE_120
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.integration.roll_history import RollHistory
 from tests.integration.steady_reader import SteadyReader
 from tests.lab.cluster import profile_options
+from tests.lab.patience import scaled
 from tests.lab.profiles.reissue import reissue
 from tests.lab.profiles.secrets import ca_of as ca_pair
 from tests.testing.killed_playbook import run_until_killed
+from tests.testing.playbooks import PlaybookRun
+
+HELD = 30.0  # seconds after which a stage holds the roll; on a quiet machine each takes less than ten
 
 
 def ca_of(lab: MeshLab) -> dict[str, bytes]:
@@ -37,6 +42,14 @@ def roll_left(lab: MeshLab) -> list[str]:
     return found
 
 
+def why_it_failed(run: PlaybookRun, history: RollHistory) -> str:
+    """What held a roll, what it had done until then, and what its user saw."""
+    roll = (run.mesh_result or {}).get("roll") or {}
+    waits = [f"  waits: {wait['cluster']}: {wait['text']}" for wait in roll.get("waits", ())]
+    held = f"the roll ended with status {run.rc} in stage {roll.get('stage') or 'none'}, with findings {run.finding_codes()}"
+    return "\n".join([held, *waits, *history.problems(), run.output])
+
+
 @pytest.mark.lab(THREE_120, use=2)
 def test_clusters_get_new_cas_and_no_reader_sees_an_error(lab: MeshLab) -> None:
     assert lab.play("connect").rc == 0
@@ -51,21 +64,22 @@ def test_clusters_get_new_cas_and_no_reader_sees_an_error(lab: MeshLab) -> None:
     assert {row["method"] for row in report.result["trust"]["clusters"]} == {"helm"}
     before = ca_of(lab)
 
-    with SteadyReader(lab, "c1", "c2") as reader:
+    with RollHistory(lab) as history, SteadyReader(lab, "c1", "c2") as reader:
         predicted = lab.play("ca", arguments=["--check", "--diff"], ca_sync_state="rolled")
         assert predicted.rc == 0 and predicted.changed > 0, predicted.output
         assert ca_of(lab) == before and not roll_left(lab), "check mode wrote something"
-        halfway = lab.play("ca", ca_sync_state="rolled", ca_sync_stage="trust")
-        assert halfway.rc == 0, halfway.output
+        halfway = lab.play("ca", ca_sync_state="rolled", ca_sync_stage="trust", ca_sync_wait_timeout=int(scaled(HELD)))
+        assert halfway.rc == 0, why_it_failed(halfway, history)
         assert ca_of(lab) == before and roll_left(lab)
         assert lab.play("connect").changed == 0, "a connect in the middle of a roll undid some of it"
-        rolled = lab.play("ca", ca_sync_state="rolled", own_process=True)
-        assert rolled.rc == 0, rolled.output
+        rolled = lab.play("ca", ca_sync_state="rolled", ca_sync_wait_timeout=int(scaled(HELD)), own_process=True)
+        assert rolled.rc == 0, why_it_failed(rolled, history)
     print(f"{reader.reads} reads, {reader.agent_reads} by the agent")
     assert reader.errors == []
     assert reader.reads > 50 and reader.agent_reads > 10
     after = ca_of(lab)
     assert len({*before.values(), *after.values()}) == 4
+    assert not (problems := history.problems()), "\n".join(problems)
     assert not roll_left(lab)
     assert lab.play("connect").changed == 0
     assert "PRIVATE KEY" not in "".join((*halfway.events, *rolled.events))
