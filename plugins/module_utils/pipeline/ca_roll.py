@@ -249,10 +249,11 @@ class Roll:
             late = plan.waits[0].text if plan.waits else "other writers change the same objects again and again"
             self.recorder.note(error=f"The roll is done, but after {seconds:.0f} s not every link is ready: {late}.")
             return
-        found = unproven_stage_findings(plan.waits, stage, seconds)
+        unproven = plan.waits or _rewritten(plan.steps)
+        found = unproven_stage_findings(unproven, stage, seconds)
         self._add_findings(found)
         self.run.ports.show(FindingsMade(found))
-        hosts = ", ".join(sorted({wait.cluster for wait in plan.waits})) or "other writers change the same objects again and again"
+        hosts = ", ".join(sorted({wait.cluster for wait in unproven}))
         self.recorder.note(error=f"The CA roll is held at stage {stage} after {seconds:.0f} s ({hosts}).")
 
     def _show_progress(self, plan: RollPlan) -> None:
@@ -288,6 +289,12 @@ class Roll:
         self.run.ports.show(FindingsMade(failed))
         self.recorder.note(error=f"The CA roll is held at stage {self.plan.stage}: writing failed in {', '.join(sorted(errors))}.")
         return WriteResult.FAILED
+
+
+def _rewritten(steps: tuple[Step, ...]) -> tuple[StageWait, ...]:
+    """Return as waits the objects that a stage goes on writing, since they are never what it wrote."""
+    why = "is not what this stage writes, however often it does: another writer changes it, or it does not come from the next CA"
+    return tuple(StageWait(cluster=cluster, text=f"{name} {why}") for cluster, name in dict.fromkeys((s.cluster, s.object) for s in steps))
 
 
 def _with_cluster(error: ClusterError, host: str) -> ClusterError:
