@@ -3,7 +3,7 @@
 """What a CA roll did to the Secrets of its clusters, write by write, and whether that was each stage in its turn.
 
 A watch of each cluster tells it, from before the roll on. So no write is missed, however short a stage is, and nobody polls meanwhile. The
-first CA of a cluster is called "old", and the one that it has in the end "new".
+first CA of a cluster is called "old", and the one that the roll has noted as the next "new".
 """
 
 from __future__ import annotations
@@ -59,11 +59,14 @@ class Moment:
     secrets: dict[str, Object]
 
     @property
-    def stage(self) -> str:
-        """The stage that the mark on the CA names."""
+    def mark(self) -> dict[str, str]:
+        """What the roll has noted at the CA; {} outside of a roll."""
         annotations = self.secrets[_CA]["metadata"].get("annotations") or {}
-        marks = [text for key, text in annotations.items() if key.startswith("ca-roll.")]
-        return str(json.loads(marks[0])["stage"]) if marks else "no roll"
+        return next((json.loads(text) for key, text in annotations.items() if key.startswith("ca-roll.")), {})
+
+    @property
+    def stage(self) -> str:
+        return self.mark.get("stage", "no roll")
 
     def certificates(self, secret: str, key: str) -> list[x509.Certificate]:
         """What a Secret holds there; [] where there is nothing."""
@@ -97,13 +100,14 @@ class RollHistory:
         if not self._over.is_set():
             self._catch_up()
         moments = {name: list(self._moments(name)) for name in self._lab.names}
-        names = {name: _names(of_one) for name, of_one in moments.items()}
+        new = {name: _new(of_one) for name, of_one in moments.items()}
+        names = {name: {_ca(of_one[0])[0]: "old"} | dict.fromkeys(new[name], "new") for name, of_one in moments.items()}
         found = []
         for cluster, of_one in moments.items():
-            ca = [(moment.stage, " and ".join(_named(moment.certificates(_CA, "ca.crt"), names[cluster]))) for moment in of_one]
-            found += _unlike(f"the stages of {cluster}, each with its CA, were", _changes(ca), STAGES)
+            signing = [(moment.stage, " and ".join(_named(_ca(moment), names[cluster]))) for moment in of_one]
+            found += _unlike(f"the stages of {cluster}, each with its CA, were", _changes(signing), STAGES)
             for leaf, stage in ISSUED.items():
-                issued = {moment.stage for moment in of_one if _is_issued(moment.certificates(leaf, "tls.crt"), of_one[-1])}
+                issued = {moment.stage for moment in of_one if _is_issued(moment.certificates(leaf, "tls.crt"), new[cluster])}
                 first = next((name for name, _ in STAGES if name in issued - {"no roll"}), "no stage")
                 found += _unlike(f"the new CA issued {leaf} of {cluster} in", first, stage)
             for peer in moments.keys() - {cluster}:
@@ -149,20 +153,24 @@ def _version(secrets: Iterable[Object]) -> int:
     return max(int(secret["metadata"]["resourceVersion"]) for secret in secrets)
 
 
-def _names(moments: list[Moment]) -> dict[x509.Certificate, str]:
-    """Names of the CAs that a cluster had."""
-    old, new = (moment.certificates(_CA, "ca.crt") for moment in (moments[0], moments[-1]))
-    return dict.fromkeys(new, "new") | dict.fromkeys(old, "old")
+def _ca(moment: Moment) -> list[x509.Certificate]:
+    return moment.certificates(_CA, "ca.crt")
+
+
+def _new(moments: list[Moment]) -> list[x509.Certificate]:
+    """The CA that a roll has noted as the next one; without a roll the one of the end."""
+    noted = [moment.mark["new"] for moment in moments if moment.mark]
+    return x509.load_pem_x509_certificates(noted[-1].encode()) if noted else _ca(moments[-1])
 
 
 def _named(certificates: list[x509.Certificate], names: dict[x509.Certificate, str]) -> tuple[str, ...]:
     return tuple(sorted(names.get(certificate, "another one") for certificate in certificates))
 
 
-def _is_issued(leaf: list[x509.Certificate], last: Moment) -> bool:
-    """Whether the CA of the last moment signed it."""
+def _is_issued(leaf: list[x509.Certificate], authority: list[x509.Certificate]) -> bool:
+    """Whether a CA signed it."""
     try:
-        leaf[0].verify_directly_issued_by(last.certificates(_CA, "ca.crt")[0])
+        leaf[0].verify_directly_issued_by(authority[0])
     except (ValueError, TypeError, InvalidSignature, IndexError):
         return False
     return True

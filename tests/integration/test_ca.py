@@ -44,10 +44,9 @@ def roll_left(lab: MeshLab) -> list[str]:
 
 def why_it_failed(run: PlaybookRun, history: RollHistory) -> str:
     """What held a roll, what it had done until then, and what its user saw."""
-    roll = (run.mesh_result or {}).get("roll") or {}
-    waits = [f"  waits: {wait['cluster']}: {wait['text']}" for wait in roll.get("waits", ())]
-    held = f"the roll ended with status {run.rc} in stage {roll.get('stage') or 'none'}, with findings {run.finding_codes()}"
-    return "\n".join([held, *waits, *history.problems(), run.output])
+    found = (run.mesh_result or {}).get("findings", ())
+    held = [f"  {row['code']}: {row['summary']}: {row['evidence']}" for row in found if row["severity"] == "blocking"]
+    return "\n".join([f"the roll ended with status {run.rc}:", *held, *history.problems(), run.output])
 
 
 @pytest.mark.lab(THREE_120, use=2)
