@@ -37,8 +37,8 @@ STAGES: Final = (
     ("no roll", "new"),
 )
 """Stages of a roll, each with the CA that signs in it."""
-TRUST: Final = (("old",), ("new", "old"), ("new",))
-"""What a reader trusts, one after the other: between them no moment trusts less than what the server may show."""
+TRUST: Final = (("no roll", "old"), ("trust", "new and old"), ("drop", "new"))
+"""What a reader trusts, each with the stage in which it begins to: at no moment less than what the server may show."""
 ISSUED: Final = {
     "clustermesh-apiserver-admin-cert": "clients",
     "clustermesh-apiserver-local-cert": "clients",
@@ -104,15 +104,16 @@ class RollHistory:
         names = {name: {_ca(of_one[0])[0]: "old"} | dict.fromkeys(new[name], "new") for name, of_one in moments.items()}
         found = []
         for cluster, of_one in moments.items():
-            signing = [(moment.stage, " and ".join(_named(_ca(moment), names[cluster]))) for moment in of_one]
+            signing = [(moment.stage, _named(_ca(moment), names[cluster])) for moment in of_one]
             found += _unlike(f"the stages of {cluster}, each with its CA, were", _changes(signing), STAGES)
             for leaf, stage in ISSUED.items():
                 issued = {moment.stage for moment in of_one if _is_issued(moment.certificates(leaf, "tls.crt"), new[cluster])}
                 first = next((name for name, _ in STAGES if name in issued - {"no roll"}), "no stage")
                 found += _unlike(f"the new CA issued {leaf} of {cluster} in", first, stage)
             for peer in moments.keys() - {cluster}:
-                seen = [_named(moment.certificates(_READERS, f"{peer}.etcd-client-ca.crt"), names[peer]) for moment in of_one]
-                found += _unlike(f"for {peer}, {cluster} trusted one after the other", _changes(seen), TRUST)
+                trusted = [_named(moment.certificates(_READERS, f"{peer}.etcd-client-ca.crt"), names[peer]) for moment in of_one]
+                begun = [(moment.stage, now) for moment, now, before in zip(of_one, trusted, ["", *trusted], strict=False) if now != before]
+                found += _unlike(f"{cluster} trusted of {peer}, each from a stage on,", tuple(begun), TRUST)
         return found
 
     def _follow(self, cluster: str) -> None:
@@ -163,8 +164,8 @@ def _new(moments: list[Moment]) -> list[x509.Certificate]:
     return x509.load_pem_x509_certificates(noted[-1].encode()) if noted else _ca(moments[-1])
 
 
-def _named(certificates: list[x509.Certificate], names: dict[x509.Certificate, str]) -> tuple[str, ...]:
-    return tuple(sorted(names.get(certificate, "another one") for certificate in certificates))
+def _named(certificates: list[x509.Certificate], names: dict[x509.Certificate, str]) -> str:
+    return " and ".join(sorted(names.get(certificate, "another one") for certificate in certificates))
 
 
 def _is_issued(leaf: list[x509.Certificate], authority: list[x509.Certificate]) -> bool:
