@@ -1,18 +1,17 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant with four workspaces who attacks the operator in every way at once that ``ATTACKS`` lists, while another one works.
+"""A tenant with four workspaces who attacks the operator in every way at once, while another one works.
 
-Each attack says how it is seen to have happened: what an attacker's server was asked for, or what the operator answered in a status.
+Each attack says how it is seen to have happened: what an attacker's server was asked for, or what the operator answered in a status. And
+its outcome is seen from outside too: what the operator says of it in the end, and what it must not do meanwhile.
 """
 
 from __future__ import annotations
 
-import itertools
-import json
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,66 +20,22 @@ from typing import Any, Final
 import yaml
 
 from mesh_operator.kinds import BINDING, FABRIC, INTENT, SERVICE
+from mesh_operator.status import GOOD
+from tests.integration.hostile_api_servers import ELSEWHERE, REDIRECTS, HostileApiServer, hostile_api_servers
 from tests.integration.operator_lab import Workspace
 from tests.testing.hostile_server import HostileServer
 
 Object = dict[str, Any]
-Speak = Callable[[HostileServer, ssl.SSLSocket, str], None]
 
 MOST_OBJECTS: Final = 60  # as --max-objects-per-workspace of the operator under attack
 FLAGS: Final = ("--max-objects-per-workspace", str(MOST_OBJECTS), "--job-timeout", "15s", "--dry-run-timeout", "10s")
 WORKSPACES: Final = 3  # with hostile servers
 SLOW_MESHES: Final = 4  # in each workspace with hostile servers
-_HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
-
-
-def _body(connection: ssl.SSLSocket, body: bytes, status: bytes = _HEAD) -> None:
-    connection.sendall(status + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
-
-
-def _drips(server: HostileServer, connection: ssl.SSLSocket, head: str) -> None:
-    server.drip(connection, itertools.chain(_HEAD, itertools.cycle(b"X-More: 1\r\n")))
-
-
-def _is_silent(server: HostileServer, connection: ssl.SSLSocket, head: str) -> None:
-    server.wait(connection)
-
-
-def _never_ends(server: HostileServer, connection: ssl.SSLSocket, head: str) -> None:
-    """A namespace with a uid first, so that the lists are asked for; then pages without end."""
-    if "/namespaces/kube-system " in head:
-        _body(connection, json.dumps({"kind": "Namespace", "metadata": {"name": "kube-system", "uid": "hostile"}}).encode())
-        return
-    _body(connection, json.dumps({"kind": "List", "metadata": {"continue": "more"}, "items": []}).encode())
-
-
-def _is_long(server: HostileServer, connection: ssl.SSLSocket, head: str) -> None:
-    """64 MiB of objects without content, which cost a parser twenty times as much."""
-    connection.sendall(_HEAD + b'Content-Length: 67108864\r\n\r\n{"items":[')
-    with suppress(OSError):  # the reader hangs up
-        for _ in range(64):
-            connection.sendall(b"{}," * (1024 * 1024 // 3))
-
-
-def _redirects(server: HostileServer, connection: ssl.SSLSocket, head: str) -> None:
-    cookie = f"Set-Cookie: stays={'x' * 100_000}; Domain=1\r\n"
-    status = f"HTTP/1.1 302 Found\r\nLocation: {server.url}/elsewhere\r\n{cookie}Connection: close\r\n"
-    _body(connection, b"", status.encode())
-
-
-def _is_a_page(server: HostileServer, connection: ssl.SSLSocket, head: str) -> None:
-    _body(connection, b"<html>" + b"x" * 200_000)
-
-
-SERVERS: Final[Mapping[str, Speak]] = {
-    "an answer byte by byte": _drips,
-    "silence": _is_silent,
-    "lists without an end": _never_ends,
-    "an answer of 64 MiB": _is_long,
-    "redirects with a cookie": _redirects,
-    "a page in place of an answer": _is_a_page,
-}
-"""API servers of the tenant's clusters: what they do with each request."""
+BOMB: Final = "a bomb of aliases in a kubeconfig"
+CROWD: Final = "too many objects, with 200 KiB of annotations each"
+EDITS: Final = "edits without end"
+_BOMBS: Final = ("x1", "x2")
+_LOOK: Final = 0.05  # seconds between two looks at the operator's connections
 
 
 def kubeconfig_bomb() -> str:
@@ -96,32 +51,101 @@ def kubeconfig_bomb() -> str:
 
 @dataclass
 class HostileTenant:
-    """See the module. ``edits``: how often specs were edited."""
+    """See the module. ``edits``: how often specs were edited. ``trap``: a server of others, to which redirects lead."""
 
     servers: list[Workspace]  # with clusters behind hostile servers, and many meshes of them
     objects: Workspace  # too many and too large objects, a bomb, and edits without end
+    trap: HostileServer
+    kinds: Mapping[str, HostileApiServer]
     listeners: dict[str, HostileServer] = field(default_factory=dict)
     edits: int = 0
+    _seen: set[str] = field(default_factory=set)  # attacks of which the operator has said what it has to say
+    _connections: Mapping[str, frozenset[ssl.SSLSocket]] = field(default_factory=dict)  # by attack, at the last look
+    _at_once: set[str] = field(default_factory=set)
 
-    def happened(self) -> dict[str, bool]:
-        """Return by attack whether it has reached the operator."""
-        seen = {name: bool(server.heads) for name, server in self.listeners.items()}
-        seen["a bomb of aliases in a kubeconfig"] = self.objects.condition(BINDING, "bomb").get("reason") == "KubeconfigRefused"
-        seen["too many objects, with 200 KiB of annotations each"] = any(
-            (entry or {}).get("reason") == "QuotaExceeded"
-            for obj in self.objects.resources().values()
-            for entry in (obj.get("status") or {}).get("conditions") or []
-        )
-        seen["edits without end"] = self.edits > 20
-        return seen
+    def not_begun(self) -> list[str]:
+        """Return the attacks that have not reached the operator yet."""
+        waiting = {name: not server.heads for name, server in self.listeners.items()}
+        waiting[BOMB] = self.objects.condition(BINDING, "bomb").get("reason") != "KubeconfigRefused"
+        waiting[CROWD] = not any(_is_refused(obj) for obj in self.objects.resources().values())
+        waiting[EDITS] = self.edits <= 20
+        return [name for name, waits in waiting.items() if waits]
+
+    def without_outcome(self) -> list[str]:
+        """Return the attacks of which the operator has not said yet what it has to say.
+
+        What was seen once counts, as meshes that are edited without end are on the way again and again.
+        """
+        for name, ready in self._conditions():
+            wanted = self.kinds[name]
+            if ready.get("reason") in wanted.reasons and wanted.words in ready.get("message", ""):
+                self._seen.add(name)
+        late = [name for name in self.kinds if name not in self._seen]
+        return late + [name for name, problem in ((BOMB, self._bomb()), (CROWD, self._crowd())) if problem]
+
+    def explanation(self) -> str:
+        """Return what is wrong, and what the operator says of each attack now."""
+        said = [f"{name}: {ready.get('reason')}: {ready.get('message')}" for name, ready in self._conditions()]
+        return "\n".join([*filter(None, (*self.wrongs(), self._bomb(), self._crowd())), *said])
+
+    def wrongs(self) -> list[str]:
+        """Return what the operator did and must not do, whatever a tenant's servers and objects are like, in one line each."""
+        heads, trap, found = self.listeners[REDIRECTS].heads, self.trap, []
+        kept = {"cookie:": "the cookie of a tenant's server was sent", ELSEWHERE: "a redirect to the same server was followed"}
+        for words, what in kept.items():
+            asked = [head for head in heads if words in head.lower()]
+            found += [f"{what}, in {len(asked)} of {len(heads)} requests: {asked[0][:300]!r}"] if asked else []
+        if trap.handshakes:
+            asked = [head.partition("\r\n")[0] for head in trap.heads]
+            found.append(f"a redirect to a server of others was followed, with {trap.handshakes} connections and the requests {asked}")
+        found += [f"two meshes of one workspace had a worker at the same time: {pair}" for pair in sorted(self._at_once)]
+        for owner in self.servers:
+            phases = {name: (obj.get("status") or {}).get("phase") for name, obj in owner.resources().items()}
+            found += [f"{name} of an attacker is called {phase}" for name, phase in phases.items() if phase in GOOD]
+        return found
+
+    def look_at_connections(self) -> None:
+        """Note the meshes of one workspace that have a worker at the same time, which only one may have.
+
+        Each look takes its time. But a connection that two looks in a row show was open all the time between them.
+        """
+        before, self._connections = self._connections, {name: server.connections() for name, server in self.listeners.items()}
+        lasting = {name for name, now in self._connections.items() if now & before.get(name, frozenset())}
+        for number in range(WORKSPACES):
+            names = [name for name in list(self.listeners)[number::WORKSPACES] if name in lasting]
+            if len(names) > 1:
+                self._at_once.add(" and ".join(names))
+
+    def _conditions(self) -> Iterator[tuple[str, Object]]:
+        """Yield for each mesh what its servers do, and the condition Ready."""
+        for place, owner in enumerate(self.servers):
+            names = list(self.kinds)[place::WORKSPACES]
+            yield from ((names[number % len(names)], owner.condition(BINDING, f"slow-{number}")) for number in range(SLOW_MESHES))
+
+    def _bomb(self) -> str:
+        """ "" or what is wrong with the answer to the bombs: each of them is refused by its name."""
+        ready = self.objects.condition(BINDING, "bomb")
+        refused = ready.get("reason") == "KubeconfigRefused" and all(f"{name}: " in ready["message"] for name in _BOMBS)
+        return "" if refused else f"the mesh with bombs is not refused, but {ready.get('reason')}: {ready.get('message')}"
+
+    def _crowd(self) -> str:
+        """ "" or what is wrong with the answers to too many objects: as many as may be are taken, which are the oldest ones."""
+        objects = list(self.objects.resources().values())
+        refused = [obj for obj in objects if _is_refused(obj)]
+        taken = [obj for obj in objects if not _is_refused(obj)]
+        least = MOST_OBJECTS - len(_BOMBS)  # KubernetesClusters are not listed here, and count if they came before the others by a second
+        if not least <= len(taken) <= MOST_OBJECTS:
+            return f"{len(taken)} of {len(objects)} objects are not refused, and {least} to {MOST_OBJECTS} may be taken"
+        newest, oldest = max(map(_created, taken)), min(map(_created, refused))
+        return f"an object of {newest} is taken, and an older one of {oldest} is refused" if oldest < newest else ""
 
 
-ATTACKS: Final = (
-    *SERVERS,
-    "a bomb of aliases in a kubeconfig",
-    "too many objects, with 200 KiB of annotations each",
-    "edits without end",
-)
+def _is_refused(obj: Object) -> bool:
+    return any(entry.get("reason") == "QuotaExceeded" for entry in (obj.get("status") or {}).get("conditions") or [])
+
+
+def _created(obj: Object) -> str:
+    return str(obj["metadata"]["creationTimestamp"])
 
 
 @contextmanager
@@ -131,18 +155,18 @@ def hostile_tenant(folder: Path, workspace: Callable[[str], Workspace]) -> Itera
     :param workspace: makes a workspace of that name.
     """
     with ExitStack() as stack:
-        tenant = HostileTenant([workspace(f"mallory-{number}") for number in range(WORKSPACES)], workspace("mallory-objects"))
-        for number, (name, speak) in enumerate(SERVERS.items()):
-            owner = tenant.servers[number % WORKSPACES]
-            place = folder / f"hostile-{number}"
-            place.mkdir()
-            server = tenant.listeners[name] = HostileServer(place)
-            server.speak = partial(speak, server)
-            stack.enter_context(server)
+        trap = stack.enter_context(_server(folder / "trap"))
+        workspaces = [workspace(f"mallory-{number}") for number in range(WORKSPACES)]
+        tenant = HostileTenant(workspaces, workspace("mallory-objects"), trap, hostile_api_servers(trap))
+        for number, (name, kind) in enumerate(tenant.kinds.items()):
+            owner, place = tenant.servers[number % WORKSPACES], folder / f"hostile-{number}"
+            server = tenant.listeners[name] = stack.enter_context(_server(place))
+            server.speak = partial(kind.speak, server)
             for side in ("a", "b"):
                 path = place / f"{side}.kubeconfig"
                 path.write_text(yaml.safe_dump(server.kubeconfig()), encoding="utf-8")
                 owner.add(f"k{number}{side}", kubeconfig=path)
+        stack.enter_context(_again_and_again(tenant.look_at_connections, _LOOK))
         soon: Object = {"failover": {"detectWithin": "1s"}, "selector": {"namespace": "production", "name": "nginx"}}
         for owner in tenant.servers:
             names = list(owner.clusters)
@@ -151,22 +175,39 @@ def hostile_tenant(folder: Path, workspace: Callable[[str], Workspace]) -> Itera
                 owner.create(BINDING, f"slow-{number}", clusterRefs=owner.refs(*pairs[number % len(pairs)]))
                 owner.create(SERVICE, f"slow-{number}", meshRef={"name": f"slow-{number}"}, **soon)
         _crowd(tenant.objects, folder)
-        ended = threading.Event()
-        thread = threading.Thread(target=_edit, args=(tenant, ended))
-        thread.start()
-        try:
-            yield tenant
-        finally:
-            ended.set()
-            thread.join()
+        stack.enter_context(_again_and_again(partial(_edit, tenant), 0.15))
+        yield tenant
+
+
+@contextmanager
+def _again_and_again(what: Callable[[], None], every: float) -> Iterator[None]:
+    """Do something in a thread of its own, with so many seconds in between, until the end of the block."""
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(every):
+            what()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _server(folder: Path) -> HostileServer:
+    folder.mkdir()
+    return HostileServer(folder)
 
 
 def _crowd(workspace: Workspace, folder: Path) -> None:
     bomb = folder / "bomb.kubeconfig"
     bomb.write_text(kubeconfig_bomb(), encoding="utf-8")
-    for name in ("x1", "x2"):
+    for name in _BOMBS:
         workspace.add(name, kubeconfig=bomb)
-    workspace.create(BINDING, "bomb", clusterRefs=workspace.refs("x1", "x2"))
+    workspace.create(BINDING, "bomb", clusterRefs=workspace.refs(*_BOMBS))
     ends: Object = {side: {"namespace": "production", "selector": {"app": "web"}} for side in ("source", "destination")}
     for number in range(MOST_OBJECTS + 20):
         name = f"crowd-{number}"
@@ -177,9 +218,8 @@ def _crowd(workspace: Workspace, folder: Path) -> None:
             workspace.create(FABRIC, name, meshRefs=[{"name": "bomb"}])
 
 
-def _edit(tenant: HostileTenant, ended: threading.Event) -> None:
-    while not ended.wait(0.15):
-        kind = ("NodePort", "LoadBalancer")[tenant.edits // SLOW_MESHES % 2]
-        owner = tenant.servers[tenant.edits % WORKSPACES]
-        owner.change(BINDING, f"slow-{tenant.edits % SLOW_MESHES}", meshConfig={"serviceType": kind})
-        tenant.edits += 1
+def _edit(tenant: HostileTenant) -> None:
+    kind = ("NodePort", "LoadBalancer")[tenant.edits // SLOW_MESHES % 2]
+    owner = tenant.servers[tenant.edits % WORKSPACES]
+    owner.change(BINDING, f"slow-{tenant.edits % SLOW_MESHES}", meshConfig={"serviceType": kind})
+    tenant.edits += 1

@@ -19,6 +19,7 @@ from tests.testing.scripted_server import CANARY, kubeconfig
 
 DECODE_ERROR = b"\x15\x03\x03\x00\x02\x02\x32"  # a fatal alert (RFC 8446, 6.2)
 DRIP = 0.02  # seconds between two bytes
+_ESTABLISHED = 1  # the first byte of struct tcp_info, tcpi_state (linux/tcp.h)
 
 
 class HostileServer:
@@ -36,6 +37,7 @@ class HostileServer:
         self.breaks = 0  # TLS handshakes, from the first on
         self.handshakes = 0
         self.stop = threading.Event()
+        self._spoken_to: set[ssl.SSLSocket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0.05)
         self._threads = [threading.Thread(target=self._accept)]
@@ -53,6 +55,10 @@ class HostileServer:
     @property
     def url(self) -> str:
         return f"https://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def connections(self) -> frozenset[ssl.SSLSocket]:
+        """Return the connections that it speaks on and that the client has not closed: the kernel closes those of a process that ended."""
+        return frozenset(connection for connection in list(self._spoken_to) if _is_established(connection))
 
     def kubeconfig(self) -> dict[str, Any]:
         authority = base64.b64encode(self._authority.pem).decode()
@@ -96,7 +102,18 @@ class HostileServer:
                     return
                 head += received
             self.heads.append(head.decode())
-            self.speak(tls, self.heads[-1])
+            self._spoken_to.add(tls)
+            try:
+                self.speak(tls, self.heads[-1])
+            finally:
+                self._spoken_to.discard(tls)
+
+
+def _is_established(connection: ssl.SSLSocket) -> bool:
+    try:
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED
+    except OSError:  # closed meanwhile
+        return False
 
 
 def upgrade(head: str) -> bytes:
