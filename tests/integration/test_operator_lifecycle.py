@@ -72,11 +72,6 @@ def untouched(lab: OperatorLab) -> dict[str, Any]:
     return everything(lab.clusters)
 
 
-@pytest.fixture(scope="module")
-def tenant(lab: OperatorLab, untouched: dict[str, Any]) -> Workspace:
-    return lab.workspace("shop", "c1", "c2", "c3")
-
-
 @pytest.fixture(scope="module", autouse=True)
 def statuses_are_true(lab: OperatorLab, untouched: dict[str, Any]) -> Iterator[None]:
     """Through all tests of this file, no status is good while what it stands for is not there."""
@@ -91,6 +86,23 @@ def running(lab: OperatorLab) -> Iterator[ExitStack]:
     """What ends the operator of `operator`."""
     with ExitStack() as stack:
         yield stack
+
+
+@pytest.fixture(scope="module")
+def tenant(lab: OperatorLab, untouched: dict[str, Any], running: ExitStack) -> Iterator[Workspace]:
+    """Who asks for everything that is in the clusters, and takes it back at the end."""
+    tenant = lab.workspace("shop", "c1", "c2", "c3")
+    yield tenant
+    running.close()
+    take_back(lab, tenant)
+
+
+def take_back(lab: OperatorLab, tenant: Workspace) -> None:
+    if tenant.resources():
+        with lab.operator(ALONE) as operator:
+            for place in tenant.resources():
+                tenant.delete(*place.split("/"))
+            operator.wait(lambda: not tenant.resources() and is_forgotten(tenant, "edge"), "nothing is asked for")
 
 
 @pytest.fixture(autouse=True)
@@ -117,11 +129,7 @@ def operator(lab: OperatorLab, running: ExitStack, started: list[OperatorProcess
 @pytest.fixture
 def unasked(lab: OperatorLab, tenant: Workspace, one_operator: None) -> Workspace:
     """The tenant without any resource; what a test before asked for is taken back."""
-    if tenant.resources():
-        with lab.operator(ALONE) as operator:
-            for place in tenant.resources():
-                tenant.delete(*place.split("/"))
-            operator.wait(lambda: not tenant.resources() and is_forgotten(tenant, "edge"), "nothing is asked for")
+    take_back(lab, tenant)
     return tenant
 
 
