@@ -282,7 +282,7 @@ def test_what_is_not_proven_in_time_holds_and_names_it() -> None:
     assert finding.cluster == "c2" and "agent in pod" in finding.evidence
 
 
-def test_what_another_writer_changes_back_holds_and_is_named() -> None:
+def test_what_another_writer_changes_back_holds_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     world, mesh = connected(2, tls_method="helm")
     cluster = world.clusters["c2"]
     written = cluster.merge_patch
@@ -290,7 +290,7 @@ def test_what_another_writer_changes_back_holds_and_is_named() -> None:
     def changed_back(path: str, body: Mapping[str, Any], *, manager: str, dry_run: bool = False) -> dict[str, Any]:
         return written(path, {} if path.endswith("/clustermesh-apiserver-server-cert") else body, manager=manager, dry_run=dry_run)
 
-    cluster.merge_patch = changed_back  # type: ignore[method-assign]
+    monkeypatch.setattr(cluster, "merge_patch", changed_back)
     held = run(world, mesh, wait_timeout=30)
     assert "held at stage trust" in held.error and "(c2)" in held.error
     assert held.extra["roll"]["held"]
