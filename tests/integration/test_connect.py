@@ -55,8 +55,8 @@ def test_two_clusters_become_one_mesh_and_two_again(lab: MeshLab, combination: t
     assert first.result["status"]["binding"]["phase"] == "Connected"
     assert links_of(first.mesh_result) == {("c1", "c2"): "ready", ("c2", "c1"): "ready"}
     assert first.result["plan"]["hash"] == predicted.result["plan"]["hash"]
-    for local, peer in (("c1", "c2"), ("c2", "c1")):
-        assert lab.kvstoremesh_status(local)[peer]["ready"], f"the real kvstoremesh of {local} does not say that {peer} is ready"
+    # Not at this very moment: a reader that was connected to a pod that the rolling restart has taken away connects again.
+    lab.wait_connected()
 
     second = lab.play("connect", arguments=["--diff"])
     assert second.rc == 0, second.output
@@ -129,6 +129,6 @@ def test_a_newer_clustermesh_apiserver_connects_the_same(binary: str, lab: MeshL
     """What the lab plays for the older binary that it can build is done by the real one here."""
     run = lab.play("connect")
     assert run.rc == 0, run.output
-    assert lab.kvstoremesh_status("c1")["c2"]["ready"]
+    lab.wait_connected()
     assert lab.play("connect").changed == 0
     assert lab.play("disconnect").rc == 0

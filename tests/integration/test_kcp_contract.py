@@ -35,6 +35,7 @@ from tests.testing.kcp_client import JSON_PATCH, MERGE, Client, Object
 from tests.testing.kcp_world import ACCOUNT, BACKENDS, EXPORT, Tenant, World, apply, eventually, open_world
 
 STRATEGIC = "application/strategic-merge-patch+json"
+EVENTS = "/api/v1/namespaces/default/events"
 FINALIZER = "networking.edge-portal.eu/clustermeshbinding-cleanup"
 
 
@@ -67,6 +68,16 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
             yield Scene(world, shop, bank)
     except ToolUnavailable as error:
         pytest.skip(f"no {request.param}: {error}")
+
+
+@pytest.fixture
+def events_claimed(scene: Scene) -> Iterator[None]:
+    """The export claims Events, for which the operator needs the right to create; afterwards it has neither."""
+    scene.world.install(scene.world.fleet_crd, events=True)
+    yield
+    scene.world.install(scene.world.fleet_crd, events=False)
+    eventually(lambda: scene.all.call("GET", "/api/v1").status == 404, "Events are not served any more")
+    eventually(lambda: scene.of(scene.shop).call("POST", INSIDE, {}).status == 403, "the operator may not create any more")
 
 
 def test_an_endpoint_is_published_only_while_a_workspace_binds(scene: Scene) -> None:
@@ -301,31 +312,29 @@ def test_a_workspace_of_our_sample_type_has_everything_bound(scene: Scene) -> No
     operator = world.virtual(found["spec"]["cluster"])
     assert eventually(lambda: operator.list(CLUSTERS), "the claim is accepted")[0]["metadata"]["name"] == "typed"
     world.admin().delete("/apis/tenancy.kcp.io/v1alpha1/workspaces/typed")
+    eventually(lambda: world.admin().get("/apis/tenancy.kcp.io/v1alpha1/workspaces/typed") is None, "the workspace goes")
 
 
+def test_events_are_refused_where_they_are_not_claimed(scene: Scene) -> None:
+    assert scene.of(scene.shop).call("POST", EVENTS, _event("early")).status == 403
+
+
+@pytest.mark.usefixtures("events_claimed")
 def test_events_are_written_where_they_are_claimed(scene: Scene) -> None:
-    def event(name: str) -> Object:
-        about = {"kind": "ClusterMeshBinding", "name": "edge", "namespace": "default"}
-        return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about, "type": "Normal", "reason": "Try"}
-
-    assert scene.of(scene.shop).call("POST", "/api/v1/namespaces/default/events", event("early")).status == 403
-    scene.world.install(scene.world.fleet_crd, events=True)
     tenant = scene.world.tenant("talker")
     inside = scene.of(tenant)
-    path = "/api/v1/namespaces/default/events"
-    eventually(lambda: inside.call("POST", path, event("heard")).status in (201, 409), "the event is taken")
-    assert tenant.client.get(f"{path}/heard") is not None
-    assert scene.shop.client.get(f"{path}/heard") is None
+    eventually(lambda: inside.call("POST", EVENTS, _event("heard")).status in (201, 409), "the event is taken")
+    assert tenant.client.get(f"{EVENTS}/heard") is not None
+    assert scene.shop.client.get(f"{EVENTS}/heard") is None
 
 
+@pytest.mark.usefixtures("events_claimed")
 def test_the_operators_own_events_are_taken_and_an_object_without_its_kind_is_not(scene: Scene, tmp_path: Path) -> None:
-    scene.world.install(scene.world.fleet_crd, events=True)
     tenant = scene.world.tenant("narrator")
     kubeconfig = tmp_path / "operator.kubeconfig"
     kubeconfig.write_text(json.dumps(scene.world.operator().kubeconfig()), encoding="utf-8")
     url = eventually(scene.world.urls, "the slice has a URL")[0]
     edge = Stored(ObjectKey(BINDING, tenant.cluster, "default", "edge"), {"metadata": {"name": "edge", "uid": "1"}}, url)
-    path = "/api/v1/namespaces/default/events"
     with Connections("kcp", str(kubeconfig), "--kcp-kubeconfig") as kcp:
         recorder = Recorder(kcp.at, clock=count(0, 1000).__next__)  # the claim may not be accepted yet, which pauses it
 
@@ -335,7 +344,7 @@ def test_the_operators_own_events_are_taken_and_an_object_without_its_kind_is_no
 
         eventually(lambda: "Tried" in heard(), "the event is there")
     without = {"metadata": {"name": "bare"}, "involvedObject": {"namespace": "default"}, "type": "Normal", "reason": "Try"}
-    assert scene.of(tenant).call("POST", path, without).status == 400
+    assert scene.of(tenant).call("POST", EVENTS, without).status == 400
 
 
 def test_everything_is_there_again_after_a_restart(scene: Scene) -> None:
@@ -343,6 +352,11 @@ def test_everything_is_there_again_after_a_restart(scene: Scene) -> None:
     scene.world.restart()
     after = eventually(lambda: {one["metadata"]["uid"] for one in scene.all.list(BINDINGS)}, "it is back")
     assert after == before
+
+
+def _event(name: str) -> Object:
+    about = {"kind": "ClusterMeshBinding", "name": "edge", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "involvedObject": about, "type": "Normal", "reason": "Try"}
 
 
 def _binding_to(name: str) -> Object:

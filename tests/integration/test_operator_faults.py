@@ -3,7 +3,7 @@
 """kcp and the management plane break in every way that is known of, under a mesh that stands: nothing in the clusters is lost, no
 finalizer is taken off, and what was asked for meanwhile is carried out afterwards.
 
-The tests share one mesh and one operator, and follow one another as a bad day would.
+The tests share one mesh and one operator, in any order: each begins and ends with a mesh that stands.
 """
 
 from __future__ import annotations
@@ -174,6 +174,14 @@ class Day:
         except OSError:
             return 0, ""
 
+    def want(self) -> None:
+        """The tenant writes down what it wants."""
+        shop = self.shop
+        shop.create(BINDING, "edge", clusterRefs=shop.refs())
+        shop.create(SERVICE, "nginx", meshRef={"name": "edge"}, selector=SHOP["selector"])
+        shop.create(INTENT, RULE["name"], meshRef={"name": "edge"}, **{key: value for key, value in RULE.items() if key != "name"})
+        shop.create(FABRIC, "all", meshRefs=[{"name": "edge"}])
+
     def start(self) -> None:
         flags = ("--no-leader-elect", "--mgmt-kubeconfig", str(self.gate.kubeconfig))
         self.operator = self.stack.enter_context(self.lab.operator(*flags))
@@ -196,10 +204,7 @@ def whole_day(operator_lab: OperatorLab) -> Iterator[Day]:
         day = Day(lab, shop, gate, lab.operator(), stack)
         day.untouched |= eventually(day.made, "new definitions are served").keys()
         day.start()
-        shop.create(BINDING, "edge", clusterRefs=shop.refs())
-        shop.create(SERVICE, "nginx", meshRef={"name": "edge"}, selector=SHOP["selector"])
-        shop.create(INTENT, RULE["name"], meshRef={"name": "edge"}, **{key: value for key, value in RULE.items() if key != "name"})
-        shop.create(FABRIC, "all", meshRefs=[{"name": "edge"}])
+        day.want()
         yield day
 
 
@@ -367,14 +372,18 @@ def test_an_operator_without_a_management_plane_says_so_and_ends(day: Day) -> No
     day.start()
 
 
-def test_the_tenant_leaves_and_everything_of_his_goes_with_him(whole_day: Day) -> None:
-    """Last: the APIBinding is deleted while the resources still have our finalizers."""
-    day = whole_day
+def test_the_tenant_leaves_and_everything_of_his_goes_with_him_until_he_comes_back(whole_day: Day) -> None:
+    """The APIBinding is deleted while the resources still have our finalizers."""
+    day, tenant = whole_day, whole_day.shop.tenant
     day.wait_good("all is well")
     stays: Tenant = day.lab.world.tenant("stays")
-    client, path = day.shop.client, f"/apis/apis.kcp.io/v1alpha2/apibindings/{EXPORT}"
-    day.lab.world.unbind(day.shop.tenant)
-    day.wait(lambda: client.get(path) is None, "the binding is gone")
+    path = f"/apis/apis.kcp.io/v1alpha2/apibindings/{EXPORT}"
+    day.lab.world.unbind(tenant)
+    day.wait(lambda: tenant.client.get(path) is None, "the binding is gone")
     assert day.shop.record("edge") is None
     assert day.made().keys() - day.untouched == set()
     assert stays.client.get(path) is not None
+
+    day.lab.world.bind(tenant)
+    day.want()
+    day.wait_good("he has again what he had")

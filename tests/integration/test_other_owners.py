@@ -11,6 +11,7 @@ import pytest
 from tests.integration.labs import HELM, OTHER_THREE_120, THREE_119
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.api import change_object
+from tests.testing.waiting import wait_for
 
 FOREIGN = "endpoints:\n- https://elsewhere.example.com:2379\n"
 
@@ -86,4 +87,4 @@ def test_two_meshes_that_share_a_cluster_leave_each_other_alone(lab: MeshLab) ->
     assert lab.play("disconnect", mesh=lab.mesh("c1", "c2", binding="first")).rc == 0
     left = lab.secret("c1", "cilium-kvstoremesh")
     assert "c3" in left and "c2" not in left
-    assert lab.kvstoremesh_status("c1")["c3"]["ready"]
+    wait_for(lambda: lab.kvstoremesh_status("c1")["c3"].get("ready"), what="kvstoremesh of c1 is ready for the peer of the other mesh")

@@ -86,7 +86,10 @@ class World:
         return self.admin(self.values["provider_path"])
 
     def install(self, fleet_crd: Object, *, events: bool = True) -> None:
-        """Provider workspaces, both exports, and the operator's rights, as the operator's manifests say. ``events``: claim them."""
+        """Provider workspaces, both exports and the operator's rights, as the operator's manifests say; a second call changes what differs.
+
+        :param events: claim them.
+        """
         self._events = events
         self.fleet_crd = fleet_crd
         fleet, provider = self.workspace("fleet"), self.workspace(PROVIDER)
@@ -104,7 +107,11 @@ class World:
             "namespace": ACCOUNT,
             "service_account": ACCOUNT,
         }
-        apply(self.provider, kcp_manifests(self.values, ("export", "rbac"), events=events))
+        wanted = kcp_manifests(self.values, ("export", "rbac"), events=events)
+        apply(self.provider, wanted)
+        for document in kcp_manifests(self.values, ("rbac",)):
+            if document not in wanted:  # it is there when they were claimed before
+                self.provider.delete(path_of(document))
         _identity(self.provider, EXPORT)
 
     def workspace(self, name: str, *, shard: str = "", kind: str = "universal") -> str:
