@@ -22,6 +22,8 @@ from tests.testing.waiting import wait_for
 PATH = "/apis/coordination.k8s.io/v1/namespaces/edge/leases/mesh-operator"
 QUICK = {"lease": 15, "renew": 0.1, "retry": 0.02}
 USUAL = {"lease": 15, "renew": 10.0, "retry": 2.0}
+PATIENT = {"lease": 15, "renew": 3600.0, "retry": 3600.0}
+"""However slow the machine is, nothing is renewed or lost."""
 
 
 class Leases:
@@ -123,7 +125,7 @@ def held_by(other: str, **spec: Any) -> dict[str, Any]:
 
 def test_the_first_one_leads_and_gives_the_lease_back_when_its_work_ends(leases: Leases) -> None:
     seen: list[Any] = []
-    first = election(leases)
+    first = election(leases, times=PATIENT)
     assert first.lead(lambda: seen.append(leases.lease), lambda: seen.append("lost"), Event())
     (during,) = seen
     assert during["spec"]["holderIdentity"] == first.identity
@@ -134,8 +136,8 @@ def test_the_first_one_leads_and_gives_the_lease_back_when_its_work_ends(leases:
 
 
 def test_the_next_one_leads_as_soon_as_the_lease_was_given_back(leases: Leases) -> None:
-    clock, second = Clock(), election(leases, "second")
-    election(leases, "first").lead(lambda: None, lambda: None, Event())
+    clock, second = Clock(), election(leases, "second", times=PATIENT)
+    election(leases, "first", times=PATIENT).lead(lambda: None, lambda: None, Event())
     assert second.lead(lambda: None, lambda: None, clock)  # type: ignore[arg-type]
     assert clock.now == 0
     assert leases.lease is not None
@@ -171,8 +173,7 @@ def version(leases: Leases) -> int:
 
 def test_a_leader_renews_the_lease_for_as_long_as_its_work_lasts(leases: Leases) -> None:
     lost: list[str] = []
-    times = QUICK | {"renew": 5.0}
-    assert election(leases, times=times).lead(lambda: until(lambda: version(leases) > 4), lambda: lost.append("lost"), Event())
+    assert election(leases, times=QUICK | {"renew": PATIENT["renew"]}).lead(lambda: until(lambda: version(leases) > 4), lambda: lost.append("lost"), Event())
     assert lost == []
     after = version(leases)
     time.sleep(0.1)
@@ -232,7 +233,7 @@ def test_a_short_loss_of_the_connection_costs_nothing(leases: Leases) -> None:
         until(lambda: version(leases) > before + 1)
 
     lost: list[str] = []
-    assert election(leases, times=QUICK | {"renew": 5.0}).lead(work, lambda: lost.append("lost"), Event())
+    assert election(leases, times=QUICK | {"renew": PATIENT["renew"]}).lead(work, lambda: lost.append("lost"), Event())
     assert lost == []
 
 
@@ -287,7 +288,7 @@ def test_work_that_fails_gives_the_lease_back_too(leases: Leases) -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        election(leases).lead(work, lambda: None, Event())
+        election(leases, times=PATIENT).lead(work, lambda: None, Event())
     assert leases.lease is not None
     assert "holderIdentity" not in leases.lease["spec"]
 
