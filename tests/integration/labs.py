@@ -39,6 +39,7 @@ from tests.testing.waiting import wait_for
 MARK: Final = "lab"
 OTHER_WEIGHTS: Final = {
     "operator": 800,
+    "other-operator": 800,  # equal to the former, so that two workers have something to do
     "tests/integration/test_operator_tenants.py": 309,
     "tests/integration/test_kcp_setup.py": 88,
     "tests/integration/test_lab.py": 73,
@@ -47,7 +48,6 @@ OTHER_WEIGHTS: Final = {
     "tests/integration/test_kcp_contract.py": 27,
 }
 """Seconds of groups that take no lab of the pool, by the name of the group or the file (three workers on two cores)."""
-OPERATOR: Final = "operator"
 OPERATOR_SERVERS: Final = 5
 """Three clusters, the management plane and the double of kcp (tests/integration/operator_lab.py)."""
 _UNKNOWN: Final = 5
@@ -122,7 +122,7 @@ def api_servers(items: list[pytest.Item], *, gate: bool) -> dict[str, int]:
             lab = _named_by(mark, gate=gate)
             found[lab.name] = len(LabOptions(**dict(lab.options)).cluster_options())
         elif "operator_lab" in getattr(item, "fixturenames", ()):
-            found[OPERATOR] = OPERATOR_SERVERS
+            found[_group_of(item)] = OPERATOR_SERVERS
     return found
 
 
@@ -298,6 +298,8 @@ OTHER_THREE_120 = shared("other-three-1.20", 390, clusters=3, cilium="1.20")
 THREE_119 = shared("three-1.19", 437, clusters=3, cilium="1.19")
 TWO_118 = shared("two-1.18", 350, cilium="1.18")
 AGENTS = shared("agents", 36, cilium="1.18", kvstoremesh=False)
+LOCKS = shared("locks", 650, cilium="1.20")
+OTHER_LOCKS = shared("other-locks", 600, cilium="1.20")
 LISTS = shared("lists", 61, cilium=("1.17", "1.18"))
 RELEASES = shared("releases", 38, clusters=3, cilium=("1.18", "1.19", "1.20"))
 FIVE = shared("five", 85, clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))

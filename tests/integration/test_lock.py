@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
-from tests.integration.labs import THREE_120
+from tests.integration.labs import LOCKS, OTHER_LOCKS
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.shop import INTENT, SERVICE, furnish
 from tests.integration.test_rights import grant
@@ -24,7 +24,7 @@ from tests.testing.killed_playbook import run_until_killed
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for
 
-pytestmark = pytest.mark.lab(THREE_120, use=2)
+pytestmark = pytest.mark.lab(LOCKS)
 
 WRITING: Final[dict[str, dict[str, Any]]] = {
     "connect": {},
@@ -41,8 +41,12 @@ WRITING: Final[dict[str, dict[str, Any]]] = {
 OF_HELM: Final = {"CM-OWN-01", "CM-OWN-02"}  # what a run meets after hand_back
 ALWAYS: Final = (("connect", "connect"), ("connect", "disconnect"), ("disconnect", "mesh"))
 PAIRS: Final = [
-    pytest.param(first, second, marks=() if (first, second) in ALWAYS else pytest.mark.full)
-    for first, second in combinations_with_replacement(sorted(WRITING), 2)
+    pytest.param(
+        *pair,
+        # Half of them on a lab of their own, so that two workers have something to do.
+        marks=[pytest.mark.lab((LOCKS, OTHER_LOCKS)[number % 2]), *(() if pair in ALWAYS else (pytest.mark.full,))],
+    )
+    for number, pair in enumerate(combinations_with_replacement(sorted(WRITING), 2))
 ]
 
 

@@ -28,7 +28,7 @@ from tests.lab.install import install
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import equals, wait_for
 
-pytestmark = pytest.mark.xdist_group("operator")
+pytestmark = pytest.mark.xdist_group("other-operator")
 
 CONFIG: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/cilium-config"
 SECRET: Final = f"/api/v1/namespaces/{NAMESPACE}/secrets/cilium-kvstoremesh"

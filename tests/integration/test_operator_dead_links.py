@@ -18,7 +18,7 @@ from tests.lab.patience import scaled
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import equals
 
-pytestmark = pytest.mark.xdist_group("operator")
+pytestmark = pytest.mark.xdist_group("other-operator")
 
 SERVED = 5.0  # seconds
 DEFAULT_RUNS = ("--max-runs", "2")

@@ -43,7 +43,7 @@ POLICIES: Final = f"/apis/cilium.io/v2/namespaces/{NAMESPACE}/ciliumnetworkpolic
 PAGE: Final = 500  # objects that the operator asks for at a time
 WATCHED: Final = tuple(row.plural for row in ROWS)
 CLUSTERS: Final = BY_KIND[CLUSTER].collection("*").removeprefix("/clusters/*")
-pytestmark = pytest.mark.xdist_group("operator")
+pytestmark = pytest.mark.xdist_group("other-operator")
 
 
 class Gate:

@@ -27,7 +27,7 @@ from tests.testing.kcp_double.answers import Reply, Request, target_of
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import wait_for
 
-pytestmark = [pytest.mark.full, pytest.mark.xdist_group("operator")]
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("other-operator")]
 
 MOST: Final = 100  # operators of one stage
 MESH: Final[dict[str, Any]] = {"meshRef": {"name": "edge"}}

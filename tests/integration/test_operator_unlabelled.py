@@ -13,7 +13,7 @@ from tests.integration.operator_lab import OperatorLab, Workspace
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import equals
 
-pytestmark = pytest.mark.xdist_group("operator")
+pytestmark = pytest.mark.xdist_group("other-operator")
 
 METRIC = "mesh_operator_unlabelled_clusters"
 

@@ -17,7 +17,7 @@ from tests.collection_path import CHECKOUT
 from tests.testing.kcp_client import Client, path_of
 from tests.testing.waiting import equals, wait_for
 
-pytestmark = [pytest.mark.full, pytest.mark.xdist_group("operator")]
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("other-operator")]
 
 
 def stack(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

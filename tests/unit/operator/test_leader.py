@@ -173,7 +173,8 @@ def version(leases: Leases) -> int:
 
 def test_a_leader_renews_the_lease_for_as_long_as_its_work_lasts(leases: Leases) -> None:
     lost: list[str] = []
-    assert election(leases, times=QUICK | {"renew": PATIENT["renew"]}).lead(lambda: until(lambda: version(leases) > 4), lambda: lost.append("lost"), Event())
+    times = QUICK | {"renew": PATIENT["renew"]}
+    assert election(leases, times=times).lead(lambda: until(lambda: version(leases) > 4), lambda: lost.append("lost"), Event())
     assert lost == []
     after = version(leases)
     time.sleep(0.1)
