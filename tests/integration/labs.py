@@ -38,16 +38,44 @@ from tests.testing.waiting import wait_for
 
 MARK: Final = "lab"
 OTHER_WEIGHTS: Final = {
-    "operator": 800,
-    "other-operator": 800,  # equal to the former, so that two workers have something to do
-    "tests/integration/test_operator_tenants.py": 309,
-    "tests/integration/test_kcp_setup.py": 88,
-    "tests/integration/test_lab.py": 73,
-    "tests/integration/test_label_clusters.py": 30,
-    "tests/integration/test_policies.py": 62,
-    "tests/integration/test_kcp_contract.py": 27,
+    "operator": 950,
+    "other-operator": 1000,  # equal to the former, so that two workers have something to do
+    "tests/integration/test_crds.py": 73,
+    "tests/integration/test_kcp_contract.py": 35,
+    "tests/integration/test_kcp_setup.py": 107,
+    "tests/integration/test_lab.py": 60,
+    "tests/integration/test_label_clusters.py": 129,
+    "tests/integration/test_operator_leader.py": 33,
+    "tests/integration/test_operator_tenants.py": 771,
+    "tests/integration/test_policies.py": 56,
+    "tests/unit/behaviour/test_behaviour.py": 107,
+    "tests/unit/behaviour/test_recording.py": 91,
+    "tests/unit/ca/test_ca_roll.py": 104,
+    "tests/unit/exposure/test_exposure_laws.py": 123,
+    "tests/unit/items/test_all_kinds.py": 79,
+    "tests/unit/items/test_refused_items_open_nothing.py": 98,
+    "tests/unit/leases/test_hostile_leases.py": 75,
+    "tests/unit/leases/test_lease_protocol.py": 139,
+    "tests/unit/links/test_address_changes.py": 78,
+    "tests/unit/links/test_plan_converges.py": 400,
+    "tests/unit/links/test_plan_under_change.py": 127,
+    "tests/unit/links/test_users.py": 53,
+    "tests/unit/mesh/test_address_moves.py": 42,
+    "tests/unit/mesh/test_certificates.py": 42,
+    "tests/unit/mesh/test_topology.py": 73,
+    "tests/unit/observe/test_health_parsers.py": 112,
+    "tests/unit/operator/test_bounds.py": 40,
+    "tests/unit/operator/test_queue.py": 170,
+    "tests/unit/operator/test_refused_resources_open_nothing.py": 102,
+    "tests/unit/operator/test_store.py": 48,
+    "tests/unit/operator/test_withheld.py": 41,
+    "tests/unit/policies/test_compile.py": 182,
+    "tests/unit/policies/test_refused_items_keep_protection.py": 206,
+    "tests/unit/project/test_operator_package.py": 35,
+    "tests/unit/project/test_supply_chain.py": 35,
+    "tests/unit/services/test_failover.py": 106,
 }
-"""Seconds of groups that take no lab of the pool, by the name of the group or the file (three workers on two cores)."""
+"""Seconds of groups that take no lab of the pool, by the name of the group or the file (three workers on two cores, the deep run)."""
 OPERATOR_SERVERS: Final = 5
 """Three clusters, the management plane and the double of kcp (tests/integration/operator_lab.py)."""
 _UNKNOWN: Final = 5
@@ -290,31 +318,31 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 # The labs. Options decide what a test proves; equal options under two names are there so that two workers have something to do.
 # Every option that no test needs is left out.
 
-OLDEST = shared("oldest", 46, cilium="1.16")
-NODE_PORT = shared("node-port", 80, cilium="1.18", ca="shared", service="NodePort")
+OLDEST = shared("oldest", 116, cilium="1.16")
+NODE_PORT = shared("node-port", 54, cilium="1.18", ca="shared", service="NodePort")
 NODES = shared("nodes", 79, cilium="1.20", service="NodePort", nodes=(1, 3))
-THREE_120 = shared("three-1.20", 647, clusters=3, cilium="1.20")
+THREE_120 = shared("three-1.20", 657, clusters=3, cilium="1.20")
 OTHER_THREE_120 = shared("other-three-1.20", 390, clusters=3, cilium="1.20")
-THREE_119 = shared("three-1.19", 437, clusters=3, cilium="1.19")
+THREE_119 = shared("three-1.19", 650, clusters=3, cilium="1.19")
 TWO_118 = shared("two-1.18", 350, cilium="1.18")
-AGENTS = shared("agents", 36, cilium="1.18", kvstoremesh=False)
+AGENTS = shared("agents", 51, cilium="1.18", kvstoremesh=False)
 LOCKS = shared("locks", 650, cilium="1.20")
 OTHER_LOCKS = shared("other-locks", 600, cilium="1.20")
 LISTS = shared("lists", 61, cilium=("1.17", "1.18"))
 RELEASES = shared("releases", 38, clusters=3, cilium=("1.18", "1.19", "1.20"))
-FIVE = shared("five", 85, clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))
+FIVE = shared("five", 176, clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))
 UNNAMED = shared(
     "unnamed",
-    113,
+    163,
     clusters=5,
     names=("c1", "c2", "c3", "c4", "c9"),
     cilium="1.19",
     cilium_names=("c1", "c2", "default", "default", "c9"),
     cluster_ids=(1, 2, 0, 0, 3),
 )
-KARMADA = shared("karmada", 90, cilium="1.20", karmada=True)
-SHARED_CA = shared("shared-ca", 40, cilium="1.20", ca="shared")
-CERTGEN = shared("certgen", 179, cilium="1.19", ca="shared", tls_method="cronJob")
+KARMADA = shared("karmada", 62, cilium="1.20", karmada=True)
+SHARED_CA = shared("shared-ca", 53, cilium="1.20", ca="shared")
+CERTGEN = shared("certgen", 155, cilium="1.19", ca="shared", tls_method="cronJob")
 HELM = shared("helm", 155, cilium="1.20", ca="shared", config_enabled=True)
-HELM_118 = shared("helm-1.18", 59, cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
-ONE_OF_HELM = shared("one-of-helm", 65, clusters=3, cilium="1.20", config_enabled=(True, False, False))
+HELM_118 = shared("helm-1.18", 69, cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
+ONE_OF_HELM = shared("one-of-helm", 121, clusters=3, cilium="1.20", config_enabled=(True, False, False))
