@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.adopted_values import AdoptionStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplySecret, PlanOptions
 from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS, NOW, mesh_of
 from tests.testing.ledger import Ledger
 from tests.testing.properties import examples
@@ -135,12 +135,14 @@ def test_connect_keeps_what_is_remembered_and_changes_values_with_a_plan() -> No
     adopt(ledger)
     facts = ledger.facts()
     plan = plan_connect(MESH, facts, PlanOptions(), NOW)
-    assert not plan.blocked and not plan.empty
-    for step in plan.steps:
-        annotations = getattr(step.action, "annotations", {})
-        if getattr(step.action, "name", "") in (AGENTS, KVSTOREMESH):
-            assert annotations[f"adopted.cilium-mesh.edge-portal.eu/{MESH.binding.owner}"]
-            assert annotations["helm.sh/resource-policy"] == "keep"
+    assert not plan.blocked
+    written = {(step.cluster, step.action.name): step.action for step in plan.steps if isinstance(step.action, ApplySecret)}
+    assert set(written) == {(host, name) for host in MESH.clusters for name in (AGENTS, KVSTOREMESH)}
+    record = f"adopted.cilium-mesh.edge-portal.eu/{MESH.binding.owner}"
+    for (host, name), action in written.items():
+        secret = facts[host].kvstoremesh if name == KVSTOREMESH else facts[host].clustermesh
+        assert action.annotations[record] == secret.annotations[record] != ""
+        assert action.annotations["helm.sh/resource-policy"] == "keep"
 
 
 def test_peers_that_the_mesh_does_not_know_stay_with_whom_they_were() -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.oid import NameOID
 
@@ -191,6 +191,7 @@ def test_nothing_is_written_when_a_value_or_a_connection_is_missing() -> None:
     world.secrets = SecretStore()
     with pytest.raises(WriteConflict, match=r"ca\.(crt|key).*Plan again"):
         world.apply(plan)
+    assert world.log == []
     world = _world()
     del world.recorded["c2"]
     with pytest.raises(Unreachable, match="c2"):
@@ -306,8 +307,14 @@ def test_no_secret_shows_in_a_plan_a_result_or_an_error() -> None:
     world = _world()
     plan = world.plan()
     shown = repr(plan) + repr(world.apply(plan)) + str(plan.to_dict())
-    key = world.data("c1", "cilium-kvstoremesh")["c2.etcd-client.key"].decode()
-    assert "PRIVATE KEY" not in shown and key.splitlines()[1] not in shown and isinstance(world.cas["c1"].certificate, x509.Certificate)
+    minted, strange = world.data("c1", "cilium-kvstoremesh")["c2.etcd-client.key"], _ca("other").key
+    world.secrets.put("c2", "cilium-ca", "ca.key", strange)
+    with pytest.raises(CredentialsInvalid) as caught:
+        world.apply(plan)
+    shown += repr(caught.value) + "".join(traceback.format_exception(caught.value))
+    assert "PRIVATE KEY" not in shown
+    for key in (minted, strange, *(ca.key for ca in world.cas.values())):
+        assert key.decode().splitlines()[1] not in shown
 
 
 def test_after_the_lock_is_lost_no_further_write_begins_and_the_result_says_what_was_done() -> None:

@@ -26,7 +26,7 @@ LATER = NOW + timedelta(days=340)  # minted certificates live 365 days
 
 
 def connected() -> SimulatedClusters:
-    clusters = SimulatedClusters({host: cluster_facts(host, version="1.20.0") for host in MESH.clusters}, NOW)
+    clusters = SimulatedClusters(long_lived({host: cluster_facts(host, version="1.20.0") for host in MESH.clusters}), NOW)
     clusters.run(plan_connect(MESH, clusters.facts(), PlanOptions(), NOW))
     return clusters
 
@@ -60,7 +60,7 @@ def test_a_fresh_mesh_needs_nothing() -> None:
 
 
 def test_certificates_near_their_end_are_minted_and_nothing_else_changes() -> None:
-    facts = long_lived(connected().facts())
+    facts = connected().facts()
     plan = renewals(facts | {"c2": moved(facts["c2"])}, LATER - NOW)
     assert {(step.cluster, step.object) for step in plan.steps} == {
         (host, "Secret kube-system/cilium-kvstoremesh") for host in MESH.clusters
@@ -83,13 +83,12 @@ def test_a_new_ca_of_one_peer_touches_that_peer_alone() -> None:
     names = ("ca", "server_cert", "remote_cert", "admin_cert", "local_cert")
     facts["c3"] = replace(facts["c3"], **{name: getattr(other, name) for name in names})
     plan = renewals(facts)
-    assert not plan.empty
-    for step in plan.steps:
-        action = step.action
-        assert isinstance(action, ApplySecret)
-        for key, recipe in action.data.items():
-            if key.partition(".")[0] == "c2" and step.cluster == "c1":
-                assert recipe == FromSecret("c1", action.name, key)
+    for local, peer in (("c1", "c2"), ("c2", "c1")):
+        (action,) = [step.action for step in plan.steps if step.cluster == local]
+        assert isinstance(action, ApplySecret) and action.name == "cilium-kvstoremesh"
+        kept = (peer, f"{peer}.etcd-client-ca.crt", f"{peer}.etcd-client.crt", f"{peer}.etcd-client.key")
+        of_peer = {key: recipe for key, recipe in action.data.items() if key.partition(".")[0] == peer}
+        assert of_peer == {key: FromSecret(local, action.name, key) for key in kept}
     text = next(s.action for s in plan.steps if s.cluster == "c1" and s.object.endswith("cilium-kvstoremesh"))
     assert isinstance(text, ApplySecret) and isinstance(text.data["c3"], Literal)
     before = facts["c1"].kvstoremesh.keys["c3"].config or ""
@@ -99,5 +98,8 @@ def test_a_new_ca_of_one_peer_touches_that_peer_alone() -> None:
 
 def test_renewing_twice_changes_nothing_the_second_time() -> None:
     clusters = connected()
-    clusters.run(renewals(clusters.facts(), timedelta()))
-    assert renewals(clusters.facts()).empty
+    clusters.now = LATER
+    first = renewals(clusters.facts(), LATER - NOW)
+    assert not first.empty
+    clusters.run(first)
+    assert renewals(clusters.facts(), LATER - NOW).empty

@@ -83,13 +83,21 @@ def _without_its_key(facts: Facts) -> Facts:
     return {**facts, "c1": replace(facts["c1"], kvstoremesh=replace(secret, keys=keys))}
 
 
-@pytest.mark.parametrize("change", [_another_server_ca, _of_another_writer, _without_its_key])
-def test_a_link_whose_files_are_no_good_any_more_is_not_kept(change: Callable[[Facts], Facts]) -> None:
+@pytest.mark.parametrize(
+    ("change", "trusts", "problems"),
+    [
+        (_another_server_ca, [], ["CM-TRUST-01"]),  # no other certificate fits that server, so the link is blocked
+        (_of_another_writer, ["copied"], ["CM-DRIFT-02"]),
+        (_without_its_key, ["copied"], []),
+    ],
+)
+def test_a_link_whose_files_are_no_good_any_more_is_not_kept(
+    change: Callable[[Facts], Facts], trusts: list[str], problems: list[str]
+) -> None:
     facts = connected(LabOptions(cilium="1.20"))
     plan = plan_of(change({**facts, "c2": unreadable(facts["c2"])}))
-    assert {link.trust for link in plan.links if link.cluster == "c1"} <= {"copied"}, (
-        "or blocked, where another writer's keys are in the way"
-    )
+    assert [link.trust for link in plan.links if link.cluster == "c1"] == trusts
+    assert ([finding.code for finding in plan.problems], plan.blocked) == (problems, bool(problems))
 
 
 def test_a_certificate_near_its_end_is_replaced_in_another_way() -> None:
@@ -98,7 +106,7 @@ def test_a_certificate_near_its_end_is_replaced_in_another_way() -> None:
     facts["c2"] = unreadable(facts["c2"])
     for days, trust in ((8, "minted"), (6, "copied")):
         plan = plan_of(facts, end - timedelta(days=days))
-        assert [link.trust for link in plan.links if link.cluster == "c1"] in ([trust], []), plan.problems
+        assert [link.trust for link in plan.links if link.cluster == "c1"] == [trust], plan.problems
 
 
 def test_a_certificate_that_is_due_and_cannot_be_renewed_is_named() -> None:

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Cure, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import further_reads, other_reads
 from tests.collection_path import CHECKOUT
+from tests.lab.options import LabOptions
 from tests.testing.code_table import DOCUMENT
+from tests.testing.profile_facts import answers_of
 
 
 def test_the_number_of_requests_is_the_documented_one() -> None:
@@ -19,8 +23,12 @@ def test_the_number_of_requests_is_the_documented_one() -> None:
     assert 1 + len(other_reads("kube-system", "leases")) == requests + 1 <= 20
 
 
-def test_a_usual_cluster_needs_no_further_request() -> None:
-    assert further_reads("kube-system", {"config": None, "agent": None, "apiserver": None}) == {}
+@pytest.mark.parametrize("version", ["1.16", "1.18", "1.20"])
+def test_a_usual_cluster_needs_no_further_request(version: str) -> None:
+    (cluster, *_others) = LabOptions(cilium=version).cluster_options()
+    answers, reads = answers_of(cluster, None), other_reads("kube-system")
+    found = {name: answers[reads[name].path] for name in ("config", "agent", "apiserver")}
+    assert further_reads("kube-system", found) == {}
 
 
 def test_every_optional_read_has_its_finding_and_its_right_documented() -> None:

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
@@ -14,6 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.con
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.eligibility import Answer, Eligibility, eligibility
+from tests.collection_path import CHECKOUT
 from tests.testing.facts_builders import cluster_facts, context_of, failure
 from tests.testing.rows import in_one_test
 
@@ -104,6 +107,8 @@ def test_a_finding_without_a_cluster_counts_for_all(host: str) -> None:
     )
 
 
-def test_the_shape_of_the_document() -> None:
-    row = Eligibility(eligible=True, ready=False, blocking=("CM-ID-03",), remedies=2)
-    assert row.to_dict() == {"eligible": True, "ready": False, "answer": "observed", "blocking": ["CM-ID-03"], "remedies": 2}
+def test_a_row_is_shown_as_the_documentation_shows_it() -> None:
+    (shown,) = re.findall(r"^c1: (\{eligible.*\})$", (CHECKOUT / "docs" / "verify.md").read_text(encoding="utf-8"), re.MULTILINE)
+    unset = cluster_facts("c1", config={"cluster-id": "0"})
+    row = judged(context_of(replace(unset, nodes=tuple(replace(node, ready=False) for node in unset.nodes)), C2))["c1"].to_dict()
+    assert list(row.items()) == list(yaml.safe_load(shown).items())

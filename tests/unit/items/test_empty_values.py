@@ -52,8 +52,10 @@ def test_an_empty_list_of_clusters_in_a_file_exposes_as_without_the_list() -> No
 
 
 def test_a_failover_without_fields_is_one_with_the_defaults() -> None:
-    found = understood("GlobalService", changed("GlobalService", {"failover": {}}))
-    assert next(iter(found.items.values()))[0].failover is not None
+    spelled_out = {"detectWithin": 60, "minLocalReady": 1, "hysteresis": 0}  # the defaults of the CRD
+    found, wanted = (understood("GlobalService", changed("GlobalService", {"failover": fields})) for fields in ({}, spelled_out))
+    assert found == wanted and not found.refused
+    assert found != understood("GlobalService", changed("GlobalService", {})), "it would mean nothing"
 
 
 @pytest.mark.parametrize("kind", sorted(LISTS))

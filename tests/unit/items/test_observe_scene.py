@@ -72,9 +72,18 @@ json_like = st.recursive(
 )
 
 
-@given(st.none() | st.dictionaries(st.sampled_from(["links", "phase", "x"]), json_like))
-def test_a_status_from_outside_may_have_any_shape(status: Any) -> None:
-    assert all(isinstance(entry, Mapping) for entry in link_rows(status).values())
+@given(json_like.filter(lambda value: not isinstance(value, list)))
+def test_links_from_outside_that_are_no_list_are_none(links: Any) -> None:
+    assert link_rows({"links": links}) == link_rows({}) == link_rows(None) == {}
+
+
+MEMBERS = st.sampled_from(["c1", "c2", "c3"])
+
+
+@given(st.data(), st.sets(st.tuples(MEMBERS, MEMBERS)), st.lists(json_like.filter(lambda value: not isinstance(value, dict))))
+def test_of_links_from_outside_the_rows_are_taken_and_all_else_is_left_out(data: st.DataObject, links: set[Link], junk: list[Any]) -> None:
+    rows = {link: row(*link) for link in links}
+    assert link_rows({"links": data.draw(st.permutations([*rows.values(), *junk]))}) == rows
 
 
 def registry_of(*leases: Lease) -> RegistryFacts:
