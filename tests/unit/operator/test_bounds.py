@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -173,13 +174,25 @@ def test_what_is_within_the_bounds_fits_into_them_and_does_not_depend_on_the_ord
         assert sum(mesh in entry.meshes for entry in within) <= bounds.items
 
 
-@given(entries=ENTRIES, bounds=BOUNDS)
-def test_deleting_objects_always_gets_a_workspace_below_its_bounds(entries: list[Entry], bounds: WorkspaceBounds) -> None:
-    """An object that is being deleted is within the bounds if any object could be."""
-    beyond = beyond_bounds(entries, bounds)
-    going = sorted((entry for entry in entries if entry.deleting), key=lambda entry: (entry.created, entry.key))
-    if going and going[0].size <= bounds.bytes:
-        assert going[0].key not in beyond
+REFUSABLE = ENTRIES.map(lambda entries: [entry for entry in entries if entry.key.kind != CLUSTER])
+NARROW = st.builds(
+    WorkspaceBounds,
+    objects=st.integers(1, 3),
+    bytes=st.integers(200, 600),  # the largest object has 200
+    bindings=st.integers(1, 2),
+    fabrics=st.integers(1, 2),
+    items=st.integers(1, 2),
+)
+
+
+@given(entries=REFUSABLE.filter(len), bounds=NARROW, chosen=st.integers(0, 24))
+def test_deleting_any_object_of_a_workspace_beyond_its_bounds_gets_that_object_within_them(
+    entries: list[Entry], bounds: WorkspaceBounds, chosen: int
+) -> None:
+    """Else nothing would be taken away for it, and its owner could never get below the bounds again."""
+    going = entries[chosen % len(entries)]
+    others = [replace(entry, deleting=False) for entry in entries if entry is not going]
+    assert going.key not in beyond_bounds([*others, replace(going, deleting=True)], bounds)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.text(max_size=5), lambda inner: st.dictionaries(st.text(max_size=5), inner, max_size=3)))

@@ -26,6 +26,7 @@ from mesh_operator.management_plane import NotUsable, SealedKubeconfig, Usable
 from mesh_operator.serve import Metrics
 from mesh_operator.store import Stored
 from tests.testing.log_records import log_records
+from tests.testing.properties import examples
 from tests.testing.provider_examples import FOLDER
 from tests.testing.unconfined_processes import UnconfinedProcesses
 
@@ -284,21 +285,29 @@ def test_by_name_no_secret_is_used_that_another_workspace_has_or_names(other: di
         assert isinstance(found, NotUsable) and replace(found, detail="") == replace(none, detail="")
 
 
+# One workspace and one name come more often than the others: where nothing fits together, no cluster is found, and the test shows little.
+WORKSPACES = st.sampled_from(["ws1", "ws1", "ws1", "ws2"])
+OF_A_WORKSPACE = st.fixed_dictionaries({WORKSPACE: WORKSPACES})
+UNLABELLED: st.SearchStrategy[dict[str, str]] = st.just({})
 LABELLED = st.dictionaries(st.sampled_from([WORKSPACE, NAME, CAPI]), st.sampled_from(["ws1", "ws2", "", "c1", "c2"]))
+LABELS = OF_A_WORKSPACE | UNLABELLED | LABELLED
+SECRET_LABELS = st.fixed_dictionaries({WORKSPACE: st.sampled_from(["ws1", "ws2"])}) | UNLABELLED | LABELLED
 SECRET_NAMES = ("s1", "s2", "c1-kubeconfig")
-OBJECTS = st.dictionaries(
-    st.sampled_from(["c1", "c2", "c3"]),
-    st.tuples(
-        LABELLED, st.sampled_from(["platform.edge-portal.eu/v1alpha1", "cluster.x-k8s.io/v1beta2"]), st.sampled_from(["", *SECRET_NAMES])
-    ),
+A_CLUSTER = st.tuples(
+    LABELS,
+    st.sampled_from(["platform.edge-portal.eu/v1alpha1", "cluster.x-k8s.io/v1beta2"]),
+    st.sampled_from([*SECRET_NAMES, *SECRET_NAMES, ""]),
 )
+OBJECTS = st.fixed_dictionaries({"c1": A_CLUSTER}, optional={"c2": A_CLUSTER, "c3": A_CLUSTER})
+SECRETS = st.fixed_dictionaries(dict.fromkeys(SECRET_NAMES, SECRET_LABELS)) | st.dictionaries(st.sampled_from(SECRET_NAMES), SECRET_LABELS)
 
 
+@examples(300)
 @given(
     OBJECTS,
-    st.dictionaries(st.sampled_from(SECRET_NAMES), LABELLED),
-    st.sampled_from(["ws1", "ws2"]),
-    st.sampled_from(["c1", "c2"]),
+    SECRETS,
+    WORKSPACES,
+    st.sampled_from(["c1", "c1", "c2"]),
     st.booleans(),
     st.sampled_from(["", "ws1", "ws2"]),
 )

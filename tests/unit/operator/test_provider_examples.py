@@ -29,7 +29,6 @@ from tests.testing.provider_examples import (
     outcome_of,
     recorded,
     request,
-    text_of,
 )
 from tests.testing.rows import in_one_test
 
@@ -54,14 +53,14 @@ def test_every_recording_is_of_a_case_and_every_item_writes_something() -> None:
         assert (bool(of_services), bool(of_intents)) == ("GlobalService" in kinds, "ConnectivityIntent" in kinds), case.about
 
 
+# A binding is refused by the server alone, and reaches no play: tests/integration/test_crds.py.
+REFUSED_ITEMS = [refusal for refusal in REFUSED if refusal.file != BINDING]
+
+
 @in_one_test
-@pytest.mark.parametrize("refusal", REFUSED, ids=lambda refusal: refusal.about)
+@pytest.mark.parametrize("refusal", REFUSED_ITEMS, ids=lambda refusal: refusal.about)
 def test_an_exception_is_refused_and_writes_nothing(refusal: Refusal) -> None:
-    obj = changed(refusal.file, refusal.changes)
-    if refusal.file == BINDING:
-        assert refusal.by == "schema"  # what the server refuses reaches no play: tests/integration/test_crds.py
-        return
-    found = outcome_of([changed(BINDING, {}), obj], [], ())
+    found = outcome_of([changed(BINDING, {}), changed(refusal.file, refusal.changes)], [], ())
     assert found.writes == []
     assert found.refused != []
     if refusal.by == "engine":
@@ -92,9 +91,3 @@ def test_the_binding_that_the_page_adopts_with_is_the_one_of_the_custom_resource
     variable = load_yaml(block)["cilium_mesh"]
     found = parse(variable, ("cluster-ffm-1", "cluster-ber-2")).binding
     assert found.owner == request([documents(BINDING)[0]], [], ()).owner
-
-
-def test_the_examples_are_those_of_the_documentation_with_its_comments() -> None:
-    assert "# KubernetesCluster CR in same namespace" in text_of("overview-binding")
-    assert "# Optional: subset of mesh clusters (empty = all)" in text_of("overview-global-service")
-    assert '# OR selector: { "role": "web" }' in text_of("overview-intent")

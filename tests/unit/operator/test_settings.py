@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import can_be_permitted
-from mesh_operator import __version__
 from mesh_operator.settings import Settings, parse_settings
 from tests.collection_path import CHECKOUT
 from tests.testing.rows import in_one_test
@@ -164,13 +163,6 @@ def test_every_setting_is_in_the_help_with_its_variable(capsys: pytest.CaptureFi
         assert f"--{renamed.get(field, field.replace('_', '-'))} " in said
     for variable in ("KCP_KUBECONFIG", "MGMT_KUBECONFIG", "MGMT_NAMESPACE", "NODE_ID", "NAMESPACE", "KCP_EXTERNAL_URL"):
         assert f"environment: {variable}" in said
-
-
-def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        parse_settings(["--version"], {})
-    assert stopped.value.code == 0
-    assert capsys.readouterr().out == f"mesh-operator {__version__}\n"
 
 
 def test_the_documentation_has_every_flag_with_its_variable_and_default() -> None:

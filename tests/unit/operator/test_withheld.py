@@ -100,10 +100,25 @@ def test_a_reason_is_logged_when_it_is_new(logged: list[str]) -> None:
     assert logged == [first, second, second, first]
 
 
-@given(st.recursive(st.none() | st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
-def test_rows_of_another_shape_are_left_out(value: Any) -> None:
-    for result in ({"withheld": value}, {"withheld": [value]}, {"withheld": [{"cluster": value, "peer": value, "reason": value}]}):
-        WithheldLog().take(KEY, result)
+NO_ROWS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text().filter(lambda key: key != "reason"), inner, max_size=3),
+)
+"""Anything but a row with a reason, and a list of such rows."""
+
+
+@given(NO_ROWS)
+def test_rows_of_another_shape_are_left_out_and_those_beside_them_are_logged(value: Any) -> None:
+    first, second = ROWS
+    no_text = [value] if isinstance(value, str) else value
+    results: tuple[Any, ...] = (value, [value, first], [{**first, "reason": no_text}, second])
+    lines: list[list[str]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for result in results:
+            lines.append([])
+            patch.setattr(withheld, "log", lambda _event, **fields: lines[-1].append(fields["reason"]))
+            WithheldLog().take(KEY, {"withheld": result})
+    assert lines == [[], ["c1: refused"], ["c1 to c2: silent"]]
 
 
 def test_a_mesh_with_many_reasons_fills_no_log(logged: list[str]) -> None:

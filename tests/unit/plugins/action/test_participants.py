@@ -314,14 +314,6 @@ def test_verify_with_a_limit_looks_at_those_inside(meshed: World) -> None:
     assert "  c2  not asked" in meshed.output
 
 
-@pytest.mark.parametrize(("option", "value"), [("parallel", 0), ("max_failures", -1)])
-def test_a_number_that_is_too_small_is_refused(world: World, option: str, value: int) -> None:
-    wrong: dict[str, Any] = {option: value}
-    result = world.run("mesh_connect", mesh=FOUR, **wrong)
-    assert result["msg"].startswith(f"CM-INPUT-01: {option} is {value}; use ")
-    assert not world.contacted
-
-
 def test_the_way_out_frees_several_one_at_a_time(meshed: World) -> None:
     meshed.refusing = {host: Unreachable("The API server does not answer.", cluster=host) for host in ("c3", "c4")}
     result = meshed.run("mesh_connect", mesh=mesh("c1", "c2"))

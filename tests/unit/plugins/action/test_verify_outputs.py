@@ -75,12 +75,6 @@ def test_no_endpoint_is_probed_unless_it_is_asked_for(
     assert bool(result["probes"]) is bool(asks)
 
 
-@pytest.mark.parametrize("seconds", [0, -1, 61])
-def test_a_timeout_that_is_none_is_refused(make_world: Any, seconds: float) -> None:
-    result = make_world().run("mesh_verify", mesh=BOTH, probe_timeout=seconds)
-    assert result["msg"].startswith("CM-INPUT-01: probe_timeout is")
-
-
 @pytest.mark.parametrize("check", [False, True])
 def test_both_files_report_what_the_result_reports_also_in_check_mode(
     make_world: Any, probes: list[dict[str, Any]], tmp_path: Path, check: bool

@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.cluster_la
 from mesh_operator.management_plane import CAPI_LABEL as CAPI
 from mesh_operator.management_plane import NAME_LABEL, NAMESPACE_LABEL, NotUsable, cluster_of, owner_of, sealed_kubeconfig, secret_ref
 from mesh_operator.management_plane import WORKSPACE_LABEL as WORKSPACE
+from tests.testing.properties import examples
 from tests.testing.rows import in_one_test
 
 A, B = "1a2b3c4d5e6f7a8b", "9z8y7x6w5v4u3t2s"
@@ -177,30 +178,44 @@ def test_owners_that_are_none_are_reported(owners: Any, said: str) -> None:
 # What the operator makes of it
 
 NAMES = ("a", "b", "c")
-LABELS = st.fixed_dictionaries(
+SECRET_NAMES = ("s", "t", "a-kubeconfig")
+UNLABELLED: st.SearchStrategy[dict[str, str]] = st.just({})
+LABELS = UNLABELLED | st.fixed_dictionaries(
     {}, optional={"workspace": st.sampled_from([A, B, ""]), "name": st.sampled_from(NAMES), "namespace": st.sampled_from(["n1", "n2"])}
 )
 CLUSTERS = st.dictionaries(
-    st.sampled_from(NAMES), st.tuples(st.sampled_from(["", "s", "t", "a-kubeconfig"]), st.sampled_from([OWN, CLUSTER_API]), LABELS)
+    st.sampled_from(NAMES),
+    st.tuples(st.sampled_from(["", "s", "s", "a-kubeconfig"]), st.sampled_from([OWN, CLUSTER_API]), LABELS),
+    min_size=2,
 )
-SECRETS = st.dictionaries(
-    st.sampled_from(["s", "t", "a-kubeconfig"]),
-    st.fixed_dictionaries({}, optional={"workspace": st.sampled_from([A, B, ""]), "capi": st.sampled_from(NAMES)}),
+SECRET_LABELS = UNLABELLED | st.fixed_dictionaries(
+    {}, optional={"workspace": st.sampled_from([A, B, B, ""]), "capi": st.sampled_from(NAMES)}
 )
-OWNERS = st.lists(
-    st.fixed_dictionaries(
-        {"cluster": st.sampled_from(NAMES), "workspace": st.sampled_from([A, B])},
-        optional={"name": st.sampled_from(NAMES), "namespace": st.sampled_from(["n1", "n2"])},
-    ),
-    max_size=3,
-    unique_by=lambda owner: owner["cluster"],
-)
+SECRETS = st.fixed_dictionaries(dict.fromkeys(SECRET_NAMES, SECRET_LABELS)) | st.dictionaries(st.sampled_from(SECRET_NAMES), SECRET_LABELS)
+Clusters = dict[str, tuple[str, str, dict[str, str]]]
 
 
-@given(CLUSTERS, SECRETS, OWNERS)
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Clusters, dict[str, dict[str, str]], list[dict[str, str]]]:
+    """Clusters, Secrets and owners. An owner agrees with the label of the workspace: else the plan is refused, and shows little."""
+    clusters = draw(CLUSTERS)
+    owners = []
+    for name in draw(st.lists(st.sampled_from([*clusters, *clusters, *NAMES]), min_size=1, max_size=2, unique=True)):
+        there = clusters[name][2] if name in clusters else {}
+        agreed = {"cluster": name, "workspace": there.get("workspace") or draw(st.sampled_from([A, A, B]))}
+        more = draw(
+            UNLABELLED | st.fixed_dictionaries({}, optional={"name": st.sampled_from(NAMES), "namespace": st.sampled_from(["n1", "n2"])})
+        )
+        owners.append({**agreed, **more})
+    return clusters, draw(SECRETS), owners
+
+
+@examples(300)
+@given(worlds())
 def test_labels_are_only_added_and_then_the_operator_finds_every_listed_cluster_and_takes_none_from_another_workspace(
-    clusters: dict[str, tuple[str, str, dict[str, str]]], secrets: dict[str, dict[str, str]], owners: list[dict[str, str]]
+    drawn: tuple[Clusters, dict[str, dict[str, str]], list[dict[str, str]]],
 ) -> None:
+    clusters, secrets, owners = drawn
     before = [cluster(name, ref, version=version, **labels) for name, (ref, version, labels) in clusters.items()]
     held = [secret(name, **labels) for name, labels in secrets.items()]
     plan = label_plan(before, held, owners)

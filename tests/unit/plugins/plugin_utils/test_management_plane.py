@@ -227,7 +227,10 @@ def test_a_secret_may_have_any_name_that_the_api_server_takes(name: str) -> None
 
 
 def test_a_reference_without_a_key_leaves_the_choice() -> None:
-    assert secret_of(cluster("ffm", kubeconfigSecretRef={"name": "s"}), "ffm") == SecretRef(name="s")
+    ref = secret_of(cluster("ffm", kubeconfigSecretRef={"name": "s"}), "ffm")
+    assert isinstance(ref, SecretRef)
+    opened = {key: usable_cluster("ffm", kubernetes_cluster(), ref, secret(key=key)) for key in ("kubeconfig", "value", "config")}
+    assert {key for key, answer in opened.items() if isinstance(answer, Usable)} == {"kubeconfig", "value"}
 
 
 READY, NOT_READY = ({"type": "Ready", "status": status} for status in ("True", "False"))

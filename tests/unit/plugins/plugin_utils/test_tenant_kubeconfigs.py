@@ -106,10 +106,6 @@ def test_the_engine_opens_it() -> None:
     assert load_credentials("c1", rebuild(document()), None).client_certificate_ends == CLIENT.certificate.not_valid_after_utc
 
 
-def test_the_same_text_gives_the_same_kubeconfig() -> None:
-    assert json.dumps(rebuild(document())) == json.dumps(rebuild(document()))
-
-
 def test_a_json_kubeconfig_is_yaml_too() -> None:
     assert rebuild(json.dumps(document()).encode()) == rebuild(document())
 
