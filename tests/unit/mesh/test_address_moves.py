@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,7 +17,6 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.address_moves import (
     FIRST_HOLD,
-    MOST_TIMES,
     WINDOW,
     held_until,
     read_moves,
@@ -228,12 +229,22 @@ def test_the_hold_down_doubles_with_each_move_of_a_day(hours: tuple[float, ...],
     assert (until - NOW if until else timedelta()) == timedelta(hours=held)
 
 
-@given(st.text(max_size=300) | st.dictionaries(st.text(max_size=20), st.lists(st.datetimes().map(str), max_size=12)).map(str))
-def test_whatever_the_annotation_holds_it_holds_nothing_for_longer_than_a_day(text: str) -> None:
-    for times in read_moves(text.replace("'", '"')).values():
-        assert len(times) <= MOST_TIMES and all(time.tzinfo is not None for time in times)
+MOMENTS = st.integers(-90_000, 400).map(lambda seconds: (NOW + timedelta(seconds=seconds)).isoformat())
+
+
+@given(st.lists(MOMENTS, min_size=1, max_size=12), st.lists(st.none() | st.integers() | st.text(max_size=20), max_size=3))
+def test_whatever_the_annotation_holds_it_holds_nothing_for_longer_than_a_day(moments: list[str], junk: list[Any]) -> None:
+    found = read_moves(json.dumps({"c1": [*junk, *moments], "c2": junk, "c3": moments[0]}))
+    assert found.keys() == {"c1"} and set(map(datetime.fromisoformat, moments[-8:])) >= set(found["c1"])
+    for times in found.values():
+        assert len(times) == min(len(moments), 8) and all(time.tzinfo is not None for time in times)
         until = held_until(times, NOW)
         assert until is None or NOW < until <= NOW + WINDOW
+
+
+@given(st.text(max_size=300))
+def test_a_text_that_is_no_record_holds_nothing(text: str) -> None:
+    assert read_moves(text) == {}
 
 
 def test_a_record_is_read_as_it_was_written() -> None:

@@ -249,7 +249,9 @@ def test_names_are_matched_as_a_go_client_matches_them(names: tuple[str, ...], h
     assert covers(names, hostname) is expected
 
 
-@given(st.text(max_size=60))
-def test_any_text_as_override_is_read_or_refused(text: str) -> None:
-    parts = split_host_port(text)
-    assert parts is None or (parts[0].isascii() and 0 < parts[1] < 65536 and not set(parts[0]) & set(" \n\"'/@"))
+@given(st.from_regex(r"[a-z0-9.:-]{1,12}(:[0-9]{1,6})?", fullmatch=True), st.text(max_size=3), st.text(max_size=3))
+def test_any_text_as_override_is_read_or_refused(text: str, before: str, after: str) -> None:
+    for sign in ("", " ", "\n", '"', "'", "/", "@", "\u0661"):
+        for written in (text, f"{text}{sign}", f"{sign}{text}", f"{before}{sign}{text}{after}"):
+            parts = split_host_port(written)
+            assert parts is None or (parts[0].isascii() and 0 < parts[1] < 65536 and not set(parts[0]) & set(" \n\"'/@")), written

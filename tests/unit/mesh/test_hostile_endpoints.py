@@ -198,10 +198,16 @@ def test_a_listed_domain_gives_a_name_unless_another_member_has_it_or_dials_it()
         assert isinstance(endpoint, MeshEndpoint) and endpoint.hostname == expected[case], case
 
 
-def test_the_name_of_a_cloud_load_balancer_is_dialled_and_is_no_host_alias() -> None:
+@pytest.mark.parametrize("version", ["1.18.11", "1.20.0"])  # aliases stand in pod templates before 1.20, and in configurations from then on
+def test_the_name_of_a_cloud_load_balancer_is_dialled_and_is_no_host_alias(version: str) -> None:
     name = "a1b2-1234.elb.eu-central-1.amazonaws.com"
-    facts = reporting(cluster_facts("c3"), {"type": "LoadBalancer", "ingress_hostnames": (name,)}, ("*.mesh.cilium.io", name))
-    assert endpoint_of(facts) == MeshEndpoint(hostname=name, port=2379)
+    balancer = {"type": "LoadBalancer", "ingress_hostnames": (name,)}
+    facts = {host: cluster_facts(host, version=version) for host in ("c1", "c2")}
+    facts["c3"] = reporting(cluster_facts("c3", version=version), balancer, ("*.mesh.cilium.io", name))
+    found = list(written(planned(facts, {name: ("192.0.2.9",)}), "c1"))
+    assert ("c3", name, ()) in found
+    aliases = {(alias, ips) for _peer, alias, ips in found if ips}
+    assert aliases == {("c2.mesh.cilium.io", ("192.0.2.2",))}
 
 
 def test_a_load_balancer_with_very_many_addresses_fills_no_secret_of_others() -> None:

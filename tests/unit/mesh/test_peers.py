@@ -88,10 +88,17 @@ def test_a_name_that_cannot_be_a_cluster_name_is_refused(name: str) -> None:
         peer_config(name, ENDPOINT, version=None, mode=TrustMode.SAME_CA)
 
 
-@given(st.text(max_size=40))
-def test_no_host_name_can_add_a_line_to_the_configuration(hostname: str) -> None:
-    try:
-        text = peer_config("peer", MeshEndpoint(hostname=hostname, port=1), version=None, mode=TrustMode.SAME_CA)
-    except InvalidInput:
-        return
-    assert len(text.splitlines()) == 5 and yaml.safe_load(text)["endpoints"][0].startswith("https://")
+@given(st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?(\.[a-z]{1,8}){0,2}", fullmatch=True), st.text(max_size=20))
+def test_no_host_name_can_add_a_line_to_the_configuration(name: str, more: str) -> None:
+    for hostname in (
+        name,
+        f"{name}{more}",
+        f"{more}{name}",
+        *(f"{name}{sign}{more}" for sign in ("\n", "\r", "\x85", "\u2028", " #", '"')),
+    ):
+        try:
+            text = peer_config("peer", MeshEndpoint(hostname=hostname, port=1), version=None, mode=TrustMode.SAME_CA)
+        except InvalidInput:
+            assert hostname != name
+            continue
+        assert len(text.splitlines()) == 5 and yaml.safe_load(text)["endpoints"] == [f"https://{hostname}:1"]

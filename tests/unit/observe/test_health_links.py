@@ -164,7 +164,7 @@ def test_a_reader_that_cannot_be_asked_is_a_problem_and_not_a_link() -> None:
 def test_a_status_command_that_fails_is_reported_by_its_exit_code_alone() -> None:
     found = read(PlayedCluster(metrics=NO, mesh="Failed: canary", agent="canary", exit_code=1))
     assert found.links == () and "canary" not in str(found.problems)
-    assert all("ended with exit code 1" in problem for problem in found.problems)
+    assert ["ended with exit code 1" in problem for problem in found.problems] == [True, True]
 
 
 def test_an_answer_of_another_form_is_a_problem() -> None:

@@ -24,7 +24,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import (
     CLUSTER_LABEL,
     NAMESPACE_LABEL,
-    PER_RULE,
     CannotExpress,
     compile_intent,
 )
@@ -207,12 +206,18 @@ def test_only_a_deny_is_a_deny_and_it_never_isolates(wanted: ConnectivityIntent)
         assert not {"egress", "egressDeny"} & set(spec)
 
 
-@given(intents())
-def test_rules_stay_within_what_cilium_validates(wanted: ConnectivityIntent) -> None:
-    for rule in (rule for bodies in compile_one(wanted).values() for body in bodies for rule in rules_of(body)):
-        assert not ("toPorts" in rule and "icmps" in rule)
-        assert all(1 <= len(entry["ports"]) <= PER_RULE for entry in rule.get("toPorts", ()))
-        assert all(1 <= len(entry["fields"]) <= PER_RULE for entry in rule.get("icmps", ()))
+@given(intents().filter(lambda wanted: wanted.action != "Isolate"), st.integers(0, 130), st.integers(0, 130))
+def test_rules_stay_within_what_cilium_validates(wanted: ConnectivityIntent, ports: int, types: int) -> None:
+    """Cilium refuses more than 40 ports or types in an entry (pkg/policy/api/rule_validation.go, maxPorts and maxICMPFields)."""
+    many = [PortRule(protocol="TCP", port=8000 + number) for number in range(ports)]
+    many += [PortRule(protocol="ICMP", icmp_type=1 + number) for number in range(types)]
+    for body in (body for bodies in compile_one(replace(wanted, ports=tuple(many))).values() for body in bodies):
+        rules = rules_of(body)
+        assert not [rule for rule in rules if "toPorts" in rule and "icmps" in rule]
+        in_ports = [len(entry["ports"]) for rule in rules for entry in rule.get("toPorts", ())]
+        in_types = [len(entry["fields"]) for rule in rules for entry in rule.get("icmps", ())]
+        assert (sum(in_ports), sum(in_types)) == (ports, types)
+        assert all(1 <= number <= 40 for number in (*in_ports, *in_types))
 
 
 @given(intents())

@@ -224,7 +224,8 @@ def test_between_the_thresholds_nothing_changes(case: tuple[GlobalService, Scene
 
 @given(any_case())
 def test_the_backends_that_exist_are_always_offered_by_a_cluster(case: tuple[GlobalService, Scene]) -> None:
-    wanted, now = case
+    drawn, now = case
+    wanted = replace(drawn, targets=HOSTS)  # with one target nobody can withhold anything
     choices = decide(wanted, KEY, now)
     withheld = [host for host, choice in choices.items() if not choice.shared]
     offering = [host for host, choice in choices.items() if choice.shared and not choice.failed_over]
@@ -234,8 +235,11 @@ def test_the_backends_that_exist_are_always_offered_by_a_cluster(case: tuple[Glo
 
 @given(any_case())
 def test_whoever_has_backends_and_a_dead_peer_prefers_his_own(case: tuple[GlobalService, Scene]) -> None:
-    wanted, now = case
-    for host, choice in decide(wanted, KEY, now).items():
-        dead_exporters = [peer for peer in now.dead if peer != host and peer in wanted.targets and peer not in now.traffic]
-        if dead_exporters:
-            assert choice.affinity == "Local"
+    """Each cluster in turn is the dead one, which every cluster may have had as a peer with backends."""
+    drawn, now = case
+    wanted = replace(drawn, targets=HOSTS)
+    for gone in HOSTS:
+        left = {host: there for host, there in now.traffic.items() if host != gone}
+        dying = replace(now, dead=frozenset({gone}), traffic=left, facts={host: now.facts[host] for host in left})
+        choices = decide(wanted, KEY, dying)
+        assert {host: choice.affinity for host, choice in choices.items()} == dict.fromkeys(left, "Local")
