@@ -46,7 +46,9 @@ def published_name_and_id_are_configured(context: CheckContext, facts: ClusterFa
     if records.config is None:
         text = "there is no cluster-config of that name, so that its peers wait for one"
     elif records.config.get("id") != facts.id:
-        text = f"its id there is {show(str(records.config.get('id')))}, and {facts.id} in cilium-config"
+        published = records.config.get("id")
+        there = "it has no id there" if published is None else f"its id there is {show(str(published))}"
+        text = f"{there}, and {facts.id} in cilium-config"
     else:
         return
     yield finding(
