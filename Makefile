@@ -80,7 +80,7 @@ test-lab: venv ## the tests of the lab itself; when they pass, the gate leaves t
 
 .PHONY: reliability
 reliability: venv ## every API call fails once, and every play and the operator are killed at their writes (docs/reliability.md)
-	@$(quietly) pytest -n0 -s -m full tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
+	@MESH_FAULT_MINUTES=$${MESH_FAULT_MINUTES:-600} $(quietly) pytest -n0 -s -m full tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
 
 # Minutes, parsers (all) and seed (a new one) of `make fuzz`.
 FUZZ_MINUTES ?= 10
