@@ -126,7 +126,8 @@ class Day:
             self.wait(lambda: lists.met > count, f"{count} rounds pass")
 
     def wait_good(self, what: str) -> None:
-        self.wait(lambda: self.phases() == ("Connected", "Exported", "Applied"), what)
+        """Wait until the operator of the moment has seen everything, and what the tenant wants stands: statuses may be of one before it."""
+        self.wait(lambda: self.readiness() == (200, "ok\n") and self.phases() == ("Connected", "Exported", "Applied"), what)
 
     def phases(self) -> tuple[str, ...]:
         return tuple(self.shop.phase(kind, name) for kind, name in ((BINDING, "edge"), (SERVICE, "nginx"), (INTENT, RULE["name"])))

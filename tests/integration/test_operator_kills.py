@@ -32,6 +32,8 @@ pytestmark = [pytest.mark.full, pytest.mark.xdist_group("other-operator")]
 MOST: Final = 100  # operators of one stage
 MESH: Final[dict[str, Any]] = {"meshRef": {"name": "edge"}}
 MOMENTS: Final = ("killed before", "killed after")
+PASSING: Final = (" status", " status Degraded")
+"""Ends of the names of writes that an operator may find needless after one that was killed before them: what they told has passed."""
 
 
 class Killer:
@@ -145,4 +147,6 @@ def test_an_operator_that_is_killed_at_each_kind_of_write_is_followed_by_one_tha
         stage: [name for name in writes if name.startswith(f"{stage}:")] for stage in ("connect", "items", "items withdrawn", "delete")
     }
     print(*(f"| operator, {stage} | {len(names)} | {2 * len(names)} |" for stage, names in stages.items()), sep="\n")
-    assert len(killer.killed) == 2 * len(writes) and all(stages.values()), killer.killed
+    assert all(stages.values()), killer.killed
+    once = {name for name in writes if (name, "killed after") not in killer.killed}
+    assert all(name.endswith(PASSING) for name in once), f"only killed before: {sorted(once)}"

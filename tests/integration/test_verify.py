@@ -7,11 +7,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.workloads import CLOCKS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from tests.integration import credentials
@@ -20,6 +22,7 @@ from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.test_rights import ACCOUNT, documented_objects
 from tests.lab.api import change_object
 from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import wait_for
 
 pytestmark = pytest.mark.lab(RELEASES)
 
@@ -69,10 +72,13 @@ def changed(lab: MeshLab, cluster: str, path: str, change: Change) -> Iterator[N
     original = change_object(api, path, apply)
     kept = {key: value for key, value in original.items() if key in ("data", "spec")}
     notes = original["metadata"].get("annotations")
+    # Their times too, which say whether pods started before a change. A server takes them with an update that changes nothing else.
+    managers = original["metadata"]["managedFields"]
     try:
         yield
     finally:
         change_object(api, path, lambda current: {**current, **kept, "metadata": {**current["metadata"], "annotations": notes}})
+        change_object(api, path, lambda current: {**current, "metadata": {**current["metadata"], "managedFields": managers}})
 
 
 def config(**keys: str) -> Change:
@@ -132,7 +138,14 @@ def planted(lab: MeshLab, stack: ExitStack) -> None:
         stack.enter_context(ipsec_key(lab, cluster, key))
 
 
+def youngest_pod(lab: MeshLab) -> timedelta:
+    """The time since the last pod of Cilium started."""
+    pods = [pod for name in lab.names for pod in lab.api(name).list(f"{CORE}/pods")]
+    return datetime.now(UTC) - max(datetime.fromisoformat(pod["status"]["startTime"]) for pod in pods if "startTime" in pod["status"])
+
+
 def test_faults_of_every_family_are_reported_for_the_right_clusters_at_once(lab: MeshLab) -> None:
+    wait_for(lambda: youngest_pod(lab) > 2 * CLOCKS, what="a change is certainly later than every pod")
     with ExitStack() as stack:
         planted(lab, stack)
         run = verify(lab, hub="c2")

@@ -87,7 +87,7 @@ class HostileServer:
                 self._threads[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
-        connection.settimeout(10)
+        connection.settimeout(60)
         self.handshakes += 1
         if self.handshakes <= self.breaks:
             with connection:

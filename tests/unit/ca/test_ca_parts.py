@@ -353,7 +353,7 @@ def test_a_handshake_reports_whom_a_server_accepts_and_what_it_shows(
     place = Server(cluster="c1", address="x:1", proxied=False, client_certificate_ends=None)
     nobody: Any = None
     with tls.client_context(client.cert_pem.encode(), client.key_pem.encode()) as shown:
-        found = tls.run_handshake(nobody, place, "/api/v1/namespaces/x/pods/y/portforward", 2379, shown, connect=1, timeout=5)
+        found = tls.run_handshake(nobody, place, "/api/v1/namespaces/x/pods/y/portforward", 2379, shown, connect=60, timeout=60)
     here.close()
     thread.join()
     assert found.accepted is accepted, found.reason

@@ -8,6 +8,7 @@ import itertools
 import json
 import ssl
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.error
 from tests.testing.hostile_server import HostileServer, upgrade
 from tests.testing.scripted_server import CANARY, Answer, Asked, ScriptedServer
 
-GIVEN = 0.2  # seconds for a whole answer; the silence that is borne is much longer
+GIVEN = 0.2  # seconds for a whole answer that does not come; the silence that is borne is much longer
+PATIENT = 60.0  # seconds for an answer that comes
 PATH = "/api/v1/secrets"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -33,31 +35,45 @@ def server(tmp_path: Path) -> Iterator[HostileServer]:
         yield server
 
 
+def opened(server: HostileServer, answer: float) -> AbstractContextManager[Cluster]:
+    access = ClusterAccess(host="c1", kubeconfig=server.kubeconfig(), context=None)
+    return open_cluster(access, timeouts=Timeouts(connect=PATIENT, read=PATIENT, answer=answer))
+
+
 @pytest.fixture
 def cluster(server: HostileServer) -> Iterator[Cluster]:
-    access = ClusterAccess(host="c1", kubeconfig=server.kubeconfig(), context=None)
-    with open_cluster(access, timeouts=Timeouts(connect=5.0, read=30.0, answer=GIVEN)) as cluster:
+    with opened(server, PATIENT) as cluster:
         yield cluster
 
 
-def read(cluster: Cluster) -> Any:
+@pytest.fixture
+def hurried(server: HostileServer) -> Iterator[Cluster]:
+    with opened(server, GIVEN) as cluster:
+        yield cluster
+
+
+Ask = Callable[[Cluster, float], Any]
+"""A call to a cluster, and the seconds that a call into a pod is given."""
+
+
+def read(cluster: Cluster, _seconds: float) -> Any:
     return cluster.get(f"{PATH}/a")
 
 
-def write(cluster: Cluster) -> Any:
+def write(cluster: Cluster, _seconds: float) -> Any:
     return cluster.apply(f"{PATH}/a", {}, manager="m")
 
 
-def list_all(cluster: Cluster) -> Any:
+def list_all(cluster: Cluster, _seconds: float) -> Any:
     return cluster.list(PATH)
 
 
-def run(cluster: Cluster) -> Any:
-    return cluster.exec("p", "c", ["true"], timeout=GIVEN)
+def run(cluster: Cluster, seconds: float) -> Any:
+    return cluster.exec("p", "c", ["true"], timeout=seconds)
 
 
-def forward(cluster: Cluster) -> Any:
-    return cluster.forward_get("p", 9889, "/", timeout=GIVEN)
+def forward(cluster: Cluster, seconds: float) -> Any:
+    return cluster.forward_get("p", 9889, "/", timeout=seconds)
 
 
 STATUS_LINE = b"HTTP/1.1 200 OK\r\n" + b"x" * 60_000
@@ -73,12 +89,10 @@ DRIPS: dict[str, Callable[[], Iterator[int]]] = {
     ("ask", "data"),
     [*((list_all, part) for part in DRIPS), (run, "the head"), (run, "the body"), (forward, "the status line")],
 )
-def test_an_answer_that_comes_byte_by_byte_is_given_up(
-    server: HostileServer, cluster: Cluster, ask: Callable[[Cluster], Any], data: str
-) -> None:
+def test_an_answer_that_comes_byte_by_byte_is_given_up(server: HostileServer, hurried: Cluster, ask: Ask, data: str) -> None:
     server.speak = lambda connection, head: server.drip(connection, DRIPS[data]())
     with pytest.raises(Unreachable, match=r"0\.2 s"):
-        ask(cluster)
+        ask(hurried, GIVEN)
 
 
 @pytest.mark.parametrize(
@@ -86,16 +100,14 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up(
     [(forward, b"\x82\x7f" + (4096).to_bytes(8, "big") + b"\x05" * 4096), (run, b"\x89\x01x"), (run, b"\x82\x02\x05x")],
     ids=["one frame", "pings", "frames"],
 )
-def test_a_stream_that_comes_byte_by_byte_is_given_up(
-    server: HostileServer, cluster: Cluster, ask: Callable[[Cluster], Any], frames: bytes
-) -> None:
+def test_a_stream_that_comes_byte_by_byte_is_given_up(server: HostileServer, hurried: Cluster, ask: Ask, frames: bytes) -> None:
     def speak(connection: ssl.SSLSocket, head: str) -> None:
         connection.sendall(upgrade(head))
         server.drip(connection, itertools.cycle(frames))
 
     server.speak = speak
     with pytest.raises(Unreachable, match=r"0\.2 s"):
-        ask(cluster)
+        ask(hurried, GIVEN)
 
 
 @pytest.mark.parametrize("length", [2**23 + 1, 2**40, 2**63])
@@ -123,15 +135,13 @@ def test_a_message_in_parts_is_refused(server: HostileServer, cluster: Cluster) 
     ("ask", "status"),
     [*((run, status) for status in (301, 302, 303, 307, 308)), (forward, 302), (read, 302)],
 )
-def test_no_redirect_is_followed(
-    server: HostileServer, cluster: Cluster, ask: Callable[[Cluster], Any], status: int, tmp_path: Path
-) -> None:
+def test_no_redirect_is_followed(server: HostileServer, cluster: Cluster, ask: Ask, status: int, tmp_path: Path) -> None:
     tmp_path.joinpath("other").mkdir()
     with HostileServer(tmp_path / "other") as other:
         answer = f"HTTP/1.1 {status} Found\r\nLocation: {other.url}/metrics\r\nContent-Length: 0\r\n\r\n"
         server.speak = lambda connection, head: connection.sendall(answer.encode())
         with pytest.raises(ClusterError, match=str(status)):
-            ask(cluster)
+            ask(cluster, PATIENT)
         assert other.heads == []
 
 
@@ -162,7 +172,7 @@ def test_a_read_of_which_the_handshake_breaks_is_tried_again_and_a_write_is_not(
         server.handshakes = 0
         cluster.close()
         with pytest.raises(Unreachable, match="TLS"):
-            ask(cluster)
+            ask(cluster, PATIENT)
         assert server.handshakes == tries
 
 

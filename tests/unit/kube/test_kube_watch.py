@@ -329,7 +329,7 @@ def test_closing_a_watch_ends_its_connection_and_the_client_goes_on(server: Stre
     ended = threading.Event()
 
     def until_closed(handler: Handler) -> None:
-        handler.connection.settimeout(5)
+        handler.connection.settimeout(60)
         assert handler.connection.recv(1) == b""
         ended.set()
 
