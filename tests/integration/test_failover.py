@@ -92,7 +92,7 @@ def lab(module_lab: MeshLab) -> MeshLab:
 
 def taken_back(lab: MeshLab) -> PlaybookRun:
     """One run of the playbook without an item: the Service is as its owner made it."""
-    return lab.play("services", mesh=lab.mesh())
+    return lab.play("services", mesh={**lab.mesh(), "globalServices": []})
 
 
 def services(lab: MeshLab, *, affinity: str = "Local", **failover: Any) -> PlaybookRun:

@@ -213,3 +213,5 @@ def test_a_list_of_all_workspaces_lags_behind_a_new_binding_and_a_watch_from_it_
     assert [(one["type"], one["object"]["metadata"]["name"]) for one in events] == [("ADDED", "late")]
     double.lag(0)
     assert names(client) == {*known, "late"}
+    world.unbind(newcomer)
+    eventually(lambda: names(client) == known, "nothing of the newcomer is left")
