@@ -9,7 +9,7 @@ SHELL := /bin/sh
 python := .venv/bin/python
 # Arguments for pytest, for example: make test-fast ARGS="-k trust -x"
 ARGS ?=
-# Processes that run tests side by side: 3 or 4, since tests often wait for servers or processes. The lab's servers need memory: count 4 GiB for
+# Processes that run tests side by side: 3, since tests often wait for servers or processes. The lab's servers need memory: count 4 GiB for
 # each of them.
 WORKERS ?=
 # A part of the deep run, for example: make test-all SHARD=2/4
@@ -66,7 +66,7 @@ test: venv ## the gate: the unit tests but the slowest, and one scenario on real
 
 .PHONY: test-fast
 test-fast: venv ## the unit tests of the gate alone
-	@$(quietly) pytest $(workers) $(or $(WORKERS),4) tests/unit --dist worksteal $(gate) $(ARGS)
+	@$(quietly) pytest $(workers) $(or $(WORKERS),3) tests/unit --dist worksteal $(gate) $(ARGS)
 
 .PHONY: test-all
 test-all: venv ## the deep run: every test and the full matrix, with many examples of each property; SHARD=2/4 runs a part of it
@@ -78,9 +78,13 @@ test-lab: venv ## the tests of the lab itself; when they pass, the gate leaves t
 	@$(quietly) pytest $(workers) $(or $(WORKERS),3) tests/unit/lab --dist worksteal $(ARGS)
 	@$(python) -m tests.testing.lab_proof
 
+# Minutes of each circle of scenes, and another order of the cases, of `make reliability`.
+FAULT_MINUTES ?= 600
+FAULT_SEED ?= 1
 .PHONY: reliability
 reliability: venv ## every API call fails once, and every play and the operator are killed at their writes (docs/reliability.md)
-	@MESH_FAULT_MINUTES=$${MESH_FAULT_MINUTES:-600} $(quietly) pytest -n0 -s -m full tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
+	@$(quietly) pytest -n0 -s -m full --fault-minutes $(FAULT_MINUTES) --fault-seed $(FAULT_SEED) \
+		tests/integration/test_reliability.py tests/integration/test_operator_kills.py $(ARGS)
 
 # Minutes, parsers (all) and seed (a new one) of `make fuzz`.
 FUZZ_MINUTES ?= 10

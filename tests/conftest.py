@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.collection_path import link
-from tests.testing import gate, lab_proof, properties
+from tests.testing import gate, lab_proof, properties, shard
 
 gc.disable()  # until all is collected: what imports make stays, and passes over it take a quarter of the time of the collection
 link()
@@ -20,8 +20,19 @@ properties.register()
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(gate.OPTION, action="store_true", help="collect nothing of the deep run (tests/testing/gate.py)")
     parser.addoption(
-        gate.SHARD, metavar="NUMBER/COUNT", help="of the deep run only this part; no test is in two parts, and each has its lab"
+        shard.OPTION, metavar="NUMBER/COUNT", help="of the deep run only this part; no test is in two parts, and each has its lab"
     )
+    parser.addoption("--fault-seed", type=int, default=1, help="chooses the cases of tests/integration/test_reliability.py and their order")
+    parser.addoption("--fault-minutes", type=float, default=2.0, help="after so many minutes of a circle no further case of them begins")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a shard that is none before anything runs: an error in a worker of pytest-xdist would not show its text."""
+    if wanted := config.getoption(shard.OPTION):
+        try:
+            shard.Shard.parse(wanted)
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from error
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

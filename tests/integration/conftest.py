@@ -14,7 +14,7 @@ from tests.integration import operator_lab as operator_labs
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.tools import ToolUnavailable, ensure
-from tests.testing import gate
+from tests.testing import gate, group_weights, shard
 
 
 @pytest.hookimpl(trylast=True)
@@ -23,9 +23,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: gate.place(item.nodeid))
     if not config.pluginmanager.hasplugin("xdist"):
         return
-    weights = labs.place_in_groups(items, gate=bool(config.getoption(gate.OPTION)))
-    if shard := config.getoption(gate.SHARD):
-        left_out = set(labs.outside_of_shard(items, weights, shard))
+    weights = group_weights.read()
+    labs.place_in_groups(items, weights, gate=bool(config.getoption(gate.OPTION)))
+    if wanted := config.getoption(shard.OPTION):
+        left_out = set(labs.outside_of_shard(items, weights, shard.Shard.parse(wanted)))
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
     if getattr(config.option, "loadgroup", False):  # in a worker of pytest-xdist with --dist loadgroup

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -34,52 +33,13 @@ from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.pristine import Pristine
 from tests.testing.gate import OPTION
+from tests.testing.group_weights import LIGHT
+from tests.testing.shard import Shard
 from tests.testing.waiting import wait_for
 
 MARK: Final = "lab"
-OTHER_WEIGHTS: Final = {
-    "operator": 950,
-    "other-operator": 1000,  # equal to the former, so that two workers have something to do
-    "tests/integration/test_crds.py": 73,
-    "tests/integration/test_kcp_contract.py": 35,
-    "tests/integration/test_kcp_setup.py": 107,
-    "tests/integration/test_lab.py": 60,
-    "tests/integration/test_label_clusters.py": 129,
-    "tests/integration/test_operator_leader.py": 33,
-    "tests/integration/test_operator_tenants.py": 771,
-    "tests/integration/test_policies.py": 56,
-    "tests/unit/behaviour/test_behaviour.py": 107,
-    "tests/unit/behaviour/test_recording.py": 91,
-    "tests/unit/ca/test_ca_roll.py": 104,
-    "tests/unit/exposure/test_exposure_laws.py": 123,
-    "tests/unit/items/test_all_kinds.py": 79,
-    "tests/unit/items/test_refused_items_open_nothing.py": 98,
-    "tests/unit/leases/test_hostile_leases.py": 75,
-    "tests/unit/leases/test_lease_protocol.py": 139,
-    "tests/unit/links/test_address_changes.py": 78,
-    "tests/unit/links/test_plan_converges.py": 400,
-    "tests/unit/links/test_plan_under_change.py": 127,
-    "tests/unit/links/test_users.py": 53,
-    "tests/unit/mesh/test_address_moves.py": 42,
-    "tests/unit/mesh/test_certificates.py": 42,
-    "tests/unit/mesh/test_topology.py": 73,
-    "tests/unit/observe/test_health_parsers.py": 112,
-    "tests/unit/operator/test_bounds.py": 40,
-    "tests/unit/operator/test_queue.py": 170,
-    "tests/unit/operator/test_refused_resources_open_nothing.py": 102,
-    "tests/unit/operator/test_store.py": 48,
-    "tests/unit/operator/test_withheld.py": 41,
-    "tests/unit/policies/test_compile.py": 182,
-    "tests/unit/policies/test_refused_items_keep_protection.py": 206,
-    "tests/unit/project/test_operator_package.py": 35,
-    "tests/unit/project/test_supply_chain.py": 35,
-    "tests/unit/services/test_failover.py": 106,
-}
-"""Seconds of groups that take no lab of the pool, by the name of the group or the file (three workers on two cores, the deep run)."""
 OPERATOR_SERVERS: Final = 5
 """Three clusters, the management plane and the double of kcp (tests/integration/operator_lab.py)."""
-_UNKNOWN: Final = 5
-"""Seconds of a group that says nothing: a file of unit tests, with the many examples of the deep run."""
 _PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 _MESH: Final = "k8s-app=clustermesh-apiserver"
@@ -92,13 +52,11 @@ class Shared:
 
     name: str
     options: tuple[tuple[str, Any], ...]
-    weight: int = 0
-    """Seconds that its tests take: the heavier, the earlier it begins."""
 
 
-def shared(name: str, weight: int = 0, **options: Any) -> Shared:
+def shared(name: str, **options: Any) -> Shared:
     """Describe a lab with these fields of LabOptions."""
-    return Shared(name, tuple(sorted(options.items())), weight)
+    return Shared(name, tuple(sorted(options.items())))
 
 
 def unused_name() -> str:
@@ -120,13 +78,12 @@ def _named_by(mark: pytest.Mark, *, gate: bool) -> Shared:
     return lab
 
 
-def place_in_groups(items: list[pytest.Item], *, gate: bool = False) -> dict[str, int]:
+def place_in_groups(items: list[pytest.Item], weights: Mapping[str, int], *, gate: bool = False) -> None:
     """Put the tests of a lab into one group of pytest-xdist, and all others into one for each file; the heaviest groups come first.
 
+    :param weights: seconds of groups, by name (tests/testing/group_weights.py).
     :param gate: labs are those that the tests have in the gate.
-    :return: the weight of each group.
     """
-    weights: dict[str, int] = {}
     groups: dict[str, str] = {}
     for item in items:
         mark = item.get_closest_marker(MARK)
@@ -136,10 +93,8 @@ def place_in_groups(items: list[pytest.Item], *, gate: bool = False) -> dict[str
         if not given:
             item.add_marker(pytest.mark.xdist_group(group))
         groups[item.nodeid] = group
-        weights[group] = max(weights.get(group, 0), lab.weight if lab else OTHER_WEIGHTS.get(group, 0))
-    order = {group: number for number, group in enumerate(sorted(weights, key=lambda group: -weights[group]))}
-    items.sort(key=lambda item: order[groups[item.nodeid]])
-    return weights
+    order = {group: number for number, group in enumerate(dict.fromkeys(groups.values()))}
+    items.sort(key=lambda item: (-weights.get(groups[item.nodeid], 0), order[groups[item.nodeid]]))
 
 
 def api_servers(items: list[pytest.Item], *, gate: bool) -> dict[str, int]:
@@ -154,22 +109,18 @@ def api_servers(items: list[pytest.Item], *, gate: bool) -> dict[str, int]:
     return found
 
 
-def outside_of_shard(items: list[pytest.Item], weights: Mapping[str, int], shard: str) -> list[pytest.Item]:
+def outside_of_shard(items: list[pytest.Item], weights: Mapping[str, int], shard: Shard) -> list[pytest.Item]:
     """Return the tests that belong to other shards. Groups stay whole, and each goes to the shard that has the least to do so far.
 
-    :param weights: those that `place_in_groups` returned.
-    :param shard: like "2/4".
-    :raises pytest.UsageError: it names no shard.
+    :param weights: as `place_in_groups` takes them, after which this can be called.
     """
-    match = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", shard)
-    if not match or int(match[1]) > int(match[2]):
-        raise pytest.UsageError(f"There is no shard {shard!r}: it is a number of a count, such as 2/4.")
-    loads = [0] * int(match[2])
+    loads = [0] * shard.count
     mine = set()
-    for group in sorted(weights, key=lambda group: (-weights[group], group)):
+    seconds = {group: weights.get(group, LIGHT) for group in map(_group_of, items)}
+    for group in sorted(seconds, key=lambda group: (-seconds[group], group)):
         place = loads.index(min(loads))
-        loads[place] += weights[group] or _UNKNOWN
-        if place + 1 == int(match[1]):
+        loads[place] += seconds[group]
+        if place + 1 == shard.number:
             mine.add(group)
     return [item for item in items if _group_of(item) not in mine]
 
@@ -318,32 +269,31 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 # The labs. Options decide what a test proves; equal options under two names are there so that two workers have something to do.
 # Every option that no test needs is left out.
 
-OLDEST = shared("oldest", 116, cilium="1.16")
-NODE_PORT = shared("node-port", 54, cilium="1.18", ca="shared", service="NodePort")
-NODES = shared("nodes", 79, cilium="1.20", service="NodePort", nodes=(1, 3))
-THREE_120 = shared("three-1.20", 657, clusters=3, cilium="1.20")
-OTHER_THREE_120 = shared("other-three-1.20", 390, clusters=3, cilium="1.20")
-THREE_119 = shared("three-1.19", 650, clusters=3, cilium="1.19")
-TWO_118 = shared("two-1.18", 350, cilium="1.18")
-RELIABILITY = shared("reliability", 900, cilium="1.18")
-AGENTS = shared("agents", 51, cilium="1.18", kvstoremesh=False)
-LOCKS = shared("locks", 650, cilium="1.20")
-OTHER_LOCKS = shared("other-locks", 600, cilium="1.20")
-LISTS = shared("lists", 61, cilium=("1.17", "1.18"))
-RELEASES = shared("releases", 38, clusters=3, cilium=("1.18", "1.19", "1.20"))
-FIVE = shared("five", 176, clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))
+OLDEST = shared("oldest", cilium="1.16")
+NODE_PORT = shared("node-port", cilium="1.18", ca="shared", service="NodePort")
+NODES = shared("nodes", cilium="1.20", service="NodePort", nodes=(1, 3))
+THREE_120 = shared("three-1.20", clusters=3, cilium="1.20")
+OTHER_THREE_120 = shared("other-three-1.20", clusters=3, cilium="1.20")
+THREE_119 = shared("three-1.19", clusters=3, cilium="1.19")
+TWO_118 = shared("two-1.18", cilium="1.18")
+RELIABILITY = shared("reliability", cilium="1.18")
+AGENTS = shared("agents", cilium="1.18", kvstoremesh=False)
+LOCKS = shared("locks", cilium="1.20")
+OTHER_LOCKS = shared("other-locks", cilium="1.20")
+LISTS = shared("lists", cilium=("1.17", "1.18"))
+RELEASES = shared("releases", clusters=3, cilium=("1.18", "1.19", "1.20"))
+FIVE = shared("five", clusters=5, cilium=("1.19", "1.20", "1.20", "1.19", "1.20"))
 UNNAMED = shared(
     "unnamed",
-    163,
     clusters=5,
     names=("c1", "c2", "c3", "c4", "c9"),
     cilium="1.19",
     cilium_names=("c1", "c2", "default", "default", "c9"),
     cluster_ids=(1, 2, 0, 0, 3),
 )
-KARMADA = shared("karmada", 62, cilium="1.20", karmada=True)
-SHARED_CA = shared("shared-ca", 53, cilium="1.20", ca="shared")
-CERTGEN = shared("certgen", 155, cilium="1.19", ca="shared", tls_method="cronJob")
-HELM = shared("helm", 155, cilium="1.20", ca="shared", config_enabled=True)
-HELM_118 = shared("helm-1.18", 69, cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
-ONE_OF_HELM = shared("one-of-helm", 121, clusters=3, cilium="1.20", config_enabled=(True, False, False))
+KARMADA = shared("karmada", cilium="1.20", karmada=True)
+SHARED_CA = shared("shared-ca", cilium="1.20", ca="shared")
+CERTGEN = shared("certgen", cilium="1.19", ca="shared", tls_method="cronJob")
+HELM = shared("helm", cilium="1.20", ca="shared", config_enabled=True)
+HELM_118 = shared("helm-1.18", cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
+ONE_OF_HELM = shared("one-of-helm", clusters=3, cilium="1.20", config_enabled=(True, False, False))

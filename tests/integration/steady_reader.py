@@ -39,8 +39,6 @@ EVERY = 0.3  # seconds between two reads of etcd
 AGENT_EVERY = 1.0  # a connection, a TLS handshake and three processes each
 GRANTED = 5.0  # seconds until which a new etcd lets its users read, or has what it copies; on a quiet machine it takes some milliseconds
 NOT_COPIED = "remote cluster configuration required but not found"
-HALF_COPIED = "not synchronised yet"
-FAMILIES = frozenset({"nodes", "endpoints", "identities", "services"})
 TIMEOUT = 10.0  # machines that run many tests are slow; a refusal is not
 
 
@@ -157,26 +155,25 @@ class Client:
 
     def _ask_agent(self) -> str:
         self.agent_reads += 1
-        first = self._agent_says()
+        first, copying = self._agent_says()
         until = time.monotonic() + scaled(GRANTED)
-        while (NOT_COPIED in first or HALF_COPIED in first) and time.monotonic() < until:
+        while copying and time.monotonic() < until:
             time.sleep(EVERY)
-            first = self._agent_says()
-        return f"{first} Then: {second}" if first and (second := self._agent_says()) else ""
+            first, copying = self._agent_says()
+        return f"{first} Then: {second}" if first and (second := self._agent_says()[0]) else ""
 
-    def _agent_says(self) -> str:
+    def _agent_says(self) -> tuple[str, bool]:
+        """Return "" or what is wrong, and whether that is because its kvstoremesh is new and still copies."""
         access = ClusterAccess(host=self.cluster, kubeconfig=self.kubeconfig, context=None)
         try:
             with open_cluster(access) as client:
                 answer = client.exec(self.agent, "cilium-agent", ["cilium", "status", "-o", "json"], timeout=30.0)
         except ClusterError as error:
-            return f"the agent cannot be asked: {error.message}"
+            return f"the agent cannot be asked: {error.message}", False
         rows = json.loads(answer.stdout)["cluster-mesh"]["clusters"] if answer.exit_code == 0 else []
         row: dict[str, Any] = next((row for row in rows if row["name"] == self.peer), {})
-        retrieved = row.get("config", {}).get("retrieved")
+        retrieved, status = row.get("config", {}).get("retrieved"), row.get("status", answer.stderr)
         if row.get("ready") and retrieved:
-            return ""
-        # A new kvstoremesh writes the configuration first, and says of each family of keys when it has copied it all.
-        copied = {name for name, done in row.get("synced", {}).items() if done}
-        half = f"{HALF_COPIED}; " if retrieved and not copied >= FAMILIES else ""
-        return f"the agent does not read {self.peer} through its own kvstoremesh: {half}{row.get('status', answer.stderr)}"
+            return "", False
+        # A new kvstoremesh copies the configuration first, and the peer is ready when it has copied every family of keys.
+        return f"the agent does not read {self.peer} through its own kvstoremesh: {status}", bool(retrieved) or NOT_COPIED in status

@@ -27,7 +27,7 @@ ALWAYS = {
 
 def in_full(name: str, **options: Any) -> list[pytest.MarkDecorator]:
     """Return the marks of a test that only the full matrix runs, in a lab of its own."""
-    return [pytest.mark.full, pytest.mark.lab(shared(f"full-{name}", 45, **options))]
+    return [pytest.mark.full, pytest.mark.lab(shared(f"full-{name}", **options))]
 
 
 def marks_of(version: str, ca: str, service: str) -> list[pytest.MarkDecorator]:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -27,10 +26,6 @@ from tests.testing.fault_proxy import FAULTS, OF_WRITES, Call, FaultProxy
 
 pytestmark = pytest.mark.lab(RELIABILITY)
 
-SEED: Final = int(os.environ.get("MESH_FAULT_SEED") or 1)
-"""The variable chooses another sample, and another order of the whole."""
-MINUTES: Final = float(os.environ.get("MESH_FAULT_MINUTES") or 2)
-"""After so many minutes of a circle no further case begins: the deep run tries a sample, and ``make reliability`` all."""
 SAMPLE: Final = 1  # case of each of two scenes
 CIRCLES: Final = (("connect", "disconnect"), ("measure", "certificates renewed"), ("items", "items withdrawn"))
 """Scenes that lead to one another."""
@@ -62,9 +57,24 @@ def quiet_pods(bench: Bench) -> Iterator[None]:
     bench.rollouts(paused=False)
 
 
-def tried(bench: Bench, todo: Sequence[list[Case]]) -> list[Verdict]:
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """What chooses the cases and their order; printed, so that a failure can be repeated."""
+    found: int = request.config.getoption("--fault-seed")
+    print(f"--fault-seed {found}")
+    return found
+
+
+@pytest.fixture
+def minutes(request: pytest.FixtureRequest) -> float:
+    """The time after which no further case begins: the deep run tries a sample, and ``make reliability`` all."""
+    found: float = request.config.getoption("--fault-minutes")
+    return found
+
+
+def tried(bench: Bench, todo: Sequence[list[Case]], minutes: float) -> list[Verdict]:
     """Try the cases of scenes that lead to one another, in turns."""
-    verdicts, until = [], time.monotonic() + 60 * MINUTES
+    verdicts, until = [], time.monotonic() + 60 * minutes
     while any(todo) and time.monotonic() < until:
         for cases in filter(None, todo):
             verdict = bench.attempt(cases.pop(0))
@@ -78,7 +88,7 @@ def tried(bench: Bench, todo: Sequence[list[Case]]) -> list[Verdict]:
 def assert_good(verdicts: Sequence[Verdict]) -> None:
     bad = [verdict for verdict in verdicts if verdict.problems]
     texts = [f"{verdict.case}:\n" + "\n".join(verdict.problems) + f"\n{verdict.output}" for verdict in bad]
-    assert not bad, f"{len(bad)} of {len(verdicts)} cases (MESH_FAULT_SEED={SEED}):\n" + "\n\n".join(texts)
+    assert not bad, f"{len(bad)} of {len(verdicts)} cases:\n" + "\n\n".join(texts)
 
 
 def row(scene: str, calls: Sequence[Call]) -> str:
@@ -89,19 +99,18 @@ def row(scene: str, calls: Sequence[Call]) -> str:
     return f"| {scene} | `{SCENES[scene].playbook}` | {reads} | {writes} | {len({case.fault for case in cases})} |"
 
 
-def test_a_run_with_a_failing_call_says_truly_what_it_did_and_one_more_run_mends_it(bench: Bench) -> None:
-    print(f"MESH_FAULT_SEED={SEED}")
+def test_a_run_with_a_failing_call_says_truly_what_it_did_and_one_more_run_mends_it(bench: Bench, seed: int, minutes: float) -> None:
     with quiet_pods(bench):
         calls = recorded(bench, ("connect", "disconnect"))
-        chosen = random.Random(SEED)
+        chosen = random.Random(seed)
         faults, known = chosen.sample(sorted(FAULTS), len(FAULTS)), set[tuple[str, str, str]]()
         todo = []
         for name, found in calls.items():
-            cases = sorted(cover(name, found, SEED, known), key=lambda case: faults.index(case.fault))
+            cases = sorted(cover(name, found, seed, known), key=lambda case: faults.index(case.fault))
             apart = {case.fault: case for case in cases}
             mine = faults[: len(faults) // 2] if name == "connect" else faults[len(faults) // 2 :]
             todo.append([apart[fault] for fault in mine if fault in apart][:SAMPLE])
-        assert_good(tried(bench, todo))
+        assert_good(tried(bench, todo, minutes))
     page = PAGE.read_text(encoding="utf-8")
     for name, found in calls.items():
         assert row(name, found) in page, f"docs/reliability.md has another row than\n{row(name, found)}"
@@ -109,12 +118,12 @@ def test_a_run_with_a_failing_call_says_truly_what_it_did_and_one_more_run_mends
 
 @pytest.mark.full
 @pytest.mark.parametrize("scenes", CIRCLES, ids="+".join)
-def test_every_call_fails_once_and_every_write_in_every_way(bench: Bench, scenes: tuple[str, ...]) -> None:
+def test_every_call_fails_once_and_every_write_in_every_way(bench: Bench, scenes: tuple[str, ...], seed: int, minutes: float) -> None:
     bench.go("apart")
     bench.rollouts(paused=scenes[0] == "connect")
     calls, known = recorded(bench, scenes, rounds=2), set[tuple[str, str, str]]()
-    todo = [cover(name, found, SEED, known) for name, found in calls.items()]
-    verdicts = tried(bench, todo)
+    todo = [cover(name, found, seed, known) for name, found in calls.items()]
+    verdicts = tried(bench, todo, minutes)
     for name, found in calls.items():
         mine = [verdict for verdict in verdicts if verdict.case.scene == name]
         passed = sum(verdict.reached and not verdict.problems for verdict in mine)

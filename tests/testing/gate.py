@@ -17,8 +17,6 @@ from tests.collection_path import CHECKOUT
 
 OPTION: Final = "--gate"
 """Option of pytest: collect nothing of the deep run."""
-SHARD: Final = "--shard"
-"""Option of pytest: of the deep run this part alone, like 2/4."""
 
 AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     "connect, a second run, disconnect": (

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from tests.testing.made_certificates import make
 from tests.testing.scripted_server import CANARY, kubeconfig
+from tests.testing.waiting import PATIENT
 
 DECODE_ERROR = b"\x15\x03\x03\x00\x02\x02\x32"  # a fatal alert (RFC 8446, 6.2)
 DRIP = 0.02  # seconds between two bytes
@@ -87,7 +88,7 @@ class HostileServer:
                 self._threads[-1].start()
 
     def _serve(self, connection: socket.socket) -> None:
-        connection.settimeout(60)
+        connection.settimeout(PATIENT)
         self.handshakes += 1
         if self.handshakes <= self.breaks:
             with connection:

@@ -21,6 +21,8 @@ from typing import Any, Final, Required, TypedDict, TypeVar, Unpack, overload
 from tests.lab.patience import slowness
 
 STALL: Final = 60.0  # seconds without any change
+PATIENT: Final = 60.0
+"""Seconds for an answer that does come, where a library wants one number: a test that passes never waits that long."""
 ROUNDS: Final = 10  # stalls that a wait may last when something changes all the time, as the log of a server that retries does
 _EVERY: Final = 0.1  # seconds between two looks
 _LATE: Final = 0.3  # the same of a wait that has lasted for a while: a look at servers costs the processors that they need

@@ -68,6 +68,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from tests.lab.profiles.pki import issue, make_ca
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, failure, key_facts, mesh_of, peer_secret, tls_secret
 from tests.testing.rows import in_one_test
+from tests.testing.waiting import PATIENT
 
 SERVER = "clustermesh-apiserver-server-cert"
 
@@ -353,7 +354,7 @@ def test_a_handshake_reports_whom_a_server_accepts_and_what_it_shows(
     place = Server(cluster="c1", address="x:1", proxied=False, client_certificate_ends=None)
     nobody: Any = None
     with tls.client_context(client.cert_pem.encode(), client.key_pem.encode()) as shown:
-        found = tls.run_handshake(nobody, place, "/api/v1/namespaces/x/pods/y/portforward", 2379, shown, connect=60, timeout=60)
+        found = tls.run_handshake(nobody, place, "/api/v1/namespaces/x/pods/y/portforward", 2379, shown, connect=PATIENT, timeout=PATIENT)
     here.close()
     thread.join()
     assert found.accepted is accepted, found.reason

@@ -22,9 +22,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import AnswerTooLong
 from tests.testing.hostile_server import HostileServer, upgrade
 from tests.testing.scripted_server import CANARY, Answer, Asked, ScriptedServer
+from tests.testing.waiting import PATIENT
 
 GIVEN = 0.2  # seconds for a whole answer that does not come; the silence that is borne is much longer
-PATIENT = 60.0  # seconds for an answer that comes
 PATH = "/api/v1/secrets"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 
@@ -118,7 +118,7 @@ def test_a_frame_is_refused_by_its_length_before_it_is_read(server: HostileServe
 
     server.speak = speak
     with pytest.raises(Unreachable, match="a stream that no API server sends"):
-        cluster.exec("p", "c", ["true"], timeout=60)
+        cluster.exec("p", "c", ["true"], timeout=PATIENT)
 
 
 def test_a_message_in_parts_is_refused(server: HostileServer, cluster: Cluster) -> None:
@@ -128,7 +128,7 @@ def test_a_message_in_parts_is_refused(server: HostileServer, cluster: Cluster) 
 
     server.speak = speak
     with pytest.raises(ServerRefused, match="in parts"):
-        cluster.exec("p", "c", ["true"], timeout=60)
+        cluster.exec("p", "c", ["true"], timeout=PATIENT)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_cookie_of_a_server_is_never_sent(server: HostileServer, cluster: Clus
 
     server.speak = speak
     for _ in range(2):
-        assert cluster.exec("p", "c", ["true"], timeout=60).exit_code == 0
+        assert cluster.exec("p", "c", ["true"], timeout=PATIENT).exit_code == 0
     assert len(server.heads) == 2 and not any("cookie" in head.lower() for head in server.heads)
 
 

@@ -28,6 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import AnswerTooLong
 from tests.lab.patience import scaled
 from tests.testing.scripted_server import CANARY, kubeconfig
+from tests.testing.waiting import PATIENT
 
 PATH = "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/globalservices"
 ADDED = {"type": "ADDED", "object": {"metadata": {"name": "web", "resourceVersion": "101"}}}
@@ -329,7 +330,7 @@ def test_closing_a_watch_ends_its_connection_and_the_client_goes_on(server: Stre
     ended = threading.Event()
 
     def until_closed(handler: Handler) -> None:
-        handler.connection.settimeout(60)
+        handler.connection.settimeout(PATIENT)
         assert handler.connection.recv(1) == b""
         ended.set()
 

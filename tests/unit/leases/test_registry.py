@@ -199,7 +199,7 @@ def test_many_node_ranges_are_widened_so_that_a_node_more_is_no_news() -> None:
     wide = [ip_network(cidr) for cidr in cidrs]
     assert len(wide) <= CIDRS_KEPT
     for node in nodes:
-        assert [cidr for cidr in wide if ip_network(node.pod_cidrs[0]).subnet_of(cidr)], node.name  # type: ignore[arg-type]
+        assert [cidr for cidr in wide if ip_network(node.pod_cidrs[0]).subnet_of(cidr)], node.name  # type: ignore[arg-type]  # all are IPv4
     one_more = (*nodes, NodeFacts(name="late", ready=True, pod_cidrs=("10.55.0.0/24",)))
     small, large = (cluster_facts("c1", config={"ipam": "kubernetes"}, nodes=there) for there in (nodes, one_more))
     known = with_active_leases(Registry(mesh=OWNER), [small])

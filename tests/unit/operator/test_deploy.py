@@ -32,6 +32,7 @@ from tests.collection_path import CHECKOUT
 from tests.lab.tools import HELM
 from tests.lab.tools.provide import look
 from tests.testing.json_schema import validator
+from tests.testing.waiting import PATIENT
 
 DEPLOY = CHECKOUT / "operator" / "deploy"
 CHART = DEPLOY / "chart"
@@ -185,7 +186,7 @@ def test_probes_restart_what_is_dead_and_nothing_that_waits() -> None:
         """The probes that fail: a kubelet takes 200 to 399 as success (Kubernetes, "Configure Liveness, Readiness and Startup Probes")."""
         found = set()
         for name, probe in probes.items():
-            with closing(HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)) as connection:
+            with closing(HTTPConnection("127.0.0.1", server.server_address[1], timeout=PATIENT)) as connection:
                 connection.request("GET", probe["path"])
                 if not 200 <= connection.getresponse().status < 400:
                     found.add(name)

@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from mesh_operator import serve as served
 from mesh_operator.serve import Metrics, serve
 from tests.collection_path import CHECKOUT
-from tests.testing.waiting import wait_for
+from tests.testing.waiting import PATIENT, wait_for
 
 Get = Callable[[str], tuple[int, str]]
 
@@ -59,7 +59,7 @@ def get(only_operator: Operator, metrics: Metrics) -> Iterator[Get]:
     [server] = serve("127.0.0.1:0", metrics, alive=lambda: only_operator.alive(), ready=lambda: only_operator.ready())
 
     def ask(path: str) -> tuple[int, str]:
-        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=PATIENT)
         connection.request("GET", path)
         answer = connection.getresponse()
         text = answer.read().decode()
@@ -174,11 +174,11 @@ def test_no_host_means_every_address_of_both_families_and_a_reader_that_hangs_up
     port = server.server_address[1]
     try:
         for said in (b"", b"GET /met", b"\x00\xff\r\n\r\n", b"POST /healthz HTTP/1.1\r\n\r\n"):
-            with socket.create_connection(("127.0.0.1", port), timeout=60) as reader:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENT) as reader:
                 reader.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # hangs up by a reset
                 reader.sendall(said)
         for host in ["127.0.0.1"] + ["::1"] * socket.has_dualstack_ipv6():
-            connection = HTTPConnection(host, port, timeout=60)
+            connection = HTTPConnection(host, port, timeout=PATIENT)
             connection.request("GET", "/healthz")
             assert connection.getresponse().status == 200
             connection.close()

@@ -15,8 +15,10 @@ import pytest
 from tests.collection_path import CHECKOUT
 from tests.integration.labs import outside_of_shard, place_in_groups, shared
 from tests.testing.rows import in_one_test
+from tests.testing.shard import Shard
 
-QUICK, LONG = shared("quick", 10, clusters=2), shared("long", 90, clusters=3)
+QUICK, LONG = shared("quick", clusters=2), shared("long", clusters=3)
+WEIGHTS = {"lab-quick": 10, "lab-long": 90}
 
 
 class Item(SimpleNamespace):
@@ -42,7 +44,7 @@ def test_the_longest_lab_begins_and_every_other_file_is_a_group_of_its_own() -> 
         item("tests/integration/test_c.py::test_1", pytest.mark.xdist_group("own")),
         item("tests/integration/test_c.py::test_2", pytest.mark.lab(LONG)),
     ]
-    place_in_groups(items)
+    place_in_groups(items, WEIGHTS)
     found = [(entry.nodeid.rpartition("/")[2], entry.get_closest_marker("xdist_group").args[0]) for entry in items]
     assert found == [
         ("test_b.py::test_2", "lab-long"),
@@ -71,7 +73,7 @@ def test_a_lab_may_be_named_twice_with_equal_options() -> None:
     items = [
         item(f"tests/integration/test_b.py::test_{n}", pytest.mark.lab(lab)) for n, lab in enumerate((QUICK, shared("other", clusters=2)))
     ]
-    place_in_groups(items)
+    place_in_groups(items, WEIGHTS)
     assert [entry.get_closest_marker("xdist_group").args[0] for entry in items] == ["lab-quick", "lab-other"]
 
 
@@ -80,8 +82,8 @@ def test_each_test_is_in_one_shard_with_all_others_of_its_group() -> None:
         *(item(f"tests/integration/test_b.py::test_{n}", pytest.mark.lab((QUICK, LONG)[n % 2])) for n in range(6)),
         *(item(f"tests/unit/test_{n}.py::test_{m}") for n in range(5) for m in range(3)),
     ]
-    weights = place_in_groups(items)
-    shards = [[entry.nodeid for entry in items if entry not in outside_of_shard(items, weights, f"{n}/3")] for n in (1, 2, 3)]
+    place_in_groups(items, WEIGHTS)
+    shards = [[entry.nodeid for entry in items if entry not in outside_of_shard(items, WEIGHTS, Shard(n, 3))] for n in (1, 2, 3)]
     assert sorted(test for shard in shards for test in shard) == sorted(entry.nodeid for entry in items)
     assert all(shards)
     groups = [{entry.get_closest_marker("xdist_group").args[0] for entry in items if entry.nodeid in shard} for shard in shards]
@@ -91,11 +93,11 @@ def test_each_test_is_in_one_shard_with_all_others_of_its_group() -> None:
 @in_one_test
 @pytest.mark.parametrize("shard", ["", "0/3", "4/3", "2", "2/", "a/b", "1/3/5"])
 def test_what_is_no_shard_is_refused(shard: str) -> None:
-    with pytest.raises(pytest.UsageError, match="There is no shard"):
-        outside_of_shard([], {}, shard)
+    with pytest.raises(ValueError, match="There is no shard"):
+        Shard.parse(shard)
 
 
 def test_in_the_gate_a_test_can_have_the_lab_of_others() -> None:
     tests = [item("tests/integration/test_b.py::test_1", pytest.mark.lab(QUICK, gate=LONG))]
-    place_in_groups(tests, gate=True)
+    place_in_groups(tests, WEIGHTS, gate=True)
     assert tests[0].get_closest_marker("xdist_group").args[0] == "lab-long"
