@@ -31,13 +31,12 @@ class FirstStatuses:
     :ivar queue: meshes.
     """
 
-    def __init__(self, store: Store, writer: ResourceWriter, settled: Callable[[str], bool], clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, writer: ResourceWriter, clock: Callable[[], float]) -> None:
         """Prepare the queue.
 
-        :param settled: returns whether everything at a URL is listed ("": at all), so that what is not known does not exist.
         :param clock: monotonic seconds.
         """
-        self._store, self._writer, self._settled = store, writer, settled
+        self._store, self._writer = store, writer
         self.queue = FairQueue(workers=1, clock=clock)
 
     def changed(self, key: ObjectKey, obj: dict[str, Any] | None) -> None:
@@ -67,7 +66,7 @@ class FirstStatuses:
         """Write some statuses, and return the seconds until there is more to do; None when there is nothing more."""
         mesh = self._store.mesh(key)
         found = [stored for stored in (*all_of(mesh), *mesh.beyond) if _is_new(stored)]
-        if found and not self._settled(mesh.binding.url if mesh.binding else ""):
+        if found and not mesh.listed:
             return NOT_LISTED
         for stored in found[:A_TURN]:
             self._writer.first_status(stored, first_status_of(stored, mesh, datetime.now(UTC)))

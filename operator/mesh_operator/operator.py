@@ -134,7 +134,7 @@ class Operator:
             runner=self._runner,
             writer=writer,
             cancel=self.stop,
-            settled=self._is_listed,
+            clusters_listed=lambda: self._clusters.objects.listed,
             teardown_deadline=settings.teardown_deadline,
             check_interval=settings.mesh_check_interval,
             metrics=metrics,
@@ -148,7 +148,7 @@ class Operator:
             ),
         )
         self._fabrics = FabricRollUp(self._store, writer.status, time.monotonic)
-        self._first_statuses = FirstStatuses(self._store, writer, self._is_shown, time.monotonic)
+        self._first_statuses = FirstStatuses(self._store, writer, time.monotonic)
         self._workers: list[Thread] = []
         self._busy_since: dict[str, float] = {}  # by name of the worker
         self._stopped_at = 0.0
@@ -263,6 +263,7 @@ class Operator:
                 watchers.append((row, watcher))
             # Other threads read the endpoints meanwhile, so an endpoint is published with the states of all its kinds, and only then do
             # its watches begin.
+            self._store.add_url(url)
             self._endpoints[url] = _Endpoint(stop=stop, states={row.kind: watcher.state for row, watcher in watchers})
             for row, watcher in watchers:
                 _start(watcher, row.collection("*"))
@@ -338,15 +339,6 @@ class Operator:
             known, self._reconciler.orphaned = self._reconciler.orphaned, frozenset(record.key for record in found)
             for key in self._reconciler.orphaned - known:
                 self._queue.add(key, Urgency.RESYNC)
-
-    def _is_listed(self, url: str) -> bool:
-        """Return whether the management plane is listed, and all kinds at that URL, or at all URLs for ""."""
-        return self._clusters.objects.listed and self._is_shown(url)
-
-    def _is_shown(self, url: str) -> bool:
-        """Return whether all kinds are listed at that URL, or at all URLs for ""."""
-        endpoints = [endpoint for known, endpoint in list(self._endpoints.items()) if url in ("", known)]
-        return all(state.listed_at is not None for endpoint in endpoints for state in endpoint.states.values())
 
     def _listed(self, kind: str) -> list[float]:
         """Return the times at which each URL listed the kind last."""

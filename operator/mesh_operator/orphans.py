@@ -33,8 +33,11 @@ class OrphanTracker:
         return [record for record in records if record.key in absent and now - self._since[record.key] >= self._grace]
 
 
-def mesh_to_remove(record: Record) -> MeshObjects:
-    """Return the mesh as if its binding were being deleted, so that its play removes everything in the record."""
+def mesh_to_remove(record: Record, *, listed: bool) -> MeshObjects:
+    """Return the mesh as if its binding were being deleted, so that its play removes everything in the record.
+
+    :param listed: whether all URLs are listed now too, without it: a URL that came since may have it.
+    """
     key = record.key
     metadata: Mapping[str, object] = {
         "name": key.name,
@@ -45,4 +48,4 @@ def mesh_to_remove(record: Record) -> MeshObjects:
     }
     obj = {"metadata": dict(metadata), "spec": {"clusterRefs": [{"name": name} for name in record.clusters]}}
     binding = Stored(key=ObjectKey(BINDING, key.workspace, key.namespace, key.name), obj=obj, url="")
-    return MeshObjects(key=key, binding=binding)
+    return MeshObjects(key=key, listed=listed, binding=binding)

@@ -97,7 +97,7 @@ class Reconciler:
         runner: Runner,
         writer: ResourceWriter,
         cancel: Event,
-        settled: Callable[[str], bool],
+        clusters_listed: Callable[[], bool],
         teardown_deadline: float,
         check_interval: float,
         metrics: Metrics,
@@ -107,6 +107,7 @@ class Reconciler:
     ) -> None:
         """Prepare the reconciler.
 
+        :param clusters_listed: returns whether the Clusters of the management plane are known; until then they look as if they were gone.
         :param holder: who the operator's runs are, for users whose runs meet them at the lock of a mesh.
         :param choices: of the platform, for all plays.
         """
@@ -114,7 +115,7 @@ class Reconciler:
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
         self._dry_runs, self._writer = dry_runs, writer
         self._cancel, self._metrics, self._event = cancel, metrics, event
-        self._settled, self._deadline, self._interval = settled, teardown_deadline, check_interval
+        self._clusters_listed, self._deadline, self._interval = clusters_listed, teardown_deadline, check_interval
         self._turns: dict[MeshKey, MeshTurn] = {}
         self._linked: dict[MeshKey, _GoodLinks] = {}
         self._awaited = AwaitedLinks()
@@ -152,8 +153,8 @@ class Reconciler:
 
     def _reconcile(self, key: MeshKey, turn: MeshTurn) -> Next:
         mesh, record = self._store.mesh(key), self._records.get(key)
-        if key in self.orphaned and record is not None:
-            mesh = mesh_to_remove(record)
+        if key in self.orphaned and record is not None and mesh.binding is None:
+            mesh = mesh_to_remove(record, listed=mesh.listed)
         elif mesh.binding is not None and mesh.binding.gone and (record is None or record.tombstone):
             mesh = replace(mesh, binding=None)  # its deletion is complete, and nothing of its items is left in any cluster that answers
         elif mesh.binding is not None and mesh.binding.missing_since is not None:
@@ -162,7 +163,7 @@ class Reconciler:
             return Next(seconds=self._interval)  # missing is not deleted
         if mesh.beyond and self._refuse(mesh, recorded=record is not None):
             return Next(seconds=self._interval)
-        if not self._settled(mesh.binding.url if mesh.binding else ""):
+        if not (mesh.listed and self._clusters_listed()):
             return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
         names = dict.fromkeys((*refs_of(mesh), *(record.clusters if record else ())))
         place = (key.workspace, key.namespace)

@@ -4,7 +4,10 @@
 
 An object that is gone from a list, or whose URL is gone, is *missing*, and never counts as deleted: only deletionTimestamp requests a
 deletion (multicluster-provider#80, kcp#2041). It stays known, in its last state, for KEEP seconds and until every remaining URL was listed
-after that without it; with no URL left, for ever. So None says more than missing does: every URL that could have it was listed.
+after that without it; with no URL left, for ever.
+
+What a URL has not listed yet looks as if it did not exist. So the objects of a mesh come with whether all of them are listed, in one value:
+asked for later, the lists may have come in between, and the objects that are at hand lack what they brought.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import jmespath
 
 from .bounds import STUBS, Usage, entry_of, reduced, stub_of
 from .keys import MeshKey, ObjectKey, key_of
-from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS
+from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS, ROWS
 from .workspace_bounds import DEFAULT, WorkspaceBounds
 
 KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
@@ -62,9 +65,14 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class MeshObjects:
-    """All known objects of one mesh. ``items`` by kind, sorted by name; missing ones are included: see Stored."""
+    """All known objects of one mesh. ``items`` by kind, sorted by name; missing ones are included: see Stored.
+
+    ``listed``: every kind was listed before this was put together, at the URL that has the binding, or at all URLs if none has it. If not,
+    what is not in here may well exist.
+    """
 
     key: MeshKey
+    listed: bool
     binding: Stored | None
     items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
     beyond: tuple[Stored, ...] = ()  # binding and items beyond the bounds of the workspace; no such item is in ``items``
@@ -86,8 +94,14 @@ class Store:
         self._changed, self._clock, self._lock, self.ignored = changed, clock, RLock(), 0
         self._stored: dict[ObjectKey, Stored] = {}
         self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the latest one last
+        self._urls: set[str] = set()  # of which lists of all kinds are to come, or have
         self._listed: dict[tuple[str, str], float] = {}  # when a URL was listed for a kind
         self._users: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)  # objects that refer to it, see _references
+
+    def add_url(self, url: str) -> None:
+        """Expect lists of all kinds from a URL: until they are there, its meshes are not listed."""
+        with self._lock:
+            self._urls.add(url)
 
     def replace(self, url: str, kind: str, objects: Iterable[Object]) -> None:
         """Take a whole list of one URL and kind. Objects that the URL had and has no more become missing."""
@@ -118,6 +132,7 @@ class Store:
         with self._changing() as changes:
             for key in self._at(url):
                 self._lose(url, key, changes)
+            self._urls.discard(url)
             self._listed = {place: time for place, time in self._listed.items() if place[0] != url}
 
     def get(self, key: ObjectKey) -> Stored | None:
@@ -130,9 +145,12 @@ class Store:
         with self._lock:
             users, found = self._using(binding), self._stored.get(binding)
             clusters = self._using(binding._replace(kind=CLUSTER, name=""))
+            urls = {found.url} if found and found.missing_since is None else self._urls
+            listed = bool(urls) and all((url, row.kind) in self._listed for url in urls for row in ROWS)
         beyond = tuple(user for user in users if user.beyond)
         items = {row.kind: tuple(user for user in users if user.key.kind == row.kind and not user.beyond) for row in ITEMS}
-        return MeshObjects(key=key, binding=found, items=items, beyond=beyond, clusters={user.key.name: user for user in clusters})
+        by_name = {user.key.name: user for user in clusters}
+        return MeshObjects(key=key, listed=listed, binding=found, items=items, beyond=beyond, clusters=by_name)
 
     def meshes(self) -> tuple[MeshKey, ...]:
         """Return every mesh that an object belongs to, also if the binding itself is unknown. A Fabric belongs to none."""

@@ -239,7 +239,7 @@ def request(found: list[Spec], clusters: list[Spec], permitted: tuple[str, ...])
     key = MeshKey(WORKSPACE, binding.key.namespace, binding.key.name)
     refs = [ref["name"] for ref in binding.obj["spec"]["clusterRefs"]]
     usable = {name: _usable(name, clusters, permitted) for name in refs}
-    return request_of(MeshObjects(key=key, binding=binding, items=by_kind), usable, None)
+    return request_of(MeshObjects(key=key, listed=True, binding=binding, items=by_kind), usable, None)
 
 
 def _usable(name: str, clusters: list[Spec], permitted: tuple[str, ...]) -> Any:

@@ -462,6 +462,7 @@ def operator_request(binding: Json | None, services: Json, intents: Json, exposu
     key = MeshKey("2k5m8k3p1q7z", "default", "edge-mesh-eu")
     mesh = MeshObjects(
         key=key,
+        listed=True,
         binding=None if binding is None else _stored("ClusterMeshBinding", key.name, None, binding),
         items={
             kind: tuple(_stored(kind, name, None, {"meshRef": {"name": key.name}, **spec}) for name, spec in found.items())

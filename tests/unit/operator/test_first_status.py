@@ -11,12 +11,13 @@ import pytest
 
 from mesh_operator.first_status import A_TURN, NOT_LISTED, SOON, FirstStatuses
 from mesh_operator.keys import ObjectKey
-from mesh_operator.kinds import BINDING, EXPOSURE, INTENT, SERVICE
+from mesh_operator.kinds import BINDING, EXPOSURE, INTENT, ROWS, SERVICE
 from mesh_operator.resource_writer import ResourceWriter
 from mesh_operator.store import Store
 from mesh_operator.workspace_bounds import WorkspaceBounds
 from tests.testing.fake_kcp import FakeKcp
 
+ANOTHER = "https://another-shard.example.com/services/apiexport/provider/networking"
 REFS = {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]}
 MESH = {"meshRef": {"name": "edge"}}
 VALID: dict[str, dict[str, Any]] = {
@@ -30,12 +31,12 @@ class World:
     """A store that a quick watch fills, and the queue behind it. Time passes with each turn."""
 
     def __init__(self, bounds: WorkspaceBounds | None = None) -> None:
-        self.now, self.listed = 1000.0, True
+        self.now = 1000.0
         self.events: list[str] = []
         self.store = Store(self.note, lambda: self.now, *([bounds] if bounds else []))
         self.kcp = FakeKcp(self.store)
         writer = ResourceWriter(self.kcp.at, lambda _stored, _kind, reason, _message: self.events.append(reason))
-        self.first = FirstStatuses(self.store, writer, lambda _url: self.listed, lambda: self.now)
+        self.first = FirstStatuses(self.store, writer, lambda: self.now)
 
     def note(self, key: ObjectKey, _before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         self.first.changed(key, after)
@@ -97,11 +98,12 @@ def test_an_item_without_a_mesh_says_so_and_is_accepted_when_the_mesh_comes_by_t
 
 
 def test_nothing_is_called_missing_before_everything_is_listed(world: World) -> None:
-    world.listed = False
+    world.store.add_url(ANOTHER)
     world.kcp.put(SERVICE, "one", VALID[SERVICE])
     world.turns()
     assert world.status(SERVICE, "one") == {}
-    world.listed = True
+    for row in ROWS:
+        world.store.replace(ANOTHER, row.kind, ())
     world.now += NOT_LISTED
     world.turns()
     assert world.status(SERVICE, "one")["phase"] == "Error"

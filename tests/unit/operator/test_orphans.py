@@ -53,7 +53,7 @@ def test_a_mesh_that_is_not_seen_just_now_is_no_orphan() -> None:
 
 
 def test_what_is_left_is_the_mesh_as_if_it_were_being_deleted() -> None:
-    mesh = mesh_to_remove(RECORD)
+    mesh = mesh_to_remove(RECORD, listed=True)
     assert mesh.key == KEY and mesh.binding is not None and mesh.binding.deleting
     assert [ref["name"] for ref in mesh.binding.obj["spec"]["clusterRefs"]] == ["c1", "c2"]
     assert mesh.binding.uid == "u1" and mesh.items == {}

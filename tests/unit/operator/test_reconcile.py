@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.d
 from mesh_operator.confined.process import Cause
 from mesh_operator.dry_runs import DryRunFailed
 from mesh_operator.keys import MeshKey
-from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, SERVICE
+from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, ROWS, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
 from mesh_operator.queue import Urgency
 from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Next, Reconciler
@@ -26,9 +26,9 @@ from mesh_operator.resource_writer import ResourceWriter
 from mesh_operator.resources import ABANDON
 from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
 from mesh_operator.serve import Metrics
-from mesh_operator.store import Store, Stored
+from mesh_operator.store import KEEP, MeshObjects, Store, Stored
 from mesh_operator.workspace_bounds import DEFAULT, WorkspaceBounds
-from tests.testing.fake_kcp import FakeKcp
+from tests.testing.fake_kcp import URL, FakeKcp
 
 KEY = MeshKey("ws1", "default", "edge")
 REFS = {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]}
@@ -65,7 +65,8 @@ class World:
     """A workspace with a mesh of two clusters, and a runner that answers as it is told."""
 
     def __init__(self, bounds: WorkspaceBounds = DEFAULT, replaced: tuple[str, ...] = ()) -> None:
-        self.store = Store(lambda *_: None, lambda: 0.0, bounds)
+        self.now = 0.0
+        self.store = Store(lambda *_: None, lambda: self.now, bounds)
         self.kcp = FakeKcp(self.store)
         self.found: dict[str, Usable | NotUsable] = {name: Usable(name=name, kubeconfig={"kind": "Config"}) for name in ("c1", "c2")}
         self.records = Records(FakeRecords(), "operator")  # type: ignore[arg-type]
@@ -86,7 +87,7 @@ class World:
             runner=self,  # type: ignore[arg-type]
             writer=ResourceWriter(self.kcp.at, self.note_event, replaced),
             cancel=Event(),
-            settled=lambda url: True,
+            clusters_listed=lambda: True,
             teardown_deadline=3600.0,
             check_interval=300.0,
             metrics=Metrics(),
@@ -122,6 +123,13 @@ class World:
 
     def reconcile(self) -> Next:
         return self.reconciler.reconcile(KEY)
+
+    def forget(self) -> None:
+        """As if finalizers had been taken by hand: nothing is listed any more, long enough."""
+        for _ in range(2):
+            self.now += KEEP + 1.0
+            for row in ROWS:
+                self.store.replace(URL, row.kind, ())
 
     def phase(self, kind: str = BINDING, name: str = "edge") -> str:
         obj = self.kcp.find(kind, name)
@@ -448,14 +456,14 @@ def test_a_write_that_comes_too_late_is_made_again_and_not_forced(world: World) 
 
 def test_a_binding_that_is_not_seen_is_not_deleted(world: World) -> None:
     world.reconcile()
-    world.store.drop_url("https://kcp.example.com/services/apiexport/provider/networking")
+    world.store.drop_url(URL)
     assert world.reconcile() == Next(seconds=300.0)
     assert len(world.runs) == 1 and world.records.get(KEY) is not None
 
 
 def test_a_recorded_mesh_without_a_resource_is_taken_away(world: World) -> None:
     world.reconcile()
-    world.store.drop_url("https://kcp.example.com/services/apiexport/provider/networking")
+    world.forget()
     world.reconciler.orphaned = frozenset({KEY})
     world.reconcile()
     assert world.runs[-1].variables["cilium_mesh_state"] == "absent" and set(world.runs[-1].hosts) == {"c1", "c2"}
@@ -506,10 +514,55 @@ def test_a_cluster_that_left_is_no_longer_recorded_once_it_is_clean(world: World
     assert record is not None and set(record.clusters) == {"c1", "c2"}
 
 
-def test_nothing_is_decided_before_everything_is_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world.reconciler, "_settled", lambda url: False)
+def test_nothing_is_decided_before_the_clusters_are_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(world.reconciler, "_clusters_listed", lambda: False)
     assert world.reconcile() == Next(seconds=1.0)
-    assert world.runs == [] and world.kcp.writes == [], "a KubernetesCluster that was not listed yet looks as if it did not exist"
+    assert world.runs == [] and world.kcp.writes == [], "a cluster that was not listed yet looks as if it did not exist"
+
+
+@pytest.mark.parametrize("last", [row.kind for row in ROWS if row.kind != BINDING])
+def test_a_list_that_comes_during_a_turn_makes_what_was_looked_at_before_no_more_complete(
+    world: World, last: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.runs.clear()
+    lists = {row.kind: [stored.obj for stored in world.store.of_kind(row.kind)] for row in ROWS}
+    fresh = Store(lambda *_: None, lambda: 0.0)  # of an operator that has just begun; the mesh is on record
+    fresh.add_url(URL)
+    for kind in lists.keys() - {last}:
+        fresh.replace(URL, kind, lists[kind])
+    look, looked = fresh.mesh, list[MeshKey]()
+
+    def late(key: MeshKey) -> MeshObjects:
+        found = look(key)
+        if not looked:
+            fresh.replace(URL, last, lists[last])
+        looked.append(key)
+        return found
+
+    monkeypatch.setattr(fresh, "mesh", late)
+    monkeypatch.setattr(world.reconciler, "_store", fresh)
+    assert world.reconcile() == Next(seconds=1.0) and world.runs == [], "the play would remove what the list brings"
+    world.reconcile()
+    told = [[item["name"] for item in run.variables["cilium_mesh"]["globalServices"]] for run in world.runs]
+    assert told in ([], [["nginx"]])
+
+
+def test_a_mesh_that_was_made_again_is_no_orphan_any_more(world: World) -> None:
+    world.reconcile()
+    world.reconciler.orphaned = frozenset({KEY})  # until the operator looks again
+    world.reconcile()
+    assert all(run.variables.get("cilium_mesh_state") != "absent" for run in world.runs)
+
+
+def test_an_orphan_is_not_removed_while_a_url_is_not_listed_that_may_have_it(world: World) -> None:
+    world.reconcile()
+    world.forget()
+    world.store.add_url("https://new-shard.example.com")
+    world.reconciler.orphaned = frozenset({KEY})
+    world.reconcile()
+    assert [run.variables.get("cilium_mesh_state") for run in world.runs] == [None]
 
 
 def test_an_unforeseen_object_stops_no_other_mesh(world: World) -> None:

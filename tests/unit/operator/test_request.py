@@ -50,7 +50,8 @@ def service(name: str = "nginx", mesh: str = KEY.name, **more: Any) -> Stored:
 
 def mesh(found: Stored | None, *items: Stored) -> MeshObjects:
     kinds = (SERVICE, INTENT, EXPOSURE)
-    return MeshObjects(key=KEY, binding=found, items={kind: tuple(item for item in items if item.key.kind == kind) for kind in kinds})
+    by_kind = {kind: tuple(item for item in items if item.key.kind == kind) for kind in kinds}
+    return MeshObjects(key=KEY, listed=True, binding=found, items=by_kind)
 
 
 def usable(*names: str, token: str = "t") -> Clusters:

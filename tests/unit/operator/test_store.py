@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mesh_operator.bounds import reduced
 from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, INTENT, SERVICE
+from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, INTENT, ROWS, SERVICE
 from mesh_operator.store import KEEP, Store, Stored
 from tests.lab.patience import scaled
 
@@ -362,6 +362,7 @@ class Model:
     def __init__(self) -> None:
         self.shown: dict[tuple[str, ObjectKey], tuple[int, Object]] = {}  # the number of the sighting, the object
         self.missing: dict[ObjectKey, tuple[Object, str, float]] = {}
+        self.urls: set[str] = set()
         self.listed: dict[tuple[str, str], float] = {}
         self.number = 0
 
@@ -387,7 +388,14 @@ class Model:
             if key.kind == kind and now - since > KEEP and all(when > since for when in lists):
                 del self.missing[key]
 
+    def is_listed(self, mesh: MeshKey) -> bool:
+        """Whether every URL that may have something of a mesh has said all: that of the binding, or all if it is nowhere."""
+        found = self.stored().get(ObjectKey(BINDING, *mesh))
+        places = {found.url} if found and found.missing_since is None else self.urls
+        return places != set() and all((url, row.kind) in self.listed for url in places for row in ROWS)
+
     def drop(self, url: str, now: float) -> None:
+        self.urls.discard(url)
         for at, key in list(self.shown):
             if at == url:
                 self.lose(url, key, now)
@@ -419,7 +427,7 @@ def objects(draw: st.DrawFn, kind: str) -> tuple[ObjectKey, Object]:
 
 @st.composite
 def events(draw: st.DrawFn) -> tuple[str, str, str, list[tuple[ObjectKey, Object]], float]:
-    what = draw(st.sampled_from(["replace", "replace", "put", "put", "missing", "drop"]))
+    what = draw(st.sampled_from(["replace", "replace", "put", "put", "missing", "drop", "all", "add"]))
     kind = draw(st.sampled_from(KINDS))
     number = 3 if what == "replace" else 1
     found = draw(st.lists(objects(kind), min_size=0 if what == "replace" else 1, max_size=number))
@@ -445,10 +453,22 @@ def test_any_order_of_lists_events_and_lost_urls_leaves_what_the_model_has(happe
         elif what == "missing":
             store.missing(url, kind, found[0][1])
             model.lose(url, found[0][0], followed.now, found[0][1])
+        elif what == "all":  # as a URL is listed after it was found
+            store.add_url(url)
+            model.urls.add(url)
+            for row in ROWS:
+                rows = dict(found) if row.kind == kind else {}
+                store.replace(url, row.kind, rows.values())
+                model.replace(url, row.kind, rows, followed.now)
+        elif what == "add":
+            store.add_url(url)
+            model.urls.add(url)
         else:
             store.drop_url(url)
             model.drop(url, followed.now)
         _agree(followed, model.stored())
+        for mesh in (MeshKey(workspace, "default", name) for workspace in (T1, T2) for name in ("x", "y")):
+            assert store.mesh(mesh).listed is model.is_listed(mesh), mesh
 
 
 def _agree(followed: Followed, expected: dict[ObjectKey, Stored]) -> None:
