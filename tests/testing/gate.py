@@ -9,9 +9,11 @@ one lab run in the order of this table, so that who leaves most behind comes las
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import pytest
 
 from tests.collection_path import CHECKOUT
 
@@ -75,6 +77,16 @@ def place(test: str) -> int:
     """Return the place of a scenario in `AREAS`; 0 for a test that is none."""
     found = test.partition("/")[2]
     return _SCENARIOS.index(found) if found in _SCENARIOS else 0
+
+
+def left_to_the_deep_run(rows: Sequence[str], *, but: Collection[str]) -> list[Any]:
+    """Return the rows of a parametrized unit test, of which the gate runs but some.
+
+    :raises ValueError: if one of these is no row.
+    """
+    if unknown := set(but) - set(rows):
+        raise ValueError(f"There is no row {', '.join(sorted(unknown))}: there are {', '.join(rows)}.")
+    return [row if row in but else pytest.param(row, marks=pytest.mark.slow) for row in rows]
 
 
 def left_out(*, lab_is_proven: bool) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.testing.gate import left_to_the_deep_run
 from tests.testing.texts import stop_inside
 
 from .adapter import codes_beside_checks
@@ -26,7 +27,7 @@ LARGE = {"meshes-profiles", "meshes-topologies", "meshes-troubles", "trust-ca"}
 """Families that take seconds."""
 
 
-@pytest.mark.parametrize("family", [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in FAMILIES])
+@pytest.mark.parametrize("family", left_to_the_deep_run(list(FAMILIES), but=FAMILIES.keys() - LARGE))
 def test_it_does_and_says_what_was_recorded(family: str) -> None:
     with collector_off():
         scenarios = FAMILIES[family]()

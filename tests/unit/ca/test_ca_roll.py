@@ -137,12 +137,16 @@ def settled(world: RollWorld, mesh: Mesh) -> None:
 
 CASES = [
     pytest.param({"count": 3, "tls_method": "helm"}, id="three-own-helm"),
-    pytest.param({"count": 2, "tls_method": "cronJob"}, id="two-own-certgen"),
+    pytest.param({"count": 2, "tls_method": "cronJob"}, id="two-own-certgen", marks=pytest.mark.slow),
     pytest.param({"count": 2, "shared": True, "tls_method": "helm"}, id="two-shared-helm"),
-    pytest.param({"count": 2, "shared": True, "tls_method": "cronJob"}, id="two-shared-certgen"),
-    pytest.param({"count": 2, "version": "1.16", "tls_method": "helm"}, id="agents-with-the-common-files"),
-    pytest.param({"count": 2, "kvstoremesh": False, "tls_method": "helm"}, id="without-kvstoremesh"),
-    pytest.param({"count": 2, "version": "1.20", "auth_mode": "cluster", "shared": True, "tls_method": "helm"}, id="cluster-users"),
+    pytest.param({"count": 2, "shared": True, "tls_method": "cronJob"}, id="two-shared-certgen", marks=pytest.mark.slow),
+    pytest.param({"count": 2, "version": "1.16", "tls_method": "helm"}, id="agents-with-the-common-files", marks=pytest.mark.slow),
+    pytest.param({"count": 2, "kvstoremesh": False, "tls_method": "helm"}, id="without-kvstoremesh", marks=pytest.mark.slow),
+    pytest.param(
+        {"count": 2, "version": "1.20", "auth_mode": "cluster", "shared": True, "tls_method": "helm"},
+        id="cluster-users",
+        marks=pytest.mark.slow,
+    ),
 ]
 
 

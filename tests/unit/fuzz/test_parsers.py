@@ -65,7 +65,7 @@ def test_the_corpus_has_a_folder_for_each_parser_and_no_other() -> None:
     [
         (lambda data: 1 / 0, "ZeroDivisionError"),
         (lambda data: "x" * 10**6, "characters come of"),
-        (lambda data: sum(range(3 * 10**7)), "of CPU time"),
+        pytest.param(lambda data: sum(range(3 * 10**7)), "of CPU time", marks=pytest.mark.slow),
     ],
 )
 def test_a_parser_that_breaks_a_promise_is_a_defect(parse: object, words: str) -> None:

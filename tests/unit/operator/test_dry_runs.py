@@ -210,10 +210,10 @@ def processes() -> Iterator[ConfinedProcesses]:
     ("does", "causes", "deadline"),
     [
         ("memory", {"memory"}, 60.0),
-        ("loop", {"cpu", "deadline"}, 1.0),  # whichever comes first on this machine
+        pytest.param("loop", {"cpu", "deadline"}, 1.0, marks=pytest.mark.slow),  # whichever comes first on this machine
         ("hang", {"deadline"}, 1.0),
-        ("crash", {"crashed"}, 60.0),
-        ("nonsense", {"invalid"}, 60.0),
+        pytest.param("crash", {"crashed"}, 60.0, marks=pytest.mark.slow),
+        pytest.param("nonsense", {"invalid"}, 60.0, marks=pytest.mark.slow),
     ],
 )
 def test_a_mesh_that_bombs_its_process_fails_alone_while_others_are_carried_out_and_probes_answer(

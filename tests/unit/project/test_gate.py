@@ -113,6 +113,7 @@ def pytest_collection_modifyitems(config, items):
 """As tests/integration/conftest.py does. Who names no groups is spared the imports of the lab, which take longer than the tests."""
 
 
+@pytest.mark.slow
 def test_with_a_real_pytest_only_what_failed_runs_again_and_both_logs_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "tests" / "integration"
     folder.mkdir(parents=True)

@@ -55,7 +55,7 @@ def tier_of(row: Row) -> str:
     if row.file.startswith(INTEGRATION):
         whole = row.place != "full matrix" and any(gate.has(test) for test in gate.scenarios() if _is_of(test, row))
         return "gate" if whole else "deep"
-    slow = "mark.slow" in functions(row.file)[row.function] or "pytestmark = pytest.mark.slow" in path.read_text(encoding="utf-8")
+    slow = "@pytest.mark.slow" in functions(row.file)[row.function] or "pytestmark = pytest.mark.slow" in path.read_text(encoding="utf-8")
     return "deep" if slow or lab_proof.TESTS in path.parents else "gate"
 
 

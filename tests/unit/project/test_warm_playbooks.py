@@ -63,6 +63,7 @@ def test_forked_runs_know_nothing_of_each_other(tmp_path: Path) -> None:
         assert places == {f"Kubeconfig {tmp_path / str(number) / name} does not exist." for name in ("c1", "c2")}
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_begin_says_why(tmp_path: Path) -> None:
     run = run_warm("no_such_playbook", inventory=inventory(tmp_path))
     assert run.rc != 0 and "no_such_playbook" in run.output and run.mesh_result is None

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from tests.testing.gate import left_to_the_deep_run
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
 
 PLAYBOOKS = ("verify", "connect", "disconnect", "status", "plan", "apply", "mesh", "services")
 VARIABLES = {"cilium_mesh_plan_hash": "0" * 12}  # that only apply wants
+GATE = ("connect", "mesh")  # of the playbooks that take the same way; the deep run goes it with all
 BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}, "globalServices": []}
 CANARY = "canary-9c1e"
 
@@ -97,7 +99,7 @@ def test_a_kubeconfig_that_does_not_parse_is_named_and_not_quoted(kubeconfig: st
     failed(run, "CM-API-02", str(broken), "c2")
 
 
-@pytest.mark.parametrize("playbook", PLAYBOOKS)
+@pytest.mark.parametrize("playbook", left_to_the_deep_run(PLAYBOOKS, but=GATE))
 def test_a_member_that_a_limit_leaves_out_is_not_asked_for_anything(playbook: str, kubeconfig: str) -> None:
     """Not even for its variables: the credentials of a site that is lost may be lost with it."""
     hosts = inventory(kubeconfig, c2={})
@@ -136,7 +138,7 @@ def test_a_cluster_that_the_inventory_knows_to_be_away_is_named_with_the_reason_
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize("playbook", PLAYBOOKS)
+@pytest.mark.parametrize("playbook", left_to_the_deep_run(PLAYBOOKS, but=GATE))
 def test_an_empty_inventory_does_not_end_in_success(playbook: str) -> None:
     run = run_warm(playbook, inventory={"all": {"hosts": {}}}, variables={**VARIABLES, "cilium_mesh": BOTH})
     failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
@@ -191,7 +193,7 @@ contexts: [{{name: "{hostile}", context: {{cluster: missing, user: a}}}}]
     assert "{{ lookup" in str(run.mesh_result), "the name was evaluated, or is not shown"
 
 
-@pytest.mark.parametrize("playbook", sorted(set(PLAYBOOKS) - {"verify"}))
+@pytest.mark.parametrize("playbook", left_to_the_deep_run(sorted(set(PLAYBOOKS) - {"verify"}), but=GATE))
 def test_without_a_binding_nothing_is_planned_and_the_lines_to_write_are_shown(playbook: str, kubeconfig: str) -> None:
     variables = {name: value for name, value in VARIABLES.items() if name != "cilium_mesh"}
     run = run_warm(playbook, inventory=inventory(kubeconfig), variables=variables, arguments=["--check"])
