@@ -14,7 +14,19 @@ from typing import Any
 from tests.lab import control, launch, report
 from tests.lab.control import LabError
 from tests.lab.karmada import PROGRAMS as KARMADA_PARTS
-from tests.lab.options import AUTH_MODES, CONTROLLER, PROFILES, SERVICES, TLS_METHODS, LabOptions, OptionError, parse_list, parse_switches
+from tests.lab.nodeports import PORTS as NODE_PORTS
+from tests.lab.options import (
+    AUTH_MODES,
+    CONTROLLER,
+    KARMADA_PACES,
+    PROFILES,
+    SERVICES,
+    TLS_METHODS,
+    LabOptions,
+    OptionError,
+    parse_list,
+    parse_switches,
+)
 from tests.lab.toolbox import resolve
 from tests.lab.tools import ToolUnavailable
 from tests.lab.tools.progress import console
@@ -51,18 +63,26 @@ def _parser() -> argparse.ArgumentParser:
     kubeconfigs.set_defaults(run=_kubeconfigs)
     for verb, what in (
         ("cut", "refuse connections"),
-        ("heal", "undo cut, freeze and slow"),
+        ("heal", "undo cut, freeze, slow and block"),
         ("freeze", "let bytes vanish"),
         ("slow", "delay bytes"),
+        ("block", "refuse ports of nodes"),
     ):
         fault = verbs.add_parser(verb, parents=[parent], help=f"{what} between two clusters")
         fault.add_argument("source", metavar="A", help=f"a cluster, or {CONTROLLER!r} for where the collection runs")
         fault.add_argument("target", metavar="B", help="a cluster")
         if verb == "slow":
             fault.add_argument("milliseconds", metavar="MS", type=float)
+        if verb == "block":
+            fault.add_argument("ports", metavar="PORT", nargs="+", choices=NODE_PORTS, help=" or ".join(NODE_PORTS))
         fault.add_argument("--one-way", action="store_true", help="only connections that A opens to B")
         fault.set_defaults(run=_command)
-    for verb, what in (("kill", "end the whole mesh endpoint of a cluster"), ("restart", "start a killed mesh endpoint again")):
+    for verb, what in (
+        ("kill", "end the whole mesh endpoint of a cluster"),
+        ("restart", "start a killed mesh endpoint again"),
+        ("freeze-api", "let kube-apiserver of a cluster answer nothing"),
+        ("thaw-api", "let a frozen kube-apiserver go on"),
+    ):
         endpoint = verbs.add_parser(verb, parents=[parent], help=what)
         endpoint.add_argument("cluster", metavar="CLUSTER")
         endpoint.set_defaults(run=_command)
@@ -76,6 +96,9 @@ def _parser() -> argparse.ArgumentParser:
     helm.add_argument("cluster", metavar="CLUSTER")
     helm.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a chart value; may be repeated")
     helm.add_argument("--version", help=f"another chart: {PROFILES[0]} to {PROFILES[-1]}")
+    helm.add_argument(
+        "--force-replace", action="store_true", help="replace objects whole, as Helm's --force-replace and Argo CD's Replace=true"
+    )
     helm.set_defaults(run=_command)
     return parser
 
@@ -112,6 +135,9 @@ def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
         "--sync-delay", type=float, default=0.2, metavar="SECONDS", help="until a changed Secret reaches the pods (default: 0.2)"
     )
     up.add_argument("--karmada", action="store_true", help="a Karmada control plane beside the clusters, which are not joined")
+    up.add_argument(
+        "--karmada-pace", default="quick", choices=KARMADA_PACES, help="quick for tests, its own defaults, or wide limits (default: quick)"
+    )
     up.add_argument("--foreground", action="store_true", help="stay until Ctrl-C, then end the lab")
     up.set_defaults(run=_up)
 
@@ -138,6 +164,7 @@ def _options(args: argparse.Namespace) -> LabOptions:
         sync_delay=args.sync_delay,
         tls_method=parse_list(args.tls_method),
         karmada=args.karmada,
+        karmada_pace=args.karmada_pace,
     )
 
 

@@ -112,7 +112,7 @@ class LabApi:
         context.load_cert_chain(str(cert), str(key))
         parts = urlsplit(url)
         assert parts.hostname
-        self.url = url
+        self.url, self._headers = url, dict[str, str]()
         self._pool = urllib3.HTTPSConnectionPool(parts.hostname, parts.port or 443, maxsize=24, ssl_context=context, retries=False)
 
     @classmethod
@@ -128,6 +128,12 @@ class LabApi:
                 files.append(Path(folder, str(number)))
                 files[-1].write_bytes(base64.b64decode(text))
             return cls(cluster["server"], *files)
+
+    def as_user(self, name: str) -> LabApi:
+        """The same server, with requests in the name of another user, whose rights and no others then count."""
+        found = copy.copy(self)
+        found._headers = {"Impersonate-User": name}
+        return found
 
     def get(self, path: str) -> Object | None:
         """The object, or None when there is none."""
@@ -217,7 +223,7 @@ class LabApi:
         self, verb: str, path: str, body: Any = None, *, query: Mapping[str, str] | None = None, content_type: str = "application/json"
     ) -> Object:
         target = f"{path}?{urlencode(query)}" if query else path
-        headers = {"Accept": "application/json", "Content-Type": content_type}
+        headers = {"Accept": "application/json", "Content-Type": content_type, **self._headers}
         data = None if body is None else json.dumps(body).encode()
         response = self._request(verb, target, body=data, headers=headers, timeout=urllib3.Timeout(connect=5, read=60))
         if response.status >= 300:

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -16,6 +18,7 @@ from tests.lab.addresses import ClusterAddresses, node_pod_cidr
 from tests.lab.api import ApiError, LabApi, Object, path_of
 from tests.lab.controlplane import ControlPlane, Files, StartError
 from tests.lab.egress import EgressProxy
+from tests.lab.etcd_keys import store_crds
 from tests.lab.hub import Backend, Hub
 from tests.lab.informer import Informer, Key
 from tests.lab.install import install
@@ -24,6 +27,8 @@ from tests.lab.netns import NetNs
 from tests.lab.options import ClusterOptions
 from tests.lab.patience import Budget
 from tests.lab.podfiles import AGENT, MESH, PodWorld, role_of
+from tests.lab.processes import Process
+from tests.lab.shell import shell
 from tests.lab.trials import Trials
 
 _READY_LIMIT = 120.0
@@ -75,14 +80,16 @@ class LabCluster:
         self._egress = EgressProxy(self.files.folder / "egress.sock", self._pod_place)
         self.profile = self._first_profile = profile_options(self.options, ca)
         manifests = self._in_thread(profiles.build, self.profile)
+        await self._in_thread(store_crds, etcd_url, name, crds)
         await self.control_plane.start_api()
         pods = self.files.folder / "kubelet"
         pods.mkdir()
         self.control_plane.start_others(pods)
         self.hub.set_fixed(name, self.addresses.control_plane, 6443)
-        self.hub.add_place(self.host, name)
+        self.hub.set_nodes(name, [node.address for node in self.nodes])
+        self.hub.add_place(self.host, name, host=True)
         nodes = [obj for node in self.nodes for obj in node_objects(node, self.addresses.kubelet)]
-        await self._in_thread(install, self.api, self.profile, crds, await manifests, nodes)
+        await self._in_thread(install, self.api, self.profile, await manifests, nodes)
         self._start_kubelet(pods, binary_version, sync_delay)
         self._services = Informer(self.api, "/api/v1/services", self._service_changed)
 
@@ -137,9 +144,22 @@ class LabCluster:
         assert self.kubelet is not None
         self.kubelet.revive_mesh()
 
+    def freeze_api(self) -> None:
+        """Stop kube-apiserver with SIGSTOP: its connections stay and it answers nothing, while the mesh endpoint goes on."""
+        os.killpg(self._api_server.pid, signal.SIGSTOP)
+
+    def thaw_api(self) -> None:
+        os.killpg(self._api_server.pid, signal.SIGCONT)
+
+    @property
+    def _api_server(self) -> Process:
+        assert self.control_plane is not None
+        return next(process for process in self.control_plane.processes if process.name == "kube-apiserver")
+
     def reset(self) -> None:
-        """Take back what is no object in the API: the fault of the mesh endpoint, Helm upgrades, what probes meet."""
+        """Take back what is no object in the API: faults of mesh endpoint and API server, Helm upgrades, what probes meet."""
         assert self.kubelet is not None
+        self.thaw_api()
         self.revive()
         self.profile = self._first_profile
         self.kubelet.set_profile(self.options.cilium)
@@ -147,11 +167,13 @@ class LabCluster:
         trials.show(None)
         trials.lead({})
 
-    async def helm_upgrade(self, values: Mapping[str, Any], version: str | None) -> profiles.Upgrade:
+    async def helm_upgrade(self, values: Mapping[str, Any], version: str | None, force_replace: bool = False) -> profiles.Upgrade:
         """What `helm upgrade` would do; later upgrades build on it. Raises HelmRefused, ApiError."""
         assert self.profile is not None and self.kubelet is not None
         profile = self.profile
-        upgrade: profiles.Upgrade = await self._in_thread(lambda: profiles.helm_upgrade(self.api, profile, values=values, version=version))
+        upgrade: profiles.Upgrade = await self._in_thread(
+            lambda: profiles.helm_upgrade(self.api, profile, values=values, version=version, force_replace=force_replace)
+        )
         self.profile = upgrade.options
         self.kubelet.set_profile(upgrade.options.version)
         return upgrade
@@ -171,7 +193,12 @@ class LabCluster:
             binary_version=binary_version,
             programs={
                 MESH: mesh_programs,
-                AGENT: {"/usr/bin/cilium": self._tools["lab-agent"], "/usr/bin/hubble": self._tools["lab-hubble"]},
+                AGENT: {
+                    "/usr/bin/cilium": self._tools["lab-agent"],
+                    "/usr/bin/cilium-health": self._tools["lab-agent"],
+                    "/usr/bin/hubble": self._tools["lab-hubble"],
+                    **shell(),
+                },
             },
             kubeconfig=self.files.kubeconfig,
             cluster_ip=self.addresses.cluster_ip,

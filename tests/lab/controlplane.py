@@ -114,8 +114,8 @@ class ControlPlane:
         self._tools = tools
         self._etcd_url = etcd_url
 
-    async def start_api(self) -> None:
-        """Start kube-apiserver and wait until it is ready. Raises StartError."""
+    async def start_api(self, *, egress: bool = True) -> None:
+        """Start kube-apiserver and wait until it is ready. Raises StartError. ``egress``: it reaches nodes and pods through egress.sock."""
         files, address = self._files, self._addresses.control_plane
         server = self._start(
             "kube-apiserver",
@@ -131,7 +131,7 @@ class ControlPlane:
             f"--kubelet-certificate-authority={files.ca}",
             f"--kubelet-client-certificate={files.to_kubelet.cert}",
             f"--kubelet-client-key={files.to_kubelet.key}",
-            "--egress-selector-config-file=egress.yaml",
+            *(("--egress-selector-config-file=egress.yaml",) if egress else ()),
         )
         await wait_until(lambda: self._answers("/readyz"), server, _START_LIMIT)
 
@@ -154,6 +154,11 @@ class ControlPlane:
             f"--controllers={','.join(_CONTROLLERS)}",
         )
         self._start("kube-scheduler", *common)
+        self.start_kubelet(pods)
+
+    def start_kubelet(self, pods: Path) -> None:
+        """Start what answers exec, log and port-forward. ``pods``: as for `start_others`."""
+        files = self._files
         self._start(
             "lab-kubelet",
             f"--listen={self._addresses.kubelet}:{KUBELET_PORT}",

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tests.lab import nodeports
 from tests.lab.netns import NetNs, listen, new_socket
 from tests.lab.options import CONTROLLER
 from tests.lab.relay import Link, abort
@@ -43,7 +44,9 @@ class Backend:
 class _Place:
     netns: NetNs | None
     source: str
+    host: bool = False
     listeners: dict[tuple[str, int], _Listener] = field(default_factory=dict)
+    nodes: dict[tuple[str, str], nodeports.Answering] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Hub:
         self._backends: dict[tuple[str, str], tuple[Backend, ...]] = {}
         self._fixed: dict[str, tuple[str, int]] = {}
         self._turn = itertools.count()
+        self._nodes: dict[str, tuple[str, ...]] = {}
         self.links = {(source, target): Link(source, target) for source in (*clusters, CONTROLLER) for target in clusters}
         self.troubles: list[str] = []
 
@@ -87,8 +91,14 @@ class Hub:
         """An address of the machine that pods of ``cluster`` reach as it is: the kube-apiserver."""
         self._fixed[cluster] = (address, port)
 
-    def add_place(self, netns: NetNs, cluster: str) -> None:
-        self._places.append(_Place(netns, cluster))
+    def set_nodes(self, cluster: str, addresses: Iterable[str]) -> None:
+        """The addresses of ``cluster``'s nodes, which answer to the nodes of every cluster (nodeports.py)."""
+        self._nodes[cluster] = tuple(addresses)
+        self._settle()
+
+    def add_place(self, netns: NetNs, cluster: str, *, host: bool = False) -> None:
+        """``host``: it is the network of the cluster's nodes."""
+        self._places.append(_Place(netns, cluster, host))
         self._settle()
 
     def remove_place(self, netns: NetNs) -> None:
@@ -112,6 +122,14 @@ class Hub:
     def freeze(self, source: str, target: str) -> None:
         self.links[source, target].freeze()
 
+    def block(self, source: str, target: str, ports: Iterable[str]) -> None:
+        """From now on these ports of ``target``'s nodes do not answer to the nodes of ``source``."""
+        unknown = sorted(set(ports) - set(nodeports.PORTS))
+        if unknown:
+            raise ValueError(f"nodes do not answer at {', '.join(unknown)}; use {' or '.join(nodeports.PORTS)}")
+        self.links[source, target].blocked |= set(ports)
+        self._settle()
+
     def slow(self, source: str, target: str, seconds: float) -> None:
         self.links[source, target].delay = seconds
 
@@ -125,6 +143,9 @@ class Hub:
             for listener in place.listeners.values():
                 _close(listener)
             place.listeners.clear()
+            for answering in place.nodes.values():
+                answering.close()
+            place.nodes.clear()
         for link in self.links.values():
             link.reset()
 
@@ -139,6 +160,25 @@ class Hub:
             for key, (link, dial) in wanted.items():
                 if key not in place.listeners:
                     self._open(place, key, link, dial)
+            if place.host:
+                self._settle_nodes(place)
+
+    def _settle_nodes(self, place: _Place) -> None:
+        """Let the nodes of all clusters answer in a place, at the ports that are not blocked on the way from it."""
+        wanted = {
+            (address, port)
+            for cluster, addresses in self._nodes.items()
+            for address in addresses
+            for port in nodeports.PORTS
+            if port not in self.links[place.source, cluster].blocked
+        }
+        for key in [key for key in place.nodes if key not in wanted]:
+            place.nodes.pop(key).close()
+        for key in sorted(wanted - place.nodes.keys()):
+            try:
+                place.nodes[key] = nodeports.answer(place.netns, *key)
+            except OSError as error:
+                self.troubles.append(str(error))
 
     def _wanted(self, place: _Place) -> dict[tuple[str, int], tuple[Link, Dial]]:
         wanted: dict[tuple[str, int], tuple[Link, Dial]] = {}

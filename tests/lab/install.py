@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Puts Cilium into a fresh cluster, as its chart and its nodes would: definitions, objects of the release, nodes."""
+"""Puts Cilium into a fresh cluster that has its definitions, as its chart and its nodes would: objects of the release, nodes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ _WORKLOADS = ("DaemonSet", "Deployment", "Job", "CronJob")
 _LIMIT = 20.0
 
 
-def install(
-    api: LabApi, options: profiles.ProfileOptions, crds: Sequence[Object], manifests: Sequence[Object], nodes: Iterable[Object]
-) -> None:
+def install(api: LabApi, options: profiles.ProfileOptions, manifests: Sequence[Object], nodes: Iterable[Object]) -> None:
     """Create everything. What does not wait for one another is created side by side; workloads last, so that their volumes are there.
     Raises ApiError."""
 
@@ -30,7 +28,6 @@ def install(
     workloads = [obj for obj in manifests if obj["kind"] in _WORKLOADS]
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(create, namespaces))
-        list(pool.map(api.create, crds))
         list(pool.map(create, [obj for obj in manifests if obj not in namespaces and obj not in workloads]))
         list(pool.map(lambda obj: _register(api, obj), nodes))
         list(pool.map(create, workloads))

@@ -44,13 +44,20 @@ _CONTROLLERS: Final = (
     "clusterrole-aggregation-controller",
     "ttl-after-finished-controller",
 )
-# Karmada's defaults notice a lost member after 70 s, and a member that is back after 40 s.
 _QUICK: Final = (
     "--cluster-status-update-frequency=1s",
     "--cluster-monitor-period=1s",
     "--cluster-failure-threshold=2s",
     "--cluster-success-threshold=1s",
 )
+_WIDE: Final = ("--kube-api-qps=400", "--kube-api-burst=800")
+PACES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "quick": {"controller-manager": _QUICK},
+    "default": {},
+    "wide": {"controller-manager": (*_WIDE, "--cluster-api-qps=400", "--cluster-api-burst=800"), "scheduler": _WIDE},
+}
+"""Further flags of the parts. By its defaults Karmada notices a lost member after 70 s and one that is back after 40 s, which is long for a
+test, and each part sends at most 40 requests a second, which is little for hundreds of workloads (--kube-api-qps)."""
 PROGRAMS: Final = {
     "kube-apiserver": "kube-apiserver",
     "kube-controller-manager": "kube-controller-manager",
@@ -79,10 +86,10 @@ class _Files:
 
 
 class Karmada:
-    """The control plane. Event loop only, but for ``api``. ``tools``: program name to path."""
+    """The control plane. Event loop only, but for ``api``. ``tools``: program name to path. ``pace``: one of `PACES`."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, lab: int, tools: Mapping[str, Path], executor: Executor) -> None:
-        self._lab, self._tools, self._executor = lab, tools, executor
+    def __init__(self, folder: Path, kubeconfig: Path, lab: int, tools: Mapping[str, Path], executor: Executor, *, pace: str) -> None:
+        self._lab, self._tools, self._executor, self._pace = lab, tools, executor, PACES[pace]
         self._files = _make_files(folder, kubeconfig, self._address)
         self._processes: dict[str, Process] = {}
         self._frozen: set[str] = set()
@@ -234,7 +241,7 @@ class Karmada:
                 f"--health-probe-bind-address={self._address(4)}:8000",  # serves nothing; the default is every address
                 "--allow-no-execute-taint-policy",
             )
-        common = (kubeconfig, "--leader-elect=false", "--metrics-bind-address=0")
+        common = (kubeconfig, "--leader-elect=false", "--metrics-bind-address=0", *self._pace.get(part, ()))
         if part == "scheduler":
             return (*common, f"--health-probe-bind-address={self._address(2)}:10351")
         return (
@@ -242,7 +249,6 @@ class Karmada:
             f"--health-probe-bind-address={self._address(2)}:10357",
             "--feature-gates=Failover=true",
             "--enable-no-execute-taint-eviction=true",
-            *_QUICK,
         )
 
     def _health(self) -> dict[str, str]:

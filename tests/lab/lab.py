@@ -87,6 +87,10 @@ class Lab:
         """Every byte takes that much longer, each way."""
         self._fault("slow", source, target, one_way, milliseconds=milliseconds)
 
+    def block(self, source: str, target: str, *ports: str, one_way: bool = False) -> None:
+        """Ports between the nodes of two clusters do not pass: ``tcp/4240``, ``udp/8472``. The mesh endpoints are as they were."""
+        self._fault("block", source, target, one_way, ports=list(ports))
+
     def heal(self, source: str, target: str, *, one_way: bool = False) -> None:
         """No fault any more."""
         self._fault("heal", source, target, one_way)
@@ -98,6 +102,14 @@ class Lab:
     def restart(self, cluster: str) -> None:
         """A killed mesh endpoint comes back; returns before it is ready."""
         control.call(self.folder, "restart", {"cluster": cluster})
+
+    def freeze_api(self, cluster: str) -> None:
+        """kube-apiserver of a cluster answers nothing and its connections stay; its mesh endpoint goes on."""
+        control.call(self.folder, "freeze-api", {"cluster": cluster})
+
+    def thaw_api(self, cluster: str) -> None:
+        """A frozen kube-apiserver goes on."""
+        control.call(self.folder, "thaw-api", {"cluster": cluster})
 
     @property
     def karmada(self) -> Path:
@@ -116,11 +128,15 @@ class Lab:
         """A part that is dead or frozen goes on; returns before it is ready."""
         control.call(self.folder, "karmada", {"act": "revive", "part": part})
 
-    def helm_upgrade(self, cluster: str, assignments: tuple[str, ...] = (), *, version: str | None = None) -> dict[str, list[str]]:
+    def helm_upgrade(
+        self, cluster: str, assignments: tuple[str, ...] = (), *, version: str | None = None, force_replace: bool = False
+    ) -> dict[str, list[str]]:
         """What ``helm upgrade --reuse-values --set ASSIGNMENT…`` does to the objects that Helm owns: names created, updated, deleted,
         kept."""
         answer: dict[str, list[str]] = control.call(
-            self.folder, "helm-upgrade", {"cluster": cluster, "set": list(assignments), "version": version}
+            self.folder,
+            "helm-upgrade",
+            {"cluster": cluster, "set": list(assignments), "version": version, "force_replace": force_replace},
         )
         return answer
 

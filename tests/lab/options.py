@@ -17,6 +17,8 @@ from tests.lab.profiles.charts import CHARTS
 PROFILES = tuple(CHARTS)
 AUTH_MODES = ("legacy", "migration", "cluster")
 SERVICES = ("LoadBalancer", "NodePort")
+KARMADA_PACES = ("quick", "default", "wide")
+"""Sets of flags of Karmada's parts, see tests/lab/karmada.py: quick for tests, default without any, wide without the limit of requests."""
 TLS_METHODS = ("helm", "cronJob", "provided")
 CONTROLLER = "controller"
 """Name of the place where the collection runs, as source of connections (`lab.cut("controller", "c2")`)."""
@@ -56,8 +58,8 @@ class LabOptions:
     all. ``config_enabled`` false: nobody but the tool under test owns the peer objects (values.yaml, ``clustermesh.config.enabled``).
     ``sync_delay`` seconds pass between a change of a Secret or ConfigMap and its files in the pods (a real kubelet takes up to two
     minutes). ``tls_method`` is clustermesh.apiserver.tls.auto.method, or ``provided`` for certificates that the user brought.
-    ``karmada``: a Karmada control plane beside the clusters. ``binary_version`` is Cilium's version of the clustermesh-apiserver binary;
-    empty: as the tools report it.
+    ``karmada``: a Karmada control plane beside the clusters; ``karmada_pace``: one of `KARMADA_PACES`. ``binary_version`` is Cilium's
+    version of the clustermesh-apiserver binary; empty: as the tools report it.
     """
 
     name: str = "lab"
@@ -77,6 +79,7 @@ class LabOptions:
     binary_version: str = ""
     tls_method: str | tuple[str, ...] = "helm"
     karmada: bool = False
+    karmada_pace: str = "quick"
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -87,6 +90,8 @@ class LabOptions:
             raise OptionError(f"ca {self.ca!r}: use own or shared")
         if self.sync_delay < 0:
             raise OptionError(f"sync delay {self.sync_delay}: seconds, not negative")
+        if self.karmada_pace not in KARMADA_PACES:
+            raise OptionError(f"pace of Karmada {self.karmada_pace!r}: use one of {', '.join(KARMADA_PACES)}")
         self.cluster_options()
 
     def cluster_options(self) -> tuple[ClusterOptions, ...]:

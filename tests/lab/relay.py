@@ -24,6 +24,7 @@ class Link:
         self.target = target
         self.cut = False
         self.delay = 0.0
+        self.blocked: frozenset[str] = frozenset()  # ports between nodes, as "udp/8472"
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -39,6 +40,7 @@ class Link:
 
     def heal(self) -> None:
         self.cut = False
+        self.blocked = frozenset()
         self.delay = 0.0
         self._thawed.set()
 
@@ -46,6 +48,7 @@ class Link:
         """What ails it, in words; empty when it is well."""
         found = ["cut"] if self.cut else []
         found += ["frozen"] if self.frozen else []
+        found += [f"{port} between nodes blocked" for port in sorted(self.blocked)]
         return found + ([f"slow {self.delay * 1000:g} ms"] if self.delay else [])
 
     async def pass_on(self, sent_at: float) -> None:

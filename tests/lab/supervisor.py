@@ -105,7 +105,7 @@ class Supervisor:
         self._write_merged_kubeconfig()
         if self.options.karmada:
             make = partial(Karmada, self.folder / "karmada", self.folder / "karmada.yaml", self.lab, self.tools, self._executor)
-            self.karmada = await loop.run_in_executor(None, make)
+            self.karmada = await loop.run_in_executor(None, partial(make, pace=self.options.karmada_pace))
         await self._say("starting the control planes")
         definitions = {
             version: await asyncio.to_thread(crds_for_profile, version) for version in {c.options.cilium for c in self.clusters.values()}
@@ -207,7 +207,7 @@ class Supervisor:
             return "stopping"
         if self.state != "ready":
             raise LabError(f"the lab is {self.state}; wait for `up`")
-        if verb in ("cut", "heal", "freeze", "slow"):
+        if verb in ("cut", "heal", "freeze", "slow", "block"):
             return self._fault(verb, args)
         if verb == "reset":
             return await self._reset()
@@ -220,8 +220,15 @@ class Supervisor:
         if verb == "restart":
             cluster.revive()
             return f"the mesh endpoint of {cluster.options.name} starts again"
+        if verb == "freeze-api":
+            cluster.freeze_api()
+            return f"kube-apiserver of {cluster.options.name} answers nothing"
+        if verb == "thaw-api":
+            cluster.thaw_api()
+            return f"kube-apiserver of {cluster.options.name} goes on"
         if verb == "helm-upgrade":
-            upgrade = await cluster.helm_upgrade(profiles.parse_set(args.get("set") or []), args.get("version"))
+            values = profiles.parse_set(args.get("set") or [])
+            upgrade = await cluster.helm_upgrade(values, args.get("version"), bool(args.get("force_replace")))
             return {name: list(getattr(upgrade, name)) for name in ("created", "updated", "deleted", "kept")}
         raise LabError(f"unknown verb {verb!r}")
 
@@ -240,6 +247,8 @@ class Supervisor:
                 self.hub.freeze(*pair)
             elif verb == "slow":
                 self.hub.slow(*pair, float(args["milliseconds"]) / 1000)
+            elif verb == "block":
+                self.hub.block(*pair, args["ports"])
             else:
                 self.hub.heal(*pair)
         return f"{verb}: " + ", ".join(f"{pair[0]} -> {pair[1]}" for pair in pairs)

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.lab import tools
 from tests.lab.control import LabError
 from tests.lab.options import LabOptions
-from tests.lab.translate import version_from_help
+from tests.lab.translate import version_from_help, why_not_together
 
 MESH = "clustermesh-apiserver"
 _OWN = ("lab-kubelet", "lab-agent", "lab-etcd", "lab-hubble")
@@ -42,6 +42,11 @@ def resolve(options: LabOptions, given: Mapping[str, Path] | None = None, *, pro
         version = (found.version(MESH) if MESH in wanted else "") or version_from_help(_help(paths[MESH]))
     if not version:
         raise LabError(f"{paths[MESH]} does not tell its version; give it with --binary-version")
+    for cluster in options.cluster_options():
+        if why := why_not_together(cluster.cilium, version, kvstoremesh=cluster.kvstoremesh):
+            raise LabError(
+                f"{cluster.name}: {why}. Use another --cilium, --kvstoremesh off, or the clustermesh-apiserver that the lab builds."
+            )
     for profile in {cluster.cilium for cluster in options.cluster_options()}:
         tools.crds_for_profile(profile, progress=progress)
     return Found({name: path.resolve() for name, path in paths.items()}, version)

@@ -50,6 +50,9 @@ _TELLTALES: tuple[tuple[str, str], ...] = (
     ("--health-port", "1.16"),
 )
 
+_OWN_USER_SINCE: Version = (1, 17)
+"""From here on agents have a certificate of their own toward their kvstoremesh, and `remote` may not read its cache any more."""
+
 _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 
 
@@ -75,6 +78,21 @@ def parse_version(text: str) -> Version:
     if not match:
         raise ValueError(f"{text!r} is no Cilium version such as 1.18.11")
     return int(match[1]), int(match[2])
+
+
+def why_not_together(profile: str, binary_version: str, *, kvstoremesh: bool) -> str:
+    """A clause that says why objects of this chart cannot run this clustermesh-apiserver; "" if nothing is known against it.
+
+    Charts from 1.17 on were tried with a binary of 1.20.2, and all charts with one of 1.15. A real cluster never has the combination: the
+    image comes from the chart.
+    """
+    if kvstoremesh and parse_version(profile) < _OWN_USER_SINCE <= parse_version(binary_version):
+        return (
+            f"the objects of chart {profile} do not go together with clustermesh-apiserver {binary_version}: agents of {profile} log in to "
+            "their own mesh etcd as remote, which may not read the cache in a mesh etcd that 1.17 or newer sets up, so they would stay in "
+            "retrieving_configuration"
+        )
+    return ""
 
 
 def version_from_help(text: str) -> str:

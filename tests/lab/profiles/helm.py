@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Helm does to the objects it owns, replayed: the installation and the upgrade.
 
-Measured with Helm 4 as the cilium CLI embeds it (field manager ``cilium``, operation Update): an upgrade with
-``clustermesh.config.enabled=true`` drops every key that it does not know from ``cilium-clustermesh``, ``cilium-kvstoremesh`` and
-``users.yaml``; an upgrade to ``clustermesh.config.enabled=false`` deletes the three, unless they carry ``helm.sh/resource-policy: keep``:
-then they stay, with their content, and later upgrades leave them alone.
+As the cilium CLI does it with the Helm that it embeds (field manager ``cilium``, operation Update): a three-way merge of the former
+manifest, the new one and the object. Keys and host aliases of others stay, unless Helm's values name no peer: then the chart renders
+``data:`` without a value, and both Secrets are emptied. ``users.yaml`` is one text and becomes the chart's. An upgrade to
+``clustermesh.config.enabled=false`` deletes the three objects, unless they carry ``helm.sh/resource-policy: keep``: then they stay, with
+their content, and later upgrades leave them alone. ``force_replace`` replaces objects whole, as ``--force-replace`` of Helm and
+``Replace=true`` of Argo CD do. tests/integration/test_helm_upgrades.py compares all of that with a real Helm.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ def manager_of(options: ProfileOptions, manifest: Mapping[str, Any]) -> str:
     return CERTGEN if options.tls_method == "cronJob" and manifest["kind"] == "Secret" else OPERATOR
 
 
-def helm_upgrade(api: Api, options: ProfileOptions, *, values: Mapping[str, Any] | None = None, version: str | None = None) -> Upgrade:
+def helm_upgrade(
+    api: Api, options: ProfileOptions, *, values: Mapping[str, Any] | None = None, version: str | None = None, force_replace: bool = False
+) -> Upgrade:
     """One ``helm upgrade --reuse-values`` of the release that ``options`` describes.
 
     ``values`` are the chart's (see ``with_values``), ``version`` another chart. As charts do, leaves of method "helm" are signed anew from
@@ -84,7 +88,10 @@ def helm_upgrade(api: Api, options: ProfileOptions, *, values: Mapping[str, Any]
         if found is None:
             api.create(manifest, field_manager=HELM)
         else:
-            change_object(api, path_of(manifest), partial(_update, manifest), field_manager=HELM)
+            update = (
+                partial(replaced, manifest) if force_replace else partial(merged, as_rendered(old.get(name, {})), as_rendered(manifest))
+            )
+            change_object(api, path_of(manifest), update, field_manager=HELM)
         done["created" if found is None else "updated"].append(name)
     for name in old.keys() - new.keys():
         found = live[name]
@@ -116,8 +123,48 @@ def _refuse_foreign(names: Iterable[str]) -> None:
         )
 
 
-def _update(manifest: Manifest, live: Mapping[str, Any]) -> Manifest:
-    """A whole update: data and spec become the chart's; foreign labels and annotations of the object itself stay, as in Helm's merge."""
+_MERGE_KEYS = {
+    "hostAliases": "ip",
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "volumeMounts": "mountPath",
+}
+"""Lists that are merged by a key of their entries (``patchMergeKey`` of the API's types); others are replaced."""
+
+
+def as_rendered(manifest: Mapping[str, Any]) -> Manifest:
+    """The manifest as the chart's template renders it: ``data:`` without a value where there is no peer."""
+    if manifest.get("kind") == "Secret" and not manifest.get("data"):
+        return {**manifest, "data": None}
+    return dict(manifest)
+
+
+def merged(old: Manifest, new: Manifest, live: Mapping[str, Any]) -> Manifest:
+    """Helm's three-way merge: what left the manifest goes, what the manifest says is set, and everything else of the object stays."""
+    found: Manifest = _merge(old, new, live)
+    return {**found, **({"data": {}} if new.get("kind") == "Secret" and not found.get("data") else {})}
+
+
+def _merge(old: Any, new: Any, live: Any, name: str = "") -> Any:
+    if isinstance(new, Mapping) and isinstance(live, Mapping):
+        before = old if isinstance(old, Mapping) else {}
+        gone = {key for key in before if new.get(key) is None} | {key for key, value in new.items() if value is None}
+        kept = {key: value for key, value in live.items() if key not in gone}
+        return {**kept, **{k: _merge(before.get(k), v, live.get(k), k) for k, v in new.items() if v is not None}}
+    key = _MERGE_KEYS.get(name)
+    if key is None or not isinstance(live, list):
+        return new
+    before = {entry[key]: entry for entry in old or ()}
+    wanted = {entry[key]: entry for entry in new}
+    there = {entry[key]: entry for entry in live}
+    found = {mark: _merge(before.get(mark), entry, there.get(mark, {})) for mark, entry in wanted.items()}
+    return [*found.values(), *(entry for mark, entry in there.items() if mark not in found and mark not in before)]
+
+
+def replaced(manifest: Manifest, live: Mapping[str, Any]) -> Manifest:
+    """A whole update: data and spec become the chart's; foreign labels and annotations of the object itself stay."""
     old = live["metadata"]
     metadata = {key: old[key] for key in ("uid", "resourceVersion", "finalizers", "ownerReferences") if key in old}
     for marks in ("labels", "annotations"):

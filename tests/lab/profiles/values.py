@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -53,14 +54,42 @@ def with_values(options: ProfileOptions, values: Mapping[str, Any]) -> ProfileOp
 
 
 def parse_set(assignments: Iterable[str]) -> dict[str, Any]:
-    """``["clustermesh.config.enabled=false"]`` as values; the right-hand side is YAML."""
+    """``["clustermesh.config.enabled=false"]`` as values.
+
+    The right-hand side of a value that a profile knows is YAML, so also what ``--set-json`` takes. Below such a value it is what ``--set``
+    of Helm takes: ``clustermesh.config.clusters.c2.ips={192.0.2.2}`` or ``clustermesh.config.clusters[0].name=c2``.
+    """
     values: dict[str, Any] = {}
     for assignment in assignments:
         key, sign, text = assignment.partition("=")
         if not sign:
             raise ValueError(f"{assignment!r} is not KEY=VALUE")
-        values[key] = yaml.safe_load(text)
+        known = next((name for name in _KNOWN if key.startswith((f"{name}.", f"{name}["))), "")
+        if not known:
+            values[key] = yaml.safe_load(text)
+            continue
+        steps = [int(step) if step.isdigit() else step for step in re.findall(r"[^.\[\]]+", key[len(known) :])]
+        values[known] = _placed(values.get(known), steps, _set_value(text))
     return values
+
+
+def _placed(there: Any, steps: list[str | int], value: Any) -> Any:
+    """``there`` with a value at the end of the steps; a number is a place in a list."""
+    if not steps:
+        return value
+    step, *rest = steps
+    if isinstance(step, int):
+        entries = list(there or ())
+        entries += [None] * (step + 1 - len(entries))
+        entries[step] = _placed(entries[step], rest, value)
+        return entries
+    return {**(there or {}), step: _placed((there or {}).get(step), rest, value)}
+
+
+def _set_value(text: str) -> Any:
+    if text.startswith("{") and text.endswith("}"):
+        return [yaml.safe_load(entry) for entry in text[1:-1].split(",") if entry]
+    return yaml.safe_load(text)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:

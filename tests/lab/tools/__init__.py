@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from tests.lab.tools.catalogue import ALL, HELM, KARMADA, KCP
+from tests.lab.tools.catalogue import ALL, HELM, KARMADA, KCP, PROMTOOL
 from tests.lab.tools.crds import cilium_crds, crds_for_profile
 from tests.lab.tools.errors import ToolUnavailable
 from tests.lab.tools.provide import Tools, clustermesh_binary, ensure
@@ -21,6 +21,7 @@ __all__ = [
     "HELM",
     "KARMADA",
     "KCP",
+    "PROMTOOL",
     "Found",
     "ToolUnavailable",
     "Tools",

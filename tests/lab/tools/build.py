@@ -30,7 +30,18 @@ def build(tool: Tool, go: Go, progress: Progress) -> Path:
     start = time.monotonic()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="unfinished-") as unfinished:
         made = Path(unfinished) / tool.name
-        argv: list[str | Path] = [go.program, "build", *cache.BUILD_FLAGS, "-ldflags", tool.link_flags, "-o", made, tool.package]
+        argv: list[str | Path] = [
+            go.program,
+            "build",
+            *cache.BUILD_FLAGS,
+            "-tags",
+            ",".join(tool.tags),
+            "-ldflags",
+            tool.link_flags,
+            "-o",
+            made,
+            tool.package,
+        ]
         run_long(argv, what=f"building {title}", progress=progress, cwd=tool.family.folder, env=cache.BUILD_ENVIRONMENT)
         if not made.is_file():
             raise ToolUnavailable(f"building {title} ended well but made no program; is {go.program} a Go?")

@@ -37,7 +37,7 @@ def key(tool: Tool) -> str:
 
     for path in (tool.family.folder / "go.mod", tool.family.folder / "go.sum", *tool.sources):
         add(path.name, path.read_bytes())
-    settings = [tool.package, tool.link_flags, *BUILD_FLAGS, *(f"{k}={v}" for k, v in sorted(BUILD_ENVIRONMENT.items()))]
+    settings = [tool.package, tool.link_flags, *BUILD_FLAGS, *(f"{k}={v}" for k, v in sorted(BUILD_ENVIRONMENT.items())), *tool.tags]
     add("settings", "\0".join([*settings, platform.system(), platform.machine()]).encode())
     return digest.hexdigest()[:16]
 

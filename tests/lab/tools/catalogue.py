@@ -20,6 +20,7 @@ CILIUM = "1.15.19"  # 1.16 and newer need github.com/cilium/statedb at commits t
 CILIUM_CRDS = "1.20.2"
 HELM_VERSION = "4.3.1"
 KARMADA_VERSION = "1.18.2"
+PROMETHEUS = "0.313.5"  # of the module; the release is 3.13.5
 
 STRIP = ("-s", "-w")
 
@@ -49,6 +50,7 @@ class Tool:
     floor: tuple[int, ...] = ()
     version_argument: str = ""
     version_variables: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()  # of the build
 
     @property
     def own(self) -> bool:
@@ -70,7 +72,8 @@ ETCD_FAMILY = Family("etcd", ETCD)
 CILIUM_FAMILY = Family("cilium", CILIUM)
 HELM_FAMILY = Family("helm", HELM_VERSION)
 KARMADA_FAMILY = Family("karmada", KARMADA_VERSION)  # pins Kubernetes libraries of its own
-FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY, HELM_FAMILY, KARMADA_FAMILY)
+PROMETHEUS_FAMILY = Family("prometheus", PROMETHEUS)
+FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY, HELM_FAMILY, KARMADA_FAMILY, PROMETHEUS_FAMILY)
 
 
 def _kube_version() -> dict[str, str]:
@@ -122,6 +125,18 @@ _HELM = Tool(
 )
 
 
+_PROMTOOL = Tool(
+    "promtool",
+    PROMETHEUS_FAMILY,
+    "github.com/prometheus/prometheus/cmd/promtool",
+    6,
+    floor=(2, 50),
+    version_argument="--version",
+    version_variables={"github.com/prometheus/common/version.Version": PROMETHEUS.replace("0.3", "3.", 1)},
+    tags=("remove_all_sd",),  # service discoveries of clouds, which would double the build
+)
+
+
 def _karmada(program: str, minutes: float) -> Tool:
     # Without the variable the programs call themselves v0.0.0-master (karmada: hack/util.sh sets the same one).
     return Tool(
@@ -141,9 +156,10 @@ _KARMADA = (
     _karmada("webhook", 0.2),
     _karmada("scheduler", 0.3),
 )
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_TOOLS, _HELM, *_KARMADA)}
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_TOOLS, _HELM, _PROMTOOL, *_KARMADA)}
 
 ALL = tuple(tool.name for tool in _TOOLS)
 HELM = _HELM.name  # for tests of the chart alone; no lab needs it
+PROMTOOL = _PROMTOOL.name  # for tests of the alert rules alone
 KARMADA = tuple(tool.name for tool in _KARMADA)  # for labs with a fleet
 KCP = "kcp"  # only ever looked up: its release is a binary, its modules cannot be built through the proxy

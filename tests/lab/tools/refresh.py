@@ -11,12 +11,26 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.lab.tools.cache import BUILD_ENVIRONMENT
-from tests.lab.tools.catalogue import CILIUM_FAMILY, ETCD_FAMILY, FAMILIES, HELM_FAMILY, KARMADA_FAMILY, KUBE_FAMILY, TOOLS, Family
+from tests.lab.tools.catalogue import (
+    CILIUM_FAMILY,
+    ETCD_FAMILY,
+    FAMILIES,
+    HELM_FAMILY,
+    KARMADA_FAMILY,
+    KUBE_FAMILY,
+    PROMETHEUS_FAMILY,
+    TOOLS,
+    Family,
+)
 from tests.lab.tools.child import run_long
 from tests.lab.tools.golang import Go, provide_go
 from tests.lab.tools.progress import Progress
 
-_GO = {"helm": "1.26.0", "karmada": "1.25.10"}  # what their own go.mod asks for, where that is more than others need
+_GO = {
+    "helm": "1.26.0",
+    "karmada": "1.25.10",
+    "prometheus": "1.26.0",
+}  # what their own go.mod asks for, where that is more than others need
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/[\w-]+) => \./staging/", re.MULTILINE)
 # Cilium's own go.mod replaces these; a replace counts only in the main module, which is ours.
 CILIUM_REPLACES = {
@@ -66,6 +80,9 @@ def _text(family: Family, go: Go, progress: Progress) -> str:
         requires = {upstream: version}
     elif family == KARMADA_FAMILY:
         upstream = "github.com/karmada-io/karmada"
+        requires = {upstream: version}
+    elif family == PROMETHEUS_FAMILY:
+        upstream = "github.com/prometheus/prometheus"
         requires = {upstream: version}
     return module_text(family.name, _GO.get(family.name, "1.25.0"), tools, requires, replaces)
 

@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.tools.catalogue import TOOLS, Tool
+from tests.lab.tools.elf import why_not_in_a_pod
 from tests.lab.tools.errors import ToolUnavailable
 
 MESH_LAB_TOOLS = "MESH_LAB_TOOLS"
 CLUSTERMESH = "clustermesh-apiserver"
+POD_PROGRAMS = (CLUSTERMESH, "etcd")
+"""Programs that run in the lab's pods, whose root holds what the images hold and nothing of this machine."""
+
 _NUMBERS = re.compile(r"(?<![\d.])v?(\d+)\.(\d+)(?:\.(\d+))?")
 # The module list that Go writes into every program (debug/buildinfo): tab-separated lines "mod PATH VERSION SUM" and "dep …".
 _CILIUM_MODULE = re.compile(rb"(?:mod|dep)\tgithub\.com/cilium/cilium\tv(\d+\.\d+\.\d+[-.\w]*)")
@@ -65,8 +69,23 @@ def find(name: str, note: Callable[[str], None]) -> Found | None:
             has, least = ".".join(map(str, version or ())) or "an unknown version", ".".join(map(str, tool.floor))
             note(f"{path} is {has}; at least {least} is needed, so it is not used")
             continue
+        if name in POD_PROGRAMS and not _runs_in_pods(path, origin, note):
+            continue
         return Found(path, origin, ".".join(map(str, version or ())))
     return None
+
+
+def _runs_in_pods(path: Path, origin: str, note: Callable[[str], None]) -> bool:
+    """Can the program run in a pod? One that cannot is passed over; in MESH_LAB_TOOLS, where it was meant, it is an error.
+
+    Without this the pod's container fails minutes later with "No such file or directory", which means the loader.
+    """
+    why = why_not_in_a_pod(path)
+    if why and origin == MESH_LAB_TOOLS:
+        raise ToolUnavailable(f"{path} {why}. Build it with CGO_ENABLED=0, or take it from Cilium's image, which has a static one.")
+    if why:
+        note(f"{path} {why}, so it is not used")
+    return not why
 
 
 def find_clustermesh(version: str, note: Callable[[str], None]) -> Found | None:
@@ -74,12 +93,12 @@ def find_clustermesh(version: str, note: Callable[[str], None]) -> Found | None:
     for origin, folder in folders():
         for path in sorted(folder.glob(f"{CLUSTERMESH}-*"), reverse=True):
             named = path.name.removeprefix(f"{CLUSTERMESH}-").removeprefix("v")
-            if is_program(path) and matches(named, version):
+            if is_program(path) and matches(named, version) and _runs_in_pods(path, origin, note):
                 return Found(path, origin, named)
         path = folder / CLUSTERMESH
         if is_program(path):
             own = cilium_version(path)
-            if matches(own, version):
+            if matches(own, version) and _runs_in_pods(path, origin, note):
                 return Found(path, origin, own)
             note(f"{path} is {own or 'of an unknown version'}, not {version}")
     return None

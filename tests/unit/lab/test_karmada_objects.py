@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from tests.lab import report
-from tests.lab.options import LabOptions
+from tests.lab.karmada import PACES, PROGRAMS
+from tests.lab.options import KARMADA_PACES, LabOptions, OptionError
 from tests.lab.tools import cache
 from tests.lab.tools.karmada_objects import MODULE, karmada_crds, karmada_webhooks
 
@@ -58,6 +59,15 @@ def test_every_webhook_leads_to_the_lab_with_its_authority() -> None:
 def test_a_lab_has_no_karmada_unless_asked_and_the_option_reaches_its_supervisor() -> None:
     assert not LabOptions().karmada
     assert LabOptions.from_json(LabOptions(karmada=True).to_json()).karmada
+
+
+def test_every_pace_of_karmada_has_its_flags_and_reaches_the_supervisor() -> None:
+    assert set(PACES) == set(KARMADA_PACES) and LabOptions().karmada_pace == "quick"
+    for pace in KARMADA_PACES:
+        assert LabOptions.from_json(LabOptions(karmada_pace=pace).to_json()).karmada_pace == pace
+        assert set(PACES[pace]) <= set(PROGRAMS)
+    with pytest.raises(OptionError, match="quick, default, wide"):
+        LabOptions(karmada_pace="slow")
 
 
 def test_the_status_names_each_part_with_its_state() -> None:

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The replay of Helm's upgrade does what was measured on Helm 4."""
+"""The replay of Helm's upgrade does what a real Helm was seen to do (tests/integration/test_helm_upgrades.py)."""
 
 from __future__ import annotations
 
@@ -87,17 +87,24 @@ def installed(asked: ProfileOptions) -> FakeApi:
     return api
 
 
-def test_an_upgrade_of_a_mesh_that_helm_owns_drops_every_foreign_link() -> None:
-    asked = options(peers=(HelmPeer(name="peer", ips=("127.0.9.1",)),))
+PEER = HelmPeer(name="peer", ips=("127.0.9.1",))
+
+
+def aliases(api: FakeApi, path: str) -> list[str]:
+    return [entry["ip"] for entry in api.objects[path]["spec"]["template"]["spec"].get("hostAliases") or ()]
+
+
+def test_an_upgrade_with_peers_in_its_values_keeps_foreign_keys_and_drops_foreign_users() -> None:
+    asked = options(peers=(PEER,))
     api = installed(asked)
     upgrade = helm_upgrade(api, asked)
-    assert [sorted(api.data(path)) for path in PEER_SECRETS] == [["peer"], ["peer"]]
+    assert [sorted(api.data(path)) for path in PEER_SECRETS] == [["c2", "peer"], ["c2", "peer"]]
     assert api.data(USERS) == {"users.yaml": "users:\n- name: remote-peer\n  role: remote\n"}
     assert {api.managers[path] for path in PEER_SECRETS} == {"cilium"}
     assert not (upgrade.created or upgrade.deleted or upgrade.kept)
 
 
-def test_also_with_no_cluster_in_its_values() -> None:
+def test_an_upgrade_without_peers_in_its_values_empties_the_secrets() -> None:
     asked = options()
     api = installed(asked)
     helm_upgrade(api, asked)
@@ -105,13 +112,31 @@ def test_also_with_no_cluster_in_its_values() -> None:
     assert api.data(USERS) == {"users.yaml": "users:\n"}
 
 
+def test_a_peer_that_leaves_the_values_leaves_the_secrets_alone() -> None:
+    other = HelmPeer(name="other", ips=("127.0.9.2",))
+    asked = options(peers=(PEER, other), version="1.18")
+    api = installed(asked)
+    helm_upgrade(api, asked, values={"clustermesh.config.clusters": [{"name": "peer", "ips": ["127.0.9.1"]}]})
+    assert [sorted(api.data(path)) for path in PEER_SECRETS] == [["c2", "peer"], ["c2", "peer"]]
+
+
 @pytest.mark.parametrize("config_enabled", [True, False])
-def test_pod_templates_go_back_to_the_charts(config_enabled: bool) -> None:
-    asked = options(version="1.18", config_enabled=config_enabled)
+def test_foreign_host_aliases_stay_and_those_of_the_chart_are_its_own(config_enabled: bool) -> None:
+    asked = options(version="1.18", config_enabled=config_enabled, peers=(PEER,))
     api = installed(asked)
     helm_upgrade(api, asked)
-    assert "hostAliases" not in api.objects[APISERVER]["spec"]["template"]["spec"]
-    assert "hostAliases" not in api.objects[AGENTS]["spec"]["template"]["spec"]
+    assert aliases(api, APISERVER) == (["127.0.9.1", "127.0.9.9"] if config_enabled else ["127.0.9.9"])
+    if config_enabled:
+        helm_upgrade(api, asked, values=OFF)
+        assert aliases(api, APISERVER) == [], "a list that leaves the manifest goes as a whole"
+
+
+def test_a_forced_replacement_takes_everything_foreign_with_it() -> None:
+    asked = options(peers=(PEER,), version="1.18")
+    api = installed(asked)
+    helm_upgrade(api, asked, force_replace=True)
+    assert [sorted(api.data(path)) for path in PEER_SECRETS] == [["peer"], ["peer"]]
+    assert aliases(api, APISERVER) == ["127.0.9.1"] and aliases(api, AGENTS) == []
 
 
 def test_switching_config_off_deletes_the_three() -> None:
@@ -191,7 +216,7 @@ def test_an_upgrade_goes_on_from_what_a_controller_wrote_meanwhile() -> None:
     api = installed(asked)
     api.controllers = {APISERVER: 3}
     helm_upgrade(api, asked)
-    assert "hostAliases" not in api.objects[APISERVER]["spec"]["template"]["spec"]
+    assert aliases(api, APISERVER) == ["127.0.9.9"]
     assert api.objects[APISERVER]["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "7"
     api.controllers = {APISERVER: 10**6}
     with pytest.raises(ApiError, match="409 Conflict"):

@@ -151,6 +151,7 @@ def test_a_wrapper_module_names_the_programs_and_versions_of_the_catalogue(famil
         "cilium": "github.com/cilium/cilium",
         "helm": "helm.sh/helm/v4",
         "karmada": "github.com/karmada-io/karmada",
+        "prometheus": "github.com/prometheus/prometheus",
     }[family.name]
     assert f"{upstream} v{family.version}" in text
     for tool in TOOLS.values():

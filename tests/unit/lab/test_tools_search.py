@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from tests.lab.tools import ToolUnavailable, cache, clustermesh_binary, ensure, golang
 from tests.lab.tools.catalogue import CILIUM, TOOLS
+from tests.lab.tools.elf import why_not_in_a_pod
 from tests.lab.tools.search import cilium_version, find, matches, parse_version
 
 Notes = list[str]
@@ -165,3 +168,49 @@ def test_the_labs_own_clustermesh_apiserver_serves_its_version() -> None:
     built = in_cache("clustermesh-apiserver")
     found = clustermesh_binary("1.15", progress=print)
     assert (found.path, found.version) == (built, CILIUM)
+
+
+def elf(path: Path, *, loader: str = "", machine: int = 0x3E) -> Path:
+    """A program of 64 bits as far as its header goes, with the version of Cilium that Go would write into it."""
+    interpreter = struct.pack("<IIQQQQQQ", 3, 4, 120, 0, 0, len(loader) + 1, len(loader) + 1, 1) if loader else b""
+    head = (
+        b"\x7fELF\x02\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 64, 0, 0, 64, 56, len(interpreter) // 56, 0, 0, 0)
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((head + interpreter).ljust(120, b"\0") + loader.encode() + b"\0mod\tgithub.com/cilium/cilium\tv1.20.2\th1:x\n")
+    path.chmod(0o755)
+    return path
+
+
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+
+
+def test_a_dynamic_program_and_one_for_another_machine_cannot_run_in_a_pod(tmp_path: Path) -> None:
+    assert why_not_in_a_pod(elf(tmp_path / "static"), "x86_64") == ""
+    assert f"is linked dynamically and needs {LOADER}" in why_not_in_a_pod(elf(tmp_path / "dynamic", loader=LOADER), "x86_64")
+    assert why_not_in_a_pod(elf(tmp_path / "arm", machine=0xB7), "x86_64") == "is a program for aarch64, and this machine is x86_64"
+    assert "linked dynamically" in why_not_in_a_pod(Path(sys.executable).resolve()), "this Python needs a loader"
+    for text in (b"", b"#!/bin/sh\n", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + b"\xff" * 300):
+        (tmp_path / "odd").write_bytes(text)
+        assert why_not_in_a_pod(tmp_path / "odd", "x86_64") == ""
+    assert why_not_in_a_pod(tmp_path / "absent") == ""
+
+
+@pytest.mark.parametrize("name", ["clustermesh-apiserver", "clustermesh-apiserver-1.20.2"])
+def test_a_program_that_cannot_run_in_a_pod_is_refused_where_it_was_meant_and_else_passed_over(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    on_path = elf(machine / "path" / name, loader=LOADER)
+    notes: Notes = []
+    with pytest.raises(ToolUnavailable, match=r"1\.20\.2"):
+        clustermesh_binary("1.20.2", progress=notes.append)
+    assert f"{on_path} is linked dynamically" in notes[0] and notes[0].endswith("so it is not used")
+
+    own = elf(machine / "own" / name, loader=LOADER)
+    monkeypatch.setenv("MESH_LAB_TOOLS", str(machine / "own"))
+    with pytest.raises(ToolUnavailable, match=f"{own} is linked dynamically.*CGO_ENABLED=0"):
+        clustermesh_binary("1.20.2", progress=print)
+    elf(machine / "own" / name)
+    assert clustermesh_binary("1.20.2", progress=print).path == own

@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.lab.translate import Probe, expand, parse_version, readiness, translate, version_from_help
+from tests.lab.control import LabError
+from tests.lab.options import LabOptions
+from tests.lab.toolbox import PROGRAMS, resolve
+from tests.lab.translate import Probe, expand, parse_version, readiness, translate, version_from_help, why_not_together
 
 ENV = {"CLUSTER_NAME": "c1", "CLUSTER_ID": "1", "HOSTNAME_IP": "10.1.0.11", "INITIAL_CLUSTER_TOKEN": "t"}
 APISERVER = [
@@ -95,3 +100,34 @@ def test_versions() -> None:
     assert version_from_help("  --clustermesh-health-port int  TCP port") == "1.15"
     assert version_from_help("  --health-port int  TCP port") == "1.16"
     assert version_from_help("nothing of ours") == ""
+
+
+@pytest.mark.parametrize(
+    ("profile", "binary", "kvstoremesh", "together"),
+    [
+        ("1.16", "1.20.2", True, False),
+        ("1.16", "1.17.0", True, False),
+        ("1.16", "1.20.2", False, True),
+        ("1.16", "1.16.19", True, True),
+        ("1.16", "1.15.19", True, True),
+        ("1.17", "1.20.2", True, True),
+        ("1.19", "1.20.2", True, True),
+        ("1.20", "1.15.19", True, True),
+    ],
+)
+def test_a_chart_is_not_run_with_a_binary_that_its_agents_cannot_read_from(
+    profile: str, binary: str, kvstoremesh: bool, together: bool
+) -> None:
+    why = why_not_together(profile, binary, kvstoremesh=kvstoremesh)
+
+    assert (why == "") is together
+    if not together:
+        assert f"chart {profile}" in why and binary in why and "retrieving_configuration" in why
+
+
+def test_the_lab_refuses_such_a_chart_at_once(tmp_path: Path) -> None:
+    options = LabOptions(cilium=("1.18", "1.16"), binary_version="1.20.2")
+    given = dict.fromkeys(PROGRAMS, tmp_path)
+
+    with pytest.raises(LabError, match=r"^c2: the objects of chart 1\.16 do not go together with clustermesh-apiserver 1\.20\.2"):
+        resolve(options, given)

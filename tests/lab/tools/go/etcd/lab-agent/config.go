@@ -44,6 +44,23 @@ func findConfigurations(folder, own string) ([]configuration, error) {
 	return found, nil
 }
 
+// byContent gives the places of the configurations in groups of those whose files have the same content, in order.
+func byContent(configurations []configuration) [][]int {
+	var groups [][]int
+	group := map[string]int{}
+	for place, item := range configurations {
+		content, err := os.ReadFile(item.path)
+		index, known := group[string(content)]
+		if err != nil || !known {
+			index = len(groups)
+			groups = append(groups, nil)
+			group[string(content)] = index
+		}
+		groups[index] = append(groups[index], place)
+	}
+	return groups
+}
+
 // hostAliases reads Cilium's own addition to the etcd client file, with the checks that Cilium makes (1.20 and newer:
 // pkg/clustermesh/common/config.go, ParseCiliumConfig).
 func hostAliases(path string) (map[string][]netip.Addr, error) {

@@ -7,10 +7,12 @@
 //	cilium status -o json [--verbose]
 //	cilium troubleshoot clustermesh [--timeout=5s] [CLUSTER...]
 //	cilium service list [--clustermesh-affinity] [-o json]
+//	cilium-health status -o json          under that name
 //
 // Environment:
 //
 //	LAB_CLUSTER_NAME           own cluster-name; a configuration of that name is ignored, as Cilium does
+//	LAB_NODE_NAME              own node, for node health
 //	LAB_CILIUM_VERSION         Cilium's version, such as 1.18: agents list Services in two ways
 //	LAB_KUBECONFIG             kubeconfig of the own cluster; /var/lib/lab/kubeconfig when unset
 //	LAB_HOST_ALIASES           "false": cilium-host-aliases are ignored, as before Cilium 1.20
@@ -23,6 +25,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -40,6 +43,9 @@ func main() {
 }
 
 func run(arguments []string) error {
+	if filepath.Base(os.Args[0]) == "cilium-health" {
+		return runHealth(arguments)
+	}
 	if len(arguments) > 1 && arguments[0] == "troubleshoot" && arguments[1] == "clustermesh" {
 		return runTroubleshoot(arguments[2:])
 	}

@@ -36,13 +36,39 @@ type clusterConfig struct {
 	} `json:"capabilities"`
 }
 
+const (
+	dialedAtOnce = 32                    // connections that are being made; each costs a handshake on both sides
+	askedAtOnce  = 16                    // peers that one connection is asked about
+	perPeer      = 20 * time.Millisecond // more than a peer costs where all answer
+)
+
+// askPeers asks all peers in parallel. Peers with equal client files share a connection: agents read all of them from their own kvstoremesh,
+// and a real agent has its connections already when it is asked.
 func askPeers(configurations []configuration) clusterMesh {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout+time.Duration(len(configurations))*perPeer)
 	defer cancel()
 	answer := clusterMesh{Clusters: make([]remoteCluster, len(configurations))}
+	dialing := make(chan struct{}, dialedAtOnce)
 	var wait sync.WaitGroup
-	for index, item := range configurations {
-		wait.Go(func() { answer.Clusters[index] = askPeer(ctx, item) })
+	for _, places := range byContent(configurations) {
+		wait.Go(func() {
+			dialing <- struct{}{}
+			client, err := connect(ctx, configurations[places[0]])
+			<-dialing
+			if client != nil {
+				defer client.Close()
+			}
+			asking := make(chan struct{}, askedAtOnce)
+			var asked sync.WaitGroup
+			for _, place := range places {
+				asked.Go(func() {
+					asking <- struct{}{}
+					answer.Clusters[place] = askPeer(ctx, configurations[place], client, err)
+					<-asking
+				})
+			}
+			asked.Wait()
+		})
 	}
 	wait.Wait()
 	global := map[string]struct{}{}
@@ -57,7 +83,7 @@ func askPeers(configurations []configuration) clusterMesh {
 
 // askPeer never fails: what went wrong is the answer. A Cilium agent shows only waitingStatus until it is connected and leaves the reason to
 // its log and to `cilium troubleshoot`; here the reason follows it after a colon.
-func askPeer(ctx context.Context, item configuration) remoteCluster {
+func askPeer(ctx context.Context, item configuration, client *clientv3.Client, err error) remoteCluster {
 	answer := remoteCluster{Name: item.cluster, LastFailure: zeroTime}
 	fail := func(status string) remoteCluster {
 		answer.Status = status
@@ -65,11 +91,9 @@ func askPeer(ctx context.Context, item configuration) remoteCluster {
 		answer.LastFailure = time.Now().UTC().Format(timeLayout)
 		return answer
 	}
-	client, err := connect(ctx, item)
 	if err != nil {
 		return fail(waitingStatus + ": " + err.Error())
 	}
-	defer client.Close()
 	reply, err := client.Get(ctx, heartbeatKey)
 	if err != nil {
 		return fail(waitingStatus + ": " + err.Error())
