@@ -30,7 +30,7 @@ BINDING: Final = f"/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourc
 def programs() -> None:
     missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
     if missing:
-        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; python -m tests.lab.tools build karmada builds them")
+        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,192 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Placement of a workload: which clusters of the tenant may get it, and the rule that Karmada gets. Pure.
+
+A placement always selects by both labels of the tenant: a tenant's own selector alone would match clusters of other tenants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..base.tables import count
+from .models import WELL_KNOWN, Fleet, FleetCluster, FleetRequest, FleetWorkload, PlacementPolicy, Requirement, Spread
+
+SCHEDULED: Final = ("cluster", "region")
+"""Fields by which Karmada's scheduler spreads; it takes any other field of a constraint without an error, and ignores it
+(pkg/scheduler/core/spreadconstraint/select_clusters.go). The groups of the others are chosen here."""
+EVERY: Final = 10_000  # groups; the scheduler takes a missing maximum for 0, and then selects no cluster (select_clusters_by_region.go)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Clusters that may get a workload, or the reason why there are none.
+
+    :param clusters: in the order of their names.
+    :param by_name: whether Karmada gets the names, as labels alone do not say it.
+    :param reason: CamelCase word for a condition, "" if there are clusters; ``message``: its sentence.
+    """
+
+    clusters: tuple[FleetCluster, ...] = ()
+    by_name: bool = False
+    reason: str = ""
+    message: str = ""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Names in Karmada."""
+        return tuple(cluster.member for cluster in self.clusters)
+
+
+def candidates(request: FleetRequest, fleet: Fleet, policy: PlacementPolicy) -> Candidates:
+    """Return the clusters of the fleet that meet the requirements of the policy."""
+    missing = [name for name in fleet.clusters if name not in request.clusters]
+    found = [request.clusters[name] for name in sorted(request.clusters) if in_fleet(request.clusters[name], fleet)]
+    if not found:
+        named = f"; no KubernetesCluster is named {', '.join(missing)}" if missing else ""
+        return Candidates(reason="FleetEmpty", message=f"Fleet {fleet.name} has no cluster{named}.")
+    fitting = [cluster for cluster in found if all(meets(cluster, requirement) for requirement in policy.requirements)]
+    if not fitting:
+        return Candidates(reason="NoClusterFits", message=f"No cluster of Fleet {fleet.name} meets the requirements of {policy.name}.")
+    if policy.connected_in:
+        joined = request.connected.get(policy.connected_in, ())
+        fitting = [cluster for cluster in fitting if cluster.name in joined]
+        if not fitting:
+            return Candidates(
+                reason="NoConnectedCluster",
+                message=f"ClusterMeshBinding {policy.connected_in} has none of the clusters of Fleet {fleet.name} Connected.",
+            )
+    by_name = bool(fleet.clusters) or bool(policy.connected_in)
+    if policy.spread is None:
+        return Candidates(clusters=tuple(fitting), by_name=by_name)
+    by, least, most = policy.spread
+    groups = spread_groups(fitting, policy.spread)
+    if len(groups) < least:
+        message = f"The clusters of Fleet {fleet.name} that {policy.name} allows are in {count(len(groups), by)}; it asks for {least}."
+        return Candidates(reason="NoClusterFits", message=message)
+    if by in SCHEDULED:
+        return Candidates(clusters=tuple(fitting), by_name=by_name)
+    kept = {cluster.name for value in sorted(groups)[: most or None] for cluster in groups[value]}
+    return Candidates(clusters=tuple(cluster for cluster in fitting if cluster.name in kept), by_name=True)
+
+
+def unknown_clusters(
+    request: FleetRequest, workload: FleetWorkload, fleet: Fleet | None, policy: PlacementPolicy | None
+) -> dict[str, tuple[str, ...]]:
+    """Return the names that are those of no KubernetesCluster of the tenant, by the object that has them, as a message names it.
+
+    One that is being deleted is none any more. Without it the workload goes where else it may, so nothing but this tells its owner.
+    """
+    places = {
+        f"Fleet {fleet.name}" if fleet else "": fleet.clusters if fleet else (),
+        f"PlacementPolicy {policy.name}" if policy else "": tuple(policy.weights) if policy else (),
+        "its own rollout.waves": tuple(name for wave in workload.rollout.waves for name in wave),
+    }
+    found = {place: tuple(dict.fromkeys(name for name in names if name not in request.clusters)) for place, names in places.items()}
+    return {place: names for place, names in found.items() if names}
+
+
+def spread_groups(clusters: Iterable[FleetCluster], spread: Spread) -> dict[str, list[FleetCluster]]:
+    """Return value of the field of the spread -> its clusters. A cluster without a value is in no group."""
+    groups: dict[str, list[FleetCluster]] = {}
+    for cluster in clusters:
+        value = cluster.name if spread.by == "cluster" else getattr(cluster, spread.by)
+        if value:
+            groups.setdefault(value, []).append(cluster)
+    return groups
+
+
+def in_fleet(cluster: FleetCluster, fleet: Fleet) -> bool:
+    """Return whether the fleet names the cluster, or its selector matches."""
+    if cluster.name in fleet.clusters:
+        return True
+    return fleet.selector is not None and all(_meets(cluster.labels, requirement) for requirement in fleet.selector)
+
+
+def meets(cluster: FleetCluster, requirement: Requirement) -> bool:
+    """Return whether the cluster meets the requirement, as Karmada decides it from the fields and labels of its Cluster."""
+    if requirement.key in WELL_KNOWN:
+        return _meets({key: getattr(cluster, key) for key in WELL_KNOWN}, requirement)
+    return _meets(cluster.labels, requirement)
+
+
+def placement_of(
+    request: FleetRequest, workload: FleetWorkload, fleet: Fleet, policy: PlacementPolicy, found: Candidates, evicted: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return ``spec.placement`` of the PropagationPolicy.
+
+    :param found: with clusters: an empty list of names means every cluster to Karmada.
+    :param evicted: members that the workload has left.
+    """
+    if not found.clusters:
+        raise ValueError("a placement without a cluster would match every cluster")
+    affinity = affinity_of(request, fleet, policy, found)
+    if evicted:
+        affinity["exclude"] = sorted(evicted)
+    return {"clusterAffinity": affinity, **_scheduling(workload, policy, found)}
+
+
+def affinity_of(request: FleetRequest, fleet: Fleet, policy: PlacementPolicy, found: Candidates) -> dict[str, Any]:
+    """Return ``clusterAffinity``: Karmada takes the clusters that meet all of its parts (pkg/util/selector.go, ClusterMatches)."""
+    labels: dict[str, Any] = {"matchLabels": dict(request.tenant.labels)}
+    selector = () if found.by_name else fleet.selector or ()
+    own = [*selector, *(requirement for requirement in policy.requirements if requirement.key not in WELL_KNOWN)]
+    fields = [requirement for requirement in policy.requirements if requirement.key in WELL_KNOWN]
+    if own:
+        labels["matchExpressions"] = _expressions(own)
+    affinity: dict[str, Any] = {"labelSelector": labels}
+    if found.by_name:
+        affinity["clusterNames"] = list(found.members)
+    if fields:
+        affinity["fieldSelector"] = {"matchExpressions": _expressions(fields)}
+    return affinity
+
+
+def _expressions(requirements: Iterable[Requirement]) -> list[dict[str, Any]]:
+    return [
+        {"key": requirement.key, "operator": requirement.operator, **({"values": list(requirement.values)} if requirement.values else {})}
+        for requirement in requirements
+    ]
+
+
+def _scheduling(workload: FleetWorkload, policy: PlacementPolicy, found: Candidates) -> dict[str, Any]:
+    """Return how replicas are divided. Kinds without replicas are never divided: each cluster gets them whole."""
+    parts: dict[str, Any] = {}
+    if policy.spread is not None:
+        parts["spreadConstraints"] = _spread(policy.spread)
+    if policy.strategy == "FixedReplicas" or workload.kind == "DaemonSet":
+        return {**parts, "replicaScheduling": {"replicaSchedulingType": "Duplicated"}}
+    scheduling: dict[str, Any] = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+    weights = {cluster.member: policy.weights[cluster.name] for cluster in found.clusters if cluster.name in policy.weights}
+    if weights:
+        scheduling["weightPreference"] = {
+            "staticWeightList": [
+                {"targetCluster": {"clusterNames": [member]}, "weight": weight} for member, weight in sorted(weights.items())
+            ]
+        }
+    else:
+        scheduling["weightPreference"] = {"dynamicWeight": "AvailableReplicas"}
+    return {**parts, "replicaScheduling": scheduling}
+
+
+def _spread(spread: Spread) -> list[dict[str, Any]]:
+    """Return the constraints. One by cluster is compulsory beside any other (karmada-webhook, validateSpreadConstraint)."""
+    by, least, most = spread
+    if by == "cluster":
+        return [{"spreadByField": "cluster", "minGroups": least, "maxGroups": most or EVERY}]
+    of_clusters = {"spreadByField": "cluster", "minGroups": least, "maxGroups": EVERY}
+    if by not in SCHEDULED:
+        return [of_clusters]
+    return [{"spreadByField": by, "minGroups": least, "maxGroups": most or EVERY}, of_clusters]
+
+
+def _meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
+    there = bool(labels.get(requirement.key)) if requirement.key in WELL_KNOWN else requirement.key in labels
+    if requirement.operator == "Exists":
+        return there
+    if requirement.operator == "DoesNotExist":
+        return not there
+    inside = there and labels[requirement.key] in requirement.values
+    return inside if requirement.operator == "In" else not inside

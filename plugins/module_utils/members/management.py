@@ -1,0 +1,119 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The Cluster of a member in the management plane, which provisions clusters and says when they are ready. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from ..base.json_fields import items, labels_of, mapping, text
+from ..base.redact import one_line
+from ..findings.finding import Finding
+from ..findings.wording import finding
+from ..plan.steps import ApiWrite, Step
+from .models import Member, MemberRequest
+from .names import NAME_ANNOTATION, is_made_for
+
+CLUSTERS: Final = "/apis/platform.edge-portal.eu/v1alpha1/namespaces/{}/clusters"
+WAVE_MAKE: Final = 1
+WAVE_REMOVE: Final = 9
+
+
+class Provisioning(NamedTuple):
+    """What the management plane says of a cluster. ``reason``: CamelCase word of its condition, "" for none."""
+
+    ready: bool
+    reason: str = ""
+
+
+NOT_ASKED: Final = Provisioning(True)
+"""Of a cluster that no management plane makes."""
+
+
+def found_plane(planes: Mapping[str, Mapping[str, Any]], member: Member) -> Mapping[str, Any] | None:
+    """Return the Cluster of the member, also one of another name that has its labels; None if there is none."""
+    named = planes.get(member.member)
+    if named is not None:
+        return named
+    return next((planes[name] for name in sorted(planes) if is_made_for(planes[name], member)), None)
+
+
+def provisioning_of(found: Mapping[str, Any] | None) -> Provisioning:
+    """Return whether the Cluster is ready, and else the reason that it gives. The message stays with the management plane."""
+    if found is None:
+        return Provisioning(False, "Pending")
+    ready = next((entry for entry in items(found, "status", "conditions") if entry.get("type") in ("Ready", "Available")), {})
+    reason = one_line(text(ready, "reason") or text(found, "status", "phase") or "Pending", 60)
+    return Provisioning(text(ready, "status") == "True", reason)
+
+
+def plane_problem(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> Finding | None:
+    """Return the finding that a Cluster of that name is foreign; None where it is the member's, or there is none."""
+    if found is None or is_made_for(found, member):
+        return None
+    return finding(
+        "CM-MEMBER-02",
+        cluster=request.management,
+        item=member.item,
+        summary=f"The management plane has a Cluster {member.member} that was not made for {member.name}, so it is left as it is",
+        evidence=f"Its labels are not those of the workspace, the namespace and the name: it has {len(labels_of(found))} labels",
+        fix=f"Delete or rename it if it is not needed: kubectl --namespace {request.management_namespace} get clusters {member.member} "
+        "--output yaml. Or give the cluster another name in fleet.clusters.",
+    )
+
+
+def make_steps(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> list[Step]:
+    """Return the write of the Cluster: its creation, or a merge patch of what differs from the specification."""
+    collection = CLUSTERS.format(request.management_namespace)
+    name = text(found, "metadata", "name") or member.member
+    shown = f"Cluster {request.management_namespace}/{name}"
+    if found is None:
+        metadata = {"name": name, "labels": member.own_labels, "annotations": {NAME_ANNOTATION: member.name}}
+        body = {"apiVersion": "platform.edge-portal.eu/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": dict(member.spec)}
+        action = ApiWrite(method="create", path=collection, body=body)
+        why = "the management plane makes the cluster"
+        return [Step(wave=WAVE_MAKE, cluster=request.management, verb="create", object=shown, why=why, item=member.item, action=action)]
+    spec = mapping(found, "spec")
+    changed = {key: value for key, value in member.spec.items() if spec.get(key) != value}
+    if not changed:
+        return []
+    body = {"metadata": {"resourceVersion": text(found, "metadata", "resourceVersion")}, "spec": changed}
+    action = ApiWrite(method="merge", path=f"{collection}/{name}", body=body)
+    why = f"its specification changed: {', '.join(sorted(changed))}"
+    return [Step(wave=WAVE_MAKE, cluster=request.management, verb="patch", object=shown, why=why, item=member.item, action=action)]
+
+
+def remove_steps(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> list[Step]:
+    """Return the deletion of the Cluster; [] where there is none of the member."""
+    if found is None or not is_made_for(found, member) or text(found, "metadata", "deletionTimestamp"):
+        return []
+    name = text(found, "metadata", "name")
+    action = ApiWrite(
+        method="delete",
+        path=f"{CLUSTERS.format(request.management_namespace)}/{name}",
+        body={"metadata": {"uid": text(found, "metadata", "uid")}},
+    )
+    return [
+        Step(
+            wave=WAVE_REMOVE,
+            cluster=request.management,
+            verb="delete",
+            object=f"Cluster {request.management_namespace}/{name}",
+            why="the cluster has left Karmada",
+            disruption="the management plane may remove the cluster itself",
+            item=member.item,
+            action=action,
+        )
+    ]
+
+
+def plane_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec of the management plane's Cluster for that of a KubernetesCluster. Both have regions, versions and numbers of nodes.
+
+    The management plane names providers in capitals, and calls an imported kubeconfig ``importedK8SConfig``.
+    """
+    kept = {key: spec[key] for key in ("region", "zone", "nodeCount", "version") if key in spec}
+    provider, imported = text(spec, "providerRef", "name"), mapping(spec, "importedKubeconfigRef")
+    named = {"provider": provider.upper()} if provider else {}
+    return {**named, **kept, **({"importedK8SConfig": {"secretRef": dict(imported)}} if imported else {})}

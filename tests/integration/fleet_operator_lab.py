@@ -1,0 +1,223 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""All that the operator's fleet side needs around it: a kcp or none, a management plane, a Karmada without members, and tenants at work."""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
+from mesh_operator.kinds import BY_KIND, FLEET_ROWS, VERSION
+from mesh_operator.manifests import kcp_manifests
+from mesh_operator.namespace_clusters import CLUSTER_LABEL
+from mesh_operator.namespaces import workspace_of
+from tests.collection_path import CHECKOUT
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.operator_lab import which_kcp
+from tests.lab.api import LabApi
+from tests.testing.karmada_members import operator_kubeconfig
+from tests.testing.kcp_world import ACCOUNT, apply, open_world
+from tests.testing.kcp_world import Tenant as Workspace
+from tests.testing.management_plane import ManagementPlane
+from tests.testing.operator_process import OperatorProcess
+
+Object = dict[str, Any]
+PODS: Final = "registry.example/web"
+
+
+class Shop:
+    """A tenant at work, the platform that makes his clusters, and what is in Karmada and the clusters for him."""
+
+    def __init__(self, lab: MeshLab, workspace: Workspace | NamespaceTenant, management: ManagementPlane) -> None:
+        self.lab, self.management, self.workspace = lab, management, workspace
+        self.karmada = LabApi.from_kubeconfig(lab.lab.karmada)
+        self.tenant = Tenant(self.workspace.cluster, self.workspace.home)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the tenant in Karmada and in the clusters."""
+        return karmada_namespace(self.tenant)
+
+    def put(self, kind: str, name: str, **spec: Any) -> None:
+        """Create an object, or change fields of its spec."""
+        self.ask(kind, name, spec)
+
+    def vanish(self, kind: str, name: str) -> None:
+        """Have an object gone at once, without its finalizer having had a say."""
+        self.workspace.client.merge(self._path(kind, name), {"metadata": {"finalizers": None}})
+        self.delete(kind, name)
+
+    def ask(self, kind: str, name: str, spec: Object) -> None:
+        if self.workspace.client.get(self._path(kind, name)) is None:
+            head = {"apiVersion": f"{BY_KIND[kind].group}/{VERSION}", "kind": kind}
+            self.workspace.client.create({**head, "metadata": {"name": name, "namespace": self.workspace.home}, "spec": spec})
+        else:
+            self.workspace.client.merge(self._path(kind, name), {"spec": spec})
+
+    def get(self, kind: str, name: str) -> Object:
+        return self.workspace.client.get(self._path(kind, name)) or {}
+
+    def status(self, kind: str, name: str) -> Object:
+        return dict(self.get(kind, name).get("status") or {})
+
+    def phase(self, kind: str, name: str) -> str:
+        return str(self.status(kind, name).get("phase", ""))
+
+    def message(self, kind: str, name: str, of: str) -> str:
+        rows = self.status(kind, name).get("conditions") or ()
+        return next((str(row.get("message")) for row in rows if row["type"] == of), "")
+
+    def condition(self, kind: str, name: str, of: str = "Ready") -> tuple[str, str]:
+        """Status and reason."""
+        rows = self.status(kind, name).get("conditions") or ()
+        return next(((row["status"], row["reason"]) for row in rows if row["type"] == of), ("", ""))
+
+    def last_operation(self, name: str) -> Object:
+        found = self.status("FleetWorkload", name).get("lastOperation") or {}
+        return {key: found.get(key) for key in ("type", "id", "result")}
+
+    def used_by(self, policy: str) -> int:
+        return int(self.status("PlacementPolicy", policy).get("usedBy") or 0)
+
+    def nodes(self, cluster: str) -> int:
+        return int((self.status("ClusterMetrics", cluster).get("nodes") or {}).get("total") or 0)
+
+    def delete(self, kind: str, name: str) -> None:
+        self.workspace.client.delete(self._path(kind, name))
+
+    def names(self, kind: str) -> str:
+        """Names of all objects of a kind, sorted."""
+        row = BY_KIND[kind]
+        found = self.workspace.client.list(f"/apis/{row.group}/{VERSION}/namespaces/{self.workspace.home}/{row.plural}")
+        return " ".join(sorted(entry["metadata"]["name"] for entry in found))
+
+    def provision(self, name: str, cluster: str = "") -> None:
+        """What the cluster-operator does when the management plane has a Cluster."""
+        own = member_name(self.tenant, name)
+        self.management.rotate(own, self.lab.lab.clusters[cluster or name].kubeconfig, self.tenant.workspace)
+        self.management.set_status(own, ready=True)
+
+    def planned(self, name: str) -> Object | None:
+        """The Cluster of the management plane."""
+        return self.management.api.get(
+            f"/apis/platform.edge-portal.eu/v1alpha1/namespaces/default/clusters/{member_name(self.tenant, name)}"
+        )
+
+    def images(self, name: str = "web") -> list[str]:
+        """The tag that each cluster runs, "-" for none."""
+        path = f"/apis/apps/v1/namespaces/{karmada_namespace(self.tenant)}/deployments/{name}"
+        found = [self.lab.api(cluster).get(path) for cluster in self.lab.names]
+        return [entry["spec"]["template"]["spec"]["containers"][0]["image"].rpartition(":")[2] if entry else "-" for entry in found]
+
+    def left(self) -> str:
+        """What is in Karmada and the clusters for the tenant."""
+        namespace = karmada_namespace(self.tenant)
+        apis = {"Karmada": self.karmada, **{name: self.lab.api(name) for name in self.lab.names}}
+        found = [f"Namespace in {name}" for name, api in apis.items() if api.get(f"/api/v1/namespaces/{namespace}") is not None]
+        members = self.karmada.list("/apis/cluster.karmada.io/v1alpha1/clusters")
+        own = [entry["metadata"]["name"] for entry in members]
+        found += [name for name in own if any(name == member_name(self.tenant, one) for one in self.lab.names)]
+        return ", ".join(found + [f"Cluster of {name}" for name in self.lab.names if self.planned(name) is not None])
+
+    def _path(self, kind: str, name: str) -> str:
+        row = BY_KIND[kind]
+        return f"/apis/{row.group}/{VERSION}/namespaces/{self.workspace.home}/{row.plural}/{name}"
+
+
+class NamespaceShop(Shop):
+    """One whose tenant is a namespace of an ordinary cluster, and who brings the kubeconfigs of clusters himself."""
+
+    def provision(self, name: str, cluster: str = "") -> None:
+        content = base64.b64encode(self.lab.lab.clusters[cluster or name].kubeconfig.read_bytes()).decode()
+        metadata = {"name": name, "namespace": self.workspace.home, "labels": {CLUSTER_LABEL: name}}
+        self.management.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"kubeconfig": content}})
+
+
+class NamespaceTenant:
+    """A namespace as a tenant, with the methods of a workspace of kcp that a Shop uses."""
+
+    def __init__(self, api: LabApi, namespace: str) -> None:
+        self._api, self.client, self.home = api, self, namespace
+        api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        system = api.get("/api/v1/namespaces/kube-system") or {}
+        self.cluster = workspace_of(system["metadata"]["uid"], namespace)
+
+    def get(self, path: str) -> Object | None:
+        return self._api.get(path)
+
+    def create(self, body: Object) -> Object:
+        return self._api.create(body)
+
+    def merge(self, path: str, body: Object) -> None:
+        self._api.patch(path, body)
+
+    def delete(self, path: str) -> None:
+        self._api.delete(path)
+
+    def list(self, path: str) -> list[Object]:
+        return self._api.list(path)
+
+
+class NamespacedFleetLab:
+    """A cluster with the kinds of fleets, which is its own management plane, and a Karmada without members: no kcp."""
+
+    def __init__(self, stack: ExitStack, lab: MeshLab, folder: Path) -> None:
+        self.lab, self.folder = lab, folder
+        self.management = stack.enter_context(ManagementPlane())
+        self.management.install()
+        for file in sorted((CHECKOUT / "operator" / "deploy" / "fleet-crds").glob("*.yaml")):
+            for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+                self.management.api.create(document)
+        for row in FLEET_ROWS:
+            self.management.wait_served(f"/apis/{row.group}/{VERSION}/{row.plural}")
+        self._karmada = operator_kubeconfig(LabApi.from_kubeconfig(lab.lab.karmada), lab.lab.karmada, folder)
+
+    def shop(self, namespace: str) -> NamespaceShop:
+        return NamespaceShop(self.lab, NamespaceTenant(self.management.api, namespace), self.management)
+
+    def operator(self, *flags: str, node: str = "node-1") -> OperatorProcess:
+        karmada = ("--karmada-kubeconfig", str(self._karmada))
+        return OperatorProcess(self.folder, None, self.management.kubeconfig, "--profile", "fleet", *karmada, *SHORT, *flags, node=node)
+
+
+SHORT: Final = ("--mesh-check-interval", "5s", "--reconcile-interval", "2s", "--namespace", "default", "--max-runs", "2")
+
+
+class FleetOperatorLab:
+    """A kcp, a management plane, and a Karmada without members."""
+
+    def __init__(self, stack: ExitStack, lab: MeshLab, folder: Path) -> None:
+        self.lab, self.folder = lab, folder
+        self.karmada = LabApi.from_kubeconfig(lab.lab.karmada)
+        self.management = stack.enter_context(ManagementPlane())
+        self.management.install()
+        self.world = stack.enter_context(open_world(which_kcp()))
+        apply(self.world.provider, kcp_manifests(self.world.values, ("rbac",), global_services=True))
+        accounts = {"networking": self.world.operator(), "fleet": self.world.account(ACCOUNT, workspace="root:fleet")}
+        # With the documented rights, and no others.
+        self._karmada = operator_kubeconfig(LabApi.from_kubeconfig(lab.lab.karmada), lab.lab.karmada, folder)
+        self._kcp = {}
+        for name, client in accounts.items():
+            self._kcp[name] = folder / f"{name}.kubeconfig"
+            self._kcp[name].write_text(json.dumps(client.kubeconfig()), encoding="utf-8")
+
+    def shop(self, name: str) -> Shop:
+        return Shop(self.lab, self.world.tenant(name), self.management)
+
+    def operator(self, profile: str, *flags: str, node: str = "node-1") -> OperatorProcess:
+        karmada = ("--karmada-kubeconfig", str(self._karmada))
+        fleet = ("--fleet-kcp-kubeconfig", str(self._kcp["fleet"])) if profile == "all" else ()
+        own = self._kcp["fleet" if profile == "fleet" else "networking"]
+        return OperatorProcess(
+            self.folder, own, self.management.kubeconfig, "--profile", profile, *karmada, *fleet, *SHORT, *flags, node=node
+        )
+
+
+def template(tag: str) -> Object:
+    return {"spec": {"containers": [{"name": "web", "image": f"{PODS}:{tag}"}]}}

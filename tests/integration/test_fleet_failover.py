@@ -1,0 +1,105 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A workload with a global service runs in one of two connected clusters; the cluster dies, and clients reach it where it went.
+
+Karmada, its members, the mesh and the agents are real; what agents use is read off `cilium service list`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace, member_name
+from tests.integration.agent_lists import agent
+from tests.integration.labs import KARMADA_FAILOVER
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.test_fleet import SHOP, FleetLab, status, web
+from tests.lab import tools
+from tests.lab.tools.provide import look
+from tests.testing.karmada_members import CLUSTERS
+from tests.testing.playbooks import PlaybookRun
+from tests.testing.waiting import equals, wait_for
+
+pytestmark = pytest.mark.lab(KARMADA_FAILOVER)
+
+SERVICE = f"/api/v1/namespaces/{karmada_namespace(SHOP)}/services/web"
+POLICY = {
+    "name": "one",
+    "strategy": "Spread",
+    "spread": {"by": "cluster", "min": 1, "max": 1},
+    "migration": {"auto": True, "dwellSeconds": 10},
+    "requireConnected": {"meshRef": {"name": "edge"}},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def programs() -> None:
+    missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
+    if missing:
+        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
+
+
+@pytest.fixture(scope="module")
+def fleet(module_lab: MeshLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetLab]:
+    yield FleetLab(module_lab, tmp_path_factory.mktemp("kubeconfigs"))
+
+
+def placed(run: PlaybookRun) -> list[str]:
+    return [row["clusterName"] for row in status(run)["placements"]]
+
+
+def backends(lab: MeshLab, cluster: str) -> dict[str, int]:
+    """Backends of the Service that agents of a cluster use, by the cluster in which they run (10.N.0.0/16)."""
+    address = (lab.api(cluster).get(SERVICE) or {})["spec"]["clusterIP"]
+    found: dict[str, int] = {}
+    own = False
+    for line in agent(lab, cluster, "service", "list").splitlines()[1:]:
+        own = line.split()[1].startswith(f"{address}:80") if line[:1].isdigit() else own
+        if own and " => " in line:
+            home = f"c{line.partition(' => ')[2].split('.')[1]}"
+            found[home] = found.get(home, 0) + 1
+    return found
+
+
+def services(lab: MeshLab, run: PlaybookRun, **hosts: Any) -> PlaybookRun:
+    """The playbook of the mesh with the global services that the run of the workloads asks for."""
+    assert run.mesh_result is not None
+    mesh = {**lab.mesh(), "globalServices": run.mesh_result["global_services"]}
+    return lab.play("services", mesh=mesh, **hosts)
+
+
+def test_a_global_service_answers_from_where_its_workload_went(fleet: FleetLab) -> None:
+    lab, names = fleet.lab, fleet.lab.names
+    binding = str(lab.mesh()["binding"]["name"])
+    global_service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": binding}}
+    workload = web("1", placementRef={"name": "one"}, service=global_service)
+    policy = {**POLICY, "requireConnected": {"meshRef": {"name": binding}}}
+
+    def play(connected: Sequence[str]) -> PlaybookRun:
+        return fleet.play([workload], policies=[policy], connected={binding: list(connected)})
+
+    early = play([])
+    assert "has none of the clusters" in status(early)["conditions"][0]["message"], early.output
+    assert lab.play("connect").rc == 0
+
+    run = play(names)
+    assert (run.rc, status(run)["phase"], len(placed(run))) == (0, "Available", 1), run.output
+    (home,) = placed(run)
+    (other,) = set(names) - {home}
+    exported = services(lab, run)
+    assert exported.rc == 0, exported.output
+    for cluster in names:
+        wait_for(partial(backends, lab, cluster), equals({home: 2}), what=f"clients in {cluster} reach the workload in {home}")
+    again = play(names)
+    assert (again.rc, again.changed, services(lab, again).changed) == (0, False, 0), "Karmada and the mesh share the Service"
+
+    lab.lab.kill(home)
+    # Its mesh endpoint is dead, and for Karmada its API server too: what is at this address answers nobody.
+    fleet.karmada.patch(f"{CLUSTERS}/{member_name(SHOP, home)}", {"spec": {"apiEndpoint": "https://127.0.0.1:1"}})
+    wait_for(partial(play, names), lambda found: placed(found) == [other], what=f"the workload moves to {other}", every=1)
+    wait_for(partial(backends, lab, other), lambda found: found.get(other) == 2, what=f"clients in {other} reach the workload there")
+    lab.lab.restart(home)

@@ -1,0 +1,510 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What a tenant sees of a rollout: waves, pauses, stalls, restarts and rollbacks, lost clusters and evictions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import annotations_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import REVISION_ANNOTATION, ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.evictions import evictions_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import (
+    Fleet,
+    FleetCluster,
+    FleetRequest,
+    FleetWorkload,
+    Migration,
+    Operation,
+    PlacementPolicy,
+    Requirement,
+    RolloutRules,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import FleetPlan, plan_fleet
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout import situation_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import NO_OPERATION, RolloutState, state_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
+from tests.testing.karmada_model import KarmadaModel, Refused
+
+TENANT = Tenant("shop", "default")
+KEY = ObjectKey("Deployment", "web")
+NAMES = ("a", "b", "c")
+MIGRATING = PlacementPolicy(name="movable", strategy="FixedReplicas", migration=Migration(auto=True, dwell=60, unhealthy=60))
+
+
+@dataclass
+class Story:
+    """One workload in three clusters, and what happens to it."""
+
+    karmada: KarmadaModel
+    wanted: FleetWorkload
+    requirements: tuple[Requirement, ...] = ()  # of the policy "there"
+    gone: bool = False
+
+    def request(self) -> FleetRequest:
+        clusters = {name: FleetCluster(name=name, member=member(name), labels=self.karmada.members[member(name)]) for name in NAMES}
+        there = PlacementPolicy(name="there", strategy="FixedReplicas", requirements=self.requirements)
+        fleets = {"all": Fleet(name="all", clusters=NAMES)}
+        return FleetRequest(
+            tenant=TENANT,
+            clusters=clusters,
+            fleets=fleets,
+            policies={"movable": MIGRATING, "there": there},
+            workloads={} if self.gone else {"web": self.wanted},
+        )
+
+    def plan(self) -> FleetPlan:
+        return plan_fleet(self.request(), self.karmada.facts(), "karmada")
+
+    def run(self, writes: int | None = None) -> None:
+        self.karmada.write(self.plan().plan.steps[:writes])
+
+    def rounds(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.run()
+            self.karmada.settle()
+
+    def change(self, image: str) -> None:
+        self.wanted = replace(self.wanted, template=template(image))
+
+    def rules(self, **rules: Any) -> None:
+        self.wanted = replace(self.wanted, rollout=replace(self.wanted.rollout, **rules))
+
+    def operate(self, *operation: Any) -> None:
+        self.wanted = replace(self.wanted, operation=Operation(*operation))
+
+    def images(self) -> str:
+        """The tags that the clusters run, in the order of their names."""
+        return " ".join(self.karmada.image_in(member(name), KEY).removeprefix("web:") or "-" for name in NAMES)
+
+    def status(self) -> Mapping[str, Any]:
+        return workload_status(self.request(), self.karmada.facts(), self.plan().decisions["web"]).status
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        found = next(entry for entry in self.status()["conditions"] if entry["type"] == kind)
+        return found["status"], found["reason"]
+
+
+def member(name: str) -> str:
+    return member_name(TENANT, name)
+
+
+def template(image: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "web", "image": image}]}}
+
+
+@pytest.fixture
+def story() -> Story:
+    """A workload that runs everywhere, with one cluster per wave."""
+    wanted = FleetWorkload(name="web", fleet="all", template=template("web:1"), rollout=RolloutRules(batch_size=1))
+    story = Story(KarmadaModel(tenant=TENANT, members={member(name): TENANT.labels for name in NAMES}), wanted)
+    story.rounds(2)
+    return story
+
+
+def test_the_first_rollout_goes_everywhere_at_once_and_is_then_available(story: Story) -> None:
+    assert story.images() == "1 1 1"
+    story.rounds()
+    assert story.status()["phase"] == "Available"
+    assert story.plan().plan.empty
+
+
+def test_a_change_goes_out_wave_by_wave(story: Story) -> None:
+    story.rounds()
+    story.change("web:2")
+    seen = [story.images()]
+    for _ in range(6):
+        story.rounds()
+        if story.images() != seen[-1]:
+            seen.append(story.images())
+    assert seen == ["1 1 1", "2 1 1", "2 2 1", "2 2 2"]
+    assert story.status()["rollout"]["phase"] == "Complete"
+    assert [entry["number"] for entry in story.status()["revisions"]] == [1, 2]
+
+
+def test_a_revision_is_made_before_the_template_is_written(story: Story) -> None:
+    story.rounds()
+    story.change("web:2")
+    assert [step.object.split()[0] for step in story.plan().plan.steps] == ["ControllerRevision", "PropagationPolicy"]
+
+
+def test_the_template_waits_until_karmada_shows_the_suspension(story: Story) -> None:
+    story.rounds()
+    story.change("web:2")
+    for _ in range(3):
+        story.run()
+        for name in NAMES:
+            story.karmada.dispatch(member(name))
+    assert (story.images(), story.status()["rollout"]["phase"]) == ("1 1 1", "Preparing")
+    story.karmada.wait(601)
+    assert story.status()["rollout"]["phase"] == "Stalled"
+    story.karmada.settle()
+    story.rounds()
+    assert story.images() == "2 1 1"
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_run_that_is_killed_after_any_write_lets_no_second_wave_begin(story: Story, writes: int) -> None:
+    story.rounds()
+    story.karmada.broken.add("web:2")
+    story.change("web:2")
+    story.run()
+    story.karmada.settle()
+    story.run(writes)
+    story.karmada.settle()
+    story.run()
+    story.karmada.settle()
+    assert story.images() == "2 1 1"
+
+
+def test_pods_that_do_not_become_ready_stop_in_the_first_wave_and_stall(story: Story) -> None:
+    story.rounds()
+    story.karmada.broken.add("web:2")
+    story.change("web:2")
+    story.rounds(6)
+    assert story.images() == "2 1 1"
+    story.karmada.wait(601)
+    status = story.status()
+    assert (status["phase"], status["rollout"]["phase"]) == ("Degraded", "Stalled")
+    assert story.condition("Degraded") == ("True", "RolloutStalled")
+    said = {row["clusterName"]: row.get("message", "") for row in status["placements"]}
+    assert "1 of 1" in said["a"] and "ready" in said["a"] and "wave" in said["b"] and "wave" in said["c"]
+    story.change("web:3")
+    story.rounds(8)
+    assert story.images() == "3 3 3"
+
+
+def test_a_report_about_the_template_before_does_not_end_a_wave(story: Story) -> None:
+    story.rounds()
+    story.change("web:2")
+    story.rounds(1)
+    story.run()
+    for _ in range(3):
+        story.karmada.detect()
+        story.karmada.report(member("a"))
+        story.run()
+    assert story.status()["rollout"]["wave"] == 1
+
+
+def test_a_wave_is_watched_for_the_pause(story: Story) -> None:
+    story.rounds()
+    story.rules(pause=60)
+    story.change("web:2")
+    story.rounds(6)
+    assert story.images() == "2 1 1"
+    story.karmada.wait(61)
+    story.rounds(2)
+    assert story.images() == "2 2 1"
+
+
+def test_a_paused_rollout_stays_and_goes_on(story: Story) -> None:
+    story.rounds()
+    story.change("web:2")
+    story.rounds(2)
+    story.rules(paused=True)
+    story.rounds(4)
+    assert (story.images(), story.status()["rollout"]["phase"]) == ("2 1 1", "Paused")
+    story.change("web:3")
+    story.rounds(3)
+    assert story.images() == "2 1 1"
+    story.rules(paused=False)
+    story.rounds(8)
+    assert story.images() == "3 3 3"
+
+
+def test_a_change_in_mid_rollout_begins_with_the_first_wave_again(story: Story) -> None:
+    story.rounds()
+    story.change("web:2")
+    story.rounds(3)
+    assert story.images() == "2 2 1"
+    story.change("web:3")
+    seen = [story.images()]
+    for _ in range(6):
+        story.rounds()
+        if story.images() != seen[-1]:
+            seen.append(story.images())
+    assert seen == ["2 2 1", "3 2 1", "3 3 1", "3 3 3"]
+
+
+def test_a_lost_cluster_is_skipped_and_named(story: Story) -> None:
+    story.rounds()
+    story.karmada.kill(member("b"))
+    story.change("web:2")
+    story.rounds(7)
+    assert story.images() == "2 1 2"
+    status = story.status()
+    assert (status["rollout"]["phase"], status["rollout"]["skippedClusters"]) == ("Complete", ["b"])
+    assert (status["phase"], story.condition("Degraded")) == ("Degraded", ("True", "ClusterNotReady"))
+    story.karmada.revive(member("b"))
+    story.rounds(2)
+    assert (story.images(), story.status()["phase"]) == ("2 2 2", "Available")
+
+
+def test_a_rollout_without_any_cluster_that_proves_it_does_not_complete(story: Story) -> None:
+    story.rounds()
+    for name in NAMES:
+        story.karmada.kill(member(name))
+    story.change("web:2")
+    story.rounds(8)
+    assert story.status()["rollout"]["phase"] == "Rolling"
+
+
+def test_two_runs_at_once_do_not_both_write(story: Story) -> None:
+    story.rounds()
+    story.change("web:2")
+    late = story.plan().plan.steps
+    story.run()
+    with pytest.raises(Refused):
+        story.karmada.write(late)
+    with pytest.raises(Refused):
+        story.karmada.write(late[1:])
+
+
+def test_a_restart_is_done_once_per_id_and_by_waves(story: Story) -> None:
+    story.rounds()
+    story.operate("Restart", "monday")
+    story.rounds(2)
+    restarted = [story.karmada.revision_in(member(name), KEY) for name in NAMES]
+    assert restarted == [2, 1, 1]
+    story.rounds(6)
+    assert story.status()["lastOperation"] == {"type": "Restart", "id": "monday", "revision": 2, "result": "Complete", "message": ""}
+    story.rounds(3)
+    assert story.plan().plan.empty
+
+
+def test_a_rollback_restores_a_revision_until_the_spec_changes(story: Story) -> None:
+    story.rounds()
+    story.change("web:2")
+    story.rounds(8)
+    story.operate("Rollback", "back", 1)
+    story.rounds(8)
+    assert story.images() == "1 1 1"
+    assert story.status()["lastOperation"]["result"] == "Complete"
+    assert story.status()["currentRevision"] == 3
+    assert "content of revision 1" in story.status()["rollout"]["message"]
+    story.rounds(2)
+    assert story.plan().plan.empty
+    story.change("web:4")
+    story.rounds(8)
+    assert story.images() == "4 4 4"
+    assert "content of" not in story.status()["rollout"]["message"]
+
+
+def test_a_pause_shows_before_there_is_anything_to_hold(story: Story) -> None:
+    story.rounds()
+    for rules in ({"paused": True}, {}):
+        story.wanted = replace(story.wanted, hold=None if rules else True)
+        story.rules(**(rules or {"paused": False}))
+        story.rounds(2)
+        assert story.status()["phase"] == "Available" and "paused" in story.status()["rollout"]["message"]
+    story.wanted = replace(story.wanted, hold=False)
+    story.rounds(2)
+    assert "paused" not in story.status()["rollout"]["message"]
+
+
+def test_a_rollback_in_mid_rollout_takes_the_new_content_back(story: Story) -> None:
+    story.rounds()
+    story.karmada.broken.add("web:2")
+    story.change("web:2")
+    story.rounds(3)
+    story.operate("Rollback", "back", 1)
+    story.rounds(8)
+    assert (story.images(), story.status()["phase"]) == ("1 1 1", "Available")
+
+
+def test_a_rollback_to_a_revision_that_is_not_there_changes_nothing_and_says_which_are(story: Story) -> None:
+    story.rounds()
+    story.operate("Rollback", "back", 9)
+    story.rounds(3)
+    assert story.images() == "1 1 1"
+    assert story.status()["lastOperation"]["message"] == "There is no revision 9; there are 1."
+    found = workload_status(story.request(), story.karmada.facts(), story.plan().decisions["web"]).findings
+    assert [entry.code for entry in found] == ["CM-FLEET-05"]
+
+
+def test_old_revisions_go_and_the_present_one_never_does(story: Story) -> None:
+    story.wanted = replace(story.wanted, history_limit=2)
+    for image in range(2, 7):
+        story.change(f"web:{image}")
+        story.rounds(8)
+    assert [entry["number"] for entry in story.status()["revisions"]] == [4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"content": {"kind": "Deployment", "template": {}}},
+        {"content": {"kind": "ClusterRole", "template": template("web:9")}},
+        {"content": {"kind": "Deployment", "template": template("web:9"), "service": {}}},
+        {"content": {"kind": "Deployment", "template": template("web:9"), "resources": [{"kind": "ClusterRoleBinding", "name": "x"}]}},
+        {"content": {"kind": "Deployment", "template": template("web:9"), "resources": [{"kind": "ConfigMap", "name": "../x"}]}},
+    ],
+)
+def test_a_revision_that_cannot_be_rendered_is_none_and_keeps_its_number(story: Story, data: dict[str, Any]) -> None:
+    story.rounds()
+    name = {"name": "web-r2", "labels": TENANT.labels_of("web"), "uid": "u", "resourceVersion": "1"}
+    path = f"/apis/apps/v1/namespaces/{karmada_namespace(TENANT)}/controllerrevisions/web-r2"
+    story.karmada.objects[path] = {"metadata": name, "revision": 2, "data": data}
+    story.operate("Rollback", "back", 2)
+    story.rounds(2)
+    assert (story.images(), story.status()["lastOperation"]["result"]) == ("1 1 1", "Invalid")
+    story.change("web:2")
+    story.rounds(8)
+    assert (story.images(), [entry["number"] for entry in story.status()["revisions"]]) == ("2 2 2", [1, 3])
+
+
+@pytest.mark.parametrize(
+    ("change", "part", "left"),
+    [
+        ({"revision": 10**9}, "revision", None),
+        ({"phase": "Rolling"}, "phase", None),
+        ({"phase": "Preparing"}, "phase", None),
+        ({"phase": "Rolling", "waves": [["a"]], "wave": 2}, "wave", None),
+        ({"phase": "Rolling", "waves": [["a"]], "wave": 1}, "suspended", ()),
+        ({"operation": {"id": "x", "result": "Lost"}}, "operation", NO_OPERATION),
+        ({"rollback": {"to": -1, "spec": "x"}}, "rollback", None),
+        ({"waveStarted": "soon"}, "wave_started", ""),
+        ({"unhealthy": {"a": "soon", "b": "2026-11-01T00:00:00Z"}}, "unhealthy", {"b": "2026-11-01T00:00:00Z"}),
+    ],
+)
+def test_a_state_that_another_program_wrote_is_in_its_ranges_or_none(change: dict[str, Any], part: str, left: Any) -> None:
+    found = state_of(json.dumps({"revision": 1, "phase": "Complete", **change}))
+    assert (getattr(found, part) if found is not None else None) == left
+
+
+def test_replicas_change_without_a_revision_and_without_waves(story: Story) -> None:
+    story.rounds()
+    story.wanted = replace(story.wanted, replicas=4)
+    story.rounds(2)
+    assert (story.status()["replicas"], story.status()["updatedRevision"], story.status()["phase"]) == (12, 1, "Available")
+
+
+def test_a_state_that_someone_destroyed_is_taken_up_from_what_runs(story: Story) -> None:
+    story.rounds()
+    for path, found in story.karmada.objects.items():
+        if "/propagationpolicies/" in path:
+            for key in [key for key in annotations_of(found) if key.endswith("/rollout")]:
+                found["metadata"]["annotations"][key] = "{"
+    story.rounds(2)
+    assert (story.status()["phase"], story.images()) == ("Available", "1 1 1")
+    live = story.karmada.objects[KEY.path(karmada_namespace(TENANT))]
+    assert annotations_of(live)[REVISION_ANNOTATION] == "1"
+
+
+def test_a_workload_leaves_a_lost_cluster_after_the_dwell_time_and_comes_back_after_it(story: Story) -> None:
+    story.wanted = replace(story.wanted, placement="movable")
+    story.rounds(2)
+    story.karmada.kill(member("b"))
+    story.karmada.wait(59)
+    story.rounds(2)
+    assert sorted(row["clusterName"] for row in story.status()["placements"]) == ["a", "b", "c"]
+    story.karmada.wait(2)
+    story.rounds(2)
+    status = story.status()
+    assert sorted(row["clusterName"] for row in status["placements"]) == ["a", "c"]
+    assert [(row["clusterName"], row["reason"]) for row in status["evictedClusters"]] == [("b", "ClusterNotReady")]
+    assert status["phase"] == "Available"
+    story.karmada.revive(member("b"))
+    story.rounds(2)
+    assert len(story.status()["placements"]) == 2
+    story.karmada.wait(61)
+    story.rounds(3)
+    assert (len(story.status()["placements"]), story.status()["phase"]) == (3, "Available")
+
+
+def test_no_more_clusters_are_left_than_the_rules_permit(story: Story) -> None:
+    story.wanted = replace(story.wanted, placement="movable")
+    story.rounds(2)
+    story.karmada.kill(member("a"))
+    story.karmada.kill(member("b"))
+    story.karmada.wait(61)
+    story.rounds(4)
+    assert len(story.status()["evictedClusters"]) == 1
+    found = workload_status(story.request(), story.karmada.facts(), story.plan().decisions["web"]).findings
+    assert "CM-FLEET-06" in [entry.code for entry in found]
+
+
+def test_a_workload_that_is_unhealthy_everywhere_stays_where_it_is(story: Story) -> None:
+    story.wanted = replace(story.wanted, placement="movable", rollout=RolloutRules())
+    story.rounds(2)
+    story.karmada.broken.add("web:2")
+    story.change("web:2")
+    story.rounds(3)
+    story.karmada.wait(61)
+    story.rounds(3)
+    assert "evictedClusters" not in story.status()
+
+
+def test_a_workload_leaves_a_cluster_where_alone_it_is_unhealthy_and_comes_back_with_another_revision(story: Story) -> None:
+    story.wanted = replace(story.wanted, placement="movable", rollout=RolloutRules())
+    story.rounds(2)
+    story.karmada.broken.add(f"{member('c')} web:2")
+    story.change("web:2")
+    story.rounds(3)
+    story.karmada.wait(61)
+    story.rounds(3)
+    assert [row["clusterName"] for row in story.status()["evictedClusters"]] == ["c"]
+    story.karmada.wait(3600)
+    story.rounds(2)
+    assert (story.images(), story.status()["phase"]) == ("2 2 -", "Available")
+    story.change("web:3")
+    story.rounds(4)
+    assert (story.images(), story.status()["phase"]) == ("3 3 3", "Available")
+
+
+def test_no_cluster_is_left_if_fewer_replicas_than_the_minimum_would_stay(story: Story) -> None:
+    story.wanted = replace(story.wanted, placement="movable", replicas=4)
+    story.rounds(2)
+    facts = story.karmada.facts()
+    assert facts.bindings[KEY.binding].replicas
+    rules = replace(MIGRATING.migration, min_available_percent=90)
+    situation = situation_of(facts, story.wanted)
+    ill = {
+        name: replace(placed, health="Unhealthy", ready=2)
+        for name, placed in facts.bindings[KEY.binding].placed.items()
+        if name == member("a")
+    }
+    binding = replace(facts.bindings[KEY.binding], placed={**facts.bindings[KEY.binding].placed, **ill})
+    long_ago = (facts.now - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    state = replace(situation.state or RolloutState(), unhealthy={member("a"): long_ago})
+    found = evictions_of(rules, replace(situation, binding=binding), state, [member(name) for name in NAMES])
+    assert not found.state.evicted
+    assert "8 replicas would be left, and 11 are the least" in found.notes[0]
+    lenient = evictions_of(
+        replace(rules, min_available_percent=50), replace(situation, binding=binding), state, [member(name) for name in NAMES]
+    )
+    assert set(lenient.state.evicted) == {member("a")}
+
+
+def homes(story: Story, kind: str) -> str:
+    """The clusters that have the object of that kind named as the workload."""
+    copies = story.karmada.running
+    return "".join(name for name in NAMES if ObjectKey(kind, "web") in copies.get(member(name), {}))
+
+
+def test_a_global_service_is_in_every_cluster_of_the_fleet_and_stays_when_the_workload_moves(story: Story) -> None:
+    """A Service that Karmada did not bring would be in the way of a workload that comes."""
+    service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
+    story.karmada.members[member("a")] = {**TENANT.labels, "tier": "edge"}
+    story.requirements = (Requirement("tier", "In", ("edge",)),)
+    story.wanted = replace(story.wanted, service=service, placement="there")
+    story.rounds(8)
+    assert (homes(story, "Deployment"), homes(story, "Service"), story.status()["phase"]) == ("a", "abc", "Available")
+    assert story.plan().plan.empty
+    story.wanted = replace(story.wanted, service={"ports": [{"port": 80}]})
+    story.rounds(8)
+    assert (homes(story, "Service"), sorted(story.karmada.facts().policies)) == ("a", ["web"])
+    story.wanted = replace(story.wanted, service=service)
+    story.rounds(8)
+    assert homes(story, "Service") == "abc"
+    story.gone = True
+    story.rounds(3)
+    assert (homes(story, "Deployment"), homes(story, "Service"), story.karmada.facts().policies) == ("", "", {})

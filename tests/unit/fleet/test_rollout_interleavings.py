@@ -1,0 +1,293 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Rollouts under every order of events: changes, kills between writes, lost clusters, pauses, operations, slow controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from hypothesis import settings, stateful
+from hypothesis import strategies as st
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import annotations_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import (
+    Fleet,
+    FleetCluster,
+    FleetRequest,
+    FleetWorkload,
+    Migration,
+    Operation,
+    PlacementPolicy,
+    RolloutRules,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import FleetPlan, plan_fleet
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import COMPLETE, STATE_ANNOTATION, state_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
+from tests.testing.karmada_model import KarmadaModel, Refused
+from tests.testing.properties import examples
+
+TENANT: Final = Tenant("shop", "default")
+NAMES: Final = ("a", "b", "c")
+KEY: Final = ObjectKey("Deployment", "web")
+CLUSTERS: Final = {name: FleetCluster(name=name, member=member_name(TENANT, name)) for name in NAMES}
+MEMBERS: Final = {cluster.member: dict(TENANT.labels) for cluster in CLUSTERS.values()}
+BY_NAME: Final = {name: CLUSTERS[name].member for name in NAMES}
+ROUNDS: Final = 16
+MOVABLE: Final = PlacementPolicy(name="movable", strategy="FixedReplicas", migration=Migration(auto=True, dwell=60, unhealthy=60))
+
+
+def workload(image: str, **more: Any) -> FleetWorkload:
+    template = {"spec": {"containers": [{"name": "web", "image": image}]}}
+    return FleetWorkload(**{"name": "web", "fleet": "all", "template": template, "rollout": RolloutRules(batch_size=1), **more})
+
+
+def request_of(*workloads: FleetWorkload, names: Collection[str] = NAMES) -> FleetRequest:
+    fleets = {"all": Fleet(name="all", clusters=tuple(names))}
+    return FleetRequest(
+        tenant=TENANT,
+        clusters=CLUSTERS,
+        fleets=fleets,
+        policies={"movable": MOVABLE},
+        workloads={entry.name: entry for entry in workloads},
+    )
+
+
+class Rollouts(stateful.RuleBasedStateMachine):
+    """One workload in three clusters, one cluster per wave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.karmada = KarmadaModel(tenant=TENANT, members=MEMBERS)
+        self.wanted = workload("web:1")
+        self.names: Collection[str] = NAMES  # clusters of the fleet
+        self.serial = 1
+        self.settled: dict[tuple[str, int], set[str]] = {}  # uid of the template and revision -> members that ran it well at some time
+
+    @stateful.initialize()
+    def begin(self) -> None:
+        self.run()
+        for _ in range(3):
+            self.karmada.settle()
+            self.run()
+
+    def run(self, writes: int | None = None) -> None:
+        """One run, ended after so many writes."""
+        self.karmada.write(self.plan().plan.steps[:writes])
+
+    def plan(self) -> FleetPlan:
+        return plan_fleet(request_of(self.wanted, names=self.names), self.karmada.facts(), "karmada")
+
+    @stateful.rule(writes=st.integers(0, 6))
+    def a_run_is_killed(self, writes: int) -> None:
+        self.run(writes)
+
+    @stateful.rule()
+    def a_run_ends(self) -> None:
+        self.run()
+
+    @stateful.rule(stale=st.integers(0, 6))
+    def two_runs_at_once(self, stale: int) -> None:
+        steps = self.plan().plan.steps
+        self.run()
+        try:
+            self.karmada.write(steps[:stale])
+        except Refused:
+            return
+
+    @stateful.rule()
+    def the_detector_works(self) -> None:
+        self.karmada.detect()
+
+    @stateful.rule(name=st.sampled_from(NAMES))
+    def a_member_gets_templates(self, name: str) -> None:
+        self.karmada.dispatch(BY_NAME[name])
+
+    @stateful.rule(name=st.sampled_from(NAMES))
+    def a_member_reports(self, name: str) -> None:
+        self.karmada.report(BY_NAME[name])
+
+    @stateful.rule()
+    def everything_happens(self) -> None:
+        self.karmada.settle()
+
+    @stateful.rule(rounds=st.integers(1, 4))
+    def all_goes_on(self, rounds: int) -> None:
+        for _ in range(rounds):
+            self.run()
+            self.karmada.settle()
+
+    @stateful.rule(writes=st.integers(0, 6), rounds=st.integers(0, 2))
+    def a_change_is_killed_and_taken_up(self, writes: int, rounds: int) -> None:
+        self.the_spec_changes(broken=False)
+        for _ in range(rounds):
+            self.run()
+            self.karmada.settle()
+        self.run(writes)
+        self.karmada.settle()
+        self.run()
+
+    @stateful.rule(seconds=st.sampled_from((1, 30, 900)))
+    def time_passes(self, seconds: int) -> None:
+        self.karmada.wait(seconds)
+
+    @stateful.rule(broken=st.booleans())
+    def the_spec_changes(self, broken: bool) -> None:
+        self.serial += 1
+        image = f"web:{self.serial}"
+        if broken:
+            self.karmada.broken.add(image)
+        self.wanted = replace(self.wanted, template=workload(image).template)
+
+    @stateful.rule()
+    def the_spec_goes_back(self) -> None:
+        self.wanted = replace(self.wanted, template=workload("web:1").template)
+
+    @stateful.rule(paused=st.booleans())
+    def it_is_paused_or_resumed(self, paused: bool) -> None:
+        self.wanted = replace(self.wanted, rollout=replace(self.wanted.rollout, paused=paused))
+
+    @stateful.rule(size=st.sampled_from((0, 1, 2)))
+    def waves_change(self, size: int) -> None:
+        self.wanted = replace(self.wanted, rollout=replace(self.wanted.rollout, batch_size=size))
+
+    @stateful.rule()
+    def it_is_restarted(self) -> None:
+        self.serial += 1
+        self.wanted = replace(self.wanted, operation=Operation("Restart", f"op-{self.serial}"))
+
+    @stateful.rule(to=st.integers(1, 5))
+    def it_is_rolled_back(self, to: int) -> None:
+        self.serial += 1
+        self.wanted = replace(self.wanted, operation=Operation("Rollback", f"op-{self.serial}", to))
+
+    @stateful.rule(name=st.sampled_from(NAMES))
+    def a_member_dies(self, name: str) -> None:
+        self.karmada.kill(BY_NAME[name])
+
+    @stateful.rule(name=st.sampled_from(NAMES))
+    def a_member_comes_back(self, name: str) -> None:
+        self.karmada.revive(BY_NAME[name])
+
+    @stateful.rule(count=st.integers(1, 5))
+    def replicas_change(self, count: int) -> None:
+        self.wanted = replace(self.wanted, replicas=count)
+
+    @stateful.rule(names=st.sets(st.sampled_from(NAMES), min_size=1))
+    def clusters_come_into_the_fleet_or_leave_it(self, names: set[str]) -> None:
+        self.names = sorted(names)
+
+    @stateful.rule(placement=st.sampled_from(("", "movable")))
+    def it_may_move_or_stays(self, placement: str) -> None:
+        self.wanted = replace(self.wanted, placement=placement)
+
+    @stateful.rule(writes=st.integers(0, 6), rounds=st.integers(0, 2))
+    def it_is_removed_by_a_run_that_is_killed_and_wanted_again(self, writes: int, rounds: int) -> None:
+        for _ in range(rounds):
+            self.karmada.write(plan_fleet(request_of(), self.karmada.facts(), "karmada").plan.steps)
+            self.karmada.settle()
+        self.karmada.write(plan_fleet(request_of(), self.karmada.facts(), "karmada").plan.steps[:writes])
+
+    @stateful.rule()
+    def a_template_is_deleted_by_hand(self) -> None:
+        self.karmada.objects.pop(KEY.path(karmada_namespace(TENANT)), None)
+
+    @stateful.invariant()
+    def nothing_stands_outside_the_tenants_namespace(self) -> None:
+        name = karmada_namespace(TENANT)
+        for path in self.karmada.paths:
+            assert f"/namespaces/{name}/" in path or path.endswith(f"/{name}")
+
+    @stateful.invariant()
+    def no_wave_begins_before_the_one_before_it_ran_well(self) -> None:
+        """A member of a later wave has the revision only if every member of the waves before has run it well, or was lost meanwhile."""
+        had = {member: self.copy_in(member) for member in MEMBERS}
+        for member, copy in had.items():
+            if self.karmada.image_in(member, KEY) not in self.karmada.broken:
+                self.settled.setdefault(copy, set()).add(member)
+        state, live = self.state(), self.karmada.objects.get(KEY.path(karmada_namespace(TENANT)))
+        if state is None or state.phase == COMPLETE or live is None:
+            return
+        present = (live["metadata"]["uid"], state.revision)
+        well = self.settled.get(present, set()) | set(self.karmada.since)
+        for place, wave in enumerate(state.waves):
+            before = {member for earlier in state.waves[:place] for member in earlier}
+            if any(had[member] == present for member in wave):
+                assert before <= well
+
+    def copy_in(self, member: str) -> tuple[str, int]:
+        """What a member runs: numbers of revisions begin anew when a workload is made again, so the template's uid is a part of it."""
+        found = self.karmada.running.get(member, {}).get(KEY)
+        return (found["metadata"]["uid"] if found is not None else "", self.karmada.revision_in(member, KEY))
+
+    def state(self) -> Any:
+        policy = self.karmada.facts().policies.get("web")
+        return state_of(annotations_of(policy).get(STATE_ANNOTATION, "")) if policy is not None else None
+
+    def teardown(self) -> None:
+        """In the end it is as wanted or the status says why not; and when nothing is in the way any more, it is as wanted."""
+        self.rest()
+        self.karmada.wait(self.wanted.rollout.deadline + 1)
+        self.rest()
+        self.it_is_as_wanted_or_the_status_says_why_not()
+        for name in NAMES:
+            self.karmada.revive(BY_NAME[name])
+        self.karmada.wait(MOVABLE.migration.dwell)
+        self.karmada.broken.clear()
+        self.wanted = replace(self.wanted, rollout=replace(self.wanted.rollout, paused=False))
+        self.rest()
+        evicted = self.status().get("evictedClusters", ())
+        assert {entry["reason"] for entry in evicted} <= {"Unhealthy"}  # the workload comes back there with another revision
+        self.it_is_as_wanted(evicted)
+
+    def rest(self) -> None:
+        """Let runs follow each other until none has anything to write."""
+        for _ in range(ROUNDS):
+            self.run()
+            self.karmada.settle()
+        assert self.plan().plan.steps == ()
+
+    def status(self) -> Mapping[str, Any]:
+        return workload_status(request_of(self.wanted, names=self.names), self.karmada.facts(), self.plan().decisions["web"]).status
+
+    def it_is_as_wanted_or_the_status_says_why_not(self) -> None:
+        status = self.status()
+        if status["phase"] == "Available":
+            self.it_is_as_wanted(status.get("evictedClusters", ()))
+            return
+        ready = next(entry for entry in status["conditions"] if entry["type"] == "Ready")
+        degraded = next(entry for entry in status["conditions"] if entry["type"] == "Degraded")
+        homes = {row["clusterName"] for row in status["placements"]}
+        dead = {name for name in self.names if BY_NAME[name] in self.karmada.dead}
+        ill = {name for name in self.names if self.karmada.image_in(BY_NAME[name], KEY) in self.karmada.broken}
+        said = f"{ready['message']} {degraded['message']}"
+        assert ready["status"] == "False" and said.strip()
+        if self.wanted.rollout.paused and status["rollout"]["phase"] != "Complete":
+            assert (status["rollout"]["phase"], ready["reason"]) == ("Paused", "RolloutPaused") and "Paused" in said
+        elif dead & homes:
+            assert degraded["reason"] == "ClusterNotReady" and all(name in said for name in dead & homes)
+        else:  # nothing else is in the way in this model
+            assert status["phase"] == "Degraded" and ill and any(name in said for name in ill)
+
+    def it_is_as_wanted(self, evicted: Sequence[Mapping[str, Any]] = ()) -> None:
+        left = {entry["clusterName"] for entry in evicted}
+        homes = {BY_NAME[name] for name in self.names if name not in left}
+        assert self.status()["phase"] == "Available"
+        state = self.state()
+        assert state.phase == COMPLETE and state.suspended == ()
+        for member in MEMBERS:  # a dead one keeps what it had
+            if member not in self.karmada.dead:
+                assert self.karmada.revision_in(member, KEY) == (state.revision if member in homes else 0)
+        assert not homes & self.karmada.dead
+        images = {self.karmada.image_in(member, KEY) for member in homes}
+        if state.rollback is None:
+            assert images == {self.wanted.template["spec"]["containers"][0]["image"]}
+        if self.wanted.operation is not None:
+            assert state.operation.id == self.wanted.operation.id and state.operation.result in ("Complete", "Invalid")
+
+
+TestRollouts = Rollouts.TestCase
+TestRollouts.settings = settings(examples(60), stateful_step_count=30)
