@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .keys import CLUSTER_ANNOTATION, ObjectKey
-from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, GROUP
+from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, FLEET_GROUP, GROUP, WORKLOAD
 from .workspace_bounds import WorkspaceBounds
 
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
@@ -19,6 +19,9 @@ STUB: Final = "stub"  # key of an object of which only a stub is kept
 STUBS: Final = 4  # times the bound of objects; not even a stub is kept of more
 _STUB_STATUS: Final = 8 * 1024  # characters of a status that a stub keeps; those that the operator writes are shorter without rows
 _STUB_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
+_LARGEST_PART: Final = 16 * 1024  # characters of the spec, and of the status, of a KubernetesCluster
+_OWN: Final = (f"{GROUP}/", f"{FLEET_GROUP}/")  # annotations that are kept
+_BOUNDED: Final = {BINDING: "bindings", FABRIC: "fabrics", CLUSTER: "clusters"}  # kinds with a bound of their own, which has that name
 _FINALIZERS: Final = 16  # of a stub; more of them, or longer ones, are others' and not needed
 
 Object = dict[str, Any]
@@ -61,32 +64,36 @@ def beyond_bounds(entries: Collection[Entry], bounds: WorkspaceBounds) -> dict[O
     """Return the objects of one workspace that are beyond its bounds.
 
     Those that are being deleted count first, so that a deletion always goes on, then the oldest ones, then by kind and name. An object that
-    does not fit takes nothing from the others. KubernetesClusters count, and are never refused: the operator does nothing for one. A stub
-    stays beyond until the object is received anew.
+    does not fit takes nothing from the others. KubernetesClusters count in all bounds and are refused by their own alone: a mesh names them
+    whatever else the workspace has. A stub stays beyond until the object is received anew.
     """
     found: dict[ObjectKey, Beyond] = {}
     used, size = Counter[tuple[str, ...]](), 0
     for entry in sorted(entries, key=lambda entry: (not entry.deleting, entry.created, entry.key)):
-        if entry.is_stub or size + entry.size > bounds.bytes:
+        is_cluster = entry.key.kind == CLUSTER
+        if not is_cluster and (entry.is_stub or size + entry.size > bounds.bytes):
             found[entry.key] = Beyond(f"{bounds.bytes // 1024} KiB of objects", too_large=True)
             continue
         size += entry.size
         places = _places(entry, bounds)
-        full = next((words for place, (most, words) in places.items() if used[place] >= most), None)
+        full = next(
+            (words for place, (most, words) in places.items() if used[place] >= most and (not is_cluster or place == (CLUSTER,))), None
+        )
         if full:
             found[entry.key] = Beyond(full)
         else:
             used.update(places.keys())
-    return {key: beyond for key, beyond in found.items() if key.kind != CLUSTER}
+    return found
 
 
 def _places(entry: Entry, bounds: WorkspaceBounds) -> dict[tuple[str, ...], tuple[int, str]]:
     """Return what an object counts for, with how many there may be, as a number and in words."""
     places: dict[tuple[str, ...], tuple[int, str]] = {("",): (bounds.objects, f"{bounds.objects} objects")}
-    if entry.key.kind == BINDING:
-        places["binding",] = (bounds.bindings, f"{bounds.bindings} ClusterMeshBindings")
-    if entry.key.kind == FABRIC:
-        places["fabric",] = (bounds.fabrics, f"{bounds.fabrics} Fabrics")
+    if (own := _BOUNDED.get(entry.key.kind)) is not None:
+        most = getattr(bounds, own)
+        places[entry.key.kind,] = (most, f"{most} {entry.key.kind}s")
+    if entry.key.kind == WORKLOAD:
+        places["fleet", entry.key.namespace] = (bounds.items, f"{bounds.items} FleetWorkloads in one namespace")
     for mesh in entry.meshes:
         places["mesh", entry.key.namespace, mesh] = (bounds.items, f"{bounds.items} items in one mesh")
     return places
@@ -131,12 +138,19 @@ class Usage:
 
 
 def reduced(kind: str, obj: Object) -> Object:
-    """Return an object without what the operator does not need: managed fields, others' annotations, and more of a KubernetesCluster."""
+    """Return an object without what the operator does not need: managed fields, labels, others' annotations.
+
+    A KubernetesCluster is never beyond the bound of bytes, so a spec or status of it that is very large is left out.
+    """
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in ("managedFields", "annotations", "labels")}
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    kept = {key: value for key, value in annotations.items() if key == CLUSTER_ANNOTATION or str(key).startswith(f"{GROUP}/")}
-    rest = {key: value for key, value in obj.items() if key in ("apiVersion", "kind")} if kind == CLUSTER else obj
+    kept = {key: value for key, value in annotations.items() if key == CLUSTER_ANNOTATION or str(key).startswith(_OWN)}
+    rest = {key: value for key, value in obj.items() if kind != CLUSTER or key not in ("spec", "status") or _is_small(value)}
     return {**rest, "metadata": {**metadata, **({"annotations": kept} if kept else {})}}
+
+
+def _is_small(value: Any) -> bool:
+    return len(json.dumps(value, default=str)) <= _LARGEST_PART
 
 
 def stub_of(kind: str, obj: Object) -> Object:

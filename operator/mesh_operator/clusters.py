@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 
 from .api import Api
-from .keys import MeshKey
+from .keys import FleetKey, UnitKey
 from .log import log
 from .management_plane import NotUsable, SealedKubeconfig, SecretRef, cluster_of, owner_of, sealed_kubeconfig, secret_of, secret_ref
 from .store import Stored
@@ -27,7 +27,7 @@ Touched = Callable[[str], None]  # called with a logical cluster whose meshes ha
 class ClusterSource(Protocol):
     """Source of the credentials of tenants' clusters."""
 
-    def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
+    def resolve(self, key: UnitKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
         """Return the kubeconfig of a cluster of that workspace, unread, or the reason why there is none."""
         ...
 
@@ -49,14 +49,14 @@ class Clusters:
         self.objects = _Collection(self._cluster_changed)
         self.secrets = _Collection(self._secret_changed, named=True)
 
-    def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
+    def resolve(self, key: UnitKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
         """Return the kubeconfig of a cluster of that workspace, unread, or the reason why there is none."""
         if not self.objects.listed:
             return NotUsable(name=name, reason=_UNAVAILABLE, message="The operator has not read the management plane yet.")
         cluster = cluster_of(self.objects.known.values(), key.workspace, key.namespace, name, self._by_name)
         if isinstance(cluster, NotUsable):
             return cluster
-        ref = secret_of(cluster, name)
+        ref = secret_of(cluster, name, with_cilium=not isinstance(key, FleetKey))
         if isinstance(ref, NotUsable):
             return ref
         try:

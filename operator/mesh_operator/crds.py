@@ -1,12 +1,13 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""CRDs of operator/deploy/crds, the one source of the kinds, and the APIResourceSchemas that kcp wants in their place."""
+"""CRDs of operator/deploy, the one source of the kinds, and the APIResourceSchemas that kcp wants in their place."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
@@ -14,6 +15,11 @@ from typing import Any, Final
 import yaml
 
 Document = dict[str, Any]
+
+MESH: Final = "mesh"
+FLEET: Final = "fleet"
+FOLDERS: Final[Mapping[str, str]] = {MESH: "crds", FLEET: "fleet-crds"}
+"""Sets of kinds, each of one export, and where their CRDs are."""
 
 _NAMES: Final = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 _VERSION: Final = ("name", "served", "storage", "deprecated", "deprecationWarning", "subresources", "additionalPrinterColumns")
@@ -30,15 +36,21 @@ def load(folder: str, name: str = "") -> list[Document]:
 
     Aliases are resolved to separate values, so that a document can be changed and printed by itself.
     """
+    return [json.loads(document) for document in _documents(folder, name)]
+
+
+@cache
+def _documents(folder: str, name: str) -> tuple[str, ...]:
+    """Return the same as JSON, which is read in a twentieth of the time."""
     found = sorted((entry for entry in (deploy_folder() / folder).iterdir() if entry.name.endswith(".yaml")), key=lambda entry: entry.name)
     texts = [entry.read_text(encoding="utf-8") for entry in found if name in ("", entry.name)]
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML was built with libyaml
-    return [json.loads(json.dumps(document)) for text in texts for document in yaml.load_all(text, loader) if document]
+    return tuple(json.dumps(document) for text in texts for document in yaml.load_all(text, loader) if document)
 
 
-def crds() -> list[Document]:
-    """Return every CustomResourceDefinition."""
-    return load("crds")
+def crds(profile: str = MESH) -> list[Document]:
+    """Return every CustomResourceDefinition of a set of kinds."""
+    return load(FOLDERS[profile])
 
 
 def api_resource_schema(crd: Mapping[str, Any]) -> Document:

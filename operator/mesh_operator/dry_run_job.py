@@ -14,6 +14,11 @@ from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import load_libraries
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import dry_run
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import (
+    FleetDryRun,
+    dry_run_members,
+    dry_run_workloads,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
 
 from .confined.fork_server import answer_all
@@ -47,12 +52,27 @@ def _opened(text: str, allowed: list[str]) -> dict[str, Any]:
 
 
 def _dry_run(job: Mapping[str, Any]) -> dict[str, Any] | None:
-    hosts = tuple(job["hosts"])
-    play = Play(hosts=hosts, inventory=hosts, limit="", hostvars=job["hosts"])
-    found = dry_run(job["cilium_mesh"], play, job["previous"], assigns=job["assigns"])
+    found = dry_run(job["cilium_mesh"], _play(job), job["previous"], assigns=job["assigns"])
     if found is None:
         return None
     return {"steps": found.steps, "linked": found.linked, "kept": sorted(found.kept), "result": found.result}
 
 
-_JOBS: Final = {"open": _open, "dry_run": _dry_run}
+def _workloads(job: Mapping[str, Any]) -> dict[str, Any]:
+    return _answered(dry_run_workloads(job["fleet"], _play(job), job["known_revisions"]))
+
+
+def _members(job: Mapping[str, Any]) -> dict[str, Any]:
+    return _answered(dry_run_members(job["fleet"], _play(job), job["choices"]))
+
+
+def _play(job: Mapping[str, Any]) -> Play:
+    hosts = tuple(job["hosts"])
+    return Play(hosts=hosts, inventory=hosts, limit="", hostvars=job["hosts"])
+
+
+def _answered(found: FleetDryRun) -> dict[str, Any]:
+    return {"steps": found.steps, "result": found.result}
+
+
+_JOBS: Final = {"open": _open, "dry_run": _dry_run, "fleet": _workloads, "fleet_clusters": _members}

@@ -8,16 +8,18 @@ tenant's bytes there can reach that tenant's own clusters and statuses, not the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
 
 from .confined.confinement import Limits
 from .confined.process import Cause, ConfinedProcess, ConfinedProcesses, ConfinedProcessFailed
+from .fleet_request import FleetPlay
 from .management_plane import NotUsable, SealedKubeconfig, Usable
 from .request import ASSIGNS, MeshRequest
 from .serve import Metrics
@@ -29,6 +31,7 @@ FIRST: Final = 4  # clusters that are read side by side (pipeline/dry_run.py, AT
 LONGEST: Final = 4  # times the deadline, for a mesh of any size
 LONGEST_REQUEUE: Final = 86400.0  # seconds
 
+_ROWS: Final = ("workloads", "clusters", "metrics", "fleets", "placement_policies", "global_services", "revisions")
 Closed = Mapping[str, SealedKubeconfig | NotUsable]
 
 _WORDS: Final = {
@@ -42,11 +45,11 @@ _WORDS: Final = {
 
 
 class DryRunFailed(Exception):
-    """Failure of the dry run of one mesh. The text is a sentence for its owner."""
+    """Failure of the dry run of one mesh or fleet. The text is a sentence for its owner."""
 
     def __init__(self, cause: Cause, detail: str = "") -> None:
         super().__init__(
-            f"The dry run of the mesh {_WORDS[cause]}, and was ended. Nothing was changed. It is tried again after growing delays; "
+            f"The dry run {_WORDS[cause]}, and was ended. Nothing was changed. It is tried again after growing delays; "
             "the usual cause is a cluster that answers very slowly, or with far more than a cluster has."
         )
         self.cause, self.detail = cause, detail
@@ -94,13 +97,13 @@ class DryRuns:
         self._processes, self._bounds, self._metrics, self._permits = processes, bounds, metrics, permits or Permits()
 
     @contextmanager
-    def begin(self, clusters: int) -> Iterator[MeshProcess]:
+    def begin(self, clusters: int) -> Iterator[DryRunProcess]:
         """Provide a process for one mesh; it is forked when it is first needed, and gone at the end of the ``with`` block."""
         with ExitStack() as stack:
-            yield MeshProcess(stack, self._processes, self._bounds, self._metrics, clusters, self._permits)
+            yield DryRunProcess(stack, self._processes, self._bounds, self._metrics, clusters, self._permits)
 
 
-class MeshProcess:
+class DryRunProcess:
     """Process of one mesh, for its kubeconfigs and its dry run. Used by one thread, but for ``interrupt``."""
 
     def __init__(
@@ -157,6 +160,19 @@ class MeshProcess:
             raise self._failed(Cause.INVALID)
         return valid
 
+    def fleet_dry_run(self, play: FleetPlay, known_revisions: Sequence[str] = ()) -> FleetDryRun:
+        """Return the dry run of a play for a fleet (pipeline/fleet_dry_run.py).
+
+        :param known_revisions: names of revisions that need not be in the result.
+        :raises DryRunFailed: when the process fails.
+        """
+        job = {"job": play.unit.playbook, "fleet": play.fleet, "hosts": play.hosts}
+        with self._metrics.dry_running():
+            found = self._ask({**job, "choices": play.choices, "known_revisions": list(known_revisions)})
+        if (valid := fleet_dry_run_of(found)) is None:
+            raise self._failed(Cause.INVALID)
+        return valid
+
     def _ask(self, job: Mapping[str, Any]) -> Any:
         try:
             if self._process is None:
@@ -203,6 +219,18 @@ def dry_run_of(found: Any) -> DryRun | None:
     if not (isinstance(status.get("binding"), dict) and type(requeue) in (int, float) and 0 <= requeue <= LONGEST_REQUEUE):
         return None
     return DryRun(steps=steps, linked=linked, kept=frozenset(kept), result=result)
+
+
+def fleet_dry_run_of(found: Any) -> FleetDryRun | None:
+    """Return an answer as a dry run of a fleet; None if it does not have that shape."""
+    if not isinstance(found, dict) or found.keys() != {"steps", "result"}:
+        return None
+    steps, result = found["steps"], found["result"]
+    if not (type(steps) is int and steps >= 0 and isinstance(result, dict) and _is_list(result.get("findings"), dict)):
+        return None
+    if not all(_is_list(result.get(key, []), dict) for key in _ROWS) or not _is_list(result.get("leaving", []), str):
+        return None
+    return FleetDryRun(steps=steps, result=result)
 
 
 def _is_list(value: Any, of: type) -> bool:

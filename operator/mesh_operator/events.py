@@ -13,7 +13,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import digest, one_line
 
 from .api import MANAGER, Api
-from .kinds import GROUP, VERSION
+from .kinds import BY_KIND, VERSION
 from .log import log
 from .store import Stored
 
@@ -55,7 +55,13 @@ class Recorder:
             self._counts.clear()
         count = self._counts.get(name, 0) + 1
         again = {"type": kind, "message": message, "count": count, "lastTimestamp": now}
-        who = {"kind": key.kind, "namespace": key.namespace, "name": key.name, "uid": stored.uid, "apiVersion": f"{GROUP}/{VERSION}"}
+        who = {
+            "kind": key.kind,
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": stored.uid,
+            "apiVersion": f"{BY_KIND[key.kind].group}/{VERSION}",
+        }
         first = {"reason": reason, "source": {"component": MANAGER}, "firstTimestamp": now}
         metadata = {"name": name, "namespace": key.namespace}
         # An API server fills in the kind of an object; the virtual workspaces of kcp answer 400 without it.

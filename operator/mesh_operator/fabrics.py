@@ -36,7 +36,7 @@ class FabricRollUp:
         :param clock: monotonic seconds.
         """
         self._store, self._write = store, write
-        self.queue = FairQueue(workers=1, clock=clock)
+        self.queue = FairQueue[MeshKey](workers=1, clock=clock)
 
     def changed(self, key: ObjectKey) -> None:
         """Take note that an object changed, its status included."""

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .keys import MeshKey, ObjectKey
-from .kinds import CLUSTER, FABRIC
+from .fleet_status import first_fleet_status
+from .keys import FleetKey, MeshKey, ObjectKey
+from .kinds import BY_KIND, CLUSTER, FABRIC
 from .log import log
 from .queue import FairQueue, Urgency
 from .resource_writer import ResourceWriter
@@ -31,19 +32,24 @@ class FirstStatuses:
     :ivar queue: meshes.
     """
 
-    def __init__(self, store: Store, writer: ResourceWriter, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, writer: ResourceWriter, clock: Callable[[], float], *, fleets: bool = False) -> None:
         """Prepare the queue.
 
         :param clock: monotonic seconds.
+        :param fleets: whether objects of fleets have a status of the operator's.
         """
-        self._store, self._writer = store, writer
-        self.queue = FairQueue(workers=1, clock=clock)
+        self._store, self._writer, self._fleets = store, writer, fleets
+        self.queue = FairQueue[MeshKey | FleetKey](workers=1, clock=clock)
 
     def changed(self, key: ObjectKey, obj: dict[str, Any] | None) -> None:
         """Take note that an object changed."""
-        if obj is not None and key.kind not in (CLUSTER, FABRIC) and not _has_status(obj):
-            for mesh in self._store.meshes_of(key, obj):
-                self.queue.add_after(mesh, SOON, Urgency.CHANGE)
+        if obj is None or key.kind == FABRIC or _has_status(obj):
+            return
+        if self._fleets:
+            for unit in self._store.units_of(key)[:1]:
+                self.queue.add_after(unit, SOON, Urgency.CHANGE)
+        for mesh in self._store.meshes_of(key, obj) if key.kind != CLUSTER else ():
+            self.queue.add_after(mesh, SOON, Urgency.CHANGE)
 
     def next(self, timeout: float) -> bool:
         """Write the statuses for the next mesh, and return whether there was one within the timeout. Raises nothing."""
@@ -62,14 +68,26 @@ class FirstStatuses:
             self.queue.add_after(key, again, Urgency.CHANGE)
         return True
 
-    def _write(self, key: MeshKey) -> float | None:
+    def _write(self, key: MeshKey | FleetKey) -> float | None:
         """Write some statuses, and return the seconds until there is more to do; None when there is nothing more."""
+        if isinstance(key, FleetKey):
+            return self._write_fleet(key)
         mesh = self._store.mesh(key)
         found = [stored for stored in (*all_of(mesh), *mesh.beyond) if _is_new(stored)]
         if found and not mesh.listed:
             return NOT_LISTED
         for stored in found[:A_TURN]:
             self._writer.first_status(stored, first_status_of(stored, mesh, datetime.now(UTC)))
+        return SOON if len(found) > A_TURN else None
+
+    def _write_fleet(self, key: FleetKey) -> float | None:
+        tenant, now = self._store.tenant(key.workspace, key.namespace), datetime.now(UTC)
+        statuses = [
+            (stored, first_fleet_status(stored, now)) for stored in tenant.objects if BY_KIND[stored.key.kind].units and _is_new(stored)
+        ]
+        found = [(stored, status) for stored, status in statuses if status is not None]
+        for stored, status in found[:A_TURN]:
+            self._writer.first_status(stored, status)
         return SOON if len(found) > A_TURN else None
 
 

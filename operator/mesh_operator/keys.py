@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of objects and meshes across all workspaces: logical cluster, namespace and name. The path of a workspace is for display only.
+"""Keys of objects and units of work across all workspaces: logical cluster, namespace, name. The path of a workspace is for display only.
 
 kcp: ``kcp.io/cluster`` is set by the storage layer and cannot be forged; paths can be taken over.
 """
@@ -8,21 +8,45 @@ kcp: ``kcp.io/cluster`` is set by the storage layer and cannot be forged; paths 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import text
 
 from .management_plane import CLUSTER_ANNOTATION
 
-__all__ = ["CLUSTER_ANNOTATION", "MeshKey", "ObjectKey", "key_of"]
+__all__ = ["CLUSTER_ANNOTATION", "FleetKey", "MeshKey", "ObjectKey", "UnitKey", "key_of"]
+
+
+class UnitKey(Protocol):
+    """Key of a unit of work: what one turn of a worker is about."""
+
+    @property
+    def workspace(self) -> str:
+        """Logical cluster."""
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the objects."""
+
+    @property
+    def name(self) -> str:
+        """Name of the unit, unlike those of all other units of the namespace."""
 
 
 class MeshKey(NamedTuple):
-    """Key of one mesh: a ClusterMeshBinding and everything in its namespace that refers to it. The unit of work."""
+    """Key of one mesh: a ClusterMeshBinding and everything in its namespace that refers to it."""
 
     workspace: str  # logical cluster
     namespace: str
     name: str  # of the binding
+
+
+class FleetKey(NamedTuple):
+    """Key of the clusters, or of the workloads, of a namespace."""
+
+    workspace: str  # logical cluster
+    namespace: str
+    name: str  # kind of the objects (kinds.py, UNITS); no binding has it, as names of objects have no capitals
 
 
 class ObjectKey(NamedTuple):

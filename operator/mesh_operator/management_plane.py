@@ -125,11 +125,13 @@ def _stands_for(metadata: Mapping[str, Any], namespace: str, name: str) -> bool:
     return labels.get(NAMESPACE_LABEL, namespace) == namespace and (metadata.get("name") if called is None else called) == name
 
 
-def secret_of(cluster: Mapping[str, Any], name: str) -> SecretRef | NotUsable:
+def secret_of(cluster: Mapping[str, Any], name: str, *, with_cilium: bool = True) -> SecretRef | NotUsable:
     """Return the Secret with the kubeconfig of a cluster that is ready for a mesh, or the reason why it is not.
 
     The cluster has to be ready, with a capability cilium-cni that is not ``not-installed`` or ``error``, and name a Secret. Understands
     cluster-operator's Cluster and Cluster API's (v1beta1 and v1beta2: condition Ready or Available; Secret <name>-kubeconfig, key value).
+
+    :param with_cilium: whether its Cilium matters: not to Karmada.
     """
     status = cluster.get("status") or {}
     conditions = [*(status.get("conditions") or ()), *((status.get("v1beta2") or {}).get("conditions") or ())]
@@ -139,7 +141,7 @@ def secret_of(cluster: Mapping[str, Any], name: str) -> SecretRef | NotUsable:
         message = f"The management plane does not report it as ready (reason: {one_line(why, 60) or 'none'})."
         return NotUsable(name=name, reason="ClusterNotReady", message=message)
     details = next((c.get("details") or {} for c in status.get("capabilities") or () if c.get("name") == "cilium-cni"), {})
-    if details.get("status") in ("not-installed", "error"):
+    if with_cilium and details.get("status") in ("not-installed", "error"):
         message = f"The management plane says of Cilium in it: {details['status']} (capability cilium-cni of its Cluster)."
         return NotUsable(name=name, reason="CiliumNotReady", message=message, fatal=True)
     # The name becomes part of a path, and for an imported cluster its tenant chose it.

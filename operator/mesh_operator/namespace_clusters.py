@@ -17,7 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 
 from .api import Cluster
 from .clusters import Clusters
-from .keys import MeshKey
+from .keys import UnitKey
 from .management_plane import CAPI_LABEL, ELB_ANNOTATION, NAME_LABEL, WORKSPACE_LABEL, NotUsable, SealedKubeconfig, sealed_text
 from .store import Stored
 
@@ -48,7 +48,7 @@ class NamespaceClusters:
         self._lock = Lock()
         self._seen: dict[str, frozenset[tuple[str, str]]] = {}  # by namespace: names and versions of its Secrets
 
-    def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
+    def resolve(self, key: UnitKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
         """Return the kubeconfig of a cluster of that namespace, unread, or the reason why there is none."""
         try:
             found = self._secrets_of(key.namespace, name)

@@ -103,6 +103,10 @@ class NamespaceTenants:
     def __init__(self, connections: Connections) -> None:
         self._connections, self._identity = connections, ""
 
+    def own(self) -> Cluster:
+        """Return the cluster itself."""
+        return self._connections.own()
+
     def at(self, _url: str) -> NamespacedApi:
         """Return the virtual workspace.
 

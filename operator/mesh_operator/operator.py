@@ -7,14 +7,15 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Thread, current_thread
 from typing import Any, Final, NamedTuple
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Timeouts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.status_counts import StatusCounts
 
 from . import runs
 from .api import Connections
@@ -28,15 +29,16 @@ from .endpoints import urls_of
 from .events import Recorder
 from .fabrics import FabricRollUp
 from .first_status import FirstStatuses
-from .keys import MeshKey, ObjectKey
-from .kinds import BINDING, ROWS, KindRow
+from .fleet_side import FleetSide
+from .keys import FleetKey, MeshKey, ObjectKey
+from .kinds import BINDING, CLUSTER, FLEET_ROWS, ROWS, WORKLOAD, KindRow
 from .leader import Election
 from .log import log
 from .namespace_clusters import NamespaceClusters
 from .namespaces import URL, NamespaceTenants
 from .orphans import OrphanTracker
 from .queue import FairQueue, Urgency
-from .reconcile import Next, Reconciler
+from .reconcile import Reconciler
 from .records import Records
 from .resource_writer import ResourceWriter
 from .resources import finalizers_of
@@ -44,12 +46,16 @@ from .serve import Metrics, serve
 from .settings import Settings
 from .store import Store
 from .tenant_addresses import DeniedNetworks
+from .unit_turns import Next
 from .watch import Watcher, WatchState
 from .workspace_bounds import WorkspaceBounds
 
 Object = dict[str, Any]
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
-LEASE = "mesh-operator"
+LEASES: Final = {"mesh": ("mesh-operator",), "fleet": ("fleet-operator",), "all": ("mesh-operator", "fleet-operator")}
+"""Leases that a replica needs, by profile: kinds have one leader each, whichever profiles replicas have."""
+
+Key = MeshKey | FleetKey
 TENDING: Final = 2.0  # seconds between two rounds
 ENDING: Final = 0.5  # seconds between two searches for turns that have to end
 GATHERING: Final = 0.5  # seconds after the first object of a new mesh: items that come with their binding share its first play
@@ -61,8 +67,9 @@ RETRY: Final = 2.0  # seconds between tries for the lead, and the timeout of eac
 
 @dataclass
 class _Endpoint:
-    """Virtual workspace: its watches, and the event that ends them."""
+    """Virtual workspace: its export, its watches, and the event that ends them."""
 
+    export: str
     stop: Event
     states: Mapping[str, WatchState]  # by kind; complete from the start
 
@@ -78,17 +85,32 @@ class _Callbacks(NamedTuple):
 class Operator:
     """Work of one leader, done once: ``work`` returns after ``stop`` is set."""
 
-    def __init__(self, settings: Settings, kcp: Connections, mgmt: Connections, metrics: Metrics, stop: Event) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        kcp: Connections,
+        mgmt: Connections,
+        metrics: Metrics,
+        stop: Event,
+        fleet: Connections | None = None,
+        karmada: Connections | None = None,
+    ) -> None:
         """Prepare the operator.
 
         :param kcp: the source of custom resources; with ``--source kubernetes`` the management plane itself.
+        :param fleet: the source of those of fleets, if it is another one.
+        :param karmada: None without the kinds of fleets.
         """
         self._settings, self._kcp, self._mgmt, self.metrics, self.stop = settings, kcp, mgmt, metrics, stop
         self._in_kcp = settings.source == "kcp"
         self._source: Connections | NamespaceTenants = kcp if self._in_kcp else NamespaceTenants(mgmt)
+        self._fleet_source: Connections | NamespaceTenants = fleet or kcp if self._in_kcp else self._source
+        self._karmada = karmada
+        self._connections = [one for one in (kcp, mgmt, fleet, karmada) if one is not None]
+        self._rows = rows_of_exports(settings)
         self._endpoints: dict[str, _Endpoint] = {}
-        self._slice = WatchState()
-        self._queue = FairQueue(
+        self._slices: dict[str, WatchState] = {export: WatchState() for export in self._rows}
+        self._queue = FairQueue[Key](
             per_workspace=settings.max_runs_per_workspace,
             workers=settings.max_runs,
             clock=time.monotonic,
@@ -100,6 +122,7 @@ class Operator:
             bytes=settings.max_bytes_per_workspace,
             bindings=settings.max_bindings_per_workspace,
             fabrics=settings.max_fabrics_per_workspace,
+            clusters=settings.max_clusters_per_workspace,
             items=settings.max_items_per_mesh,
         )
         self._store = Store(self._changed, time.monotonic, self._workspace_bounds)
@@ -113,7 +136,9 @@ class Operator:
             by_name=settings.mgmt_match.partition("=")[2],
         )
         self._processes = ConfinedProcesses(HANDLER, runs.HANDLER, runs.settings_of_runs)
-        denied = DeniedNetworks(settings.denied_addresses, lambda: (*kcp.addresses(), *mgmt.addresses()))
+        denied = DeniedNetworks(
+            settings.denied_addresses, lambda: tuple(address for one in self._connections for address in one.addresses())
+        )
         permits = Permits(
             networks=settings.allowed_addresses,
             domains=settings.endpoint_domains,
@@ -121,20 +146,42 @@ class Operator:
             annotations=settings.allowed_annotations,
         )
         self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)
+        self._counts = StatusCounts()
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = runs.Runner(self._processes, job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
-        event = Recorder(self._source.at).record
-        writer = ResourceWriter(self._source.at, event, settings.provider_finalizer)
+        event = Recorder(self._api_at).record
+        writer = ResourceWriter(self._api_at, event, settings.provider_finalizer)
         self._secrets = None if self._in_kcp else NamespaceClusters(mgmt.own(), self._clusters, settings.mgmt_namespace, self._touched)
+        dry_runs = DryRuns(self._processes, self._bounds, metrics, permits)
+        self._fleets = (
+            FleetSide(
+                settings=settings,
+                karmada=karmada,
+                mgmt=mgmt.own(),
+                store=self._store,
+                clusters=self._secrets or self._clusters,
+                dry_runs=dry_runs,
+                runner=self._runner,
+                writer=writer,
+                api_at=self._api_at,
+                cancel=self.stop,
+                clusters_listed=self._are_clusters_listed,
+                metrics=metrics,
+                event=event,
+                touched=self._queue.add_after,
+            )
+            if karmada
+            else None
+        )
         self._reconciler = Reconciler(
             store=self._store,
             clusters=self._secrets or self._clusters,
-            dry_runs=DryRuns(self._processes, self._bounds, metrics, permits),
+            dry_runs=dry_runs,
             records=self._records,
             runner=self._runner,
             writer=writer,
             cancel=self.stop,
-            clusters_listed=lambda: self._clusters.objects.listed,
+            clusters_listed=self._are_clusters_listed,
             teardown_deadline=settings.teardown_deadline,
             check_interval=settings.mesh_check_interval,
             metrics=metrics,
@@ -148,7 +195,7 @@ class Operator:
             ),
         )
         self._fabrics = FabricRollUp(self._store, writer.status, time.monotonic)
-        self._first_statuses = FirstStatuses(self._store, writer, time.monotonic)
+        self._first_statuses = FirstStatuses(self._store, writer, time.monotonic, fleets=karmada is not None)
         self._workers: list[Thread] = []
         self._busy_since: dict[str, float] = {}  # by name of the worker
         self._stopped_at = 0.0
@@ -166,13 +213,20 @@ class Operator:
         place = f"namespaces/{self._settings.mgmt_namespace}"
         self._watch(self._mgmt.own(), f"/apis/{group}/{version}/{place}/{plural}", self._clusters.objects, self.stop)
         self._watch(self._mgmt.own(), f"/api/v1/{place}/secrets", self._clusters.secrets, self.stop, metadata_only=True)
-        if self._in_kcp:
-            chosen, relist = f"metadata.name={self._settings.api_export_name}", self._settings.reconcile_interval
-            slices = _Callbacks(lambda found: self._take_slice(next(iter(found), None)), self._take_slice, lambda _: self._take_slice(None))
-            self._slice = self._watch(self._kcp.own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist)
-        else:
-            self._slice = WatchState(listed_at=time.monotonic())
-            self._take_urls((URL,))
+        for export in self._rows:
+            if not self._in_kcp:
+                self._slices[export] = WatchState(listed_at=time.monotonic())
+                self._take_urls(export, (f"{URL}/fleet" if self._rows[export] is FLEET_ROWS else URL,))
+                continue
+            chosen, relist = f"metadata.name={export}", self._settings.reconcile_interval
+            take = partial(self._take_slice, export)
+            slices = _Callbacks(partial(_first, take), take, partial(_nothing, take))
+            self._slices[export] = self._watch(
+                self._source_of(export).own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist
+            )
+        if self._fleets is not None:
+            for watcher in self._fleets.watchers(self.stop):
+                _start(watcher, "Karmada")
         workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
         workers.append(Thread(target=self._repeat, args=(self._fabrics.next,), name="fabrics"))
         workers.append(Thread(target=self._repeat, args=(self._first_statuses.next,), name="first statuses"))
@@ -217,7 +271,8 @@ class Operator:
         hung = [name for name, since in list(self._busy_since.items()) if now - since > longest]
         ended = ["a part of the operator has ended, or hangs"] * (not all(thread.is_alive() for thread in self._workers))
         busy = [f"{name} has been busy with one mesh for more than {longest:.0f} s" for name in hung]
-        missing = [*ended, *busy, *self._kcp.outdated(), *self._mgmt.outdated()]
+        outdated = [sentence for one in self._connections for sentence in one.outdated()]
+        missing = list(dict.fromkeys([*ended, *busy, *outdated]))
         return not missing, missing
 
     def ready(self) -> tuple[bool, list[str]]:
@@ -227,11 +282,12 @@ class Operator:
         """
         if not self._workers:
             return True, []
-        waiting: list[str] = [] if self._slice.listed_at is not None else ["the APIExportEndpointSlice was not read"]
+        slices = list(self._slices.values())
+        waiting = ["the APIExportEndpointSlice was not read" for state in slices if state.listed_at is None]
         for endpoint in list(self._endpoints.values()):
             waiting += [f"{kind} was not listed" for kind, state in endpoint.states.items() if state.listed_at is None]
         now, endpoints = time.monotonic(), list(self._endpoints.values())
-        watches = [self._slice, *(state for endpoint in endpoints for state in endpoint.states.values())]
+        watches = [*slices, *(state for endpoint in endpoints for state in endpoint.states.values())]
         source = "kcp" if self._in_kcp else "the management plane"
         silent = sum(now - since > OUT_OF_REACH for state in watches if (since := state.failing_since) is not None)
         waiting += [f"{source} has not answered {silent} of {len(watches)} watches for more than {OUT_OF_REACH:.0f} s"] * bool(silent)
@@ -244,27 +300,36 @@ class Operator:
         _start(watcher, path)
         return watcher.state
 
-    def _take_slice(self, found: Object | None) -> None:
-        """Start and stop watches for the APIExportEndpointSlice of the export, which is None when it is gone."""
-        self._take_urls(urls_of(found, self._settings.kcp_external_url))
+    def _source_of(self, export: str) -> Connections | NamespaceTenants:
+        return self._fleet_source if self._rows[export] is FLEET_ROWS else self._source
 
-    def _take_urls(self, urls: Collection[str]) -> None:
+    def _api_at(self, url: str) -> Any:
+        """Return the client for the URL of a virtual workspace."""
+        endpoint = self._endpoints.get(url)
+        return (self._source if endpoint is None else self._source_of(endpoint.export)).at(url)
+
+    def _take_slice(self, export: str, found: Object | None) -> None:
+        """Start and stop watches for the APIExportEndpointSlice of an export, which is None when it is gone."""
+        self._take_urls(export, urls_of(found, self._settings.kcp_external_url))
+
+    def _take_urls(self, export: str, urls: Collection[str]) -> None:
         """Start and stop watches for virtual workspaces."""
-        for url in [url for url in self._endpoints if url not in urls]:
+        for url in [url for url, endpoint in self._endpoints.items() if endpoint.export == export and url not in urls]:
             self._endpoints.pop(url).stop.set()
             self._store.drop_url(url)
             log("endpoint_gone", url=url)
         for url in [url for url in urls if url not in self._endpoints]:
             stop, watchers = Event(), list[tuple[KindRow, Watcher]]()
-            for row in ROWS:
+            source = self._source_of(export)
+            for row in self._rows[export]:
                 sink = _Callbacks(*(partial(act, url, row.kind) for act in (self._store.replace, self._store.put, self._store.missing)))
                 reception = partial(Reception, row.kind, self._workspace_bounds)
-                watcher = Watcher(self._source.at(url), row.collection("*"), sink, stop, clock=time.monotonic, reception=reception)
+                watcher = Watcher(source.at(url), row.collection("*"), sink, stop, clock=time.monotonic, reception=reception)
                 watchers.append((row, watcher))
             # Other threads read the endpoints meanwhile, so an endpoint is published with the states of all its kinds, and only then do
             # its watches begin.
-            self._store.add_url(url)
-            self._endpoints[url] = _Endpoint(stop=stop, states={row.kind: watcher.state for row, watcher in watchers})
+            self._store.add_url(url, (row.kind for row, _ in watchers))
+            self._endpoints[url] = _Endpoint(export=export, stop=stop, states={row.kind: watcher.state for row, watcher in watchers})
             for row, watcher in watchers:
                 _start(watcher, row.collection("*"))
             log("endpoint_found", url=url)
@@ -272,6 +337,8 @@ class Operator:
     def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
         self._fabrics.changed(key)
         self._first_statuses.changed(key, after)
+        if self._fleets is not None:
+            self._fleets.changed(key, before, after)
         if before is not None and after is not None and _requested(before) == _requested(after):
             return  # only the status or a field of another writer changed
         for obj in (before, after):
@@ -282,13 +349,16 @@ class Operator:
 
     def _poll(self, secrets: NamespaceClusters, _timeout: float) -> bool:
         """Look for changes of the Secrets of all namespaces with meshes, once in the reconcile interval."""
-        secrets.poll(dict.fromkeys((mesh.workspace, mesh.namespace) for mesh in self._store.meshes()))
+        meshes = ((mesh.workspace, mesh.namespace) for mesh in self._store.meshes())
+        secrets.poll(dict.fromkeys((*meshes, *(self._store.tenants() if self._fleets is not None else ()))))
         return not self.stop.wait(self._settings.reconcile_interval)
 
     def _touched(self, workspace: str) -> None:
         for mesh in self._store.meshes():
             if mesh.workspace == workspace:
                 self._queue.add(mesh, Urgency.CHANGE)
+        if self._fleets is not None:
+            self._fleets.touch(workspace)
 
     # What goes out
 
@@ -298,16 +368,22 @@ class Operator:
             if key is not None:
                 self._busy_since[current_thread().name] = time.monotonic()
                 with self.metrics.reconciling():
-                    found = self._reconciler.reconcile(key)
+                    found = self._reconciled(key)
                 del self._busy_since[current_thread().name]
-                self.metrics.reconciles.labels(BINDING, "failed" if found.failed else "done").inc()
+                unit = key.name if isinstance(key, FleetKey) else BINDING
+                self.metrics.reconciles.labels(unit, "failed" if found.failed else "done").inc()
                 self._schedule(key, found)
+
+    def _reconciled(self, key: Key) -> Next:
+        if isinstance(key, MeshKey):
+            return self._reconciler.reconcile(key)
+        return self._fleets.reconciler.reconcile(key) if self._fleets is not None else Next(seconds=None)
 
     def _repeat(self, step: Callable[[float], bool]) -> None:
         while not self.stop.is_set():
             step(1.0)
 
-    def _schedule(self, key: MeshKey, found: Next) -> None:
+    def _schedule(self, key: Key, found: Next) -> None:
         if found.failed:
             self._queue.failed(key)
             return
@@ -318,31 +394,61 @@ class Operator:
 
     def _end_turns(self) -> None:
         """End turns that turned out slow while others wait, and those that make what is to be removed."""
-        for mesh in (*self._queue.overdue(), *filter(self._reconciler.is_outdated, self._queue.lasting())):
-            self._reconciler.end_turn(mesh)
+        lasting = [key for key in self._queue.lasting() if isinstance(key, MeshKey) and self._reconciler.is_outdated(key)]
+        for key in (*self._queue.overdue(), *lasting):
+            if isinstance(key, MeshKey):
+                self._reconciler.end_turn(key)
+            elif self._fleets is not None:
+                self._fleets.reconciler.end_turn(key)
 
     def _tend(self) -> None:
         """Update metrics, and meshes that have lost their resource, from time to time."""
         now, listed = time.monotonic(), self.ready()[0]
+        rows = [row for rows in self._rows.values() for row in rows]
         self._store.look_at_bounds()
         self.metrics.show(
             endpoints=len(self._endpoints),
             queued=len(self._queue),
             unlabelled=self._clusters.report_unlabelled(),
-            objects={row.kind: self._store.count(row.kind) for row in ROWS},
-            meshes=Counter(str((stored.obj.get("status") or {}).get("phase", "")) for stored in self._store.of_kind(BINDING)),
-            beyond={row.kind: self._store.beyond(row.kind) for row in ROWS},
-            ages={row.kind: now - min(self._listed(row.kind), default=now) for row in ROWS},
+            objects={row.kind: self._store.count(row.kind) for row in rows},
+            beyond={row.kind: self._store.beyond(row.kind) for row in rows},
+            states=self._counts.of(stored.obj for kind in (BINDING, WORKLOAD) for stored in self._store.of_kind(kind)),
+            ages={row.kind: now - min(self._listed(row.kind), default=now) for row in rows},
         )
         if listed and self._endpoints:
             found = self._absence.orphans(self._records.all(), self._store, now)
             known, self._reconciler.orphaned = self._reconciler.orphaned, frozenset(record.key for record in found)
             for key in self._reconciler.orphaned - known:
                 self._queue.add(key, Urgency.RESYNC)
+            if self._fleets is not None:
+                self._fleets.search_orphans(now)
+
+    def _are_clusters_listed(self) -> bool:
+        """Return whether the management plane is listed, and it is known from which URLs objects come."""
+        return self._clusters.objects.listed and all(state.listed_at is not None for state in self._slices.values())
 
     def _listed(self, kind: str) -> list[float]:
         """Return the times at which each URL listed the kind last."""
-        return [state.listed_at for endpoint in list(self._endpoints.values()) if (state := endpoint.states[kind]).listed_at is not None]
+        states = [endpoint.states[kind] for endpoint in list(self._endpoints.values()) if kind in endpoint.states]
+        return [state.listed_at for state in states if state.listed_at is not None]
+
+
+def rows_of_exports(settings: Settings) -> dict[str, tuple[KindRow, ...]]:
+    """Return by export the kinds that are watched. Where both are, KubernetesClusters come from the export that they belong to."""
+    found = {}
+    if settings.profile != "fleet":
+        found[settings.api_export_name] = tuple(row for row in ROWS if settings.profile == "mesh" or row.kind != CLUSTER)
+    if settings.profile != "mesh":
+        found[settings.fleet_export_name] = FLEET_ROWS
+    return found
+
+
+def _first(take: Callable[[Object | None], None], found: Iterable[Object]) -> None:
+    take(next(iter(found), None))
+
+
+def _nothing(take: Callable[[Object | None], None], _gone: Object) -> None:
+    take(None)
 
 
 def _start(watcher: Watcher, path: str) -> None:
@@ -356,6 +462,20 @@ def _requested(obj: Object) -> tuple[Any, ...]:
     return metadata.get("uid"), metadata.get("generation"), metadata.get("deletionTimestamp"), kept
 
 
+def _lead(elections: Sequence[Election], work: Callable[[], None], stop: Event) -> bool:
+    """Do the work while all Leases are held. Returns False if one was lost."""
+    if not elections:
+        work()
+        return True
+    kept = True
+
+    def inner() -> None:
+        nonlocal kept
+        kept = _lead(elections[1:], work, stop)
+
+    return elections[0].lead(inner, stop.set, stop) and kept
+
+
 def run(settings: Settings) -> int:
     """Run the operator until SIGTERM or SIGINT, or until the lead is lost.
 
@@ -367,8 +487,14 @@ def run(settings: Settings) -> int:
         signal.signal(number, lambda _number, _frame: stop.set())
     plane = ("the management plane", settings.mgmt_kubeconfig, "--mgmt-kubeconfig")
     known = (("kcp", settings.kcp_kubeconfig, "--kcp-kubeconfig") if settings.source == "kcp" else plane, plane)
-    with Connections(*known[0]) as kcp, Connections(*known[1]) as mgmt:
-        operator = Operator(settings, kcp, mgmt, metrics, stop)
+    with ExitStack() as opened:
+        kcp, mgmt = (opened.enter_context(Connections(*one)) for one in known)
+        fleet = karmada = None
+        if settings.fleet_kcp_kubeconfig and settings.profile == "all":
+            fleet = opened.enter_context(Connections("kcp", settings.fleet_kcp_kubeconfig, "--fleet-kcp-kubeconfig"))
+        if settings.profile != "mesh":
+            karmada = opened.enter_context(Connections("Karmada", settings.karmada_kubeconfig, "--karmada-kubeconfig"))
+        operator = Operator(settings, kcp, mgmt, metrics, stop, fleet, karmada)
         servers = serve(settings.health_addr, metrics, alive=operator.alive, ready=operator.ready, metrics_address=settings.metrics_addr)
         try:
             if not settings.leader_elect:
@@ -377,8 +503,8 @@ def run(settings: Settings) -> int:
             place = settings.namespace or settings.mgmt_namespace
             quick = Timeouts(connect=RETRY, read=RETRY)
             with Connections(*known[1], connections=2, timeouts=quick) as lease:
-                election = Election(lease.own(), place, LEASE, settings.node_id, retry=RETRY)
-                return 0 if election.lead(operator.work, stop.set, stop) else 1
+                elections = [Election(lease.own(), place, name, settings.node_id, retry=RETRY) for name in LEASES[settings.profile]]
+                return 0 if _lead(elections, operator.work, stop) else 1
         finally:
             for server in servers:
                 server.shutdown()

@@ -13,11 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from threading import Condition
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from .keys import MeshKey
+from .keys import UnitKey
 from .shares import RecentUse, Shares
 from .turns import SLOW, TOO_LONG, Durations, Lane
+
+Key = TypeVar("Key", bound=UnitKey)
 
 
 class Urgency(IntEnum):
@@ -36,7 +38,7 @@ ENDED: Final = 120.0  # seconds that a turn counts for at least that was ended e
 LONGEST: Final = 900.0  # seconds that the lane of slow meshes may be behind the others: a turn of the longest usual --job-timeout
 
 
-class FairQueue:
+class FairQueue(Generic[Key]):
     """Queue of meshes. Thread-safe.
 
     Next is the lane that used the least seconds, in it the urgency, and in that the workspace that used the least lately (shares.py). Of
@@ -66,27 +68,27 @@ class FairQueue:
         self._workers, self._slow_most, self._waited, self._took = workers, max(1, workers // 2), waited, took
         self._changed, self._closed = Condition(), False
         # Due meshes by workspace, the meshes of each in the order of their arrival, with the time since which each is due.
-        self._due: dict[Urgency, dict[str, dict[MeshKey, float]]] = {urgency: {} for urgency in Urgency}
-        self._out: dict[MeshKey, _Turn] = {}
-        self._later: dict[MeshKey, tuple[float, Urgency]] = {}  # also meshes that were added while they are out
-        self._failures: dict[MeshKey, tuple[int, float]] = {}  # how many in a row, and the earliest time for the next try
-        self._durations = Durations()
+        self._due: dict[Urgency, dict[str, dict[Key, float]]] = {urgency: {} for urgency in Urgency}
+        self._out: dict[Key, _Turn] = {}
+        self._later: dict[Key, tuple[float, Urgency]] = {}  # also meshes that were added while they are out
+        self._failures: dict[Key, tuple[int, float]] = {}  # how many in a row, and the earliest time for the next try
+        self._durations = Durations[Key]()
         self._lanes = Shares[Lane](most={Lane.QUICK: SLOW, Lane.NEW: SLOW, Lane.SLOW: LONGEST})
         self._urgencies = {lane: Shares[Urgency](weights={Urgency.CHANGE: RESYNC_SHARE - 2}) for lane in Lane}
         self._workspaces = RecentUse[str]()
 
-    def add(self, key: MeshKey, urgency: Urgency = Urgency.CHANGE) -> None:
+    def add(self, key: Key, urgency: Urgency = Urgency.CHANGE) -> None:
         """Add a mesh that is due now."""
         self.add_after(key, 0.0, urgency)
 
-    def add_after(self, key: MeshKey, seconds: float, urgency: Urgency = Urgency.RESYNC) -> None:
+    def add_after(self, key: Key, seconds: float, urgency: Urgency = Urgency.RESYNC) -> None:
         """Add a mesh that is due after so many seconds. An earlier time stays, and so does the wait after a failure for a resync."""
         with self._changed:
             now = self._clock()
             self._plan(key, now + seconds, urgency, now)
             self._changed.notify_all()
 
-    def get(self, timeout: float | None = None) -> MeshKey | None:
+    def get(self, timeout: float | None = None) -> Key | None:
         """Return the next mesh, which is out until ``done``; None after the timeout, or when the queue was closed."""
         with self._changed:
             end = None if timeout is None else self._clock() + timeout
@@ -98,7 +100,7 @@ class FairQueue:
                 self._changed.wait(min(times) - now if times else None)
             return None
 
-    def done(self, key: MeshKey) -> None:
+    def done(self, key: Key) -> None:
         """Take a mesh back; it may be handed out again."""
         with self._changed:
             if turn := self._out.pop(key, None):
@@ -108,7 +110,7 @@ class FairQueue:
                 self._took(turn.lane, seconds)
             self._changed.notify_all()
 
-    def failed(self, key: MeshKey) -> float:
+    def failed(self, key: Key) -> float:
         """Take a mesh back after a failure, and return the seconds until it is due again.
 
         The delay doubles, with jitter, from first to last. A change cuts it short, but not before ``first_delay`` has passed.
@@ -123,12 +125,12 @@ class FairQueue:
             self.done(key)  # the lock of a Condition is reentrant
             return delay
 
-    def forget(self, key: MeshKey) -> None:
+    def forget(self, key: Key) -> None:
         """Reset a mesh's failures after a success: the next failure starts at the first delay."""
         with self._changed:
             self._failures.pop(key, None)
 
-    def overdue(self) -> list[MeshKey]:
+    def overdue(self) -> list[Key]:
         """Return the meshes whose turns have to end now, so that others need not wait for them: each returns in the lane of slow meshes.
 
         These are turns that were expected to be quick and are not, the longest first, where slow ones hold more workers than they may and a
@@ -145,7 +147,7 @@ class FairQueue:
                 self._out[key].ended = True
             return found
 
-    def lasting(self) -> list[MeshKey]:
+    def lasting(self) -> list[Key]:
         """Return the meshes whose turns have lasted for longer than TOO_LONG."""
         with self._changed:
             return [key for key, turn in self._out.items() if self._clock() - turn.began > TOO_LONG]
@@ -162,7 +164,7 @@ class FairQueue:
             self._promote()
             return sum(len(keys) for workspaces in self._due.values() for keys in workspaces.values())
 
-    def _plan(self, key: MeshKey, at: float, urgency: Urgency, now: float) -> None:
+    def _plan(self, key: Key, at: float, urgency: Urgency, now: float) -> None:
         planned = self._later.get(key)
         due = next((level for level, workspaces in self._due.items() if key in workspaces.get(key.workspace, ())), None)
         if key in self._failures:
@@ -182,7 +184,7 @@ class FairQueue:
             self._plan(key, now, self._later.pop(key)[1], now)
         return now
 
-    def _remove(self, key: MeshKey, urgency: Urgency) -> float:
+    def _remove(self, key: Key, urgency: Urgency) -> float:
         """Remove a due mesh and return the time since which it is due."""
         keys = self._due[urgency].pop(key.workspace)
         since = keys.pop(key)
@@ -190,7 +192,7 @@ class FairQueue:
             self._due[urgency][key.workspace] = keys  # at the end: the other workspaces come first
         return since
 
-    def _next(self) -> MeshKey | None:
+    def _next(self) -> Key | None:
         """Take out the next mesh: of the lane, in it of the urgency, and in that of the workspace that used the least."""
         now, found = self._clock(), self._candidates()
         for out, turn in self._out.items():
@@ -206,12 +208,12 @@ class FairQueue:
         self._charge(key, self._out[key], max(LEAST, self._durations.expected(key)))
         return key
 
-    def _candidates(self) -> dict[tuple[Lane, Urgency], dict[str, MeshKey]]:
+    def _candidates(self) -> dict[tuple[Lane, Urgency], dict[str, Key]]:
         """Return by lane and urgency the first mesh of each workspace that may be taken now."""
         busy, now = Counter(key.workspace for key in self._out), self._clock()
         full = self._slow_out(now) >= self._slow_most
         lanes = [lane for lane in Lane if lane is not Lane.SLOW or not full]
-        found: dict[tuple[Lane, Urgency], dict[str, MeshKey]] = {}
+        found: dict[tuple[Lane, Urgency], dict[str, Key]] = {}
         for urgency, workspaces in self._due.items():
             if urgency is Urgency.FOLLOW_UP and full:
                 continue
@@ -229,7 +231,7 @@ class FairQueue:
         patient = (turn.lane is Lane.SLOW or turn.urgency is Urgency.FOLLOW_UP or now - turn.began > SLOW for turn in self._out.values())
         return sum(patient)
 
-    def _charge(self, key: MeshKey, turn: _Turn, used: float) -> None:
+    def _charge(self, key: Key, turn: _Turn, used: float) -> None:
         """Charge all that a turn belongs to for the seconds that it used so far, less those that they were charged for before."""
         seconds, turn.charged = used - turn.charged, used
         quick = 0.0 if turn.lane is Lane.SLOW else min(used, SLOW) - min(used - seconds, SLOW)

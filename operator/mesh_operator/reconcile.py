@@ -16,7 +16,6 @@ from logging import WARNING
 from threading import Event
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Defect, WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
@@ -26,12 +25,11 @@ from .awaited_links import AwaitedLinks
 from .bounds import QUOTA_EXCEEDED
 from .choices import DEFAULT, PlatformChoices
 from .clusters import ClusterSource
-from .dry_runs import DryRunFailed, DryRuns, MeshProcess
+from .dry_runs import DryRunFailed, DryRunProcess, DryRuns
 from .keys import MeshKey, ObjectKey
 from .kinds import BINDING, BY_KIND, CLUSTER
 from .log import log
 from .management_plane import NotUsable, Usable
-from .mesh_turn import MeshTurn
 from .orphans import mesh_to_remove
 from .queue import Urgency
 from .records import Records
@@ -53,6 +51,7 @@ from .status import (
 from .status_findings import MOST
 from .status_in_progress import status_during_play, status_of_removal, while_assigning
 from .store import MeshObjects, Store, Stored
+from .unit_turns import AT_ONCE, Next, UnitTurn, UnitTurns
 from .withheld import WithheldLog
 
 ANOTHER_RUN: Final = "AnotherRun"
@@ -60,18 +59,6 @@ RETRY_AFTER_ANOTHER_RUN: Final = 15.0  # seconds
 SOONEST: Final = 10.0  # seconds between two checks of a mesh at least, whatever its items ask for: their specs are a tenant's
 WAITING: Final = 30.0  # seconds between two turns of a mesh whose clusters cannot be used; of a new mesh fewer
 _LOCK: Final = "CM-LOCK-"  # family of the findings of runs that met another one (module_utils/lock)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Next:
-    """Result of one reconciliation: seconds until the next one (None: at the next change), its urgency, and whether this one failed."""
-
-    seconds: float | None
-    urgency: Urgency = Urgency.RESYNC
-    failed: bool = False
-
-
-_AT_ONCE: Final = Next(seconds=0.0, urgency=Urgency.CHANGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +101,9 @@ class Reconciler:
         self._holder, self._choices = holder, choices
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
         self._dry_runs, self._writer = dry_runs, writer
-        self._cancel, self._metrics, self._event = cancel, metrics, event
+        self._metrics, self._event = metrics, event
         self._clusters_listed, self._deadline, self._interval = clusters_listed, teardown_deadline, check_interval
-        self._turns: dict[MeshKey, MeshTurn] = {}
+        self._turns = UnitTurns[MeshKey](cancel, metrics)
         self._linked: dict[MeshKey, _GoodLinks] = {}
         self._awaited = AwaitedLinks()
         self._refused: set[MeshKey] = set()  # meshes of which a play wrote nothing: the next one comes after a dry run
@@ -126,32 +113,18 @@ class Reconciler:
 
     def reconcile(self, key: MeshKey) -> Next:
         """Reconcile a mesh once. Errors of kcp are a failure that is tried again; nothing that a cluster or a tenant does raises."""
-        turn = self._turns[key] = MeshTurn(self._cancel)
-        try:
-            return self._reconcile(key, turn)
-        except WriteConflict:  # another writer changed the object; the watch brings its new state
-            return Next(seconds=1.0)
-        except Exception as error:  # one tenant's mesh never stops the others'
-            code = error.code if isinstance(error, ClusterError) else Defect.code
-            self._metrics.errors.labels(code).inc()
-            log("reconcile_failed", workspace=key.workspace, namespace=key.namespace, name=key.name, code=code, error=error)
-            return Next(seconds=None, failed=True)
-        finally:
-            del self._turns[key]
+        return self._turns.take(key, self._reconcile)
 
     def end_turn(self, key: MeshKey) -> None:
         """End the turn of a mesh early, from another thread: it comes again, in the lane of slow meshes."""
-        turn = self._turns.get(key)
-        if turn is not None and not turn.ended:
-            log("turn_ended_early", workspace=key.workspace, namespace=key.namespace, name=key.name)
-            turn.end()
+        self._turns.end(key)
 
     def is_outdated(self, key: MeshKey) -> bool:
         """Return whether the turn of a mesh makes what is to be removed: its deletion was requested after the turn began."""
         turn, binding = self._turns.get(key), self._store.mesh(key).binding
         return turn is not None and not turn.removes and binding is not None and binding.deleting
 
-    def _reconcile(self, key: MeshKey, turn: MeshTurn) -> Next:
+    def _reconcile(self, key: MeshKey, turn: UnitTurn) -> Next:
         mesh, record = self._store.mesh(key), self._records.get(key)
         if key in self.orphaned and record is not None and mesh.binding is None:
             mesh = mesh_to_remove(record, listed=mesh.listed)
@@ -178,7 +151,7 @@ class Reconciler:
                     turn.process = None
         except DryRunFailed as failed:
             if turn.is_set():  # others wait, or the operator ends, and its processes with it
-                return _AT_ONCE
+                return AT_ONCE
             return self._note_failed_dry_run(mesh, failed, sealed)
         if isinstance(planned, Next):
             return planned
@@ -189,7 +162,7 @@ class Reconciler:
         return self._report(mesh, dry)
 
     def _plan(
-        self, mesh: MeshObjects, clusters: Mapping[str, Usable | NotUsable], process: MeshProcess
+        self, mesh: MeshObjects, clusters: Mapping[str, Usable | NotUsable], process: DryRunProcess
     ) -> Next | tuple[MeshRequest, DryRun | None]:
         """Return the request for a mesh with its dry run, None if there is something to do for sure; or what to do without a play.
 
@@ -298,7 +271,7 @@ class Reconciler:
             found = tuple(row for row in every if not row.get("item"))[:MOST]  # a status has no more, and they stay in memory
             self._linked[request.key] = _GoodLinks(linked=request.linked, at=time.monotonic(), status=status, findings=found)
 
-    def _run(self, request: MeshRequest, mesh: MeshObjects, turn: MeshTurn, dry: DryRun | None) -> Next:
+    def _run(self, request: MeshRequest, mesh: MeshObjects, turn: UnitTurn, dry: DryRun | None) -> Next:
         """Run the play, which waits for no link. Links that needed nothing a short while ago are left out: it is a second shorter then."""
         key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
         shown, was_new = self._show_play(request, mesh, dry), self._was_never_carried_out(mesh)
@@ -321,7 +294,7 @@ class Reconciler:
             reason=run.error,
         )
         if run.state is RunState.CANCELED:
-            return _AT_ONCE
+            return AT_ONCE
         now, result = datetime.now(UTC), run.mesh_result
         if (other := _another_run(result)) is not None:
             return self._come_back(request, mesh, other, shown)
@@ -393,6 +366,7 @@ class Reconciler:
 
     def _come_back(self, request: MeshRequest, mesh: MeshObjects, why: str, shown: Mapping[ObjectKey, Status]) -> Next:
         """Try again soon after a play that met another run at the lock of the mesh. Good statuses stay; other objects are Pending."""
+        self._metrics.errors.labels(ANOTHER_RUN).inc()
         wait, now = Wait(phase="Pending", reason=ANOTHER_RUN, message=why), datetime.now(UTC)
         for stored in all_of(mesh):
             before = stored.obj.get("status") or {}

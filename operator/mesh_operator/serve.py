@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from http.server import ThreadingHTTPServer
 from logging import ERROR
 from socketserver import TCPServer
@@ -21,42 +22,36 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.catalogue import OPERATOR, MetricKind, metrics_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.status_counts import Counts as States
 
 from .log import log
 
 _SECONDS: Final = (0.1, 0.5, 1, 2, 3, 5, 10, 30, 60, 120, 300, 600, 900)
 SECONDS: Final = 10  # of a connection, from its beginning to the last byte of its answer
 CONNECTIONS: Final = 16  # at once, of one port: a kubelet and a Prometheus have one each
-_PHASES: Final = ("Pending", "Connecting", "Connected", "Degraded", "Error")
+_KINDS: Any = {MetricKind.GAUGE: Gauge, MetricKind.COUNTER: Counter, MetricKind.HISTOGRAM: partial(Histogram, buckets=_SECONDS)}
 Counts = Mapping[str, float]
 Check = Callable[[], tuple[bool, Sequence[str]]]
 """Check that returns whether all is well, and sentences about what is missing."""
 
 
 class Metrics:
-    """Metrics of /metrics; see docs/operator-flags.md. Labels hold words of the project, never a tenant's."""
+    """Metrics of /metrics, as the catalogue has them (docs/metrics.md). Labels hold words of the project, never a tenant's."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        ours: dict[str, Any] = {"namespace": "mesh_operator", "registry": self.registry}
-        self.leader = Gauge("leader", "1 while this replica leads", **ours)
-        self.reconciles = Counter("reconciles", "Reconciles of meshes", ["kind", "outcome"], **ours)
-        self.errors = Counter("errors", "Errors: reasons of conditions, codes of errors", ["reason"], **ours)
-        self.reconciling = Gauge("reconciles_in_progress", "Meshes that are being reconciled", **ours).track_inprogress
-        self._runs = Gauge("runs_in_progress", "Playbook runs at this moment", **ours)
-        self._run_seconds = Histogram("run_seconds", "Duration of playbook runs", buckets=_SECONDS, **ours)
-        self._dry_run_seconds = Histogram("dry_run_seconds", "Duration of dry runs", buckets=_SECONDS, **ours)
-        self.dry_runs_failed = Counter("dry_runs_failed", "Confined processes that failed", ["reason"], **ours)
-        self._turns = Histogram("turn_seconds", "Duration of turns of meshes", ["lane"], buckets=_SECONDS, **ours)
-        self._waits = Histogram("turn_wait_seconds", "Time for which meshes were due before their turn", ["lane"], buckets=_SECONDS, **ours)
-        self._endpoints = Gauge("endpoints", "URLs of virtual workspaces that are watched", **ours)
-        self._queued = Gauge("queue_length", "Meshes that are due and wait", **ours)
-        self._objects = Gauge("objects", "Custom resources that are known", ["kind"], **ours)
-        self._beyond = Gauge("objects_beyond_bounds", "Custom resources that are refused: too many of one workspace", ["kind"], **ours)
-        self._unlabelled = Gauge("unlabelled_clusters", "Clusters of the management plane that belong to no workspace", **ours)
-        self._meshes = Gauge("meshes", "Meshes by the phase of their status", ["phase"], **ours)
-        self._ages = Gauge("last_list_age_seconds", "Age of the oldest complete list among the URLs", ["kind"], **ours)
+        make = {
+            one.name.removeprefix(OPERATOR): partial(_KINDS[one.kind], one.name, one.meaning, one.labels) for one in metrics_of(OPERATOR)
+        }
+        one = {name: instrument(registry=self.registry) for name, instrument in make.items()}
+        self.leader, self.reconciles, self.errors, self.dry_runs_failed = (
+            one[name] for name in ("leader", "reconciles_total", "errors_total", "dry_runs_failed_total")
+        )
+        self.reconciling = one["reconciles_in_progress"].track_inprogress
+        self._runs, self._run_seconds, self._dry_run_seconds = one["runs_in_progress"], one["run_seconds"], one["dry_run_seconds"]
+        self._turns, self._waits, self._shown = one["turn_seconds"], one["turn_wait_seconds"], one
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -78,16 +73,17 @@ class Metrics:
         """Count the wait of a mesh that has its turn now."""
         self._waits.labels(lane).observe(seconds)
 
-    def show(self, *, endpoints: int, queued: int, unlabelled: int, objects: Counts, meshes: Counts, ages: Counts, beyond: Counts) -> None:
-        """Replace the gauges by the present values. ``objects``, ``beyond`` and ``ages`` (seconds) by kind, ``meshes`` by phase."""
-        self._endpoints.set(endpoints)
-        self._queued.set(queued)
-        self._unlabelled.set(unlabelled)
-        known = {phase: meshes.get(phase, 0) for phase in _PHASES}  # other writers may have set another phase in a status
-        for gauge, values in ((self._objects, objects), (self._beyond, beyond), (self._meshes, known), (self._ages, ages)):
-            gauge.clear()
-            for label, value in values.items():
-                gauge.labels(label).set(value)
+    def show(self, *, endpoints: int, queued: int, unlabelled: int, objects: Counts, ages: Counts, beyond: Counts, states: States) -> None:
+        """Replace the gauges by the present values. ``objects``, ``beyond`` and ``ages`` (seconds) by kind."""
+        self._shown["endpoints"].set(endpoints)
+        self._shown["queue_length"].set(queued)
+        self._shown["unlabelled_clusters"].set(unlabelled)
+        counted = {"objects": objects, "objects_beyond_bounds": beyond, "last_list_age_seconds": ages}
+        rows: States = {name: {(label,): value for label, value in values.items()} for name, values in counted.items()}
+        for name, values in {**rows, **{name.removeprefix(OPERATOR): values for name, values in states.items()}}.items():
+            self._shown[name].clear()
+            for labels, value in values.items():
+                self._shown[name].labels(*labels).set(value)
 
 
 class _Server(ThreadingHTTPServer):

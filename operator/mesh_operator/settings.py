@@ -24,12 +24,18 @@ class Settings:
     mgmt_kubeconfig: str  # --mgmt-kubeconfig, MGMT_KUBECONFIG; required; "" means the pod's own cluster where it runs in one
     node_id: str  # --node-id, NODE_ID; required: a stable name of this replica
     source: str = "kcp"  # --source kcp or kubernetes: where the custom resources are
+    profile: str = "mesh"  # --profile mesh, fleet or all: which kinds it works for
+    karmada_kubeconfig: str = ""  # --karmada-kubeconfig, KARMADA_KUBECONFIG; required with --profile fleet and all
+    fleet_kcp_kubeconfig: str = (
+        ""  # --fleet-kcp-kubeconfig, FLEET_KCP_KUBECONFIG: of the workspace of the fleet's export; default the other
+    )
     mgmt_namespace: str = "default"  # --mgmt-namespace, MGMT_NAMESPACE: Clusters and their Secrets
     namespace: str = ""  # --namespace, NAMESPACE: the operator's own, for its Lease and its records; default that of the Clusters
     # --mgmt-cluster-resource PLURAL.VERSION.GROUP; of Cluster API: clusters.v1beta2.cluster.x-k8s.io
     mgmt_cluster_resource: str = "clusters.v1alpha1.platform.edge-portal.eu"
     mgmt_match: str = "label"  # --mgmt-match label or name=LOGICAL_CLUSTER: the workspace of Clusters without the label
-    api_export_name: str = "edge-portal-networking"  # --api-export-name
+    api_export_name: str = "edge-portal-networking"  # --api-export-name; with --profile fleet edge-portal-fleet
+    fleet_export_name: str = "edge-portal-fleet"  # --fleet-export-name: of --profile all
     kcp_external_url: str = ""  # --kcp-external-url, KCP_EXTERNAL_URL
     reconcile_interval: float = 30.0  # --reconcile-interval 30s: endpoint discovery
     mesh_check_interval: float = 300.0  # --mesh-check-interval 5m
@@ -52,6 +58,7 @@ class Settings:
     max_bytes_per_workspace: int = DEFAULT.bytes  # --max-bytes-per-workspace 32Mi
     max_bindings_per_workspace: int = DEFAULT.bindings  # --max-bindings-per-workspace
     max_fabrics_per_workspace: int = DEFAULT.fabrics  # --max-fabrics-per-workspace
+    max_clusters_per_workspace: int = DEFAULT.clusters  # --max-clusters-per-workspace
     max_items_per_mesh: int = DEFAULT.items  # --max-items-per-mesh
     leader_elect: bool = True  # --no-leader-elect
     job_probes: bool = True  # --no-job-probes
@@ -61,6 +68,8 @@ class Settings:
     provider_finalizer: tuple[str, ...] = ()  # --provider-finalizer NAME (repeatable): of a provider that the operator replaces
 
 
+FLEET_NAMESPACE: Final = "edge-connect-system"  # default of --namespace with --profile fleet
+PROFILES: Final = ("mesh", "fleet", "all")
 _DURATION: Final = r"(?=.*[1-9])([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,9}s?)?"
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAME: Final = rf"{_LABEL}(\.{_LABEL})*"
@@ -93,7 +102,16 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     """
     parser = _parser(environment)
     values = vars(parser.parse_args(arguments))
-    values["namespace"] = values["namespace"] or values["mgmt_namespace"]
+    fleet_alone = values["profile"] == "fleet"
+    values["namespace"] = values["namespace"] or (FLEET_NAMESPACE if fleet_alone else values["mgmt_namespace"])
+    own_export = Settings.fleet_export_name if fleet_alone else Settings.api_export_name
+    values["api_export_name"] = values["api_export_name"] or own_export
+    if fleet_alone:
+        values["fleet_export_name"] = values["api_export_name"]
+    if values["profile"] == "all" and values["fleet_export_name"] == values["api_export_name"]:
+        parser.error("--fleet-export-name and --api-export-name are equal: meshes and fleets have an export each")
+    if values["profile"] != "mesh" and not values["karmada_kubeconfig"]:
+        parser.error("--karmada-kubeconfig is missing: give it, or set the environment variable KARMADA_KUBECONFIG")
     found = ("mgmt_kubeconfig",) if environment.get("KUBERNETES_SERVICE_HOST") else ()  # set by the kubelet in every pod
     needed = ("kcp_kubeconfig",) if values["source"] == "kcp" else ()
     for name in (*needed, "mgmt_kubeconfig", "node_id"):
@@ -128,6 +146,15 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=Settings.source,
         help="where the custom resources are: in workspaces of kcp, or in namespaces of the management plane (default: kcp)",
     )
+    parser.add_argument(
+        "--profile",
+        choices=PROFILES,
+        default=Settings.profile,
+        help="which custom resources it works for: those of meshes, of fleets, or both (default: mesh)",
+    )
+    add("--karmada-kubeconfig", str, "kubeconfig of Karmada's API server; required with --profile fleet and all", variable=True)
+    text = "kubeconfig of the workspace of the fleet's export, with --profile all; default: that of --kcp-kubeconfig"
+    add("--fleet-kcp-kubeconfig", str, text, variable=True)
     add("--kcp-kubeconfig", str, "kubeconfig of the provider's workspace; required with --source kcp", variable=True)
     add("--mgmt-kubeconfig", str, "kubeconfig of the management plane; required, but in a pod of it", variable=True)
     add("--mgmt-namespace", _like(_LABEL, "a namespace"), "namespace of the Clusters and their Secrets", variable=True)
@@ -138,7 +165,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     match = _like(rf"label|name={_LABEL}", "label, or name=LOGICAL_CLUSTER of one workspace, as name=1a2b3c4d5e6f7a8b")
     text = "how the Cluster of a workspace is found: by its label, or for that one workspace also by its name (default: label)"
     parser.add_argument("--mgmt-match", type=match, action="append", metavar="MATCH", help=text)
-    add("--api-export-name", _like(_NAME, "a name"), "name of the APIExport and its APIExportEndpointSlice")
+    parser.add_argument(
+        "--api-export-name",
+        type=_like(_NAME, "a name"),
+        help="name of the APIExport and its APIExportEndpointSlice "
+        f"(default: {Settings.api_export_name}, with --profile fleet {Settings.fleet_export_name})",
+    )
+    add("--fleet-export-name", _like(_NAME, "a name"), "name of the APIExport of fleets, with --profile all")
     url = _like(f"(https?://{_HOST}(:{_PORT})?/?)?", "https://HOST or https://HOST:PORT, without user and path")
     add("--kcp-external-url", url, "scheme, host and port instead of those that kcp publishes", variable=True)
     add(
@@ -166,6 +199,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     add("--max-bindings-per-workspace", number, "ClusterMeshBindings of one workspace")
     add("--max-fabrics-per-workspace", number, "Fabrics of one workspace")
+    add("--max-clusters-per-workspace", number, "KubernetesClusters of one workspace")
     add("--max-items-per-mesh", number, "GlobalServices, ConnectivityIntents and ExposedServices of one mesh")
     add("--job-timeout", duration, "how long a run may take")
     add("--idle-timeout", duration, "how long a run may print nothing")

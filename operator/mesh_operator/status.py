@@ -39,7 +39,9 @@ GOOD: Final = ("Connected", "Exported", "Applied", "Exposed", "Degraded")
 _TEXT: Final = 1024  # characters of any text; metav1.Condition allows a message 32768
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?")  # as metav1.Condition has it
 _HOLDS: Final = {"True": True, "False": False}
-_TIMES: Final = ("time", "heartbeatAgeSeconds", "oldest", "newest")  # fields of a last proof
+# Fields that change while nothing else does, by the field that holds them: times, and counts that follow every pod of a peer.
+_PROOF: Final = ("time", "heartbeatAgeSeconds", "oldest", "newest")
+_CHANGING: Final = {"lastProof": _PROOF, "nodePaths": ("oldestProbe",), "arrived": ("endpoints", "identities", "services")}
 
 
 def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -> Status | None:
@@ -52,7 +54,7 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
     if isinstance(found, list):
         found = next((entry for entry in found if isinstance(entry, Mapping) and entry.get("name") == stored.key.name), None)
     if isinstance(found, Mapping):
-        return _advised(stored, _measured(stored, found, now), result, now)
+        return advised_status(stored, measured_status(stored, found, now), result, now)
     found = [entry for entry in rows_of(result, "findings") if not entry.get("accepted") and not entry.get("item")]
     blocking = [entry for entry in found if entry.get("severity") == "blocking"]
     if not blocking:
@@ -61,10 +63,10 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
     if row.listed:  # a refused item has a row of its own: the finding that stopped the run is about the mesh
         return _unmeasured(stored, "Pending", "MeshNotConnected", f"Nothing is written for the mesh: {summaries}", now)
     reason = "RunnerFailed" if all(entry.get("code") == MeshError.code for entry in blocking) else "PrerequisiteNotMet"
-    return _advised(stored, _unmeasured(stored, "Error", reason, summaries, now), result, now)
+    return advised_status(stored, _unmeasured(stored, "Error", reason, summaries, now), result, now)
 
 
-def _advised(stored: Stored, status: Status, result: Mapping[str, Any], now: datetime) -> Status:
+def advised_status(stored: Stored, status: Status, result: Mapping[str, Any], now: datetime) -> Status:
     """Return a status with the findings that are about the object."""
     found = findings_of(stored, result)
     new = conditions_of(stored, found)
@@ -114,7 +116,7 @@ def status_of_fabric(stored: Stored, bindings: Mapping[str, Stored | None], now:
         status = _before(binding) if binding else {"phase": "Error", "conditions": [absent]}
         refs = rows_of(binding.obj.get("spec"), "clusterRefs") if binding else ()
         rows.append(BindingRow(name=name, clusters=tuple(str(ref.get("name")) for ref in refs), status=status))
-    return _measured(stored, fabric_status(stored.key.name, rows, now=now), now)
+    return measured_status(stored, fabric_status(stored.key.name, rows, now=now), now)
 
 
 def worth_writing(before: Mapping[str, Any] | None, after: Mapping[str, Any], now: datetime) -> bool:
@@ -131,7 +133,8 @@ def patch_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> Status:
     return {**dict.fromkeys(before.keys() - after.keys()), **after, **{key: patch_of(before[key], after[key]) for key in both}}
 
 
-def _measured(stored: Stored, row: Mapping[str, Any], now: datetime) -> Status:
+def measured_status(stored: Stored, row: Mapping[str, Any], now: datetime) -> Status:
+    """Return a row of a result as a status: with short texts, valid reasons of conditions, and the times of their transitions."""
     rows = {str(entry.get("type")): entry for entry in rows_of(row, "conditions")}
     conditions = [
         condition(kind, _HOLDS.get(str(entry.get("status"))), _reason(entry.get("reason")), one_line(entry.get("message"), _TEXT))
@@ -166,16 +169,22 @@ def _unmeasured(stored: Stored, phase: str, reason: str, message: str, now: date
 def _clean(value: Any) -> Any:
     """Return a value with every text short, on one line and without secrets; null is left out, as most of a CRD does not allow it."""
     if isinstance(value, Mapping):
-        return {str(key): _clean(entry) for key, entry in value.items() if entry is not None}
+        kept = {str(key): entry for key, entry in value.items() if entry is not None}
+        return {key: entry if key == "hash" and _is_digest(entry) else _clean(entry) for key, entry in kept.items()}
     if isinstance(value, (list, tuple)):
         return [_clean(entry) for entry in value if entry is not None]
     return one_line(value, _TEXT) if isinstance(value, str) else value
 
 
+def _is_digest(value: Any) -> bool:
+    """Return whether a value is a SHA-256 digest, as revisions have it. Elsewhere so many digits may be a secret, and are not shown."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
 def _essence(value: Any, inside: str = "") -> Any:
-    """Return a status without times that change although nothing else does."""
+    """Return a status without what changes although nothing else does."""
     if isinstance(value, Mapping):
-        ignored = ("lastSyncTime", *(_TIMES if inside == "lastProof" else ()))
+        ignored = ("lastSyncTime", *_CHANGING.get(inside, ()))
         return {key: _essence(entry, key) for key, entry in value.items() if key not in ignored and entry is not None}
     return [_essence(entry) for entry in value] if isinstance(value, (list, tuple)) else value
 

@@ -13,7 +13,7 @@ asked for later, the lists may have come in between, and the objects that are at
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import RLock
@@ -22,14 +22,17 @@ from typing import Any, Final
 import jmespath
 
 from .bounds import STUBS, Usage, entry_of, reduced, stub_of
-from .keys import MeshKey, ObjectKey, key_of
-from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, ITEMS, ROWS
+from .keys import FleetKey, MeshKey, ObjectKey, key_of
+from .kinds import BINDING, BY_KIND, CLUSTER, FABRIC, FLEET_ROWS, ITEMS, ROWS
 from .workspace_bounds import DEFAULT, WorkspaceBounds
 
 KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
 REFUSED_AGAIN: Final = 5.0  # seconds
 PROVISIONAL: Final = "it may have"  # in place of a bound, of a new object until all of its workspace are looked at again
 _CLUSTERS: Final = jmespath.compile("spec.clusterRefs[].name")
+_MESH: Final = frozenset(row.kind for row in ROWS)
+_TENANT: Final = "Tenant"  # kind of the key to which all objects of a fleet refer
+_OF_FLEETS: Final = frozenset(row.kind for row in FLEET_ROWS)
 
 Object = dict[str, Any]
 Changed = Callable[[ObjectKey, Object | None, Object | None], None]
@@ -67,8 +70,8 @@ class Stored:
 class MeshObjects:
     """All known objects of one mesh. ``items`` by kind, sorted by name; missing ones are included: see Stored.
 
-    ``listed``: every kind was listed before this was put together, at the URL that has the binding, or at all URLs if none has it. If not,
-    what is not in here may well exist.
+    ``listed``: every kind was listed before this was put together, at the URL that has the binding, and what that has not at all others; at
+    all URLs if none has it. If not, what is not in here may well exist.
     """
 
     key: MeshKey
@@ -77,6 +80,23 @@ class MeshObjects:
     items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
     beyond: tuple[Stored, ...] = ()  # binding and items beyond the bounds of the workspace; no such item is in ``items``
     clusters: Mapping[str, Stored] = field(default_factory=dict)  # KubernetesClusters of the workspace's namespace, by name
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantObjects:
+    """All known objects of the fleet side of one namespace, sorted by kind and name; missing ones are included: see Stored.
+
+    ``listed``: everything was listed at all URLs before this was put together.
+    """
+
+    workspace: str
+    namespace: str
+    listed: bool
+    objects: tuple[Stored, ...] = ()
+
+    def of(self, kind: str) -> tuple[Stored, ...]:
+        """Return those of a kind."""
+        return tuple(stored for stored in self.objects if stored.key.kind == kind)
 
 
 class Store:
@@ -94,14 +114,14 @@ class Store:
         self._changed, self._clock, self._lock, self.ignored = changed, clock, RLock(), 0
         self._stored: dict[ObjectKey, Stored] = {}
         self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the latest one last
-        self._urls: set[str] = set()  # of which lists of all kinds are to come, or have
+        self._urls: dict[str, frozenset[str]] = {}  # with the kinds of which lists are to come, or have
         self._listed: dict[tuple[str, str], float] = {}  # when a URL was listed for a kind
         self._users: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)  # objects that refer to it, see _references
 
-    def add_url(self, url: str) -> None:
-        """Expect lists of all kinds from a URL: until they are there, its meshes are not listed."""
+    def add_url(self, url: str, kinds: Iterable[str]) -> None:
+        """Expect lists of some kinds from a URL: until they are there, its meshes are not listed."""
         with self._lock:
-            self._urls.add(url)
+            self._urls[url] = frozenset(kinds)
 
     def replace(self, url: str, kind: str, objects: Iterable[Object]) -> None:
         """Take a whole list of one URL and kind. Objects that the URL had and has no more become missing."""
@@ -132,7 +152,7 @@ class Store:
         with self._changing() as changes:
             for key in self._at(url):
                 self._lose(url, key, changes)
-            self._urls.discard(url)
+            self._urls.pop(url, None)
             self._listed = {place: time for place, time in self._listed.items() if place[0] != url}
 
     def get(self, key: ObjectKey) -> Stored | None:
@@ -145,8 +165,7 @@ class Store:
         with self._lock:
             users, found = self._using(binding), self._stored.get(binding)
             clusters = self._using(binding._replace(kind=CLUSTER, name=""))
-            urls = {found.url} if found and found.missing_since is None else self._urls
-            listed = bool(urls) and all((url, row.kind) in self._listed for url in urls for row in ROWS)
+            listed = self._is_listed(_MESH, found.url if found and found.missing_since is None else "")
         beyond = tuple(user for user in users if user.beyond)
         items = {row.kind: tuple(user for user in users if user.key.kind == row.kind and not user.beyond) for row in ITEMS}
         by_name = {user.key.name: user for user in clusters}
@@ -165,6 +184,21 @@ class Store:
         if key.kind == CLUSTER:
             return tuple(MeshKey(*user.key[1:]) for user in self._using(key))
         return tuple(MeshKey(*to[1:]) for to in _references(key, obj) if to.kind == BINDING)
+
+    def tenant(self, workspace: str, namespace: str) -> TenantObjects:
+        """Return all objects of the fleet side of a namespace."""
+        with self._lock:
+            found, listed = self._using(ObjectKey(_TENANT, workspace, namespace, "")), self._is_listed(BY_KIND.keys())
+        return TenantObjects(workspace=workspace, namespace=namespace, listed=listed, objects=tuple(found))
+
+    def tenants(self) -> tuple[tuple[str, str], ...]:
+        """Return workspace and namespace of every object of the fleet side."""
+        with self._lock:
+            return tuple((to.workspace, to.namespace) for to in sorted(self._users) if to.kind == _TENANT and self._users[to])
+
+    def units_of(self, key: ObjectKey) -> tuple[FleetKey, ...]:
+        """Return the units of the fleet side that a change of this object concerns."""
+        return tuple(FleetKey(key.workspace, key.namespace, unit) for unit in BY_KIND[key.kind].units)
 
     def of_kind(self, kind: str = "") -> tuple[Stored, ...]:
         """Return all objects of a kind that are there, and not missing."""
@@ -185,6 +219,12 @@ class Store:
                 self._bind(workspace, changes)
         for change in changes:
             self._changed(*change)
+
+    def _is_listed(self, kinds: Set[str], home: str = "") -> bool:
+        """Return whether the kinds are listed: at home, and those that home has not, or all without one, everywhere."""
+        at_home = self._urls.get(home, frozenset())
+        expected = [(url, kind) for url, served in self._urls.items() for kind in served & kinds if url == home or kind not in at_home]
+        return bool(expected) and all(place in self._listed for place in expected)
 
     def _at(self, url: str, kind: str = "") -> set[ObjectKey]:
         return {key for key, shown in self._shown.items() if url in shown and kind in ("", key.kind)}
@@ -277,10 +317,12 @@ def _references(key: ObjectKey, obj: Object) -> set[ObjectKey]:
     """Return the keys to which an object refers, in its namespace.
 
     These are the bindings that it belongs to (for a binding: itself), and the clusters that a binding names. A KubernetesCluster refers to
-    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics.
+    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics. Objects of the fleet
+    side refer to their tenant.
     """
-    if key.kind == CLUSTER:
-        return {key._replace(name="")}
+    if key.kind in _OF_FLEETS:
+        tenant = ObjectKey(_TENANT, key.workspace, key.namespace, "")
+        return {tenant, key._replace(name="")} if key.kind == CLUSTER else {tenant}
     to = FABRIC if key.kind == FABRIC else BINDING
     clusters = (_CLUSTERS.search(obj) or ()) if key.kind == BINDING else ()
     named = {key._replace(kind=CLUSTER, name=name) for name in clusters if isinstance(name, str) and name}

@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from .keys import MeshKey
+from .keys import UnitKey
 
 SLOW: Final = 5.0  # seconds; a dry run takes one, most plays two or three, as none waits for links
 TOO_LONG: Final = 8.0  # seconds after which a turn that was expected to be quick is ended, if others wait for its worker
 KNOWN: Final = 10_000  # meshes and workspaces that are remembered; the least recent ones are forgotten
+
+Key = TypeVar("Key", bound=UnitKey)
 
 
 class Lane(StrEnum):
@@ -25,7 +27,7 @@ class Lane(StrEnum):
     SLOW = "slow"
 
 
-class Durations:
+class Durations(Generic[Key]):
     """Expected seconds of the next turn of each mesh: those of the last one, or half of what was expected before, whichever is more.
 
     So one quick turn does not bring a mesh back to the quick lane after one of many minutes. A mesh without a turn so far is expected to
@@ -33,20 +35,20 @@ class Durations:
     """
 
     def __init__(self) -> None:
-        self._meshes: dict[MeshKey, float] = {}
+        self._meshes: dict[Key, float] = {}
         self._workspaces: dict[str, float] = {}
 
-    def expected(self, key: MeshKey) -> float:
+    def expected(self, key: Key) -> float:
         """Return the seconds that the next turn is expected to take."""
         return self._meshes.get(key, self._workspaces.get(key.workspace, 0.0))  # of a new workspace nothing is known
 
-    def lane(self, key: MeshKey) -> Lane:
+    def lane(self, key: Key) -> Lane:
         """Return the lane in which the mesh waits."""
         if key not in self._meshes and key.workspace not in self._workspaces:
             return Lane.NEW
         return Lane.SLOW if self.expected(key) > SLOW else Lane.QUICK
 
-    def note(self, key: MeshKey, seconds: float) -> None:
+    def note(self, key: Key, seconds: float) -> None:
         """Take the duration of a turn that has ended."""
         expected = max(seconds, self._meshes.pop(key, 0.0) / 2)
         self._workspaces.pop(key.workspace, None)

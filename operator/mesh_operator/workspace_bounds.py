@@ -16,6 +16,7 @@ class WorkspaceBounds:
     bytes: int = 32 * 1024 * 1024  # of all objects, as JSON without what is not needed
     bindings: int = 500
     fabrics: int = 100
+    clusters: int = 500  # KubernetesClusters
     items: int = 2_000  # of one mesh
 
 

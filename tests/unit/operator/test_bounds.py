@@ -87,6 +87,7 @@ def test_an_object_counts_again_when_an_older_one_is_deleted() -> None:
     [
         (BINDING, WorkspaceBounds(bindings=1), "1 ClusterMeshBindings"),
         (FABRIC, WorkspaceBounds(fabrics=1), "1 Fabrics"),
+        (CLUSTER, WorkspaceBounds(clusters=1), "1 KubernetesClusters"),
         (SERVICE, WorkspaceBounds(items=1), "1 items in one mesh"),
         (SERVICE, WorkspaceBounds(objects=1), "1 objects"),
         (SERVICE, WorkspaceBounds(bytes=1024), "1 KiB of objects"),
@@ -99,9 +100,12 @@ def test_each_bound_is_named(kind: str, bounds: WorkspaceBounds, words: str) -> 
     assert second is not None and second.beyond == words
 
 
-def test_a_kubernetes_cluster_counts_and_is_never_refused() -> None:
-    store = store_of(WorkspaceBounds(objects=1), {CLUSTER: [made(LOUD, "c1"), made(LOUD, "c2", 1)], SERVICE: [item(LOUD, "s", 2)]})
+@pytest.mark.parametrize("bounds", [WorkspaceBounds(objects=1), WorkspaceBounds(bytes=1)])
+def test_a_kubernetes_cluster_counts_and_is_refused_by_its_own_bound_alone(bounds: WorkspaceBounds) -> None:
+    objects = {CLUSTER: [made(LOUD, "c1"), made(LOUD, "c2", 1)], SERVICE: [item(LOUD, "s", 2)]}
+    store = store_of(bounds, objects)
     assert refused(store, CLUSTER, LOUD) == [] and refused(store, SERVICE, LOUD) == ["s"]
+    assert refused(store_of(replace(bounds, clusters=1), objects), CLUSTER, LOUD) == ["c2"]
 
 
 def test_only_what_the_operator_needs_is_kept_of_an_object() -> None:
@@ -154,6 +158,7 @@ BOUNDS = st.builds(
     bytes=st.integers(1, 3000),
     bindings=st.integers(1, 9),
     fabrics=st.integers(1, 9),
+    clusters=st.integers(1, 9),
     items=st.integers(1, 9),
 )
 
@@ -170,6 +175,8 @@ def test_what_is_within_the_bounds_fits_into_them_and_does_not_depend_on_the_ord
     assert len(within) <= bounds.objects and sum(entry.size for entry in within) <= bounds.bytes
     assert sum(entry.key.kind == BINDING for entry in within) <= bounds.bindings
     assert sum(entry.key.kind == FABRIC for entry in within) <= bounds.fabrics
+    kept = [entry for entry in entries if entry.key.kind == CLUSTER and entry.key not in beyond]
+    assert len(kept) == min(bounds.clusters, sum(entry.key.kind == CLUSTER for entry in entries)), "and by nothing else"
     for mesh in ("edge", "core"):
         assert sum(mesh in entry.meshes for entry in within) <= bounds.items
 

@@ -23,10 +23,11 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml, loader
 from mesh_operator import __version__
-from mesh_operator.crds import crds
-from mesh_operator.kinds import GROUP
+from mesh_operator.crds import FLEET, crds
+from mesh_operator.kinds import BY_KIND, FLEET_GROUP, FLEET_ROWS, GROUP, METRICS, ROWS, UNITS
+from mesh_operator.operator import LEASES
 from mesh_operator.serve import Metrics, serve
-from mesh_operator.settings import Settings, parse_settings
+from mesh_operator.settings import FLEET_NAMESPACE, PROFILES, Settings, parse_settings
 from mesh_operator.tenant_addresses import NETWORKS
 from tests.collection_path import CHECKOUT
 from tests.lab.tools import HELM
@@ -48,6 +49,7 @@ FOLDERS = ("manifests", "kubernetes")
 """With kcp, and with namespaces as tenants."""
 READS = frozenset({"get", "list", "watch"})
 NEEDED = ("--set", "mgmt.namespace=default")
+ONLY_READ = ["get", "list", "watch"]
 NEEDS_HELM = pytest.mark.slow  # the gate builds no Helm; there the manifests are compared with the chart by digest
 
 
@@ -63,9 +65,26 @@ def manifests(folder: str = "manifests") -> dict[tuple[str, str], dict[str, Any]
     return by_kind_and_name("\n---\n".join(path.read_text(encoding="utf-8") for path in sorted((DEPLOY / folder).glob("*.yaml"))))
 
 
-def pod_of(objects: dict[tuple[str, str], dict[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = objects["Deployment", "mesh-operator"]["spec"]["template"]["spec"]
+def pod_of(objects: dict[tuple[str, str], dict[str, Any]], name: str = "mesh-operator") -> dict[str, Any]:
+    found: dict[str, Any] = objects["Deployment", name]["spec"]["template"]["spec"]
     return found
+
+
+def rules_of(objects: dict[tuple[str, str], dict[str, Any]], *kinds: str) -> dict[tuple[str, str, str], list[str]]:
+    """Verbs by namespace, group and resource; a resource that is limited to names has them behind it."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for (kind, _), obj in objects.items():
+        for rule in obj["rules"] if kind in kinds else ():
+            names = " ".join(["", *rule.get("resourceNames", ())])
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    found.setdefault((obj["metadata"].get("namespace", ""), group, resource + names), []).extend(rule["verbs"])
+    return found
+
+
+def with_profile(profile: str) -> str:
+    """Values of the chart for a profile, and what it needs."""
+    return f"profile={profile}" if profile == "mesh" else f"profile={profile},karmada.kubeconfigSecret.name=karmada"
 
 
 def settings_of(pod: dict[str, Any], environment: dict[str, str]) -> Settings:
@@ -99,6 +118,24 @@ def test_the_manifests_without_kcp_start_the_operator_with_its_own_defaults_too_
     assert {volume["name"] for volume in pod["volumes"]} == {"shm", "tmp"} and pod["automountServiceAccountToken"] is True
 
 
+def test_the_manifests_of_fleets_start_the_operator_for_them_in_a_namespace_of_its_own() -> None:
+    objects = manifests("fleet")
+    wanted = replace(
+        DEFAULTS,
+        profile="fleet",
+        namespace=FLEET_NAMESPACE,
+        api_export_name=Settings.fleet_export_name,
+        karmada_kubeconfig="/etc/mesh-operator/karmada/kubeconfig",
+    )
+    pod = pod_of(objects, "fleet-mesh-operator")
+    assert settings_of(pod, IN_A_POD) == wanted
+    assert {obj["metadata"].get("namespace", name) for (_, name), obj in objects.items()} == {FLEET_NAMESPACE, "default"}
+    shared = {(kind, name) for kind, name in objects if objects[kind, name]["metadata"].get("namespace") == "default"} & manifests().keys()
+    assert not shared, "an operator for meshes beside it would lose these to it"
+    [ports] = [rule["ports"] for rule in objects["NetworkPolicy", "fleet-mesh-operator"]["spec"]["egress"] if "to" in rule]
+    assert {"port": 5443, "protocol": "TCP"} in ports, "the port of Karmada's API server"
+
+
 @NEEDS_HELM
 def test_with_namespaces_as_tenants_the_chart_brings_the_kinds_and_reads_the_secrets_of_the_named_namespaces_alone() -> None:
     made = helm("--set", "source=kubernetes", "--set", "tenants.namespaces={team-a,team-b}").stdout
@@ -123,13 +160,30 @@ def test_the_chart_can_give_every_flag_of_the_operator_and_gives_no_other(capsys
     assert set(used) == known
 
 
+@NEEDS_HELM
+def test_the_chart_brings_the_kinds_of_fleets_and_the_roles_of_their_tenants_where_that_is_asked() -> None:
+    def names(*settings: str) -> set[str]:
+        made = filter(None, yaml.safe_load_all(helm("--set", "source=kubernetes", *settings).stdout))
+        return {f"{obj['kind']} {obj['metadata']['name']}" for obj in made}
+
+    more = names("--set", "fleet.crds=true") - names()
+    roles = {"ClusterRole edge-fleet-view", "ClusterRole edge-fleet-edit"}
+    assert more == {f"CustomResourceDefinition {crd['metadata']['name']}" for crd in crds(FLEET)} | roles
+    assert names("--set", with_profile("all")) == names("--set", "fleet.crds=true"), "the kinds come with the profile"
+    alone = names("--set", with_profile("fleet"))
+    brought = {name for name in alone if name.startswith("CustomResourceDefinition")}
+    assert brought == {f"CustomResourceDefinition {crd['metadata']['name']}" for crd in crds(FLEET)}
+    assert roles <= alone and not any("cilium-mesh" in name for name in alone)
+    with_kcp = yaml.safe_load_all(helm("--set", "fleet.crds=true").stdout)
+    assert "CustomResourceDefinition" not in {obj["kind"] for obj in filter(None, with_kcp)}
+
+
 def test_the_manifests_are_those_of_this_chart() -> None:
     files = [Path(folder, name) for folder, _, names in os.walk(CHART, followlinks=True) for name in names]
     paths = sorted(path.relative_to(CHART).as_posix() for path in files)
     sums = "".join(f"{hashlib.sha256((CHART / path).read_bytes()).hexdigest()}  ./{path}\n" for path in paths)
     digest = hashlib.sha256(sums.encode()).hexdigest()
-    for place in ("manifests/2-rbac", "manifests/3-operator", "kubernetes/2-rbac", "kubernetes/3-operator"):
-        name = f"{place}.yaml"
+    for name in (f"{folder}/{part}.yaml" for folder in ("manifests", "kubernetes", "fleet") for part in ("2-rbac", "3-operator")):
         text = (DEPLOY / name).read_text(encoding="utf-8")
         assert f"sha256 {digest}." in text, f"The chart has changed since {name} was made: run operator/deploy/manifests/make (needs helm)."
 
@@ -272,6 +326,55 @@ def test_the_operator_reads_clusters_and_secrets_and_writes_nothing_but_its_own(
     assert {verb for namespace, resource, verb in found if resource in own} <= {*READS, "patch"}, "tenants alone create and delete these"
 
 
+@NEEDS_HELM
+def test_only_an_operator_for_fleets_may_make_clusters_and_only_where_the_engine_does() -> None:
+    makes = [*ONLY_READ, "create", "patch", "delete"]
+    rules = rules_of(manifests("fleet"), "Role")
+    assert rules["default", FLEET_GROUP, "clusters"] == makes and rules["default", "", "secrets"] == ONLY_READ
+    for profile in PROFILES:
+        rendered = rules_of(by_kind_and_name(helm("--set", with_profile(profile)).stdout), "Role")
+        assert rendered["default", FLEET_GROUP, "clusters"] == (ONLY_READ if profile == "mesh" else makes), profile
+        others = {key: verbs for key, verbs in rendered.items() if key[2] not in ("clusters", f"leases {' '.join(LEASES[profile])}")}
+        assert others == {
+            ("default", "", "secrets"): ONLY_READ,
+            ("mesh-operator", "coordination.k8s.io", "leases"): ["create"],
+            ("mesh-operator", "", "configmaps"): ["get", "list", "create", "patch", "delete"],
+        }
+        for elsewhere in ("source=kubernetes", "mgmt.clusterResource=clusters.v1beta2.cluster.x-k8s.io"):
+            read = rules_of(by_kind_and_name(helm("--set", f"{with_profile(profile)},{elsewhere}").stdout), "Role")
+            assert {tuple(verbs) for (_, _, resource), verbs in read.items() if resource == "clusters"} == {tuple(ONLY_READ)}, elsewhere
+
+
+@NEEDS_HELM
+def test_the_rights_on_leases_name_those_of_the_profile() -> None:
+    for profile in PROFILES:
+        rules = rules_of(by_kind_and_name(helm("--set", with_profile(profile)).stdout), "Role")
+        assert rules["mesh-operator", "coordination.k8s.io", f"leases {' '.join(LEASES[profile])}"] == ["get", "patch"]
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize("profile", PROFILES)
+def test_with_namespaces_as_tenants_the_rights_are_those_on_the_kinds_of_the_profile(profile: str) -> None:
+    objects = by_kind_and_name(helm("--set", f"source=kubernetes,{with_profile(profile)}").stdout)
+    rules = rules_of({("ClusterRole", "tenants"): objects["ClusterRole", "mesh-operator-tenants"]}, "ClusterRole")
+    found = {(group, resource): set(verbs) for (_, group, resource), verbs in rules.items() if group in (GROUP, FLEET_GROUP)}
+    wanted: dict[tuple[str, str], set[str]] = {}
+    if profile != "fleet":
+        for row in ROWS:
+            if row.group == GROUP:  # a finalizer is a patch of the object
+                wanted[GROUP, row.plural], wanted[GROUP, f"{row.plural}/status"] = {*ONLY_READ, "patch"}, {"patch"}
+    for row in FLEET_ROWS if profile != "mesh" else ():
+        is_answer = not row.units
+        wanted[FLEET_GROUP, row.plural] = {*ONLY_READ, *(("create", "delete") if is_answer else ("patch",) if row.kind in UNITS else ())}
+        if not is_answer or row.kind == METRICS:
+            wanted[FLEET_GROUP, f"{row.plural}/status"] = {"patch"}
+    if profile == "mesh":
+        wanted[FLEET_GROUP, BY_KIND["KubernetesCluster"].plural] = set(ONLY_READ)
+    if profile == "all":  # service.global of a FleetWorkload
+        wanted[GROUP, "globalservices"] |= {"create", "delete"}
+    assert found == wanted
+
+
 # Values
 
 
@@ -320,12 +423,36 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
         {"metrics": {"from": [{}]}},
         {"hostUsers": "no"},
         {"tmpSizeLimit": "lots"},
+        {"profile": "fleets"},
+        {"profile": "fleet"},
+        {"profile": "all"},
+        {"profile": "all", "karmada": {"kubeconfigSecret": {"name": "", "key": "kubeconfig"}}},
+        {"profile": "all", "karmada": {"kubeconfigSecret": {"name": "x", "key": "../x"}}},
+        {"kcp": {"fleetKubeconfigSecret": {"name": "x", "key": "kubeconfig"}}},
     ],
     ids=json.dumps,
 )
 def test_values_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(validator.ValidationError):
         validator.validate({**read(CHART / "values.yaml"), **wrong}, read(CHART / "values.schema.json"))
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize("profile", ["fleet", "all"])
+def test_a_profile_that_needs_karmada_is_refused_in_words_without_its_secret(profile: str) -> None:
+    schema = read(CHART / "values.schema.json")
+    values = {**read(CHART / "values.yaml"), "profile": profile}
+    said = {
+        rule["description"]
+        for rule in schema["allOf"]
+        if not validator.Draft7Validator({**rule, "definitions": schema["definitions"]}).is_valid(values)
+    }
+    assert said == {
+        "The profiles fleet and all need a kubeconfig of Karmada's API server: name its Secret in karmada.kubeconfigSecret.name."
+    }
+    refused = helm("--set", f"profile={profile}", check=False)
+    assert refused.returncode != 0 and re.search("karmada.kubeconfigSecret.name", refused.stderr.replace("/", "."))
+    validator.validate(values | {"karmada": {"kubeconfigSecret": {"name": "x", "key": "kubeconfig"}}}, schema)
 
 
 # With helm
@@ -402,6 +529,37 @@ def test_every_value_reaches_its_flag(tmp_path: Path) -> None:
 
 
 @NEEDS_HELM
+@pytest.mark.parametrize("profile", ["fleet", "all"])
+def test_kubeconfigs_of_fleets_are_mounted_read_only_and_reach_their_flags(profile: str, tmp_path: Path) -> None:
+    second = {"fleetKubeconfigSecret": {"name": "f", "key": "f.yaml"}} if profile == "all" else {}
+    values = {
+        "profile": profile,
+        "karmada": {"kubeconfigSecret": {"name": "k", "key": "k.yaml"}},
+        "kcp": {"apiExportName": "meshes", "fleetExportName": "fleets", **second},
+        "mgmt": {"namespace": "default"},
+    }
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    pod = pod_of(by_kind_and_name(helm("--values", str(tmp_path / "values.yaml")).stdout))
+    assert settings_of(pod, IN_A_POD) == replace(
+        DEFAULTS,
+        profile=profile,
+        karmada_kubeconfig="/etc/mesh-operator/karmada/k.yaml",
+        fleet_kcp_kubeconfig="/etc/mesh-operator/fleet-kcp/f.yaml" if second else "",
+        api_export_name="meshes" if profile == "all" else "fleets",
+        fleet_export_name="fleets",
+    )
+    mounted = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+    secrets = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
+    assert {name: secret["secretName"] for name, secret in secrets.items()} == {
+        "kcp": "mesh-operator-kcp",
+        "karmada": "k",
+        **({"fleet-kcp": "f"} if second else {}),
+    }
+    for name, secret in secrets.items():
+        assert mounted[name]["readOnly"] is True and secret["defaultMode"] == 0o440 and len(secret["items"]) == 1
+
+
+@NEEDS_HELM
 def test_with_a_management_plane_elsewhere_nothing_is_asked_of_the_cluster_of_the_pod() -> None:
     rendered = by_kind_and_name(helm("--set", "mgmt.kubeconfigSecret.name=m").stdout)
     pod = pod_of(rendered)
@@ -438,6 +596,15 @@ def test_a_service_monitor_is_made_where_it_is_asked_for() -> None:
     monitor = rendered["ServiceMonitor", "mesh-operator"]
     assert monitor["spec"]["endpoints"] == [{"port": "metrics", "path": "/metrics", "interval": "30s"}]
     assert monitor["metadata"]["labels"]["release"] == "prom"
+
+
+@NEEDS_HELM
+def test_a_platform_may_have_the_alerts_as_a_prometheus_rule() -> None:
+    rendered = by_kind_and_name(helm("--set", "metrics.prometheusRule.enabled=true,metrics.prometheusRule.labels.release=prom").stdout)
+    (rule,) = [obj for (kind, _), obj in rendered.items() if kind == "PrometheusRule"]
+    assert rule["metadata"]["labels"]["release"] == "prom"
+    assert rule["spec"] == read(CHART / "files" / "alerts.yaml")
+    assert not any(kind == "PrometheusRule" for kind, _ in by_kind_and_name(helm().stdout))
 
 
 @NEEDS_HELM

@@ -23,10 +23,10 @@ from mesh_operator.dry_runs import HANDLER, Bounds, DryRunFailed, DryRuns
 from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, CLUSTER
 from mesh_operator.management_plane import NotUsable, SealedKubeconfig, Usable
-from mesh_operator.reconcile import Next
 from mesh_operator.request import MeshRequest
 from mesh_operator.serve import Metrics, serve
 from mesh_operator.tenant_kubeconfigs import is_rebuilt, rebuild_kubeconfig
+from mesh_operator.unit_turns import Next
 from tests.testing import confined_probe
 from tests.testing.properties import examples
 from tests.testing.unconfined_processes import UnconfinedProcesses

@@ -98,7 +98,7 @@ def test_an_item_without_a_mesh_says_so_and_is_accepted_when_the_mesh_comes_by_t
 
 
 def test_nothing_is_called_missing_before_everything_is_listed(world: World) -> None:
-    world.store.add_url(ANOTHER)
+    world.store.add_url(ANOTHER, [row.kind for row in ROWS])
     world.kcp.put(SERVICE, "one", VALID[SERVICE])
     world.turns()
     assert world.status(SERVICE, "one") == {}

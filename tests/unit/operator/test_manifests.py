@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import loader
-from mesh_operator.crds import crds
-from mesh_operator.kinds import GROUP, ROWS
+from mesh_operator.crds import FLEET, crds
+from mesh_operator.kinds import FLEET_GROUP, GROUP, ROWS
 from mesh_operator.manifests import PARTS, kcp_manifests, print_manifests
 
 VALUES = {
@@ -179,3 +179,73 @@ def test_tenants_view_and_edit_every_kind_and_write_no_status(capsys: pytest.Cap
         for name, role in roles.items()
     }
     assert into == {"cilium-mesh-view": {"view", "edit", "admin"}, "cilium-mesh-edit": {"edit", "admin"}}
+
+
+# The export of fleets
+
+FLEET_VALUES = {
+    "export_name": "edge-portal-fleet",
+    "provider_path": "root:fleet",
+    "namespace": "mesh-operator",
+    "service_account": "operator",
+}
+TENANTS_WRITE = {"kubernetesclusters", "fleets", "placementpolicies", "fleetworkloads"}
+ANSWERS = {"fleetworkloadrevisions", "clustermetrics"}
+
+
+def fleet(*only: str, events: bool = True) -> list[dict[str, Any]]:
+    return kcp_manifests(FLEET_VALUES, only or PARTS, events=events, profile=FLEET)
+
+
+def test_the_export_of_fleets_has_its_kinds_and_claims_what_it_reads() -> None:
+    documents = fleet("export")
+    (export,) = of_kind(documents, "APIExport")
+    assert export["metadata"]["name"] == "edge-portal-fleet" and export["spec"]["maximalPermissionPolicy"] == {"local": {}}
+    rows = export["spec"]["resources"]
+    assert {row["name"] for row in rows} == TENANTS_WRITE | ANSWERS and {row["group"] for row in rows} == {FLEET_GROUP}
+    assert [row["schema"] for row in rows] == [schema["metadata"]["name"] for schema in of_kind(documents, "APIResourceSchema")]
+    claims = [
+        {"group": "", "resource": "secrets", "verbs": ["get", "list", "watch"]},
+        {"group": "", "resource": "events", "verbs": ["create", "patch"]},
+    ]
+    assert export["spec"]["permissionClaims"] == claims
+    accepted = {"state": "Accepted", "selector": {"matchAll": True}}
+    for wanted, expected in ((True, claims), (False, claims[:1])):
+        (binding,) = of_kind(fleet("binding", events=wanted), "APIBinding")
+        assert binding["spec"]["reference"]["export"] == {"path": "root:fleet", "name": "edge-portal-fleet"}
+        assert binding["spec"]["permissionClaims"] == [claim | accepted for claim in expected]
+
+
+def test_tenants_of_a_fleet_may_write_their_kinds_and_read_the_answers() -> None:
+    role = one(fleet("rbac"), "ClusterRole", "edge-portal-fleet:maximal-permissions")
+    rights = {resource: rule["verbs"] for rule in role["rules"] for resource in rule["resources"]}
+    reading = ["get", "list", "watch"]
+    assert rights == {**{name: ["*"] for name in TENANTS_WRITE}, **dict.fromkeys(ANSWERS, reading), "*/status": reading}
+    assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {FLEET_GROUP}
+
+
+def test_the_operator_makes_and_deletes_below_the_export_of_fleets_alone() -> None:
+    roles = of_kind(fleet("rbac"), "ClusterRole")
+    (content,) = (rule for role in roles for rule in role["rules"] if rule["resources"] == ["apiexports/content"])
+    assert content["resourceNames"] == ["edge-portal-fleet"]
+    assert content["verbs"] == ["get", "list", "watch", "create", "update", "patch", "delete"]
+    assert {role["metadata"]["name"].partition(":")[2] for role in roles} == {"operator", "bind", "maximal-permissions"}
+    names = {binding["metadata"]["name"]: binding for binding in of_kind(fleet("rbac"), "ClusterRoleBinding")}
+    assert set(names) == {role["metadata"]["name"] for role in roles}
+    assert names["edge-portal-fleet:operator"]["subjects"] == [{"kind": "ServiceAccount", "name": "operator", "namespace": "mesh-operator"}]
+
+
+def test_the_command_prints_the_profile_of_fleets(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--profile", "fleet", "--provider-path", "root:fleet", "--service-account", "mesh-operator/operator")
+    assert printed(capsys, *arguments) == fleet()
+    (kind,) = of_kind(fleet("workspacetype"), "WorkspaceType")
+    assert kind["spec"]["defaultAPIBindings"] == [{"path": "root:fleet", "export": "edge-portal-fleet"}]
+    plurals = {document["spec"]["names"]["plural"] for document in printed(capsys, "--profile", "fleet", "--only", "crds")}
+    assert plurals == TENANTS_WRITE | ANSWERS
+    roles = {role["metadata"]["name"]: role for role in printed(capsys, "--profile", "fleet", "--only", "tenant-roles")}
+    (view,), (edit,) = roles["edge-fleet-view"]["rules"], roles["edge-fleet-edit"]["rules"]
+    assert (set(view["resources"]), view["verbs"]) == (plurals, ["get", "list", "watch"])
+    assert set(edit["resources"]) == TENANTS_WRITE and not set(edit["verbs"]) & {*view["verbs"], "*"}
+    assert {group for rule in (view, edit) for group in rule["apiGroups"]} == {FLEET_GROUP}
+    into = {name: {label.rpartition("-")[2] for label in role["metadata"]["labels"]} for name, role in roles.items()}
+    assert into == {"edge-fleet-view": {"view", "edit", "admin"}, "edge-fleet-edit": {"edit", "admin"}}

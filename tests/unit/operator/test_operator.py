@@ -20,9 +20,9 @@ from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import ROWS
 from mesh_operator.operator import Operator
 from mesh_operator.queue import Urgency
-from mesh_operator.reconcile import Next
 from mesh_operator.serve import Metrics
 from mesh_operator.settings import Settings
+from mesh_operator.unit_turns import Next
 from tests.testing.waiting import wait_for
 
 URL = "https://kcp.example.org/services/apiexport/root/edge-portal-networking"
@@ -108,7 +108,7 @@ def test_an_endpoint_has_the_state_of_every_kind_before_any_of_them_is_listed(mo
             known.append(set(operator._endpoints[URL].states))
 
     monkeypatch.setattr(operator_module, "Thread", Started)
-    operator._take_slice(SLICE)
+    operator._take_slice(operator._settings.api_export_name, SLICE)
     assert known == [{row.kind for row in ROWS}] * len(ROWS)
 
 
@@ -171,11 +171,12 @@ def test_the_process_ends_at_once_if_a_worker_hangs(hangs: bool, monkeypatch: py
 
 def test_an_operator_whose_kcp_is_out_of_reach_is_not_ready() -> None:
     operator = an_operator()
-    operator._slice.listed_at, operator._workers = 1.0, [Thread()]
+    (state,) = operator._slices.values()
+    state.listed_at, operator._workers = 1.0, [Thread()]
     assert operator.ready() == (True, [])
-    operator._slice.failing_since = time.monotonic() - operator_module.OUT_OF_REACH + 5
+    state.failing_since = time.monotonic() - operator_module.OUT_OF_REACH + 5
     assert operator.ready() == (True, []), "a moment is no outage"
-    operator._slice.failing_since -= 6
+    state.failing_since -= 6
     assert operator.ready() == (False, ["kcp has not answered 1 of 1 watches for more than 15 s"])
 
 

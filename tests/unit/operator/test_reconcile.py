@@ -19,7 +19,7 @@ from mesh_operator.keys import MeshKey
 from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, ROWS, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
 from mesh_operator.queue import Urgency
-from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Next, Reconciler
+from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Reconciler
 from mesh_operator.records import Records
 from mesh_operator.request import MeshRequest
 from mesh_operator.resource_writer import ResourceWriter
@@ -27,6 +27,7 @@ from mesh_operator.resources import ABANDON
 from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
 from mesh_operator.serve import Metrics
 from mesh_operator.store import KEEP, MeshObjects, Store, Stored
+from mesh_operator.unit_turns import Next
 from mesh_operator.workspace_bounds import DEFAULT, WorkspaceBounds
 from tests.testing.fake_kcp import URL, FakeKcp
 
@@ -75,6 +76,7 @@ class World:
         self.answer: Callable[[RunRequest], RunResult] = connected
         self.at_run: list[Any] = []
         self.cancel: Cancel = Event()
+        self.stop = Event()
         self.shown: list[dict[str, Any]] = []  # statuses while each play is at work, by kind
         self.dry_run: Callable[[MeshRequest], DryRun | None] = lambda _request: None
         self.processes: list[str] = []  # confined processes that were forked, and how each ended
@@ -86,7 +88,7 @@ class World:
             records=self.records,
             runner=self,  # type: ignore[arg-type]
             writer=ResourceWriter(self.kcp.at, self.note_event, replaced),
-            cancel=Event(),
+            cancel=self.stop,
             clusters_listed=lambda: True,
             teardown_deadline=3600.0,
             check_interval=300.0,
@@ -529,7 +531,7 @@ def test_a_list_that_comes_during_a_turn_makes_what_was_looked_at_before_no_more
     world.runs.clear()
     lists = {row.kind: [stored.obj for stored in world.store.of_kind(row.kind)] for row in ROWS}
     fresh = Store(lambda *_: None, lambda: 0.0)  # of an operator that has just begun; the mesh is on record
-    fresh.add_url(URL)
+    fresh.add_url(URL, lists)
     for kind in lists.keys() - {last}:
         fresh.replace(URL, kind, lists[kind])
     look, looked = fresh.mesh, list[MeshKey]()
@@ -559,7 +561,7 @@ def test_a_mesh_that_was_made_again_is_no_orphan_any_more(world: World) -> None:
 def test_an_orphan_is_not_removed_while_a_url_is_not_listed_that_may_have_it(world: World) -> None:
     world.reconcile()
     world.forget()
-    world.store.add_url("https://new-shard.example.com")
+    world.store.add_url("https://new-shard.example.com", [BINDING])
     world.reconciler.orphaned = frozenset({KEY})
     world.reconcile()
     assert [run.variables.get("cilium_mesh_state") for run in world.runs] == [None]
@@ -633,7 +635,7 @@ def test_a_dry_run_that_is_ended_fails_for_its_mesh_which_says_so_and_is_not_pla
         status = (world.kcp.find(kind, name) or {})["status"]
         [ready_condition] = [entry for entry in status["conditions"] if entry["type"] == "Ready"]
         assert (status["phase"], ready_condition["reason"]) == ("Degraded", "DryRunFailed")
-        assert ready_condition["message"].startswith("The dry run of the mesh ") and "tried again" in ready_condition["message"]
+        assert ready_condition["message"].startswith("The dry run ") and "tried again" in ready_condition["message"]
     assert (world.kcp.find(BINDING, "edge") or {})["status"]["links"] == before["links"], "what was measured earlier stays"
     assert ("Warning", "DryRunFailed") in world.events
     monkeypatch.setattr(world, "dry_run", lambda _request: None)
@@ -671,7 +673,7 @@ def test_a_mesh_whose_kubeconfigs_cannot_be_opened_any_more_is_deleted_as_one_wh
 def test_an_operator_that_ends_blames_no_mesh_for_the_processes_that_it_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.reconcile()
     monkeypatch.setattr(world, "dry_run", fail(Cause.CRASHED))
-    world.reconciler._cancel.set()
+    world.stop.set()
     written = len(world.kcp.writes)
     assert world.reconcile().seconds == 0.0
     assert len(world.kcp.writes) == written and world.phase() == "Connected"

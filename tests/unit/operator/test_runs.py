@@ -256,6 +256,7 @@ cat /proc/{operator}/environ > /dev/null && echo environment; kill -0 {operator}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not landlock_here(), reason="the kernel offers no Landlock, so file permissions alone hold")
 def test_a_run_reads_and_writes_nothing_but_its_own_folder_and_the_files_of_the_system(
     tmp_path: Path, folder: Path, play: Callable[..., RunResult]

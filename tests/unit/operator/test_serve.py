@@ -16,9 +16,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.catalogue import OPERATOR, metrics_of
 from mesh_operator import serve as served
 from mesh_operator.serve import Metrics, serve
-from tests.collection_path import CHECKOUT
 from tests.testing.waiting import PATIENT, wait_for
 
 Get = Callable[[str], tuple[int, str]]
@@ -113,18 +113,18 @@ def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
         queued=3,
         unlabelled=5,
         objects={"GlobalService": 4},
-        meshes={"Connected": 5, "Pending": 1},
         ages={"Fabric": 12.5},
         beyond={"Fabric": 1},
+        states={"mesh_operator_members": {("joined",): 3, ("down",): 1}},
     )
     metrics.show(
         endpoints=1,
         queued=0,
         unlabelled=2,
         objects={"GlobalService": 4},
-        meshes={"Connected": 6, "acme": 1},
         ages={"Fabric": 2.5},
         beyond={"Fabric": 7},
+        states={"mesh_operator_members": {("joined",): 4}, "mesh_operator_findings": {("CM-CERT-04", "remediable"): 2}},
     )
     metrics.leader.set(1)
     found = samples(get)
@@ -132,11 +132,11 @@ def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
     assert found["mesh_operator_queue_length", ()] == 0
     assert found["mesh_operator_unlabelled_clusters", ()] == 2
     assert found["mesh_operator_objects", (("kind", "GlobalService"),)] == 4
-    assert found["mesh_operator_meshes", (("phase", "Connected"),)] == 6
-    assert found["mesh_operator_meshes", (("phase", "Pending"),)] == 0
-    assert "acme" not in str(found), "a phase that is none of ours may be a tenant's text"
     assert found["mesh_operator_last_list_age_seconds", (("kind", "Fabric"),)] == 2.5
     assert found["mesh_operator_objects_beyond_bounds", (("kind", "Fabric"),)] == 7
+    assert found["mesh_operator_members", (("state", "joined"),)] == 4
+    assert ("mesh_operator_members", (("state", "down"),)) not in found
+    assert found["mesh_operator_findings", (("code", "CM-CERT-04"), ("severity", "remediable"))] == 2
     assert found["mesh_operator_leader", ()] == 1
     assert found["process_resident_memory_bytes", ()] > 0
 
@@ -156,9 +156,13 @@ def test_work_is_counted_and_timed(get: Get, metrics: Metrics) -> None:
     assert found["mesh_operator_errors_total", (("reason", "RunnerFailed"),)] == 1
 
 
+def instruments(metrics: Metrics) -> list[Any]:
+    return [item for item in dict.fromkeys(metrics.registry._collector_to_names) if hasattr(item, "_labelnames")]
+
+
 def test_no_metric_has_a_label_for_tenants(metrics: Metrics) -> None:
-    labels = {label for family in vars(metrics).values() for label in getattr(family, "_labelnames", ())}
-    assert labels == {"kind", "lane", "outcome", "phase", "reason"}
+    labels = {label for item in instruments(metrics) for label in item._labelnames}
+    assert labels == {"code", "kind", "lane", "outcome", "phase", "reason", "severity", "state"}
 
 
 def test_two_operators_in_one_process_do_not_share_figures() -> None:
@@ -195,14 +199,11 @@ def test_a_port_that_is_taken_is_named_with_the_flag(metrics: Metrics) -> None:
             serve(address, metrics, alive=lambda: (True, ()), ready=lambda: (True, ()))
 
 
-def test_the_documentation_has_every_metric_with_its_labels(metrics: Metrics) -> None:
-    lines = (CHECKOUT / "docs" / "operator-flags.md").read_text(encoding="utf-8").splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `mesh_operator_")]
-    told = {(row[0].strip("`").removesuffix("_total"), row[1], row[2].replace("`", "").replace(" ", "")) for row in rows}
-    families = {family.name: family.type for family in metrics.registry.collect() if family.name.startswith("mesh_operator_")}
-    instruments: list[Any] = [item for item in metrics.registry._collector_to_names if hasattr(item, "_labelnames")]
-    labels = {item._name: ",".join(item._labelnames) for item in instruments}
-    assert told == {(name, kind, labels[name]) for name, kind in families.items()}
+def test_the_operator_has_exactly_the_metrics_of_the_catalogue(metrics: Metrics) -> None:
+    families = {family.name: family.type for family in metrics.registry.collect() if not family.name.startswith("process_")}
+    labels = {item._name: tuple(item._labelnames) for item in instruments(metrics)}
+    wanted = {(metric.name.removesuffix("_total"), metric.kind.value, metric.labels) for metric in metrics_of(OPERATOR)}
+    assert {(name, kind, labels[name]) for name, kind in families.items()} == wanted
 
 
 def ask(port: int, path: str) -> int:

@@ -362,7 +362,7 @@ class Model:
     def __init__(self) -> None:
         self.shown: dict[tuple[str, ObjectKey], tuple[int, Object]] = {}  # the number of the sighting, the object
         self.missing: dict[ObjectKey, tuple[Object, str, float]] = {}
-        self.urls: set[str] = set()
+        self.urls: dict[str, frozenset[str]] = {}
         self.listed: dict[tuple[str, str], float] = {}
         self.number = 0
 
@@ -391,11 +391,14 @@ class Model:
     def is_listed(self, mesh: MeshKey) -> bool:
         """Whether every URL that may have something of a mesh has said all: that of the binding, or all if it is nowhere."""
         found = self.stored().get(ObjectKey(BINDING, *mesh))
-        places = {found.url} if found and found.missing_since is None else self.urls
-        return places != set() and all((url, row.kind) in self.listed for url in places for row in ROWS)
+        home = self.urls.get(found.url, frozenset()) if found and found.missing_since is None else frozenset[str]()
+        kinds = {row.kind for row in ROWS}
+        wanted = {(found.url, kind) for kind in home & kinds} if found else set[tuple[str, str]]()
+        wanted |= {(url, kind) for url, served in self.urls.items() for kind in (served & kinds) - home}
+        return wanted != set() and wanted <= self.listed.keys()
 
     def drop(self, url: str, now: float) -> None:
-        self.urls.discard(url)
+        self.urls.pop(url, None)
         for at, key in list(self.shown):
             if at == url:
                 self.lose(url, key, now)
@@ -453,16 +456,13 @@ def test_any_order_of_lists_events_and_lost_urls_leaves_what_the_model_has(happe
         elif what == "missing":
             store.missing(url, kind, found[0][1])
             model.lose(url, found[0][0], followed.now, found[0][1])
-        elif what == "all":  # as a URL is listed after it was found
-            store.add_url(url)
-            model.urls.add(url)
-            for row in ROWS:
-                rows = dict(found) if row.kind == kind else {}
-                store.replace(url, row.kind, rows.values())
-                model.replace(url, row.kind, rows, followed.now)
-        elif what == "add":
-            store.add_url(url)
-            model.urls.add(url)
+        elif what in ("all", "add"):  # a URL is found, of all kinds or but one; "all": and listed
+            kinds = frozenset(row.kind for row in ROWS) - ({kind} if found else set())
+            store.add_url(url, kinds)
+            model.urls[url] = kinds
+            for listed in kinds if what == "all" else ():
+                store.replace(url, listed, ())
+                model.replace(url, listed, {}, followed.now)
         else:
             store.drop_url(url)
             model.drop(url, followed.now)

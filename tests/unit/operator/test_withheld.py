@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.withheld import CUT, HOUR, MOST, UNITS, NewReasons
 from mesh_operator import withheld
 from mesh_operator.keys import MeshKey, ObjectKey
 from mesh_operator.kinds import BINDING
 from mesh_operator.status import status_of_result
 from mesh_operator.store import Stored
-from mesh_operator.withheld import MOST, WithheldLog
+from mesh_operator.withheld import WithheldLog
 from tests.testing.met_ports import STATES, free_port, met_port
 from tests.testing.scripted_server import Answer, ScriptedServer, kubeconfig
 from tests.testing.unconfined_processes import UnconfinedProcesses
@@ -124,6 +125,34 @@ def test_rows_of_another_shape_are_left_out_and_those_beside_them_are_logged(val
 def test_a_mesh_with_many_reasons_fills_no_log(logged: list[str]) -> None:
     WithheldLog().take(KEY, {"withheld": [{"cluster": f"c{n}", "peer": "", "reason": "x" * 5000} for n in range(10_000)]})
     assert len(logged) == MOST and all(len(line) < 300 for line in logged)
+
+
+RESULTS = st.lists(st.lists(st.integers(0, 200), max_size=MOST), max_size=12)
+
+
+@given(RESULTS, st.integers(1, 3000))
+def test_a_cluster_that_says_something_else_each_time_fills_no_log(found: list[list[int]], pause: int) -> None:
+    """The texts are those of a tenant's clusters: no more lines in an hour than the bound and one that says so, whatever they are."""
+    reasons, lines = NewReasons[MeshKey](), list[tuple[float, str]]()
+    for place, numbers in enumerate(found):
+        result = {"withheld": [{"cluster": "c1", "peer": "", "reason": f"answer {number} of {place}"} for number in numbers]}
+        now = float(place * pause)
+        lines += [(now, line) for line in reasons.take(KEY, result, now)]
+    for begin, _ in lines:
+        inside = [line for at, line in lines if begin <= at < begin + HOUR]
+        assert len(inside) <= 2 * (MOST + 1), "an hour of the log has parts of two hours of the bound"
+    of_first_hour = [line for at, line in lines if at < HOUR]
+    assert len(of_first_hour) <= MOST + 1 and of_first_hour.count(CUT) <= 1
+    told = sum(map(len, map(set, found))) if len(found) * pause < HOUR else 0
+    assert not told or (CUT in of_first_hour) == (told > MOST)
+
+
+def test_reasons_of_very_many_meshes_fill_no_memory() -> None:
+    reasons = NewReasons[int]()
+    for unit in range(UNITS + 5):
+        assert reasons.take(unit, {"withheld": ROWS[:1]}, 0.0)
+    assert reasons.take(UNITS, {"withheld": ROWS[:1]}, 1.0) == [], "the last ones are remembered"
+    assert reasons.take(0, {"withheld": ROWS[:1]}, 1.0) != [], "and the first ones are not"
 
 
 @pytest.mark.parametrize("played", [True, False])

@@ -52,3 +52,14 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* Folders of the kinds that tenants have, with a comma. */ -}}
+{{- define "mesh-operator.kinds" -}}
+{{- if eq .Values.profile "fleet" -}}
+fleet-kinds
+{{- else if or .Values.fleet.crds (eq .Values.profile "all") -}}
+kinds,fleet-kinds
+{{- else -}}
+kinds
+{{- end -}}
+{{- end -}}

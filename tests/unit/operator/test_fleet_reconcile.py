@@ -1,0 +1,487 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The fleet side of a namespace through its reconciler: what is run, what is written to custom resources, and when they may go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, Final
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
+from mesh_operator.confined.process import Cause
+from mesh_operator.dry_runs import DryRunFailed
+from mesh_operator.fleet_answers import FOR_WORKLOAD, FleetAnswers
+from mesh_operator.fleet_reconcile import PAUSES, FleetReconciler
+from mesh_operator.fleet_request import ABANDON, KARMADA, PLANE, FleetPlay, Planes
+from mesh_operator.keys import FleetKey
+from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, FLEET, METRICS, POLICY, REVISION, SERVICE, WORKLOAD
+from mesh_operator.management_plane import NotUsable, SecretRef, Usable, secret_of
+from mesh_operator.resource_writer import ResourceWriter
+from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
+from mesh_operator.serve import Metrics
+from mesh_operator.store import Store, Stored
+from mesh_operator.unit_turns import Next
+from mesh_operator.workspace_bounds import DEFAULT, WorkspaceBounds
+from tests.testing.fake_kcp import URL, FakeKcp
+
+CLUSTERS: Final = FleetKey("ws1", "default", CLUSTER)
+WORKLOADS: Final = FleetKey("ws1", "default", WORKLOAD)
+WEB: Final = {"fleetRef": {"name": "edge"}, "template": {"spec": {"containers": [{"name": "web", "image": "web:1"}]}}}
+GLOBAL: Final = {**WEB, "service": {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}}
+KARMADA_DOWN: Final = {
+    "schema": 1,
+    "changed": False,
+    "findings": [{"code": "CM-API-01", "severity": "blocking", "cluster": KARMADA, "summary": "The API server does not answer"}],
+    "status": {},
+}
+
+Result = Mapping[str, Any]
+
+
+class Workspace(FakeKcp):
+    """One that takes new objects and deletions too."""
+
+    def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        metadata = {key: value for key, value in body["metadata"].items() if key not in ("name", "namespace")}
+        self.put(body["kind"], body["metadata"]["name"], body.get("spec") or {}, **metadata)
+        self.writes.append((body["kind"], body["metadata"]["name"], "created"))
+        return dict(body)
+
+    def at(self, url: str) -> Any:
+        assert url == URL, url
+        return _Api(self)
+
+    def names(self, kind: str) -> list[str]:
+        prefix = BY_KIND[kind].collection("ws1", "default") + "/"
+        return sorted(path.removeprefix(prefix) for path in self._objects if path.startswith(prefix))
+
+
+class _Api:
+    """Requests by path, as the operator makes them."""
+
+    def __init__(self, kcp: Workspace) -> None:
+        self._kcp = kcp
+        self.get, self.merge_patch, self.create = kcp.get, self._merged, kcp.create
+
+    def _merged(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
+        return self._kcp.merge_patch(path, {"metadata": {}, **body}, manager=manager)
+
+    def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None:
+        plural, name = path.rsplit("/", 2)[1:]
+        kind = next(row.kind for row in BY_KIND.values() if row.plural == plural)
+        self._kcp.delete(kind, name)
+
+
+@dataclass
+class Fleet:
+    """A namespace with two clusters, a fleet and a policy; Karmada and the clusters answer as a test says."""
+
+    bounds: WorkspaceBounds = DEFAULT
+    plays: list[FleetPlay] = field(default_factory=list)  # of dry runs
+    runs: list[RunRequest] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    answer: Callable[[FleetPlay], tuple[int, Result]] = lambda play: (0, answered(play))
+    ran: Callable[[RunRequest], RunResult] | None = None
+    planes: Callable[[], Planes] = lambda: Planes(karmada={"kind": "Config"}, management={"kind": "Config"})
+    found: dict[str, Usable | NotUsable] = field(default_factory=dict)
+    now: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.store = Store(lambda *_: None, lambda: self.now, self.bounds)
+        self.kcp = Workspace(self.store)
+        self.reconciler = FleetReconciler(
+            store=self.store,
+            clusters=self,  # type: ignore[arg-type]
+            dry_runs=self,  # type: ignore[arg-type]
+            runner=self,  # type: ignore[arg-type]
+            writer=ResourceWriter(self.kcp.at, self.note_event),
+            answers=FleetAnswers(self.store, self.kcp.at),
+            planes=lambda: self.planes(),
+            cancel=Event(),
+            clusters_listed=lambda: True,
+            teardown_deadline=3600.0,
+            check_interval=300.0,
+            metrics=Metrics(),
+            event=self.note_event,
+        )
+        for name in ("c1", "c2"):
+            self.kcp.put(CLUSTER, name, {"providerRef": {"name": "kind"}, "region": "eu"})
+        self.kcp.put(FLEET, "edge", {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]})
+        self.kcp.put(POLICY, "all", {"strategy": "FixedReplicas"})
+
+    def note_event(self, stored: Stored, kind: str, reason: str, message: str) -> None:
+        self.events.append(reason)
+
+    @contextmanager
+    def begin(self, clusters: int) -> Iterator[Fleet]:
+        yield self
+
+    def open(self, clusters: dict[str, Any]) -> dict[str, Any]:
+        return clusters
+
+    def resolve(self, key: Any, name: str, kubernetes_cluster: Stored | None) -> Usable | NotUsable:
+        return self.found.get(name) or Usable(name=name, kubeconfig={"kind": "Config"})
+
+    def fleet_dry_run(self, play: FleetPlay, known_revisions: Sequence[str] = ()) -> FleetDryRun:
+        self.plays.append(play)
+        steps, result = self.answer(play)
+        return FleetDryRun(steps=steps, result=result)
+
+    def run(self, request: RunRequest, cancel: Cancel, progress: Any = None) -> RunResult:
+        self.runs.append(request)
+        if self.ran is not None:
+            return self.ran(request)
+        fleet = request.variables["fleet"]
+        result = workloads(*(entry["name"] for entry in fleet["workloads"])) if request.playbook == "fleet" else members(fleet)
+        return RunResult(state=RunState.SUCCESSFUL, rc=0, mesh_result={**result, "changed": True}, last_task="Publish", seconds=1.0)
+
+    def turn(self, key: FleetKey) -> Next:
+        return self.reconciler.reconcile(key)
+
+    def status(self, kind: str, name: str) -> dict[str, Any]:
+        return dict((self.kcp.find(kind, name) or {}).get("status") or {})
+
+    def ready(self, kind: str, name: str) -> tuple[str, str]:
+        return next((row["status"], row["reason"]) for row in self.status(kind, name)["conditions"] if row["type"] == "Ready")
+
+
+def ready_row(holds: bool = True) -> dict[str, str]:
+    return {"type": "Ready", "status": str(holds), "reason": "Ready", "message": ""}
+
+
+def workloads(*names: str, phase: str = "Available", **more: Any) -> dict[str, Any]:
+    """What the playbook fleet, or its dry run, says of these workloads."""
+    rows = [
+        {"name": name, "status": {"phase": phase, "revisions": [{"number": 1, "hash": "a" * 64}], "conditions": [ready_row()]}}
+        for name in names
+    ]
+    fleets = [{"name": "edge", "phase": "Ready", "matchedClusters": ["c1", "c2"], "conditions": [ready_row()]}]
+    policies = [{"name": "all", "phase": "Accepted", "usedBy": len(names), "conditions": [ready_row()]}]
+    lists = {"workloads": rows, "fleets": fleets, "placement_policies": policies, "global_services": [], "leaving": []}
+    return {"schema": 1, "changed": False, "findings": [], "status": {}, **lists, **more}
+
+
+def members(fleet: Mapping[str, Any], phase: str = "Ready") -> dict[str, Any]:
+    """What the playbook fleet_clusters, or its dry run, says of these clusters."""
+    rows = [
+        {"name": entry["name"], "member": f"m-{entry['name']}", "phase": phase, "conditions": [ready_row()], "nodes": {"total": 1}}
+        for entry in fleet["clusters"]
+    ]
+    metrics = [{"name": entry["name"], "time": "2026-11-01T00:00:00Z", "nodes": {"total": 1}} for entry in fleet["clusters"]]
+    return {"schema": 1, "changed": False, "findings": [], "status": {}, "clusters": rows, "metrics": metrics}
+
+
+def answered(play: FleetPlay) -> Result:
+    if play.unit.kind == CLUSTER:
+        return {**members(play.fleet), **({"clusters": []} if play.absent else {})}
+    return workloads(*(stored.key.name for stored in play.objects))
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    return Fleet()
+
+
+def test_a_workload_is_carried_out_and_everything_of_the_namespace_says_so(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    found = fleet.turn(WORKLOADS)
+    assert (found.failed, found.seconds) == (False, PAUSES[0])
+    assert [(run.playbook, [*run.hosts]) for run in fleet.runs] == [("fleet", [KARMADA])], "members' credentials are not in it"
+    given = fleet.runs[0].variables
+    assert (given["fleet"]["workspace"], given["fleet_workload_wait"]) == ("ws1", False)
+    assert [entry["name"] for entry in given["fleet"]["clusters"]] == ["c1", "c2"]
+    assert given["fleet"]["workloads"] == [{**WEB, "name": "web", "generation": 1}]
+    assert fleet.status(WORKLOAD, "web")["phase"] == "Available"
+    assert (fleet.status(FLEET, "edge")["phase"], fleet.status(POLICY, "all")["usedBy"]) == ("Ready", 1)
+    assert fleet.turn(WORKLOADS).seconds == 300.0 and len(fleet.runs) == 1, "the second turn needs no play"
+
+
+def test_clusters_are_asked_for_with_their_spec_and_get_their_figures(fleet: Fleet) -> None:
+    fleet.turn(CLUSTERS)
+    (run,) = fleet.runs
+    assert (run.playbook, {*run.hosts}) == ("fleet_clusters", {KARMADA, PLANE, "c1", "c2"})
+    assert run.variables["fleet"]["clusters"][0] == {
+        "name": "c1",
+        "provider": "kind",
+        "region": "eu",
+        "spec": {"provider": "KIND", "region": "eu"},
+    }
+    fleet.turn(CLUSTERS)
+    assert (fleet.status(CLUSTER, "c1")["phase"], fleet.status(CLUSTER, "c1")["memberName"]) == ("Ready", "m-c1")
+    assert fleet.kcp.names(METRICS) == ["c1", "c2"] and fleet.status(METRICS, "c1")["nodes"] == {"total": 1}
+
+
+def test_the_finalizer_is_there_before_the_first_write(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    seen: list[Any] = []
+
+    def ran(request: RunRequest) -> RunResult:
+        seen.append((fleet.kcp.find(WORKLOAD, "web") or {})["metadata"].get("finalizers"))
+        return RunResult(state=RunState.FAILED, rc=4, mesh_result=None, last_task="Write", seconds=1.0)
+
+    fleet.ran = ran
+    assert fleet.turn(WORKLOADS).failed
+    assert seen == [["platform.edge-portal.eu/fleetworkload-cleanup"]]
+    assert fleet.ready(WORKLOAD, "web") == ("False", "RunnerFailed")
+
+
+def test_a_deleted_workload_goes_when_nothing_of_it_is_left(fleet: Fleet) -> None:
+    for name in ("web", "api"):
+        fleet.kcp.put(WORKLOAD, name, WEB)
+    fleet.turn(WORKLOADS)
+    fleet.kcp.delete(WORKLOAD, "web")
+    fleet.answer = lambda play: (0, workloads("api", leaving=["web"]))
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(WORKLOAD) == ["api", "web"] and fleet.ready(WORKLOAD, "web") == ("False", "Deleting")
+    assert [stored.key.name for stored in fleet.plays[-1].objects] == ["api"]
+    fleet.answer = lambda play: (0, workloads("api"))
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(WORKLOAD) == ["api"]
+
+
+def test_the_last_workload_goes_after_the_namespace_in_karmada(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.turn(WORKLOADS)
+    fleet.kcp.delete(WORKLOAD, "web")
+    fleet.answer = lambda play: (1, workloads())  # the namespace is to be removed
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(WORKLOAD) == ["web"] and len(fleet.runs) == 2
+    fleet.answer = lambda play: (0, workloads())
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(WORKLOAD) == []
+
+
+def test_a_workload_that_is_missing_is_not_removed(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.turn(WORKLOADS)
+    fleet.store.replace(URL, WORKLOAD, ())
+    fleet.turn(WORKLOADS)
+    assert [entry["name"] for entry in fleet.plays[-1].fleet["workloads"]] == ["web"]
+
+
+def test_while_karmada_is_down_nothing_is_deleted_and_statuses_say_so(fleet: Fleet) -> None:
+    fleet.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]})
+    fleet.kcp.put(WORKLOAD, "web", GLOBAL)
+    service = {"name": "fleet-web", "meshRef": {"name": "edge"}, "selector": {"namespace": "kcp-1", "name": "web"}}
+    revision = {"name": "web-r1", "workload": "web", "number": 1, "hash": "a" * 64, "snapshot": {}}
+    fleet.answer = lambda play: (0, workloads("web", global_services=[service], revisions=[revision]))
+    fleet.turn(WORKLOADS)
+    fleet.turn(WORKLOADS)
+    assert (fleet.kcp.names(SERVICE), fleet.kcp.names(REVISION)) == (["fleet-web"], ["web-r1"])
+    fleet.answer = lambda play: (0, KARMADA_DOWN)
+    assert fleet.turn(WORKLOADS).seconds == PAUSES[1]
+    for kind, name in ((WORKLOAD, "web"), (FLEET, "edge")):
+        assert fleet.ready(kind, name) == ("False", "KarmadaUnavailable")
+    assert (fleet.status(WORKLOAD, "web")["phase"], fleet.status(POLICY, "all")["phase"]) == ("Degraded", "Accepted")
+    assert (fleet.kcp.names(SERVICE), fleet.kcp.names(REVISION)) == (["fleet-web"], ["web-r1"])
+    fleet.kcp.delete(WORKLOAD, "web", at="2126-11-01T00:00:00Z")
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(WORKLOAD) == ["web"], "it waits for Karmada"
+
+
+@pytest.mark.parametrize("at", ["2026-11-01T00:00:00Z", "2126-11-01T00:00:00Z"])
+def test_a_workload_goes_without_karmada_after_the_deadline_or_when_it_is_abandoned(fleet: Fleet, at: str) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.turn(WORKLOADS)
+    fleet.answer = lambda play: (0, KARMADA_DOWN)
+    if at.startswith("2126"):
+        fleet.kcp.put(WORKLOAD, "web", WEB, annotations={ABANDON: "true"})
+        fleet.turn(WORKLOADS)
+    fleet.kcp.delete(WORKLOAD, "web", at=at)
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(WORKLOAD) == []
+
+
+def test_a_cluster_that_leaves_has_a_play_of_its_own_and_goes_when_it_has_left(fleet: Fleet) -> None:
+    fleet.turn(CLUSTERS)
+    fleet.kcp.delete(CLUSTER, "c2")
+    fleet.answer = lambda play: (0, members(play.fleet, "Deleting" if play.absent else "Ready"))
+    found = fleet.turn(CLUSTERS)
+    away, stay = fleet.plays[-2:]
+    assert ([entry["name"] for entry in away.fleet["clusters"]], away.choices["state"]) == (["c2"], "absent")
+    assert [entry["name"] for entry in stay.fleet["clusters"]] == ["c1"] and "c2" not in stay.hosts and "c1" not in away.hosts
+    assert fleet.status(CLUSTER, "c2")["phase"] == "Deleting" and found.seconds is not None and found.seconds <= PAUSES[1]
+    fleet.answer = lambda play: (0, answered(play))
+    fleet.turn(CLUSTERS)
+    assert fleet.kcp.names(CLUSTER) == ["c1"]
+
+
+def test_a_cluster_is_not_called_unreachable_in_the_turn_in_which_it_gets_its_credentials(fleet: Fleet) -> None:
+    fleet.found["c1"] = NotUsable(name="c1", reason="ClusterNotReady", message="It is not ready.")
+    fleet.ran = lambda request: RunResult(
+        state=RunState.FAILED, rc=2, mesh_result=members(request.variables["fleet"], "Error"), last_task="", seconds=1.0
+    )
+    fleet.turn(CLUSTERS)
+    assert "phase" not in fleet.status(CLUSTER, "c1") and fleet.status(CLUSTER, "c2")["phase"] == "Error"
+
+
+def test_credentials_that_cannot_be_read_stop_nothing_but_the_turn(fleet: Fleet) -> None:
+    def broken() -> Planes:
+        raise CredentialsInvalid("The kubeconfig of --karmada-kubeconfig cannot be read.", remedy="", cluster="")
+
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.planes = broken
+    assert not fleet.turn(WORKLOADS).failed and fleet.runs == []
+    assert fleet.ready(WORKLOAD, "web") == ("False", "CredentialsInvalid")
+
+
+def test_a_dry_run_that_fails_is_followed_by_no_play(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.turn(WORKLOADS)
+
+    def fails(play: FleetPlay) -> tuple[int, Result]:
+        raise DryRunFailed(Cause.MEMORY)
+
+    fleet.answer = fails
+    assert fleet.turn(WORKLOADS).failed and len(fleet.runs) == 1
+    assert fleet.ready(WORKLOAD, "web") == ("False", "DryRunFailed")
+
+
+def test_a_workload_beyond_the_bounds_is_refused_and_what_it_led_to_stays() -> None:
+    fleet = Fleet(WorkspaceBounds(items=1))
+    fleet.kcp.put(WORKLOAD, "web", WEB, creationTimestamp="2026-11-01T00:00:00Z")
+    fleet.turn(WORKLOADS)
+    fleet.kcp.put(WORKLOAD, "more", WEB, creationTimestamp="2026-11-02T00:00:00Z")
+    fleet.turn(WORKLOADS)
+    assert (fleet.status(WORKLOAD, "more")["phase"], fleet.ready(WORKLOAD, "more")) == ("Error", ("False", "QuotaExceeded"))
+    assert [entry["name"] for entry in fleet.plays[-1].fleet["workloads"]] == ["web"]
+    fleet.kcp.put(WORKLOAD, "older", WEB, creationTimestamp="2026-10-01T00:00:00Z")
+    fleet.now = 60.0
+    fleet.store.look_at_bounds()
+    before = len(fleet.plays)
+    fleet.turn(WORKLOADS)
+    assert len(fleet.plays) == before, "a play without web would remove it"
+
+
+def test_placements_know_the_clusters_that_a_mesh_has_connected(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]})
+    links = [
+        {"cluster": "c1", "peer": "c2", "ready": False, "stage": "dialling"},
+        {"cluster": "c2", "peer": "c1", "ready": False, "stage": "unknown"},
+    ]
+    status = {"meshStatus": [{"clusterName": "c1"}, {"clusterName": "c2"}], "links": links}
+    fleet.kcp.merge_patch(f"{BY_KIND[BINDING].collection('ws1', 'default')}/edge/status", {"metadata": {}, "status": status}, manager="m")
+    fleet.turn(WORKLOADS)
+    assert fleet.runs[0].variables["fleet"]["connected"] == {"edge": ["c1"]}, "c2 is dead, and c1 may take over what it had"
+
+
+def test_a_global_service_is_made_for_a_mesh_that_is_there_and_goes_with_its_workload(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", GLOBAL)
+    own = {FOR_WORKLOAD: "another"}  # a copy of what was made for another workload is the tenant's own all the same
+    fleet.kcp.put(SERVICE, "fleet-other", {"meshRef": {"name": "edge"}}, annotations=own)
+    service = {"name": "fleet-web", "meshRef": {"name": "edge"}, "selector": {"namespace": "kcp-1", "name": "web"}}
+    fleet.answer = lambda play: (0, workloads("web", global_services=[service]))
+    for _ in range(2):
+        fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(SERVICE) == ["fleet-other"] and "MeshNotFound" in fleet.events
+    fleet.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]})
+    fleet.turn(WORKLOADS)
+    made = fleet.kcp.find(SERVICE, "fleet-web") or {}
+    assert (made["spec"]["selector"], made["metadata"]["annotations"][FOR_WORKLOAD]) == (service["selector"], "web")
+    fleet.kcp.put(WORKLOAD, "web", {**GLOBAL, "replicas": "many"})  # not valid: its service stays
+    fleet.answer = lambda play: (0, workloads())
+    fleet.turn(WORKLOADS)
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(SERVICE) == ["fleet-other", "fleet-web"]
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.turn(WORKLOADS)
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(SERVICE) == ["fleet-other"]
+
+
+def test_a_service_of_the_tenants_own_is_named_to_the_play_and_never_written(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", GLOBAL)
+    fleet.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]})
+    own = {"meshRef": {"name": "edge"}, "selector": {"namespace": "mine", "name": "web"}}
+    fleet.kcp.put(SERVICE, "fleet-web", own)
+    service = {"name": "fleet-web", "meshRef": {"name": "edge"}, "selector": {"namespace": "kcp-1", "name": "web"}}
+    fleet.answer = lambda play: (0, workloads("web", global_services=[service]))  # planned before the tenant's own was there
+    for _ in range(3):
+        fleet.turn(WORKLOADS)
+    assert fleet.plays[-1].fleet["takenGlobalServices"] == ["fleet-web"]
+    fleet.kcp.delete(WORKLOAD, "web")
+    fleet.turn(WORKLOADS)
+    assert (fleet.kcp.find(SERVICE, "fleet-web") or {})["spec"] == own
+
+
+def test_a_cluster_beyond_the_bound_does_not_join_and_says_so() -> None:
+    fleet = Fleet(WorkspaceBounds(clusters=2))
+    fleet.kcp.put(CLUSTER, "c3", {"providerRef": {"name": "kind"}}, creationTimestamp="2026-12-01T00:00:00Z")
+    fleet.turn(CLUSTERS)
+    assert [entry["name"] for entry in fleet.runs[0].variables["fleet"]["clusters"]] == ["c1", "c2"]
+    assert (fleet.status(CLUSTER, "c3")["phase"], fleet.ready(CLUSTER, "c3")) == ("Error", ("False", "QuotaExceeded"))
+    assert fleet.status(CLUSTER, "c1")["phase"] == "Ready"
+
+
+def test_what_is_made_in_karmada_has_the_mark_of_the_operator(fleet: Fleet) -> None:
+    fleet.planes = lambda: Planes(karmada={"kind": "Config"}, operator="uid-of-mine")
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.turn(WORKLOADS)
+    assert fleet.runs[0].variables["fleet"]["operator"] == "uid-of-mine"
+
+
+def test_revisions_that_karmada_does_not_keep_are_taken_away(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    revisions = [{"name": f"web-r{n}", "workload": "web", "number": n, "hash": "a" * 64, "snapshot": {"n": n}} for n in (1, 2)]
+    fleet.answer = lambda play: (0, workloads("web", revisions=revisions))
+    fleet.turn(WORKLOADS)
+    fleet.turn(WORKLOADS)
+    assert (fleet.kcp.find(REVISION, "web-r1") or {})["spec"]["snapshot"] == {"n": 1}
+    fleet.answer = lambda play: (0, workloads("web"))
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(REVISION) == ["web-r1"], "the second one is not in the status any more"
+
+
+def test_a_tenant_that_is_left_in_karmada_without_a_resource_is_removed(fleet: Fleet) -> None:
+    key = FleetKey("gone", "default", WORKLOAD)
+    assert fleet.turn(key) == Next(seconds=None) and fleet.plays == []
+    fleet.reconciler.orphaned = frozenset({key})
+    fleet.answer = lambda play: (1, workloads())
+    fleet.turn(key)
+    assert [run.variables["fleet"]["workloads"] for run in fleet.runs] == [[]]
+
+
+def test_a_workload_that_is_deleted_while_its_play_is_at_work_waits_for_the_next_turn(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+
+    def ran(request: RunRequest) -> RunResult:
+        fleet.kcp.delete(WORKLOAD, "web")
+        return RunResult(state=RunState.SUCCESSFUL, rc=0, mesh_result=workloads("web"), last_task="Publish", seconds=1.0)
+
+    fleet.ran = ran
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(WORKLOAD) == ["web"], "it was written just now"
+    fleet.answer = lambda play: (0, workloads())
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(WORKLOAD) == []
+
+
+def test_a_tenant_hears_nothing_of_the_addresses_of_the_platform(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.kcp.put(POLICY, "new", {"strategy": "Weighted"})
+    fleet.turn(WORKLOADS)
+    found = {"code": "CM-API-01", "severity": "blocking", "cluster": KARMADA, "summary": "10.1.2.3:6443 refused the connection"}
+    fleet.answer = lambda play: (0, {**KARMADA_DOWN, "findings": [found]})
+    fleet.turn(WORKLOADS)
+    assert "10.1.2.3" not in str(fleet.kcp.find(WORKLOAD, "web")) and "CM-API-01" in str(fleet.status(WORKLOAD, "web"))
+    assert "phase" not in fleet.status(POLICY, "new"), "a policy is about nothing that could be read"
+
+
+def test_a_cluster_without_cilium_can_be_a_member_of_karmada() -> None:
+    cluster = {
+        "metadata": {"name": "m"},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "kubeconfigSecretRef": {"name": "m-kubeconfig"},
+            "capabilities": [{"name": "cilium-cni", "details": {"status": "not-installed"}}],
+        },
+    }
+    assert isinstance(secret_of(cluster, "c1"), NotUsable)
+    assert isinstance(secret_of(cluster, "c1", with_cilium=False), SecretRef)
