@@ -1,0 +1,55 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Policies as they will be once the steps of a plan have been carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ..items.scene import Scene
+from ..mesh.traffic_facts import ObjectFacts, TrafficFacts
+from ..plan.steps import ApiWrite, Step
+
+KINDS: Final[Mapping[str, str]] = {
+    "ciliumnetworkpolicies": "CiliumNetworkPolicy",
+    "ciliumclusterwidenetworkpolicies": "CiliumClusterwideNetworkPolicy",
+}
+"""Resources of the policies that a plan writes, with their kinds."""
+
+
+def scene_with_planned_policies(scene: Scene, steps: Iterable[Step]) -> Scene:
+    """Return ``scene`` with the policies of all clusters as the steps leave them. Other objects stay as they are."""
+    policies = {host: {entry.path: entry for entry in scene.traffic[host].policies} for host in scene.hosts}
+    changed: set[str] = set()
+    for step in sorted(steps, key=lambda entry: entry.wave):
+        action = step.action
+        if step.cluster not in policies or not isinstance(action, ApiWrite):
+            continue
+        path = f"{action.path}/{action.body['metadata']['name']}" if action.method == "create" else action.path
+        if path.rpartition("/")[0].rpartition("/")[2] not in KINDS:
+            continue
+        changed.add(step.cluster)
+        if action.method == "delete":
+            policies[step.cluster].pop(path, None)
+        else:
+            policies[step.cluster][path] = _written(path, action.body, policies[step.cluster].get(path))
+    traffic: dict[str, TrafficFacts] = {
+        host: replace(entry, policies=tuple(policies[host].values())) if host in changed else entry for host, entry in scene.traffic.items()
+    }
+    return replace(scene, traffic=traffic)
+
+
+def _written(path: str, body: Mapping[str, Any], there: ObjectFacts | None) -> ObjectFacts:
+    """Return the policy after a server-side apply by the binding, which owns every field of its spec. Cilium judges the new spec anew."""
+    parts = path.split("/")
+    return ObjectFacts(
+        kind=KINDS[parts[-2]],
+        path=path,
+        namespace=parts[parts.index("namespaces") + 1] if "namespaces" in parts else "",
+        name=parts[-1],
+        labels={**(there.labels if there else {}), **((body.get("metadata") or {}).get("labels") or {})},
+        spec=body.get("spec") or (there.spec if there else {}),
+        specs=tuple(body.get("specs") or ()),
+    )

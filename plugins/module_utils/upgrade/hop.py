@@ -1,0 +1,66 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Hops of an upgrade: one member, one minor further; and the order in which linked members are never more than one minor apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..mesh.model import Mesh
+from ..mesh.versions import Minor
+
+
+@dataclass(frozen=True)
+class Hop:
+    """Upgrade of one member by one minor. All hops of a ``round`` lead to the same minor."""
+
+    round: int
+    host: str
+    before: Minor
+    after: Minor
+
+    def __str__(self) -> str:
+        return f"{self.host}: {self.before} to {self.after}"
+
+
+def hops_of(minors: Mapping[str, Minor], target: Minor) -> tuple[Hop, ...]:
+    """Return the hops that bring every member to ``target``, the members furthest behind first.
+
+    Each round lifts all members of the lowest minor, one after the other. So two members are never further apart than one minor, or than
+    they are now. Cilium's documentation allows one minor within a mesh, and one minor per upgrade.
+    """
+    state = dict(minors)
+    found: list[Hop] = []
+    rounds = 0
+    while state and min(state.values()) < target:
+        lowest = min(state.values())
+        rounds += 1
+        after = Minor(lowest.major, lowest.minor + 1)
+        for host, minor in state.items():
+            if minor == lowest:
+                found.append(Hop(rounds, host, lowest, after))
+                state[host] = after
+    return tuple(found)
+
+
+def skewed(mesh: Mesh, minors: Mapping[str, Minor]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of linked members that are more than one minor apart."""
+    hosts = list(minors)
+    return tuple(
+        (one, other)
+        for place, one in enumerate(hosts)
+        for other in hosts[place + 1 :]
+        if abs(minors[one].minor - minors[other].minor) > 1 and mesh.linked(one, other)
+    )
+
+
+def widest_skew(mesh: Mesh, minors: Mapping[str, Minor], hops: Sequence[Hop]) -> int:
+    """Return the largest distance in minors between two linked members at any moment of the way."""
+    state, widest = dict(minors), 0
+    for hop in (None, *hops):
+        if hop is not None:
+            state[hop.host] = hop.after
+        pairs = (abs(state[one].minor - state[other].minor) for one in state for other in state if mesh.linked(one, other))
+        widest = max([widest, *pairs])
+    return widest
