@@ -10,16 +10,27 @@ of a thousand items (docs/decisions/0028).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
+from ..module_utils.base.errors import InvalidInput
+from ..module_utils.metrics.textfile import RunOutcome
+from ..module_utils.pipeline.outcome import changes_sentence
+from ..module_utils.report.junit_result import junit_of_result
 from ..module_utils.report.mesh_result import mesh_result
+from ..module_utils.report.result_document import RunEnd, document, error_of
+from ..plugin_utils.files import write_whole
+from ..plugin_utils.metrics_file import write_metrics
 from ..plugin_utils.play import plain
+from ..plugin_utils.result_file import FILES, RESULT_FILE, places_of
 from ..plugin_utils.spec import spec_of
 
 STATISTIC = "mesh_result"
+OWNER_ONLY: Final = 0o600
+"""The mode of the files: they tell names, addresses and policies of every cluster."""
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no types
@@ -36,22 +47,107 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         validation = ArgumentSpecValidator(spec_of("mesh_publish")).validate(plain(self._task.args))
         if validation.error_messages:
             return {"failed": True, "msg": "; ".join(validation.error_messages)}
-        params = validation.validated_parameters
-        links, items = (_first_result(task_vars or {}, params[option]) for option in ("links", "items"))
+        params, given = validation.validated_parameters, task_vars or {}
+        if params["check_places"]:
+            return _look(params)
+        links, items = (_first_result(given, params[option]) for option in ("links", "items"))
+        if params["tasks"]:
+            links = _other_result(given, params["tasks"], ended=params["ended"])
         result = mesh_result(links, items, items_first=params["items_first"], both=params["both"], more=params["more_findings"])
         if params["fabric"]:
             result["status"] |= {"fabric": result["status"]["binding"], "binding": None}
         result |= {key: links.get(key) for key in params["keys"]}
+        broken = self._write_metrics(params, result, [run for run in (links, items) if run])
         # As ansible.builtin.set_stats returns it. https://github.com/ansible/ansible/blob/v2.19.0/lib/ansible/plugins/action/set_stats.py
         published = {"data": {STATISTIC: result}, "per_host": False, "aggregate": False}
         left_out = result["plan"].get("notCarriedOut", [])
+        changes = len(result["plan"]["steps"]) + params["more_changes"]
+        judged = changes_sentence(changes) if params["fail_on_changes"] and self._task.check_mode else ""
+        end = RunEnd(
+            playbook=params["playbook"],
+            mesh=self._name_of_mesh(given),
+            time=datetime.now(UTC),
+            check_mode=bool(self._task.check_mode),
+            error=error_of([run for run in (links, items) if run], ended=params["ended"], judged=judged),
+        )
         return {
             "changed": False,
             "hash": result["plan"]["hash"],
-            "changes": len(result["plan"]["steps"]),
+            "changes": changes,
             "not_carried_out": left_out,
             "ansible_stats": published,
+            **_write(params, result, end, judges_changes=_judges_changes(params, end, changes)),
+            **({"failed": True, "msg": broken} if broken else {}),
         }
+
+    def _name_of_mesh(self, variables: Mapping[str, Any]) -> str:
+        """Return the name of the binding that ``cilium_mesh`` has; "" where it has none, or cannot be templated."""
+        try:
+            mesh = plain(self._templar.template(variables.get("cilium_mesh")))
+        except Exception:  # a template may raise anything, and the actions have said so
+            return ""
+        binding = mesh.get("binding") if isinstance(mesh, Mapping) else None
+        return str(binding.get("name") or "") if isinstance(binding, Mapping) else ""
+
+    def _write_metrics(self, params: Mapping[str, Any], result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
+        """Write the textfile that ``metrics_file`` names, also in check mode, as no cluster is changed by that. Returns an error, or ""."""
+        if not params["metrics_file"]:
+            return ""
+        outcome = RunOutcome(
+            mesh=params["metrics_mesh"],
+            run=params["metrics_run"],
+            now=datetime.now(UTC),
+            success=bool(runs) and not any(run.get("failed") for run in runs),
+            carried_out=not self._task.check_mode,
+            withdraws=params["metrics_state"] != "measured",
+            absent=params["metrics_state"] == "absent",
+        )
+        try:
+            write_metrics("metrics_file", params["metrics_file"], result, outcome)
+        except InvalidInput as error:
+            return str(error)
+        return ""
+
+
+def _look(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a failure if a file cannot be written."""
+    try:
+        places_of(_paths(params))
+    except InvalidInput as error:
+        return _failure(error)
+    return {"changed": False}
+
+
+def _write(params: Mapping[str, Any], result: Mapping[str, Any], end: RunEnd, *, judges_changes: bool) -> dict[str, Any]:
+    """Write the files that the task names. Return the task's failure if that fails; if the run has failed already, a warning."""
+    try:
+        for variable, place in places_of(_paths(params)).items():
+            content = document(result, end) if variable == RESULT_FILE else junit_of_result(result, end, judges_changes=judges_changes)
+            write_whole(variable, place, content, mode=OWNER_ONLY)
+    except InvalidInput as error:
+        return {"warnings": [str(error)]} if end.error else _failure(error)
+    return {}
+
+
+def _judges_changes(params: Mapping[str, Any], end: RunEnd, changes: int) -> bool:
+    """Return whether the run failed because there is something to write. The playbook plan judges that without check mode too."""
+    return bool(params["fail_on_changes"] and changes and changes_sentence(changes) in end.error)
+
+
+def _paths(params: Mapping[str, Any]) -> dict[str, str]:
+    """Return variable -> path, "" where the task names none."""
+    return {variable: params[option] or "" for option, variable in FILES.items()}
+
+
+def _failure(error: InvalidInput) -> dict[str, Any]:
+    return {"failed": True, "msg": f"{error.code}: {error}"}
+
+
+def _other_result(variables: Mapping[str, Any], names: Sequence[str], *, ended: bool) -> dict[str, Any]:
+    """Return a result of what modules of other collections did: whether something changed. None of them is asked for findings."""
+    results = [variables[name] for name in names if isinstance(variables.get(name), Mapping)]
+    changed = any(bool(result.get("changed")) for result in results)
+    return {"changed": changed, **({"findings": []} if ended else {})}
 
 
 def _first_result(variables: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from typing import Any
 
 from ..module_utils.findings.finding import Severity
 from ..module_utils.pipeline.links import missing_package, requests
-from ..module_utils.pipeline.options import PARALLEL
+from ..module_utils.pipeline.options import MEASURED_AT_ONCE
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.pipeline.participants import left_out
 from ..module_utils.pipeline.run import measure
 from ..module_utils.pipeline.shown import FindingsMade, LinksMeasured
 from ..module_utils.report.sentences import links_not_ready, verdict
 from ..module_utils.status.links import earlier_binding
+from ..module_utils.status.node_paths import node_findings
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
 from ..plugin_utils.spec import spec_of
@@ -30,16 +31,17 @@ class ActionModule(MeshAction):
     def execute(self, call: Call) -> Outcome:
         """Measure every link between members that take part."""
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
-        with call.run(mesh).observe(PARALLEL) as observation:
+        with call.run(mesh).observe(MEASURED_AT_ONCE, links_only=True) as observation:
             before = earlier_binding(call.params["previous_status"])
             status = measure(call.ports, mesh, observation, call.params["proof"], previous=before)
-            findings = failure_findings(observation.failures.values(), Severity.BLOCKING)
-            call.ports.show(FindingsMade(findings))
+            failed = failure_findings(observation.failures.values(), Severity.BLOCKING)
+            findings = (*failed, *node_findings(status, observation.facts))
+            call.ports.show(FindingsMade(findings, brief=True))
             for sentence in missing_package(call.params["proof"]):
                 call.ports.show(sentence)
             call.ports.show(LinksMeasured(mesh.binding.name, status))
             met = status["phase"] == "Connected"
-            if left_out(call.play, mesh) and not findings:
+            if left_out(call.play, mesh) and not failed:
                 met = _observed_links_ready(status, observation.facts)
             unmet = call.params["expected"] != "any" and not met
             return Outcome(

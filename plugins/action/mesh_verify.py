@@ -19,6 +19,7 @@ from ..module_utils.mesh.facts import as_data
 from ..module_utils.mesh.model import Mesh
 from ..module_utils.observe import Observation
 from ..module_utils.observe.tls_probe import probe_endpoints
+from ..module_utils.pipeline.envelope import sizes_of
 from ..module_utils.pipeline.judgement import context_of, judge_and_plan
 from ..module_utils.pipeline.links import peer_records_of, requests
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
@@ -74,6 +75,8 @@ class ActionModule(MeshAction):
             call.play.access(participating_members(call.play, mesh)), parallel=PARALLEL, registry=registry
         ) as observation:
             context = _with_probes(context_of(observation, mesh, ConnectOptions.of(call.params), call.now), observation, call.params)
+            if purpose == "connect":
+                context = replace(context, sizes=sizes_of(observation))
             if _reads_peer_records(call.params):
                 context = replace(context, peer_records=peer_records_of(observation, mesh))
             findings = _findings_of(context, purpose)

@@ -212,7 +212,7 @@ options:
   proof:
     description:
       - Which side proves a link by a new connection and a read of the peer's heartbeat, instead of relying on kvstoremesh, which notices a
-        silent peer only after 100 seconds.
+        peer that is gone only after up to 130 seconds.
       - V(auto) are the readers of the link and, where it can reach the peer, the controller.
       - V(readers) are the readers of the link; the controller connects to no mesh endpoint.
       - V(none) proves nothing.
@@ -317,6 +317,41 @@ options:
   parallel:
     description:
       - How many clusters are spoken to, and how many items are written, at a time.
+      - From V(1) to V(511).
+    type: int
+    default: 10
+"""
+
+    FLEET = r"""
+options:
+  fleet:
+    description:
+      - The fleet of one tenant. C(workspace) and C(namespace) (default V(default)) say whose it is; C(karmada) is the host of the
+        inventory that is the API server of Karmada.
+      - C(clusters) is a list, as of M(edge_portal.cilium_mesh.karmada_cluster). C(fleets), C(placementPolicies) and C(workloads) are lists
+        of objects, each with a C(name) and the spec of the custom resource Fleet, PlacementPolicy or FleetWorkload.
+      - C(connected) is a mapping of a ClusterMeshBinding to the names of its connected clusters, for placements that ask for them.
+    type: dict
+    required: true
+"""
+
+    ROUNDS = r"""
+options:
+  wait:
+    description:
+      - Wait until every workload is as wanted, through all waves of its rollout. Without it a run makes one transition, and the next run
+        goes on.
+    type: bool
+    default: true
+  wait_timeout:
+    description:
+      - Seconds for all workloads together.
+      - From V(0) to V(86400).
+    type: int
+    default: 600
+  parallel:
+    description:
+      - How many writes are made at a time.
       - From V(1) to V(511).
     type: int
     default: 10

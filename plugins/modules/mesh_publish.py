@@ -14,6 +14,8 @@ description:
   - It takes the names of registered variables. Given as values, a result of a thousand items would be searched for templates, for seconds.
   - Where no variable has a result, the run ended before its action; C(mesh_result) then has one blocking finding, C(CM-ERR-00), that
     says so.
+  - It can leave the result in files on the controller too, also in check mode and after a failure. A place that cannot be written is
+    refused by the actions of the play, before they contact a cluster. Should the file fail to be written at the end, this task fails.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:
@@ -53,6 +55,73 @@ options:
     type: list
     elements: dict
     default: []
+  result_file:
+    description:
+      - Path of a file on the controller for C(mesh_result) as JSON, with how the run ended. It is replaced in one step, and only its owner
+        can read it.
+    type: path
+  junit_file:
+    description:
+      - Path of a file on the controller for what the run judged, as JUnit. It has a failure if and only if the run failed. It is written as
+        O(result_file) is.
+    type: path
+  playbook:
+    description:
+      - The name of the playbook, for the file.
+    type: str
+    default: ""
+  fail_on_changes:
+    description:
+      - The play fails where there is something to write, so the files say that it failed if it is in check mode and there is. In the JUnit
+        report each step of the plan is a failed case then.
+    type: bool
+    default: false
+  more_changes:
+    description:
+      - How many changes the playbook's own tasks make, besides the steps of the plan. From V(0) to V(1000000).
+    type: int
+    default: 0
+  check_places:
+    description:
+      - Only look whether the files can be written, and publish nothing. For playbooks that run no other action of this collection, which
+        look for themselves.
+    type: bool
+    default: false
+  tasks:
+    description:
+      - Names of the variables in which results of modules of other collections are registered, for a playbook whose work they do. Whether
+        one of them changed something is published; nothing else of them is.
+    type: list
+    elements: str
+    default: []
+  ended:
+    description:
+      - Whether the tasks of the playbook came to their end. If not, the file says that the run failed.
+    type: bool
+    default: true
+  metrics_file:
+    description:
+      - Path of a file for the metrics of the run, for the textfile collector of node_exporter. That reads names that end with C(.prom).
+      - It is replaced in one step. The file of the run before says which members and links were ready once, so each playbook and mesh has a
+        file of its own. A file that this collection did not write is not replaced.
+    type: path
+  metrics_run:
+    description:
+      - Name of the playbook, for the label C(run) of the metrics.
+    type: str
+    default: ''
+  metrics_mesh:
+    description:
+      - Name of the binding, for the label C(mesh) of the metrics.
+    type: str
+    default: ''
+  metrics_state:
+    description:
+      - What the run does about members that left. With V(measured) it reads alone.
+      - With V(present) it withdraws the links of former members, with V(absent) all links.
+    type: str
+    choices: [measured, present, absent]
+    default: measured
   keys:
     description:
       - Keys of the result of O(links) that are published beside those of every C(mesh_result). A key that is missing is published as null.
@@ -90,7 +159,7 @@ not_carried_out:
   type: list
   elements: str
 changes:
-  description: The number of steps of the plan.
+  description: The number of steps of the plan, and of O(more_changes).
   returned: always
   type: int
 """

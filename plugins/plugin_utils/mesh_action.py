@@ -30,8 +30,10 @@ from ..module_utils.pipeline.ports import Ports, real_ports
 from ..module_utils.pipeline.run import Run
 from .play import Play, plain, play_of
 from .report import Line
+from .result_file import check_result_files
 from .shown_lines import lines_of
 from .spec import Spec, option_problems, unknown_options
+from .stdout import prints_for_people
 from .variables import OTHERS, unknown_variables
 
 MESSAGE_LIMIT = 2000
@@ -74,6 +76,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
                 raise InvalidInput("This action runs on the controller as one step; it cannot be asynchronous.", remedy="Remove async.")
             play = play_of(task_vars or {})
             self._refuse_unknown_variables(task_vars or {}, play)
+            check_result_files(task_vars or {}, self._template)
             params = self._params(task_vars or {})
             self._quiet = not params.get("report", True)
             outcome = self._judge_changes(params, self.execute(self._call(params, play)))
@@ -92,11 +95,11 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         raise NotImplementedError
 
     def show(self, lines: Iterable[Line]) -> None:
-        """Print lines to the terminal, unless ``report`` is false.
+        """Print lines to the terminal, unless ``report`` is false, or another program reads what is printed (``prints_for_people``).
 
         The default callback prints results as JSON, and only those of failed tasks.
         """
-        if self._quiet:
+        if self._quiet or not prints_for_people():
             return
         display = Display()
         for line in lines:
@@ -112,7 +115,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         return Call(
             params=params,
             play=play,
-            ports=real_ports(lambda shown: self.show(lines_of(shown))),
+            ports=real_ports(lambda shown: self.show(lines_of(shown, whole=Display().verbosity > 0))),
             now=datetime.now(UTC),
             check_mode=bool(self._task.check_mode),
             diff=bool(self._task.diff),
@@ -123,7 +126,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
 
         :raises InvalidInput: when there is one; it names every one and what was probably meant.
         """
-        others = task_vars.get(OTHERS) and plain(self._templar.template(task_vars[OTHERS]))
+        others = task_vars.get(OTHERS) and plain(self._template(task_vars[OTHERS]))
         found = unknown_variables(task_vars, play.own_variables(), others)
         if found:
             raise InvalidInput(
@@ -131,6 +134,9 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
                 remedy=f"Correct the names; docs/variables.md lists every variable. Name those that belong to others in {OTHERS}. "
                 "No cluster was contacted.",
             )
+
+    def _template(self, value: Any) -> Any:
+        return self._templar.template(value)
 
     def _params(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         validation = ArgumentSpecValidator(self.SPEC).validate(plain(self._task.args))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +29,9 @@ from ..module_utils.report.sentences import LINKS_NAMED, verdict
 WHOLE_LIMIT: Final = 8000  # characters; four times the limit of evidence (findings/wording.py), against texts of errors without one
 STEPS_SHOWN: Final = 60  # a full mesh of 50 clusters takes some 200; the plan as data, and the playbook plan, have them all
 CODES_NAMED: Final = 5
+CLUSTERS_SHOWN: Final = 50  # of more, only those that are not connected
+BEHIND: Final = 15  # clusters and links that are not as they should be, where there are more than CLUSTERS_SHOWN clusters
+BRIEF_LINES: Final = 20  # of findings in brief; with these rows and what Ansible prints around them a status stays below 100 lines
 
 
 class Line(NamedTuple):
@@ -38,7 +42,14 @@ class Line(NamedTuple):
 
 
 _COLOURS: Final = {"blocking": "red", "outage": "red", "accepted": "yellow", "remediable": "yellow", "advisory": "cyan"}
-PHASE_COLOURS: Final = {"Connected": "green", "Connecting": "yellow", "Pending": "yellow", "Degraded": "yellow", "Error": "red"}
+PHASE_COLOURS: Final = {
+    "Connected": "green",
+    "Connecting": "yellow",
+    "Pending": "yellow",
+    "Degraded": "yellow",
+    "Error": "red",
+    "Available": "green",
+}
 
 
 def findings_lines(findings: Sequence[Finding], most: int = sys.maxsize) -> list[Line]:
@@ -135,55 +146,123 @@ def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:
     return [Line("Clusters:"), *lines] if lines else []
 
 
-def status_lines(name: str, status: Mapping[str, Any]) -> list[Line]:
+def brief_lines(findings: Sequence[Finding]) -> list[Line]:
+    """Return ``findings_lines`` of as many findings as fit into BRIEF_LINES, at least one, the worst first; the rest is counted."""
+    order = list(_COLOURS)
+    ranked = sorted(findings, key=lambda finding: order.index(_severity(finding)))
+    most, lines = 0, 0
+    for finding in ranked:
+        lines += len(finding_lines([finding]))
+        if most and lines > BRIEF_LINES:
+            break
+        most += 1
+    found = findings_lines(ranked, most)
+    return [*found[:-1], Line(f"{found[-1].text}; -v shows them", found[-1].colour)] if len(ranked) > most else found
+
+
+def status_lines(name: str, status: Mapping[str, Any], *, whole: bool = False) -> list[Line]:
     """Return a row per cluster, a row per link, and the verdict (see ``verdict``).
 
-    Of more than ``LINKS_SHOWN`` links only the first so many that are not ready are shown; the rows of clusters then count the ready ones.
+    Of more than ``LINKS_SHOWN`` links only the first so many that are not ready are shown, the worst first; the rows of clusters then
+    count the ready ones. Of more than ``CLUSTERS_SHOWN`` clusters only those that are not connected have a row. The rest is summed up.
 
     :param status: ``status.binding`` of the result.
+    :param whole: every cluster and every link.
     """
-    lines: list[Line] = []
     every = status.get("links", ())
-    many = len(every) > LINKS_SHOWN
-    clusters = [
-        ("cluster", "cilium name", "id", "nodes ready", "connected", *(("links ready",) if many else ())),
-        *(
-            (
-                row["clusterName"],
-                row.get("ciliumName") or "-",
-                str(row.get("clusterId") if row.get("clusterId") is not None else "-"),
-                f"{row.get('readyNodes', 0)}/{row.get('totalNodes', 0)}" if row.get("asked", True) else "-",
-                ("yes" if row.get("connected") else "no") if row.get("asked", True) else "not asked",
-                *((_links_ready(row["clusterName"], every),) if many else ()),
-            )
-            for row in status.get("meshStatus", ())
-        ),
-    ]
-    lines += [Line(f"  {text}") for text in _table(clusters)]
-    late = [link for link in every if not link["ready"] and link["stage"] != LinkStage.NOT_ASKED]
-    links = late[:LINKS_SHOWN] if many else every
+    many = len(every) > LINKS_SHOWN and not whole
+    lines = _cluster_lines(status.get("meshStatus", ()), every if many else None, whole)
+    late = sorted(
+        (link for link in every if not link["ready"] and link["stage"] != LinkStage.NOT_ASKED),
+        key=lambda link: _STAGES.index(link["stage"]),
+    )
+    links = late[: BEHIND if len(status.get("meshStatus", ())) > CLUSTERS_SHOWN else LINKS_SHOWN] if many else every
     if links:
-        texts = _table([("link", "stage", "agents ready", "last proof", "furthest behind"), *(_link_row(link) for link in links)])
+        probed = any(link.get("nodePaths") for link in links)
+        head = ("link", "stage", "agents ready", *(("nodes reached",) if probed else ()), "last proof", "furthest behind")
+        texts = _table([head, *(_link_row(link, probed) for link in links)])
         lines.append(Line(f"  {texts[0]}"))
         for link, text in zip(links, texts[1:], strict=True):
             lines.append(Line(f"  {text}", "green" if link["ready"] else "" if link["stage"] == LinkStage.NOT_ASKED else "yellow"))
             lines += [] if link["ready"] else _labelled_lines("error", link["error"])
     if many and len(late) > len(links):
-        lines.append(Line(f"  and {len(late) - len(links)} more links that are not ready", "yellow"))
+        rest = Counter(str(link["stage"]) for link in late[len(links) :])
+        kinds = ", ".join(f"{number} {stage}" for stage, number in rest.most_common())
+        lines.append(Line(f"  and {count(rest.total(), 'more link')} not ready: {kinds}", "yellow"))
+    lines += _node_lines(status)
     lines.append(Line(verdict(name, status), PHASE_COLOURS.get(str(status.get("phase")), "")))
     return lines
 
 
-def _links_ready(cluster: str, links: Sequence[Mapping[str, Any]]) -> str:
-    own = [link for link in links if link["cluster"] == cluster]
-    return f"{sum(bool(link['ready']) for link in own)}/{len(own)}"
+_STAGES: Final = tuple(stage.value for stage in LinkStage)
+"""The stages of links, the one furthest behind first."""
 
 
-def _link_row(link: Mapping[str, Any]) -> tuple[str, ...]:
+def _cluster_lines(rows: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]] | None, whole: bool) -> list[Line]:
+    """Return a heading and a row per cluster. ``links``: those of which each row counts the ready ones; None: no row does."""
+    ready = Counter(link["cluster"] for link in links or () if link["ready"])
+    total = Counter(link["cluster"] for link in links or ())
+    shown, rest = list(rows), list[Mapping[str, Any]]()
+    if len(rows) > CLUSTERS_SHOWN and not whole:
+        behind = [row for row in rows if not row.get("connected") and row.get("asked", True)]
+        shown = sorted(behind, key=lambda row: ready[row["clusterName"]] / (total[row["clusterName"]] or 1))[:BEHIND]
+        named = {row["clusterName"] for row in shown}
+        rest = [row for row in rows if row["clusterName"] not in named]
+    cells = [
+        ("cluster", "cilium name", "id", "nodes ready", "connected", *(("links ready",) if links is not None else ())),
+        *(
+            (
+                row["clusterName"],
+                row.get("ciliumName") or "-",
+                str(row.get("clusterId") if row.get("clusterId") is not None else "-"),
+                _nodes_ready(row) if row.get("asked", True) else "-",
+                ("yes" if row.get("connected") else "no") if row.get("asked", True) else "not asked",
+                *((f"{ready[row['clusterName']]}/{total[row['clusterName']]}",) if links is not None else ()),
+            )
+            for row in shown
+        ),
+    ]
+    lines = [Line(f"  {text}") for text in _table(cells)] if shown or not rest else []
+    return [*lines, Line(f"  {_rest_of_clusters(rest, more=bool(shown))}")] if rest else lines
+
+
+def _rest_of_clusters(rows: Sequence[Mapping[str, Any]], *, more: bool) -> str:
+    asked = [row for row in rows if row.get("asked", True)]
+    nodes = f"nodes ready {sum(row.get('readyNodes', 0) for row in asked)}/{sum(row.get('totalNodes', 0) for row in asked)}"
+    left_out = f", {len(rows) - len(asked)} not asked" if len(asked) < len(rows) else ""
+    connected = f"{sum(bool(row.get('connected')) for row in asked)} connected"
+    return (
+        f"{'and ' if more else ''}{count(len(rows), 'more cluster' if more else 'cluster')}: {connected}, {nodes}{left_out}; -v shows each"
+    )
+
+
+def _nodes_ready(row: Mapping[str, Any]) -> str:
+    """Return ``3/3``; ``100/100, 20 asked`` where a sample was asked."""
+    asked, total = row.get("askedNodes", 0), row.get("totalNodes", 0)
+    return f"{row.get('readyNodes', 0)}/{total}" + (f", {asked} asked" if 0 < asked < total else "")
+
+
+def _node_lines(status: Mapping[str, Any]) -> list[Line]:
+    """Return a line with the condition NodesReachable, unless it is met."""
+    found = next((entry for entry in status.get("conditions", ()) if entry.get("type") == "NodesReachable"), None)
+    if found is None or found.get("status") == "True":
+        return []
+    return [Line(f"  nodes: {_text(found.get('message', ''))}", "" if found.get("status") == "Unknown" else "yellow")]
+
+
+def _link_row(link: Mapping[str, Any], probed: bool) -> tuple[str, ...]:
+    name = f"{link['cluster']} -> {link['peer']}"
     if link["stage"] == LinkStage.NOT_ASKED:
-        return (f"{link['cluster']} -> {link['peer']}", "not asked", "-", "-", "")
+        return (name, "not asked", "-", *(("-",) if probed else ()), "-", "")
     reader = "" if link["ready"] else link["reader"] or "no answer"
-    return (f"{link['cluster']} -> {link['peer']}", link["stage"], f"{link['nodesReady']}/{link['nodesTotal']}", _last_proof(link), reader)
+    total = link["nodesTotal"]
+    agents = f"{link['nodesReady']}/{link['nodesAsked']} of {total}" if 0 < link["nodesAsked"] < total else f"{link['nodesReady']}/{total}"
+    return (name, link["stage"], agents, *((_nodes_reached(link),) if probed else ()), _last_proof(link), reader)
+
+
+def _nodes_reached(link: Mapping[str, Any]) -> str:
+    paths = link.get("nodePaths") or {}
+    return f"{paths['reached']}/{paths['asked']}" if paths.get("asked") else "-"
 
 
 def _last_proof(link: Mapping[str, Any]) -> str:

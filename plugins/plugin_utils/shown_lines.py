@@ -15,18 +15,25 @@ from ..module_utils.identity.decide import IdentityDecision, IdentityVerdict
 from ..module_utils.mesh.item_kinds import ItemKind, ItemRef
 from ..module_utils.pipeline.ca_roll import stage_rows
 from ..module_utils.pipeline.shown import (
+    ArchiveMade,
+    EnvelopeMeasured,
     FindingsMade,
     IdentitiesDecided,
     ItemsMeasured,
     LinksMeasured,
+    LossesRehearsed,
     PlanMade,
     Sentence,
     Shown,
     StageReached,
     Tone,
+    WorkloadsMeasured,
 )
 from ..module_utils.reconcile.status import GOOD
-from .report import PHASE_COLOURS, Line, finding_lines, findings_lines, plan_lines, status_lines
+from .archive_lines import archive_lines
+from .envelope_lines import envelope_lines
+from .rehearsal_lines import rehearsal_lines
+from .report import PHASE_COLOURS, Line, brief_lines, finding_lines, findings_lines, plan_lines, status_lines
 
 ITEMS_SHOWN: Final = 40  # of more, only those that are not ready or have findings that need action
 FINDINGS_SHOWN: Final = 5  # of one item
@@ -44,24 +51,71 @@ _TONES: Final[Mapping[Tone, str]] = {"": "", "good": "green", "attention": "yell
 _VERDICTS: Final = {IdentityVerdict.REFUSE: "red", IdentityVerdict.ASSIGN: "yellow", IdentityVerdict.RESUME: "yellow"}
 
 
-def lines_of(shown: Shown) -> list[Line]:
-    """Return the lines of one value that a run shows; [] if it is empty."""
+def lines_of(shown: Shown, *, whole: bool = False) -> list[Line]:
+    """Return the lines of one value that a run shows; [] if it is empty.
+
+    :param whole: everything, also of large meshes and of many findings (``-v``).
+    """
     match shown:
         case Sentence(text, tone):
             return [Line(text, _TONES[tone])]
-        case FindingsMade(findings):
+        case FindingsMade(findings, brief):
+            if brief and not whole:
+                return brief_lines(findings)
             return findings_lines(findings, FINDINGS_AT_ONCE if any(finding.item for finding in findings) else len(findings))
         case PlanMade(plan):
             return plan_lines(plan)
         case LinksMeasured(name, status):
-            return status_lines(name, status)
+            return status_lines(name, status, whole=whole)
         case ItemsMeasured(name, rows, findings):
             return items_lines(name, rows, findings)
         case IdentitiesDecided(decisions):
             return _decision_lines(decisions)
         case StageReached(name, plan):
             return stage_lines(name, plan)
+        case WorkloadsMeasured(name, workloads):
+            return workloads_lines(name, workloads)
+        case LossesRehearsed(name, rehearsals):
+            return rehearsal_lines(name, rehearsals)
+        case EnvelopeMeasured(name, envelope):
+            return envelope_lines(name, envelope)
+        case ArchiveMade(path, summary, size):
+            return archive_lines(path, summary, size)
     return trust_lines(shown.name, shown.report)
+
+
+def workloads_lines(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """Return a line per workload, and below it one per cluster where something is not as wanted.
+
+    :param rows: ``{name, status}``, the status in the form of the custom resource.
+    """
+    lines = [Line(f"Workloads of {name}:" if rows else f"Workloads of {name}: none")]
+    heads = [_workload_row(entry["name"], entry["status"]) for entry in rows]
+    for entry, head in zip(rows, table(heads), strict=True):
+        status = entry["status"]
+        lines.append(Line(f"  {head}", PHASE_COLOURS.get(status["phase"], "")))
+        lines += [
+            Line(f"      {part['clusterName']}: {text(part['message'])}", "yellow")
+            for part in status.get("placements", ())
+            if part.get("message")
+        ]
+    return lines
+
+
+def _workload_row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
+    rollout = status.get("rollout", {})
+    ready: Mapping[str, Any] = next((entry for entry in status["conditions"] if entry["type"] == "Ready"), {})
+    wave = f" {rollout['wave']}/{rollout['of']}" if rollout.get("of") else ""
+    revision = status.get("updatedRevision", "-")
+    rest = str(rollout.get("message", "")).removeprefix(f"Revision {revision} is rolled out.").strip()  # pauses and rollbacks
+    return (
+        name,
+        status["phase"],
+        f"{status.get('readyReplicas', 0)}/{status.get('replicas', 0)} ready",
+        f"revision {revision}",
+        f"{rollout.get('phase', '-')}{wave}",
+        str(ready.get("message") or rest),
+    )
 
 
 def _decision_lines(decisions: Sequence[IdentityDecision]) -> list[Line]:

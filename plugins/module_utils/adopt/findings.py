@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..findings.finding import Finding
-from ..findings.wording import finding, helm, kubectl, lines, listed, show, where
+from ..findings.wording import cilium_cli, finding, helm, kubectl, lines, listed, show, where
 from ..links.adopted_values import (
     AdoptionStage,
     outlives_manifest,
@@ -22,7 +22,7 @@ from ..mesh.etcd_config import keys_of
 from ..mesh.facts import ClusterFacts
 from ..mesh.gitops import ARGO, FLUX, FLUX_HELM, HELM, Tool
 from ..mesh.versions import aliases_in_config, cilium_version
-from .helm_values import CLUSTERS, ENABLED, assignments, clusters_value, own_files, remote_secret
+from .helm_values import CLUSTERS, ENABLED, as_json, assignments, clusters_value, own_files, remote_secret
 
 
 def adopt_findings(cluster: ClusterFacts, names: Mapping[str, str], stage: AdoptionStage, *, handed_over: bool) -> Iterator[Finding]:
@@ -52,8 +52,10 @@ def hand_back_findings(cluster: ClusterFacts, names: Mapping[str, str]) -> Itera
         summary=f"The peers of {cluster.host} as Helm values: with them the chart renders the links that stand there",
         evidence=f"{where(cluster, 'Secret', remote_secret(cluster).name)}: {listed(row['name'] for row in value)}",
         fix=lines(
-            helm(cluster, enabled) + f" --set-json '{clusters}'",
-            f"Where Argo CD, Flux or another tool renders the chart, set these two values there: {enabled} and {clusters}",
+            helm(cluster, enabled, *clusters),
+            cilium_cli(cluster, enabled, *clusters),
+            f"Where Argo CD, Flux or another tool renders the chart, set these values there: {enabled} and "
+            f"{CLUSTERS}: {as_json(cluster, value)}",
         ),
     )
     files = own_files(cluster, names)
@@ -89,6 +91,7 @@ def _values_to_set(cluster: ClusterFacts, tools: tuple[Tool, ...]) -> Iterator[s
     rendered = f"clustermesh: {{config: {{enabled: false{'' if always else ', clusters: []'}}}}}"
     if HELM in tools or not tools:
         yield helm(cluster, *values)
+        yield cilium_cli(cluster, *values)
     if ARGO in tools:
         yield f"Application, spec.source.helm.valuesObject: {{{rendered}}}, and sync"
     if FLUX_HELM in tools:

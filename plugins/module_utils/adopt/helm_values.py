@@ -44,15 +44,35 @@ def own_files(cluster: ClusterFacts, names: Mapping[str, str]) -> tuple[str, ...
     return tuple(sorted(name for name in names.values() if any(key in keys for key in keys_of(name)[1:])))
 
 
-def assignments(cluster: ClusterFacts, value: list[dict[str, Any]]) -> tuple[str, str]:
-    """Return (``clustermesh.config.enabled=true``, ``clustermesh.config.clusters=<JSON>``): for ``--set`` and ``--set-json``.
+def assignments(cluster: ClusterFacts, value: list[dict[str, Any]]) -> tuple[str, tuple[str, ...]]:
+    """Return ``clustermesh.config.enabled=true`` and the assignments of the peers, for ``--set`` of helm and of the cilium CLI.
+
+    The CLI knows no ``--set-json``. A list in a ``--set`` replaces the one that the release has, a map is merged with it.
+    """
+    rows = []
+    for number, row in enumerate(value):
+        by_name = holds("clusters_as_map", cilium_version(cluster))
+        place = f"{CLUSTERS}.{row['name']}" if by_name else f"{CLUSTERS}[{number}]"
+        rows += [f"{place}.{key}={_set_value(text)}" for key, text in row.items() if key != "name" or not by_name]
+    return f"{ENABLED}=true", tuple(rows)
+
+
+def as_json(cluster: ClusterFacts, value: list[dict[str, Any]]) -> str:
+    """Return the value of ``clustermesh.config.clusters`` as JSON, which YAML contains.
 
     Charts from 1.19 on take a map by name, and the ones after 1.20 nothing else.
     """
     listed: Any = value
     if holds("clusters_as_map", cilium_version(cluster)):
         listed = {row["name"]: {k: v for k, v in row.items() if k != "name"} for row in value}
-    return f"{ENABLED}=true", f"{CLUSTERS}={json.dumps(listed, separators=(',', ':'))}"
+    return json.dumps(listed, separators=(",", ":"))
+
+
+def _set_value(value: Any) -> str:
+    """Return a value as ``--set`` reads it: a list in braces, and commas escaped."""
+    if isinstance(value, list):
+        return "{" + ",".join(_set_value(entry) for entry in value) + "}"
+    return str(value).replace("\\", "\\\\").replace(",", "\\,")
 
 
 def _as_list(value: Any) -> list[Any]:

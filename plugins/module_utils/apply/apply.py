@@ -193,7 +193,9 @@ def _write(manager: str, cluster: Cluster, step: Step, values: Mapping[str, Seal
         path = f"/apis/apps/v1/namespaces/{action.namespace}/{WORKLOADS[action.kind]}/{action.name}"
         cluster.apply(path, host_aliases_body(action, now), manager=manager)
     elif isinstance(action, WriteUsers) and step.verb == "create":
-        cluster.create(_core_path("ConfigMap", action.namespace), users_body(action), manager=manager)
+        # By server-side apply: the right to create can be limited to the name, and a ConfigMap with other users that another writer made
+        # meanwhile is a conflict, as users.yaml is one field.
+        cluster.apply(_core_path("ConfigMap", action.namespace, action.name), users_body(action), manager=manager)
     elif isinstance(action, WriteUsers):
         cluster.merge_patch(_core_path("ConfigMap", action.namespace, action.name), users_patch(action), manager=manager)
     else:
@@ -265,7 +267,7 @@ def users_body(action: WriteUsers) -> dict[str, Any]:
         "name": action.name,
         "namespace": action.namespace,
         "labels": dict(action.labels),
-        "annotations": {action.annotation_key: action.annotation},
+        "annotations": {**action.marks, **({action.annotation_key: action.annotation} if action.annotation else {})},
     }
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"users.yaml": action.text}}
 

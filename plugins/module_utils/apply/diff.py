@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ..base.json_fields import mapping
 from ..base.optional_imports import optional
 from ..mesh.facts import ClusterFacts, PeerSecretFacts, SecretKeyFacts, WorkloadFacts
 from ..mesh.managed_fields import entries_of, summary
@@ -23,6 +24,7 @@ from ..plan.steps import (
     FromSecret,
     IssuedAgain,
     Literal,
+    MemberToken,
     NewAuthority,
     Plan,
     Recipe,
@@ -90,7 +92,7 @@ def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str, traffic:
         return Sides(_aliases(_own_aliases(workload, manager)), _aliases(action.aliases.items()))
     before = _users(cluster.users.text, cluster.users.annotations) if cluster.users.present else None
     if isinstance(action, WriteUsers):
-        return Sides(before, _users(action.text, {action.annotation_key: action.annotation}))
+        return Sides(before, _users(action.text, {**action.marks, action.annotation_key: action.annotation}))
     gone: DeleteObject = action
     return Sides(before if gone.kind == "ConfigMap" else _own_data(_secret(cluster, gone.name), manager), None)
 
@@ -141,6 +143,8 @@ def _planned(recipe: Recipe, facts: Mapping[str, ClusterFacts]) -> str:
         return f"new {recipe.part} of a CA {recipe.common_name!r}, {recipe.days} days"
     if isinstance(recipe, IssuedAgain):
         return f"new {recipe.part} as in {recipe.secret}, issued by cilium-ca"
+    if isinstance(recipe, MemberToken):
+        return f"new token of ServiceAccount {recipe.namespace}/{recipe.account}, {recipe.seconds // 3600} hours"
     return f"new {recipe.part} for {recipe.common_name}, {recipe.days} days, issued by the CA of {recipe.issuer}"
 
 
@@ -244,9 +248,9 @@ def readable_object(value: Mapping[str, Any] | None, other: Mapping[str, Any] | 
     """Return an object without preconditions, and with managedFields in words: only the owners whose fields differ from ``other``'s."""
     if value is None:
         return None
-    metadata = {k: v for k, v in (value.get("metadata") or {}).items() if k not in PRECONDITIONS and v not in ({}, None)}
+    metadata = {k: v for k, v in mapping(value, "metadata").items() if k not in PRECONDITIONS and v not in ({}, None)}
     if "managedFields" in metadata:
-        against = summary(((other or {}).get("metadata") or {}).get("managedFields") or ())
+        against = summary(mapping(other, "metadata").get("managedFields") or ())
         metadata["managedFields"] = {k: v for k, v in summary(metadata["managedFields"]).items() if against.get(k) != v}
     rest = {k: v for k, v in value.items() if k not in ("metadata", "apiVersion", "kind") and v not in ({}, None)}
     return {**({"metadata": metadata} if metadata else {}), **rest}

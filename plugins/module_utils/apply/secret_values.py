@@ -11,7 +11,7 @@ from ..base.errors import CredentialsInvalid, WriteConflict
 from ..base.sealed import Sealed, SecretStore
 from ..ca.signing import issue_again, new_authority
 from ..mesh.x509 import CertificateProblem, Issuer
-from ..plan.steps import ApiWrite, ApplySecret, FromSecret, IssuedAgain, Literal, Minted, NewAuthority, Recipe, Step
+from ..plan.steps import ApiWrite, ApplySecret, FromSecret, IssuedAgain, Literal, MemberToken, Minted, NewAuthority, Recipe, Step
 
 CONFIG_MARK = b"endpoints:"  # Cilium takes every file with it for a peer (pkg/clustermesh/common/config.go, isEtcdConfigFile)
 CA_SECRET, CA_CERTIFICATE, CA_KEY = "cilium-ca", "ca.crt", "ca.key"
@@ -19,6 +19,9 @@ CA_SECRET, CA_CERTIFICATE, CA_KEY = "cilium-ca", "ca.crt", "ca.key"
 
 def resolve_secret_values(steps: Iterable[Step], secrets: SecretStore, now: datetime) -> dict[int, dict[str, Sealed]]:
     """Return the values of every Secret step: position of the step -> key -> value.
+
+    Tokens of members (``MemberToken``) have to be in ``secrets`` already: who applies the plan asks for them, as soon as their accounts
+    exist, and puts each there under its cluster, account and purpose.
 
     It is called before the first write, so that no write is made in vain.
 
@@ -141,6 +144,8 @@ def _values(cluster: str, recipes: Mapping[str, Recipe], secrets: SecretStore, m
             return mint.authority(recipe)[recipe.part]
         if isinstance(recipe, IssuedAgain):
             return again[recipe.secret][recipe.part]
+        if isinstance(recipe, MemberToken):
+            return _observed(cluster, FromSecret(recipe.cluster, recipe.account, recipe.purpose), secrets)
         return _observed(cluster, recipe, secrets)
 
     return {key: value(recipe) for key, recipe in recipes.items()}

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, NoReturn
 
 
@@ -48,6 +49,10 @@ class SecretStore:
     def has(self, cluster: str, secret: str, key: str) -> bool:
         """Return whether the value of a key was read."""
         return (cluster, secret, key) in self._values
+
+    def values(self) -> Iterator[Sealed]:
+        """Yield every value, to compare texts with them before they are shown."""
+        return iter(tuple(self._values.values()))
 
     def __repr__(self) -> str:
         return f"<SecretStore of {len(self._values)} values>"

@@ -4,7 +4,7 @@
 
 Importing this package registers every check.
 
-May import: base, etcd, findings, leases, links, mesh, plan.
+May import: base, envelope, etcd, findings, leases, links, mesh, plan.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from . import (
     rights,
     service,
     settings,
+    size,
     topology,
     trust,
     versions,
@@ -61,6 +62,7 @@ __all__ = [
     "run_checks",
     "service",
     "settings",
+    "size",
     "topology",
     "trust",
     "versions",

@@ -14,6 +14,7 @@ from ..etcd.peer_records import PeerRecords
 from ..mesh.facts import ClusterFacts, ObserveFailure, ProbeResult
 from ..mesh.link_choices import Choices
 from ..mesh.model import Mesh
+from ..mesh.size_facts import SizeFacts
 from ..mesh.waivers import WaiverKind
 
 HELD: Final = "CM-EP-09"
@@ -40,6 +41,7 @@ class CheckContext:
     peer_records: Mapping[str, PeerRecords] = field(
         default_factory=dict
     )  # by inventory name; what each member publishes about itself (etcd/peer_records.py)
+    sizes: Mapping[str, SizeFacts] = field(default_factory=dict)  # by inventory name; numbers of objects, which verify reads
     take_back: frozenset[str] = field(default_factory=frozenset)  # returning clusters that the user vouches for (leases/tombstones.py)
     unproven: frozenset[str] = frozenset()  # as for Choices: members whose new addresses are not proven
     probes: tuple[ProbeResult, ...] = ()  # TLS handshakes that the caller made from the controller (observe/tls_probe.py)

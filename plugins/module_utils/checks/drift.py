@@ -102,8 +102,8 @@ def _drifts(context: CheckContext, facts: ClusterFacts) -> tuple[Drift, ...]:
 def _helm_upgrade_text(facts: ClusterFacts, upgrades: list[tuple[str, Drift]]) -> str:
     """Return the part of a summary that says when Helm last upgraded, or removed the keys; empty without an upgrade.
 
-    Helm removes every key that it does not render from the objects that it renders. An object with the annotation "keep" may have
-    been released from Helm, so that Helm need not be the cause.
+    Helm removes keys of others in some cases (mesh/helm_upgrade.py). An object with the annotation "keep" may have been released from
+    Helm, so that Helm need not be the cause.
     """
     if not upgrades:
         return ""

@@ -10,6 +10,7 @@ from ..findings.finding import Finding
 from ..findings.wording import command, finding, helm, kubectl, lines, listed, show, where
 from ..mesh.facts import ClusterFacts
 from ..mesh.installers import installer
+from ..mesh.ownership import marks_for_helm
 from .context import CheckContext
 from .registry import check
 
@@ -107,13 +108,23 @@ def remote_users_exist(context: CheckContext, facts: ClusterFacts) -> Iterator[F
     """
     if not facts.users_enabled or facts.users.present:
         return
+    name = "clustermesh-remote-users"
+    labels, marks = marks_for_helm(facts)
     yield finding(
         "CM-USER-01",
         cluster=facts.host,
-        summary=f"clustermesh-apiserver of {facts.host} reads its users from a ConfigMap that does not exist, so its pod cannot start",
+        summary=f"clustermesh-apiserver of {facts.host} reads its users from a ConfigMap that does not exist, so its pod cannot start; "
+        "connect creates it",
         evidence=f"{where(facts, 'Deployment', 'clustermesh-apiserver')}: container apiserver has --cluster-users-enabled; "
         f"{where(facts, 'ConfigMap', 'clustermesh-remote-users')} not found",
-        fix=kubectl(facts, "create", "configmap", "clustermesh-remote-users", "--from-literal=users.yaml=users: []"),
+        fix=lines(
+            "Run connect, which creates it. By hand, so that a later Helm upgrade can take it over:"
+            if marks
+            else "Run connect, which creates it, or create it by hand:",
+            kubectl(facts, "create", "configmap", name, "--from-literal=users.yaml=users: []"),
+            kubectl(facts, "label", f"configmap/{name}", *(f"{key}={text}" for key, text in labels.items())) if labels else "",
+            kubectl(facts, "annotate", f"configmap/{name}", *(f"{key}={text}" for key, text in marks.items())) if marks else "",
+        ),
     )
 
 

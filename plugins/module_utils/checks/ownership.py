@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from ..findings.finding import Finding
-from ..findings.wording import finding, helm, kubectl, lines, listed, show, where
+from ..findings.wording import cilium_cli, finding, helm, kubectl, lines, listed, show, where
 from ..links.drift import was_ours
 from ..links.peer_keys import DesiredKeys, Link, agents_keys, keys_for_peer, would_conflict
 from ..mesh.endpoint_addresses import canonical_ip, is_ip
@@ -16,7 +16,9 @@ from ..mesh.endpoints import MeshEndpoint
 from ..mesh.etcd_config import keys_of, valid_cluster_name
 from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
 from ..mesh.gitops import ARGO, HELM_LABEL, HELM_NAME, HELM_NAMESPACE, KEEP, made_by_helm
+from ..mesh.helm_upgrade import helm_upgrade
 from ..mesh.model import MANAGER_DOMAIN
+from ..mesh.ownership import made_by_bindings, made_by_hand
 from ..mesh.trust import Trust
 from ..mesh.versions import aliases_in_config, aliases_in_template, cilium_version, reader_version
 from ..plan.steps import PlanOptions
@@ -36,30 +38,48 @@ def _objects(facts: ClusterFacts) -> Iterator[tuple[str, str, PeerSecretFacts | 
 
 
 def _helm_objects(facts: ClusterFacts, *, kept: bool) -> list[tuple[str, str]]:
-    """Return (kind, name) of the objects that Helm made, with or without the resource policy "keep"."""
-    return [(k, n) for k, n, o in _objects(facts) if made_by_helm(o.labels, o.annotations) and (o.annotations.get(KEEP) == "keep") is kept]
+    """Return (kind, name) of the objects that Helm owns, with or without the resource policy "keep".
+
+    A ConfigMap that a binding, or somebody with the commands of CM-USER-01, made has Helm's marks so that Helm can take it over, and is
+    not Helm's until that happened.
+    """
+    return [
+        (kind, name)
+        for kind, name, item in _objects(facts)
+        if made_by_helm(item.labels, item.annotations)
+        and not made_by_bindings(item.managers, item.labels)
+        and not made_by_hand(item.managers)
+        and (item.annotations.get(KEEP) == "keep") is kept
+    ]
 
 
 @check("CM-OWN-01")
 def peer_objects_are_not_owned_by_helm(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Report objects with peers that a Helm upgrade would replace or delete.
+    """Report objects with peers that a Helm upgrade changes or deletes.
 
-    With config.enabled=true a Helm upgrade replaces the objects whole; with false it deletes them unless they are annotated.
+    What an upgrade with config.enabled=true does depends on the case (mesh/helm_upgrade.py); one with false deletes the objects unless
+    they are annotated.
     """
     objects = _helm_objects(facts, kept=False)
     if not objects:
         return
     names = [f"{kind.lower()}/{name}" for kind, name in objects]
+    upgrade = helm_upgrade(facts)
     yield finding(
         "CM-OWN-01",
         cluster=facts.host,
-        summary=f"Helm owns the objects of {facts.host} that hold peers: its next upgrade would drop every link made here",
-        evidence=f"label {HELM_LABEL} or annotation {HELM_NAME} on {listed(where(facts, k, n) for k, n in objects)}",
+        summary=f"Helm owns the objects of {facts.host} that hold peers: its next upgrade would {upgrade.effect}",
+        evidence=[
+            f"label {HELM_LABEL} or annotation {HELM_NAME} on {listed(where(facts, k, n) for k, n in objects)}",
+            f"peers in Helm's values: {listed(show(name) for name in upgrade.peers) or 'none'}",
+            f"Helm writes by {'server-side apply' if upgrade.server_side else 'a three-way merge'}",
+        ],
         fix=lines(
             "Hand them over, in this order; no link drops. The playbook edge_portal.cilium_mesh.adopt does it, and takes over a mesh "
             "that Helm made; by hand:",
             kubectl(facts, "annotate", *names, f"{KEEP}=keep"),
             helm(facts, "clustermesh.config.enabled=false"),
+            cilium_cli(facts, "clustermesh.config.enabled=false"),
             "Where Argo CD, Flux or another tool renders the chart, set clustermesh.config.enabled=false there instead of the "
             "second command.",
         ),
@@ -85,6 +105,7 @@ def hand_over_from_helm_is_finished(context: CheckContext, facts: ClusterFacts) 
             "Check the value, and set it if it is not set:",
             kubectl(facts, "get", "secret", "--selector", "owner=helm,status=deployed"),
             helm(facts, "clustermesh.config.enabled=false"),
+            cilium_cli(facts, "clustermesh.config.enabled=false"),
             "Once it is set, remove Helm's marks, which ends this finding: playbook edge_portal.cilium_mesh.adopt with "
             "cilium_mesh_handed_over=true, or by hand:",
             *(

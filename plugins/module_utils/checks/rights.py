@@ -18,14 +18,17 @@ _LOST = {
     "ipsec": "IPsec keys are not compared",
     "pod_pools": "pools of pod addresses are not compared",
     "ca_bundle": "the certificates of the CA bundle are not checked",
+    "identities": "its identities are not compared with their limit",
+    "endpoints": "its endpoints are not compared with limits",
 }
-"""What is lost, by the name of the read that RBAC forbids (observe/reads.py). Secret cilium-ca has a separate finding."""
+"""What is lost, by the name of the read that RBAC forbids (observe/reads.py, observe/sizes.py). Secret cilium-ca has a separate finding."""
 
 
 @check("CM-RBAC-01")
 def optional_reads_are_permitted(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report optional reads that RBAC forbids, and the checks that are left out."""
-    missing = [entry for entry in facts.unread if entry.what != "ca"]
+    sizes = context.sizes.get(facts.host)
+    missing = [*(entry for entry in facts.unread if entry.what != "ca"), *(sizes.unread if sizes else ())]
     if not missing:
         return
     yield finding(

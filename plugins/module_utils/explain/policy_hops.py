@@ -64,7 +64,11 @@ def _hop(name: str, cluster: str, decisions: Sequence[tuple[Flow, Decision]]) ->
     if len(outcomes) == 1:
         outcome = outcomes.pop()
         fix = (
-            f"Change one of the policies named above, or let a ConnectivityIntent allow it on {port}." if outcome is Outcome.DENIED else ""
+            f"Change one of the policies named above, or let a ConnectivityIntent allow it on {port}."
+            if outcome is Outcome.DENIED
+            else "Correct the policy that Cilium refuses: it protects nothing and lets nothing in (CM-INT-19)."
+            if any(decision.refused for _flow, decision in decisions)
+            else ""
         )
         return Hop(
             name=name, answer=_ANSWERS[outcome], cluster=cluster, summary=f"policy {_WORDS[outcome]} ({port})", evidence=lines, fix=fix

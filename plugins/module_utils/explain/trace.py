@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
+from ..base.json_fields import mapping
 from ..base.tables import count
-from ..mesh.cilium_config import routing_mode, tunnel
+from ..mesh.cilium_config import routing_mode
+from ..mesh.node_ports import pod_network_ports
 from ..mesh.traffic_facts import PodMeta
 from ..policies.evaluate.world import policy_world
 from ..services.mesh_view import NAMESPACE_GLOBAL
@@ -164,20 +166,68 @@ def link_hop(local: str, peer: str, purpose: str, inputs: ExplainInputs) -> Hop:
 
 
 def network_hop(source: str, target: str, inputs: ExplainInputs) -> Hop:
-    """Return the hop of the packets' path, which the API servers do not know."""
+    """Return the hop of the packets' path between the nodes of both clusters, from the node health of the agents.
+
+    It is known of the nodes whose agents were asked, and of the time of their probes. A way that only some nodes have is unknown.
+    """
     if source == target:
         return Hop(name="network", answer=Answer.SKIPPED, cluster=source, summary="both ends are in one cluster")
+    ways = {link: _paths(inputs, *link) for link in ((source, target), (target, source))}
+    lines = [*(_path_line(*link, paths) for link, paths in ways.items()), *_needs(source, target, inputs)]
+    lines += [f"not reached: {pair}" for paths in ways.values() for pair in paths.get("failed", ())]
+    fix = "Look for drops with hubble, or let a ConnectivityIntent probe the connection (docs/probe.md)."
+    answer, text = _judged(source, target, ways)
+    if answer is Answer.BROKEN:
+        facts = inputs.scene.facts.get(source)
+        needed = pod_network_ports(facts) if facts is not None else "the traffic of pods"
+        fix = f"Let {needed} pass between all nodes of both clusters, in both directions (CM-NET-08)."
+    return Hop(
+        name="network",
+        answer=answer,
+        cluster=source,
+        summary=text,
+        evidence=tuple(line for line in lines if line),
+        fix="" if answer is Answer.OK else fix,
+    )
+
+
+def _judged(source: str, target: str, ways: Mapping[tuple[str, str], Mapping[str, Any]]) -> tuple[Answer, str]:
+    """Return the answer of the hop and its sentence, from the paths of both directions."""
+    between = f"nodes of {source} and {target}"
+    for (here, there), paths in ways.items():
+        if paths.get("asked") and not paths.get("reached") and paths.get("blocked") in _LOST:
+            return Answer.BROKEN, f"no packet of a pod passes from the nodes of {here} to those of {there}"
+    if any(paths.get("blocked") in _LOST for paths in ways.values()):
+        return Answer.UNKNOWN, f"packets pass between some {between}, so it depends on the nodes of the pods"
+    probed = [paths for paths in ways.values() if paths.get("asked")]
+    if not probed:
+        why = next((paths["message"] for paths in ways.values() if paths.get("message")), "the agents were not asked")
+        return Answer.UNKNOWN, f"whether packets pass between the {between} is not known: {why}"
+    if not all(paths.get("podsProbed") for paths in probed):
+        return Answer.UNKNOWN, f"the {between} reach each other; the way of pods was not probed"
+    return Answer.OK, f"packets pass between the {between}, as their agents have probed"
+
+
+_LOST: Final = ("node", "pod_network")
+
+
+def _paths(inputs: ExplainInputs, local: str, peer: str) -> Mapping[str, Any]:
+    return mapping(inputs.links.get((local, peer)), "nodePaths")
+
+
+def _path_line(local: str, peer: str, paths: Mapping[str, Any]) -> str:
+    if not paths.get("asked"):
+        return ""
+    return f"{local} -> {peer}: {paths['reached']} of {paths['asked']} paths between nodes pass, oldest probe {paths['oldestProbe'] or '-'}"
+
+
+def _needs(source: str, target: str, inputs: ExplainInputs) -> list[str]:
     lines = []
     for host in (source, target):
         facts = inputs.scene.facts.get(host)
-        if facts is None or facts.config is None:
-            continue
-        mode = routing_mode(facts)
-        need = f"{tunnel(facts)} between all nodes" if mode == "tunnel" else "routes to all pod CIDRs, every port of pods"
-        lines.append(f"{host}: routing-mode {mode}, which needs {need}")
-    text = "whether packets pass between the nodes of both clusters is not visible through the API"
-    fix = "Look for drops with hubble, or let a ConnectivityIntent probe the connection (docs/probe.md)."
-    return Hop(name="network", answer=Answer.UNKNOWN, cluster=source, summary=text, evidence=tuple(lines), fix=fix)
+        if facts is not None and facts.config is not None:
+            lines.append(f"{host}: routing-mode {routing_mode(facts)}, which needs {pod_network_ports(facts)} between all nodes")
+    return lines
 
 
 def _evidence(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "CM-ENC": "Encryption",
     "CM-CFG": "Settings of Cilium that have to agree",
     "CM-MESH": "Agreement between members",
+    "CM-SIZE": "Size of a mesh",
     "CM-KVM": "kvstoremesh",
     "CM-HUB": "Hubble",
     "CM-ID": "Cluster names and ids",
@@ -83,6 +84,8 @@ FAMILIES: Final[Mapping[str, str]] = {
     "CM-INT": "ConnectivityIntents",
     "CM-REACH": "Probes of intents",
     "CM-EXPO": "ExposedServices",
+    "CM-FLEET": "Workloads of a fleet",
+    "CM-MEMBER": "Members of Karmada",
     "CM-API": "API servers",
     "CM-ENV": "The environment of the collection",
     "CM-INPUT": "Input",
@@ -163,6 +166,8 @@ _ROWS: Final = (
     Row("CM-NET-05", "Native routing range is not set", Severity.REMEDIABLE, Scope.CLUSTER, cure=Cure.RESTART),
     Row("CM-NET-06", "Datapath settings differ", Severity.ADVISORY, Scope.CONNECTED, cure=Cure.RESTART),
     Row("CM-NET-07", "Tunnels run over different address families", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.RESTART, acceptable=True),
+    Row("CM-NET-08", "Packets of pods do not pass between the nodes of two clusters", Severity.REMEDIABLE, Scope.PAIR),
+    Row("CM-NET-09", "Node health does not pass between the nodes of two clusters", Severity.REMEDIABLE, Scope.PAIR),
     # Address ranges
     Row("CM-CIDR-01", "Pod addresses in use overlap", Severity.BLOCKING, Scope.COMMON_PEER, cure=Cure.REINSTALL),
     Row("CM-CIDR-02", "Pod address pools overlap", Severity.BLOCKING, Scope.COMMON_PEER, cure=Cure.RESTART, acceptable=True),
@@ -194,6 +199,9 @@ _ROWS: Final = (
     Row("CM-CFG-03", "RBAC forbids comparing a setting of the binding with the cluster", Severity.ADVISORY, Scope.CLUSTER),
     # Agreement between members
     Row("CM-MESH-01", "Two inventory hosts are the same cluster", Severity.BLOCKING, Scope.MESH),
+    # Size of a mesh
+    Row("CM-SIZE-01", "The mesh exceeds a limit", Severity.BLOCKING, Scope.MESH, acceptable=True),
+    Row("CM-SIZE-02", "The mesh uses most of a limit", Severity.ADVISORY, Scope.MESH),
     # kvstoremesh
     Row("CM-KVM-01", "Agents dial peers although kvstoremesh runs", Severity.REMEDIABLE, Scope.CLUSTER),
     Row("CM-KVM-02", "Agents use a kvstoremesh that does not know the peer", Severity.REMEDIABLE, Scope.CLUSTER),
@@ -271,7 +279,7 @@ _ROWS: Final = (
     Row("CM-CA-08", "A CA roll waits for a member that does not answer", Severity.BLOCKING, Scope.CLUSTER),
     Row("CM-CA-09", "A stage of a CA roll was not proven in time", Severity.BLOCKING, Scope.CLUSTER),
     # Users of the mesh etcd
-    Row("CM-USER-01", "ConfigMap clustermesh-remote-users is missing", Severity.BLOCKING, Scope.CLUSTER),
+    Row("CM-USER-01", "ConfigMap clustermesh-remote-users is missing", Severity.REMEDIABLE, Scope.CLUSTER),
     Row("CM-USER-02", "users.yaml cannot be read", Severity.BLOCKING, Scope.CLUSTER),
     # Rights in the clusters
     Row("CM-RBAC-01", "RBAC forbids optional reads, so checks were left out", Severity.ADVISORY, Scope.CLUSTER),
@@ -402,6 +410,7 @@ _ROWS: Final = (
     Row("CM-INT-16", "Source and destination are not linked", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-INT-17", "The link to a source is not ready", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-INT-18", "The policy would block traffic of the mesh itself", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-INT-19", "Cilium refuses policies that look like protection", Severity.REMEDIABLE, Scope.CLUSTER),
     Row(
         "CM-INT-30",
         "An intent isolates pods that no policy isolated before",
@@ -481,6 +490,33 @@ _ROWS: Final = (
         Scope.ITEM,
         cases={Severity.REMEDIABLE: "where another cluster of the item can have it"},
     ),
+    # Workloads of a fleet
+    Row("CM-FLEET-01", "The spec of an object of a fleet is not valid", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-FLEET-02", "A workload has no cluster to go to", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-03", "Karmada does not schedule a workload", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-04", "A foreign object is in the place of a workload's", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-FLEET-05", "An operation on a workload cannot be carried out", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-06", "A workload stays in a cluster that it should leave", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-07", "A rollout has stalled", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-08", "A cluster refuses an object of a workload", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-09", "The API server is not that of a Karmada control plane", Severity.BLOCKING, Scope.RUN),
+    Row("CM-FLEET-10", "A cluster that holds a part of a workload is not Ready", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-11", "A workload names a cluster that does not exist", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-12", "A GlobalService of the tenant has the name of a workload's", Severity.REMEDIABLE, Scope.ITEM),
+    # Members of Karmada
+    Row("CM-MEMBER-01", "The cluster is a member of Karmada under another name", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-MEMBER-02", "A Cluster of the member's name was made for something else", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-MEMBER-03", "The kubeconfig leads to another cluster than the one that joined", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-MEMBER-04", "Karmada cannot use the API server of the kubeconfig safely", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-MEMBER-05", "What an earlier membership left is still being deleted", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-MEMBER-06", "Workloads are placed in a cluster that is to leave", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-MEMBER-07", "The management plane has not made the cluster ready", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-MEMBER-08", "Karmada does not report the member as ready", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-MEMBER-09", "A cluster that is to leave does not answer", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-MEMBER-10", "Objects of other users keep the tenant's namespace in a cluster", Severity.ADVISORY, Scope.ITEM),
+    Row("CM-MEMBER-11", "A cluster gives shorter tokens than are asked for", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-MEMBER-12", "A cluster left Karmada without being cleaned", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-MEMBER-13", "Karmada uses tokens of before the last renewal", Severity.REMEDIABLE, Scope.ITEM),
     # API servers
     Row("CM-API-00", "A request to a cluster failed", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
     Row("CM-API-01", "A cluster is unreachable", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),

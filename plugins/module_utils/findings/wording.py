@@ -176,6 +176,22 @@ def helm(facts: ClusterFacts, *values: str) -> str:
     return command(*words)
 
 
+def cilium_cli(facts: ClusterFacts, *values: str) -> str:
+    """Return the same as ``helm`` for people who have the cilium CLI alone; "" where another installer set up Cilium.
+
+    The CLI embeds Helm and knows ``--set``, and no ``--set-json``.
+    """
+    if installer(facts) is not None:
+        return ""
+    release = facts.config_annotations.get(HELM_NAME, "cilium")
+    version = cilium_version(facts)
+    words = ["cilium", "upgrade", "--namespace", facts.namespace]
+    words += ["--helm-release-name", release] if release != "cilium" else []
+    words += ["--version", str(version)] if version else []
+    words += ["--reuse-values", *(word for value in values for word in ("--set", value))]
+    return f"or, with the cilium CLI: {command(*words)}"
+
+
 def restart(facts: ClusterFacts) -> str:
     """Return the command that restarts the workloads of Cilium, which read cilium-config only when they start."""
     return kubectl(facts, "rollout", "restart", "deployment/cilium-operator", "daemonset/cilium", "deployment/clustermesh-apiserver")

@@ -18,7 +18,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import urlencode
 
 from ..base.dialling import Dialler, DialRule
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:
     urllib3 = optional("urllib3")
 
-__all__ = ["Cluster", "ClusterAccess", "ExecResult", "Object", "Timeouts", "open_cluster"]
+__all__ = ["Cluster", "ClusterAccess", "Endpoint", "ExecResult", "Object", "Timeouts", "open_cluster"]
 
 Object = dict[str, Any]
 Objects = list[Object]
@@ -84,6 +84,15 @@ class Timeouts:
     answer: float = 120.0
 
 
+class Endpoint(NamedTuple):
+    """API server as a kubeconfig describes it. ``authority``: the CA in PEM, "" where there is none or nothing is verified."""
+
+    url: str
+    host: str  # of the URL, an address without brackets
+    authority: str
+    server_name: str  # name in the server's certificate where it is not that of the URL, else ""
+
+
 class Cluster:
     """Open connection to a cluster. Thread-safe; connections are kept alive until ``close``.
 
@@ -124,6 +133,17 @@ class Cluster:
     def address(self) -> str:
         """HOST:PORT of the API server."""
         return self._server.address
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """URL and trust of the API server, as the kubeconfig has them. Nothing of it is secret."""
+        known = self._credentials
+        return Endpoint(
+            url=known.server,
+            host=(urllib3.util.parse_url(known.server).host or "").strip("[]"),
+            authority=known.authority.decode("utf-8", "replace") if known.verifies else "",
+            server_name=known.tls_server_name or "",
+        )
 
     def close(self) -> None:
         """Close the connections. The object can be used again; it then opens new ones."""
@@ -178,6 +198,25 @@ class Cluster:
             query["continue"] = token
         what = f"The list of {Request.of('GET', path).resource} has more than {OBJECTS_LIMIT} objects or {PAGES_LIMIT} pages."
         raise AnswerTooLong(what, remedy=_TOO_LONG, cluster=self.host)
+
+    def count(self, path: str) -> int:
+        """Return the number of objects of a collection, in one small request; 0 if there is no such resource (404).
+
+        API servers say how many objects follow the first one (Kubernetes API, ListMeta.remainingItemCount). Where one does not say it, the
+        metadata of all are read.
+
+        :raises ClusterError: see the class.
+        """
+        body = self._page(path, {}, most=1, metadata_only=True)
+        if body is None:
+            return 0
+        metadata, here = body.get("metadata") or {}, len(body.get("items") or [])
+        if not metadata.get("continue"):
+            return here
+        rest = metadata.get("remainingItemCount")
+        if isinstance(rest, int) and not isinstance(rest, bool) and rest >= 0:
+            return here + rest
+        return len(self.list(path, metadata_only=True))
 
     def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None:
         """Return one page of a collection as the server sent it; None if there is no such resource (404).

@@ -123,6 +123,8 @@ class Credentials:
         self.tls = tls
         self.tls_server_name: str | None = configuration.tls_server_name
         self.client_certificate_ends = ends
+        self.authority = b""  # PEM: the CA of the kubeconfig, as it is there
+        self.verifies: bool = bool(configuration.verify_ssl)
         self.proxy = _proxy(configuration)
         self.dialler: Dialler | None = None  # for connections to the owner's server, where ranges are denied
         self._configuration = configuration
@@ -191,12 +193,15 @@ def _load(cluster: str, name: str, content: Any, context: str | None, configurat
         with _files:
             loader.finish(configuration)
             tls, ends = _tls_context(cluster, name, configuration)
+            authority = Path(configuration.ssl_ca_cert).read_bytes() if configuration.ssl_ca_cert else b""
             shutil.rmtree(folder)  # before the next one may be given one of these files for its own
     except MeshError:
         raise
     except Exception:  # a ConfigException that quotes file names and values, or any error that an entry of another type provokes
         raise CredentialsInvalid(f"{name} is incomplete, or a file that it names is missing.", remedy=_REMEDY, cluster=cluster) from None
-    return Credentials(cluster, name, configuration, tls, ends)
+    credentials = Credentials(cluster, name, configuration, tls, ends)
+    credentials.authority = authority
+    return credentials
 
 
 def _in_cluster(cluster: str) -> Credentials:

@@ -14,7 +14,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
+
+_AHEAD: Final = 4096  # bytes
 
 _until: ContextVar[float | None] = ContextVar("_until", default=None)  # time.monotonic
 
@@ -39,33 +41,61 @@ def deadline_passed() -> bool:
 class DeadlineSocket(ssl.SSLSocket):
     """TLS connection whose operations heed ``all_within``. OpenSSL bounds a single handshake, read or write by the socket's timeout."""
 
+    _ahead = b""  # received, and not asked for yet
+
     def do_handshake(self, block: bool = False) -> None:
         """Do the handshake, within the deadline."""
         with self._in_time():
             super().do_handshake(block)
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """Receive bytes, within the deadline."""
-        with self._in_time():
-            return super().recv(buflen, flags)
+        """Receive bytes, within the deadline.
+
+        websocket-client reads the head of an answer byte by byte, which costs more than all the rest of a short command; so what a single
+        byte is asked of is read ahead.
+        """
+        if not self._ahead:
+            self._ahead = self._received(_AHEAD if buflen == 1 and not flags else buflen, flags)
+        found, self._ahead = self._ahead[:buflen], self._ahead[buflen:]
+        return found
 
     def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
         """Receive bytes into a buffer, within the deadline."""
+        if self._ahead:
+            found = self.recv(nbytes or len(memoryview(buffer).cast("B")))
+            memoryview(buffer).cast("B")[: len(found)] = found
+            return len(found)
+        if self._bounded():
+            return super().recv_into(buffer, nbytes, flags)
         with self._in_time():
             return super().recv_into(buffer, nbytes, flags)
+
+    def _received(self, size: int, flags: int) -> bytes:
+        if self._bounded():
+            return super().recv(size, flags)
+        with self._in_time():
+            return super().recv(size, flags)
 
     def send(self, data: Any, flags: int = 0) -> int:
         """Send bytes, within the deadline."""
         with self._in_time():
             return super().send(data, flags)
 
+    def _bounded(self) -> bool:
+        """Return whether the timeout of the socket ends the next operation before the deadline does, or there is no deadline."""
+        until = _until.get()
+        if until is None:
+            return True
+        own = self.gettimeout()
+        return own is not None and own <= until - time.monotonic()
+
     @contextmanager
     def _in_time(self) -> Iterator[None]:
-        until, before = _until.get(), self.gettimeout()
-        left = None if until is None else until - time.monotonic()
-        if left is None or (before is not None and before <= left):
+        if self._bounded():
             yield
             return
+        until, before = _until.get(), self.gettimeout()
+        left = 0.0 if until is None else until - time.monotonic()
         if left <= 0:
             raise TimeoutError("the deadline of the request has passed")
         self.settimeout(left)

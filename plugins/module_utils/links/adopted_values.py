@@ -25,6 +25,7 @@ from ..mesh.gitops import HELM_NAME, KEEP_ANNOTATIONS, TOOLS, Tool, marked_by, m
 from ..mesh.managed_fields import UPDATE, Entry, Owner, annotation, data_key, entries_of, owners
 from ..mesh.marks import ADOPTED_ANNOTATION
 from ..mesh.model import MANAGER_DOMAIN, Binding
+from ..mesh.ownership import made_by_bindings
 from ..mesh.versions import cilium_version, holds
 
 USERS: Final = "clustermesh-remote-users"
@@ -57,7 +58,9 @@ class PeerObject:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Tools whose marks it carries."""
+        """Tools that own it by its marks. A binding that makes an object may mark it for Helm, which owns it only once it wrote it."""
+        if made_by_bindings(self.facts.managers, self.facts.labels):
+            return ()
         return marked_by(self.facts.labels, self.facts.annotations)
 
 

@@ -192,7 +192,8 @@ def _users(mesh: Mesh, cluster: ClusterFacts, made: Decisions, kept: Mapping[str
     problems: list[Step | Finding] = list(users_problems(cluster, desired, mesh.binding))
     if problems:
         return problems
-    step = users_step(cluster, desired, mesh.binding, wave=WAVE_USERS, why="peers log in to this cluster's mesh etcd by name")
+    why = "peers log in to this cluster's mesh etcd by name"
+    step = users_step(cluster, desired, mesh.binding, wave=WAVE_USERS, why=why, create=True)
     return [step] if step else []
 
 

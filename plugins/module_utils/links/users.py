@@ -21,7 +21,7 @@ from ..findings.wording import finding
 from ..mesh.facts import ClusterFacts
 from ..mesh.marks import USERS_ANNOTATION
 from ..mesh.model import Binding
-from ..mesh.ownership import labels_of_new_object, made_by_bindings
+from ..mesh.ownership import labels_of_new_object, made_by_bindings, marks_for_helm
 from ..mesh.trust import PLAIN_USER, user_for
 from ..mesh.versions import cilium_version, holds
 from ..plan.steps import DeleteObject, Step, WriteUsers
@@ -76,42 +76,53 @@ def users_problems(cluster: ClusterFacts, desired: frozenset[str], binding: Bind
             )
 
 
-def users_step(cluster: ClusterFacts, desired: frozenset[str], binding: Binding, *, wave: int, why: str) -> Step | None:
-    """Return the write that adds ``desired`` and removes what this binding added and no longer needs; None if nothing changes."""
+def users_step(
+    cluster: ClusterFacts, desired: frozenset[str], binding: Binding, *, wave: int, why: str, create: bool = False
+) -> Step | None:
+    """Return the write that adds ``desired`` and removes what this binding added and no longer needs; None if nothing changes.
+
+    :param create: also make the ConfigMap without users, where clustermesh-apiserver waits for it.
+    """
     facts, ours = cluster.users, own_users(cluster, binding)
-    if facts.problem or (not facts.present and not desired):
+    if facts.problem or (not facts.present and not desired and not (create and cluster.users_enabled)):
         return None
     others = _users_of_other_bindings(cluster, binding)
     add = sorted(desired - set(facts.users))
     remove = sorted((ours - desired - others) & set(facts.users))
     now_ours = frozenset(add) | (desired & (ours | others))
-    if not add and not remove and now_ours == ours:
+    if facts.present and not add and not remove and now_ours == ours:
         return None
     where = f"ConfigMap {cluster.namespace}/{CONFIG_MAP}"
-    step = partial(Step, wave=wave, cluster=cluster.host, object=where, why=_reason(why, add, remove))
+    step = partial(Step, wave=wave, cluster=cluster.host, object=where, why=_reason(why, add, remove, present=facts.present))
     if _nothing_left(cluster, binding, add, remove):
         gone = DeleteObject(
             namespace=cluster.namespace, kind="ConfigMap", name=CONFIG_MAP, uid=facts.uid, resource_version=facts.resource_version
         )
-        waits = "clustermesh-apiserver does not start again without this ConfigMap, as before" if cluster.users_enabled else ""
-        return step(verb="delete", disruption=waits, undo="playbook edge_portal.cilium_mesh.connect creates it again", action=gone)
+        return step(verb="delete", undo="playbook edge_portal.cilium_mesh.connect creates it again", action=gone)
+    labels, marks = marks_for_helm(cluster)
     action = WriteUsers(
         namespace=cluster.namespace,
         text=edit_users(facts.text if facts.present else EMPTY, add=add, remove=remove),
         annotation_key=_annotation(binding.owner),
         annotation=",".join(sorted(now_ours)),
         resource_version=facts.resource_version,
-        labels={} if facts.present else labels_of_new_object(binding),
+        labels={} if facts.present else labels_of_new_object(binding) | labels,
+        marks={} if facts.present else marks,
     )
-    undo = f"take {', '.join(add)} out again" if add else f"add {', '.join(remove)} again"
+    undo = f"take {', '.join(add)} out again" if add else f"add {', '.join(remove)} again" if remove or facts.present else "delete it"
     return step(verb="patch" if facts.present else "create", undo=undo, action=action)
 
 
 def _nothing_left(cluster: ClusterFacts, binding: Binding, add: Iterable[str], remove: Iterable[str]) -> bool:
-    """Return whether a binding created the ConfigMap, and every user in it is about to be removed."""
+    """Return whether a binding created the ConfigMap, no pod needs it, and every user in it is about to be removed.
+
+    The volume of clustermesh-apiserver is not optional: without the ConfigMap its next pod would not start.
+    """
     facts = cluster.users
     return (
         not add
+        and facts.present
+        and not cluster.users_enabled
         and set(facts.users) == set(remove)
         and made_by_bindings(facts.managers, facts.labels)
         and not _users_of_other_bindings(cluster, binding)
@@ -132,9 +143,9 @@ def _parse_list(text: str) -> frozenset[str]:
     return frozenset(name for name in text.split(",") if name)
 
 
-def _reason(why: str, add: list[str], remove: list[str]) -> str:
+def _reason(why: str, add: list[str], remove: list[str], *, present: bool) -> str:
     parts = [f"add {', '.join(add)}" if add else "", f"take out {', '.join(remove)}" if remove else ""]
-    return f"{why}: " + ("; ".join(p for p in parts if p) or "record which users this binding needs")
+    return f"{why}: " + ("; ".join(p for p in parts if p) or ("record which users this binding needs" if present else "no user yet"))
 
 
 def edit_users(text: str, *, add: Iterable[str] = (), remove: Iterable[str] = ()) -> str:

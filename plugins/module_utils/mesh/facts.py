@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from ..base.errors import clause
+from .node_health import NodeReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -387,6 +388,7 @@ class LinkFacts:
     source: str = ""  # "metrics", "exec", "port-forward": how it was read
     proof: str = ""  # verdict of a new connection from this pod (status/link_proof.py): "proven", "refuted", "unknown"; "": none was tried
     proof_note: str = ""  # why the verdict is unknown
+    arrived: Mapping[str, int] = field(default_factory=dict)  # nodes, services, endpoints, identities of the peer that the reader holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -412,6 +414,10 @@ class ReaderFacts:
     links: tuple[LinkFacts, ...] = ()
     agents_total: int = 0  # agent pods that should run (DaemonSet desired)
     agents_asked: int = 0
+    agents_unasked: int = 0  # ready agent pods that were not asked: in a large cluster a sample is
+    nodes: tuple[NodeReport, ...] = ()  # node health: one report per agent that gave it and peer
+    nodes_asked: tuple[str, ...] | None = None  # nodes whose agents were asked for node health; None: this reading is without it
+    nodes_unread: str = ""  # why agents gave no node health
     problems: tuple[str, ...] = ()  # why a reader could not be queried, one sentence each
     forbidden: bool = False  # one of the problems is that RBAC denies it, which waiting does not change
 

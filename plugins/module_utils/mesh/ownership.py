@@ -6,12 +6,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from ..base.json_reader import NotJson, load_json
 from .address_moves import Moves, read_moves
 from .facts import ClusterFacts, PeerSecretFacts, WorkloadFacts
+from .gitops import HELM_LABEL, HELM_NAME, HELM_NAMESPACE
 from .marks import MANAGED_BY_LABEL, MOVES_ANNOTATION, OWNER_LABEL, PEERS_ANNOTATION, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL
 from .model import MANAGER_DOMAIN, Binding, Mesh
+
+_BY_HAND: Final = frozenset({f"kubectl-{verb}" for verb in ("create", "label", "annotate", "edit", "patch")})
+"""Field managers of commands that people type (kubernetes: staging/src/k8s.io/kubectl/pkg/cmd)."""
 
 
 def labels_of_new_object(binding: Binding) -> dict[str, str]:
@@ -23,6 +28,16 @@ def labels_of_new_object(binding: Binding) -> dict[str, str]:
     if binding.workspace:
         labels[SOURCE_WORKSPACE_LABEL] = _label_value(binding.workspace)
     return labels
+
+
+def marks_for_helm(cluster: ClusterFacts) -> tuple[dict[str, str], dict[str, str]]:
+    """Return (labels, annotations) with which the Helm release of Cilium can take over an object that it does not render yet.
+
+    Without them an upgrade that renders the object is refused: "invalid ownership metadata". Both are empty where no Helm release made
+    Cilium.
+    """
+    marks = {name: cluster.config_annotations[name] for name in (HELM_NAME, HELM_NAMESPACE) if name in cluster.config_annotations}
+    return ({HELM_LABEL: "Helm"}, marks) if len(marks) == 2 else ({}, {})
 
 
 def labels_to_apply(binding: Binding, secret: PeerSecretFacts) -> dict[str, str]:
@@ -41,7 +56,18 @@ def labels_to_apply(binding: Binding, secret: PeerSecretFacts) -> dict[str, str]
 def made_by_bindings(managers: Iterable[str], labels: Mapping[str, str]) -> bool:
     """Return whether a binding created the object and no other writer owns a field in it."""
     prefix = f"{MANAGER_DOMAIN}/"
-    return labels.get(MANAGED_BY_LABEL) == MANAGER_DOMAIN and all(manager.startswith(prefix) for manager in managers)
+    ours = labels.get(MANAGED_BY_LABEL) == MANAGER_DOMAIN or OWNER_LABEL in labels
+    return ours and all(manager.startswith(prefix) for manager in managers)
+
+
+def made_by_hand(managers: Iterable[str]) -> bool:
+    """Return whether somebody created the object with kubectl, and nobody but people with kubectl and bindings owns a field in it.
+
+    Marks of Helm on such an object prepare its take-over. Helm writes them as well, under a field manager of its own, and so does a chart
+    that is rendered and applied (``kubectl-client-side-apply``, ``kubectl``).
+    """
+    others = {manager for manager in managers if not manager.startswith(f"{MANAGER_DOMAIN}/")}
+    return "kubectl-create" in others and others <= _BY_HAND
 
 
 def peers_annotation(binding: Binding) -> str:

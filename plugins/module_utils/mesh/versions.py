@@ -9,6 +9,7 @@ For an unknown version (None), the answer is the one that does least harm; the c
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -97,6 +98,7 @@ class Rule:
     before: Minor | None = None
     unknown: bool  # the answer for an unknown version
     source: str
+    bug: int = 0  # number of Cilium's issue, if this is a bug and not what Cilium documents
 
     def holds(self, version: CiliumVersion | Minor | None) -> bool:
         """Return whether the rule holds for a version; ``unknown`` if that is None."""
@@ -136,6 +138,21 @@ RULES: Final[dict[str, Rule]] = {
     "source_range_check_optional": Rule(before=Minor(1, 19), unknown=True, source="pkg/kpr/kpr.go of 1.18: removed in 1.19"),
     "cache_ttl": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh-cache-ttl"),
     "namespace_filter": Rule(since=Minor(1, 20), unknown=True, source="chart 1.20, clustermesh-default-global-namespace; issue 43918"),
+    # What upgrades change (upgrade/rules.py)
+    "kvstoremesh_by_default": Rule(since=Minor(1, 16), unknown=True, source="charts 1.15 and 1.16, kvstoremesh.enabled of the apiserver"),
+    "strict_cluster_names": Rule(since=Minor(1, 17), unknown=True, source="upgrade guide of 1.17: names are enforced strictly"),
+    "users_by_default": Rule(since=Minor(1, 19), unknown=True, source="charts 1.18 and 1.19, clustermesh.apiserver.tls.authMode"),
+    "mutual_authentication_off": Rule(since=Minor(1, 19), unknown=True, source="charts 1.18 and 1.19, authentication.enabled"),
+    "mcs_crds_installed": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh-mcs-api-install-crds"),
+    "mcs_old_value_removed": Rule(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Removed Options"),
+    "server_name_left_out": Rule(
+        since=Minor(1, 20),
+        unknown=True,
+        source="upgrade guide of 1.20, Changed Options: no clustermesh-apiserver.cilium.io",
+    ),
+    "leaves_last_a_year": Rule(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Informational Notes: one year"),
+    "ca_outlives_leaves": Rule(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Informational Notes: certgen"),
+    "proxylib_removed": Rule(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Action Required: kafka, l7, l7proto"),
     # Policies
     "deny_without_isolation": Rule(
         since=Minor(1, 16), unknown=False, source="enableDefaultDeny, pkg/policy/api/rule.go of 1.16, not of 1.15"
@@ -154,9 +171,86 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "required_labels": Rule(before=Minor(1, 19), unknown=False, source="layer3.rst, fromRequires and toRequires: taken out in 1.19"),
     "entity_cluster_mesh": Rule(since=Minor(1, 20), unknown=True, source="pkg/policy/api/entity.go of 1.20"),
+    "named_egress_ports_are_of_pods": Rule(
+        since=Minor(1, 20), unknown=False, source="1.20.2's engine: a named port of egress matches no address outside, no node and no host"
+    ),
+    "empty_rule_refused": Rule(since=Minor(1, 17), unknown=True, source="PR 35904: a rule without any of the four lists is refused"),
+    "one_source_per_label_key": Rule(
+        since=Minor(1, 20),
+        unknown=True,
+        source="pkg/labels of 1.20, IsValidCiliumLabelKey: SOURCE:KEY; older ones read $KEY as reserved:KEY, and :KEY as KEY",
+    ),
+    "own_node_needs_ingress_rule": Rule(
+        since=Minor(1, 20),
+        unknown=True,
+        source="pkg/policy/repository.go of 1.20.2: the own node is allowed only beside a rule for ingress; documented is: always",
+        bug=48444,
+    ),
+    "negative_selectors_match_pods": Rule(
+        since=Minor(1, 20),
+        unknown=True,
+        source="1.20.2: a selector that asks for no label matches reserved:aggregate-cluster, and an entry of that covers every pod",
+        bug=46949,
+    ),
     "policy_local_by_default": Rule(since=Minor(1, 19), unknown=True, source="PR 40609, policy-default-local-cluster defaults to true"),
 }
 """The version matrix, by the name that ``holds`` takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delay:
+    """Time in seconds, from ``least`` to ``most``, that something takes in the minors ``since`` <= minor < ``before``."""
+
+    since: Minor | None = None
+    before: Minor | None = None
+    least: int
+    most: int
+    source: str
+
+    @property
+    def shown(self) -> str:
+        """Text such as ``20 to 25 s``, or ``180 s`` where it always takes the same time."""
+        return f"{self.least} to {self.most} s" if self.least != self.most else f"{self.most} s"
+
+
+DELAYS: Final[Mapping[str, tuple[Delay, ...]]] = {
+    # Until kvstoremesh, or an agent without it, no longer reports a link as ready whose new connections fail.
+    "refused_link_noticed": (
+        Delay(before=Minor(1, 16), least=20, most=25, source="measured with 1.15.19: the status of each etcd endpoint is asked"),
+        Delay(
+            since=Minor(1, 16),
+            least=60,
+            most=130,
+            source="measured with 1.20.2: 128 s. The remote cluster's etcd endpoints are not asked (remote_cluster.go, "
+            "NoEndpointStatusChecks; PR 32341 shows it in 1.16), so only two missing heartbeats count (pkg/kvstore/etcd.go)",
+        ),
+    ),
+    "silent_link_noticed": (
+        Delay(before=Minor(1, 16), least=60, most=100, source="measured with 1.15.19: about 100 s"),
+        Delay(since=Minor(1, 16), least=60, most=130, source="measured with 1.20.2: 86 to 90 s; two missing heartbeats, as above"),
+    ),
+    # From the start of clustermesh-apiserver.
+    "first_heartbeat": (
+        Delay(before=Minor(1, 20), least=0, most=5, source="measured with 1.15.19: at once. 1.16 to 1.19 are taken to do the same"),
+        Delay(since=Minor(1, 20), least=60, most=65, source="measured with 1.20.2: after one interval (pkg/kvstore/heartbeat/cell.go)"),
+    ),
+    # Until kvstoremesh dials a peer again that was withdrawn.
+    "withdrawn_peer_kept": (Delay(least=180, most=180, source="kvstoremesh's grace period before it removes the peer's data"),),
+}
+"""Delays of Cilium, by version: what a person waits for, or is misled by."""
+
+
+def delay(name: str, version: CiliumVersion | Minor | None) -> Delay:
+    """Return the delay for a version; of several, the longest where the version is not known.
+
+    :raises KeyError: when there is no such row.
+    """
+    rows = DELAYS[name]
+    if version is None:
+        return max(rows, key=lambda row: row.most)
+    release = version if isinstance(version, Minor) else version.release
+    fitting = (row for row in rows if (row.since is None or row.since <= release) and (row.before is None or release < row.before))
+    return next(fitting)
 
 
 def holds(rule: str, version: CiliumVersion | Minor | None) -> bool:
@@ -165,6 +259,11 @@ def holds(rule: str, version: CiliumVersion | Minor | None) -> bool:
     :raises KeyError: when there is no such row.
     """
     return RULES[rule].holds(version)
+
+
+def bug_note(rule: str) -> str:
+    """Return the name of Cilium's bug that the row describes, such as ``a bug of Cilium, issue 48444``."""
+    return f"a bug of Cilium, issue {RULES[rule].bug}"
 
 
 def first_minor(rule: str) -> Minor:

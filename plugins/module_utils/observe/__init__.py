@@ -10,12 +10,14 @@ May import: base, etcd, kube, leases, lock, mesh.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from ..base.errors import ClusterError, Forbidden, InvalidInput, MeshError
+from ..base.errors import ClusterError, Forbidden, InvalidInput, MeshError, Unreachable
 from ..base.optional_imports import require
 from ..base.sealed import SecretStore
 from ..kube.client import Cluster, ClusterAccess, open_cluster
@@ -26,11 +28,12 @@ from ..mesh.model import Binding
 from . import certificates, peers
 from .assemble import assemble
 from .bundle import bundle_of, with_bundle
-from .reads import Read, first_read, further_reads, other_reads
+from .reads import FOR_LINKS, Read, first_read, further_reads, other_reads
 
 __all__ = ["Observation", "observe"]
 
 REQUESTS_AT_ONCE: Final = 4  # per cluster; each is a connection with a handshake of its own
+READS_EACH: Final = 4  # for fewer reads another connection costs more than it saves
 THREADS: Final = 32  # for all requests together
 
 
@@ -85,10 +88,13 @@ class Observation:
             cluster.close()
 
 
-def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "", lock: Binding | None = None) -> Observation:
+def observe(
+    accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "", lock: Binding | None = None, links_only: bool = False
+) -> Observation:
     """Observe every cluster, ``parallel`` of them at a time.
 
     :param registry: name of the ConfigMap with the leases of the mesh; "" reads none.
+    :param links_only: read what the status of links is made of, and nothing else (``reads.FOR_LINKS``).
     :param lock: the binding whose lock is read; for runs that may write.
     :raises InvalidInput: when two have the same inventory name.
     :raises MissingLibrary: when a Python package is missing.
@@ -102,7 +108,7 @@ def observe(accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: 
         return observation
     at_once = max(1, min(parallel, len(wanted)))
     with ThreadPoolExecutor(min(THREADS, at_once * REQUESTS_AT_ONCE)) as requests, ThreadPoolExecutor(at_once) as pool:
-        started = {a.host: pool.submit(_observe_one, a, requests, registry, lock) for a in wanted}
+        started = {a.host: pool.submit(_observe_one, a, requests, registry, lock, links_only) for a in wanted}
         for access in wanted:
             _collect(observation, access, started[access.host])
     return observation
@@ -133,13 +139,18 @@ def _collect(observation: Observation, access: ClusterAccess, result: Future[_Ra
         peers.keep_values(observation.secrets, access.host, name, raw.answers[key])
 
 
-def _observe_one(access: ClusterAccess, requests: ThreadPoolExecutor, registry: str, lock: Binding | None) -> _RawObservation:
+def _observe_one(
+    access: ClusterAccess, requests: ThreadPoolExecutor, registry: str, lock: Binding | None, links_only: bool
+) -> _RawObservation:
     cluster = open_cluster(access, connections=REQUESTS_AT_ONCE)
     try:
         locked = requests.submit(_lock, cluster, lock) if lock is not None else None
         first = first_read(access.namespace).run(cluster)
         state = locked.result() if locked is not None else None  # before all other reads: what another run writes later changes the lock
-        answers, unread = _send(cluster, other_reads(access.namespace, registry), requests)
+        reads = other_reads(access.namespace, "" if links_only else registry)
+        sent = {name: read for name, read in reads.items() if not links_only or name in FOR_LINKS}
+        answers, unread = _send(cluster, sent, requests)
+        answers = {**{name: [] if read.many else None for name, read in reads.items()}, **answers}
         further, also_unread = _send(cluster, further_reads(access.namespace, answers), requests)
         return _RawObservation(cluster, _with_effective_ca({"first": first, **answers, **further}), (*unread, *also_unread), state)
     except BaseException:
@@ -167,14 +178,23 @@ def _send(cluster: Cluster, reads: Mapping[str, Read], requests: ThreadPoolExecu
     :raises Forbidden: for the other reads that RBAC forbids, all in one message, so that the role is extended once.
     :raises ClusterError: the first error of another kind.
     """
-    pending = {name: requests.submit(read.run, cluster) for name, read in reads.items()}
-    errors: dict[str, ClusterError] = {}
     results: dict[str, Any] = dict.fromkeys(reads)
-    for name, future in pending.items():
-        try:
-            results[name] = future.result()
-        except ClusterError as error:
-            errors[name] = error
+    errors: dict[str, ClusterError] = {}
+    pending = deque(reads.items())
+
+    def work() -> None:
+        """Send one read after the other over one connection, until none is left or the cluster falls silent."""
+        with suppress(IndexError):
+            while not any(isinstance(error, Unreachable) for error in list(errors.values())):
+                name, read = pending.popleft()
+                try:
+                    results[name] = read.run(cluster)
+                except ClusterError as error:
+                    errors[name] = error
+
+    for future in [requests.submit(work) for _turn in range(min(REQUESTS_AT_ONCE, -(-len(reads) // READS_EACH)))]:
+        future.result()
+    errors = {name: errors[name] for name in reads if name in errors}
     forbidden = {name: e for name, e in errors.items() if isinstance(e, Forbidden)}
     if all(name in forbidden and reads[name].optional for name in errors):
         return results, tuple(Unread(what=name, message=e.message, remedy=e.remedy) for name, e in forbidden.items())

@@ -8,6 +8,8 @@ port-forward (its API listens on the pod's localhost). Agents: ``cilium status -
 For peers whose configuration was not retrieved ``troubleshoot`` distinguishes dialling, TLS and authorisation: a reader that etcd admits
 but grants nothing reports itself as connected. To prove links it is run for every peer, also for one reported as ready: readers report the
 connection that they have, and detect a silent one only after 100 s.
+
+Node health comes with the status of the agents, in the same command (node_health.py).
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..base.errors import ClusterError, Forbidden, ServerRefused
+from ..base.errors import ClusterError, Forbidden, ServerRefused, Unreachable
 from ..kube.client import Cluster, ExecResult
 from ..mesh.facts import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
+from ..mesh.node_health import NodeReport
 from .link_status import PeerMetrics, agent_statuses, kvstoremesh_statuses, link_from_status, parse_metrics
 from .new_connections import try_connections
+from .node_health import COMMAND, MOST_NODES, agents_to_ask, health_off, parse_node_health, split_answer
 from .pods import AGENT, APISERVER, pod_facts
 from .reads import pods_read
 from .troubleshoot import Hint, parse_troubleshoot
@@ -37,6 +41,8 @@ API_PORT: Final = 9889  # --api-serve-addr of kvstoremesh, its default
 _CLUSTER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # names that are safe in a command line
 
 _KVSTOREMESH = ("kvstoremesh", "/usr/bin/clustermesh-apiserver", "kvstoremesh-dbg")
+_NO_SHELL: Final = 127
+_NO_COMMAND: Final = (126, _NO_SHELL)  # of a runtime that does not find the shell, and of a shell that does not find the program
 _AGENT = ("cilium-agent", "cilium")  # since 1.15 a link to cilium-dbg; the cilium CLI calls it too
 
 
@@ -47,9 +53,13 @@ class _Answer:
     links: tuple[LinkFacts, ...] = ()
     problem: str = ""
     forbidden: bool = False
+    nodes: tuple[NodeReport, ...] = ()
+    nodes_unread: str = ""  # why the agent gave no node health although it was asked
 
 
-def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], *, prove: bool = False) -> ReaderFacts:
+def read_links(
+    cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], *, prove: bool = False, nodes: int | None = None
+) -> ReaderFacts:
     """Query the readers of ``cluster`` about ``peers`` (inventory name -> Cilium's name).
 
     Raises nothing: errors are problems in the result. Pods are listed afresh, so that it may be called again while workloads roll out.
@@ -57,6 +67,7 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], 
 
     :param prove: let the readers that dial the peers open new connections; one request more per pod of clustermesh-apiserver (without
         kvstoremesh: for a few agents), see ``new_connections``.
+    :param nodes: read node health too, in the same requests; the number of nodes that each agent will report. None: without it.
     """
     try:
         listed = pods_read(facts.namespace).run(cluster)
@@ -64,12 +75,14 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], 
         return ReaderFacts(cluster=facts.host, problems=(error.clause,), forbidden=isinstance(error, Forbidden))
     agents = pod_facts(listed, AGENT)
     asked = _sample(agents)
+    probing, unprobed = _probing(facts, asked, nodes)
     meshes = _mesh_pods(pod_facts(listed, APISERVER)) if facts.runs_kvstoremesh else ()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         mesh_answers = [pool.submit(_query_kvstoremesh, cluster, facts.host, pod, peers, prove) for pod in meshes]
         proving = prove and not facts.runs_kvstoremesh
         agent_answers = [
-            pool.submit(_query_agent, cluster, facts, pod, peers, i < TROUBLESHOOT_AGENTS, proving) for i, pod in enumerate(asked)
+            pool.submit(_query_agent, cluster, facts, pod, peers, i < TROUBLESHOOT_AGENTS, proving, pod in probing)
+            for i, pod in enumerate(asked)
         ]
         answers = [future.result() for future in (*mesh_answers, *agent_answers)]
     problems = [answer.problem for answer in answers if answer.problem]
@@ -82,9 +95,24 @@ def read_links(cluster: Cluster, facts: ClusterFacts, peers: Mapping[str, str], 
         links=tuple(link for answer in answers for link in answer.links),
         agents_total=max(len(agents), facts.agent.desired if facts.agent else 0),
         agents_asked=len(asked),
+        agents_unasked=sum(pod.ready for pod in agents) - sum(pod.ready for pod in asked),
+        nodes=tuple(report for answer in answers for report in answer.nodes),
+        nodes_asked=None if nodes is None else tuple(pod.node for pod in probing),
+        nodes_unread=next((answer.nodes_unread for answer in answers if answer.nodes_unread), unprobed),
         problems=tuple(problems),
         forbidden=any(answer.forbidden for answer in answers),
     )
+
+
+def _probing(facts: ClusterFacts, asked: Sequence[PodFacts], nodes: int | None) -> tuple[tuple[PodFacts, ...], str]:
+    """Return the agents that report node health, evenly spread over those that are asked, and why there are none."""
+    why = health_off(facts)
+    if nodes is None or why or not asked:
+        return (), why
+    room = agents_to_ask(len(asked), nodes)
+    if not room:
+        return (), f"each agent would report {nodes} nodes, and {MOST_NODES} are the most that are read"
+    return tuple(asked[i * len(asked) // room] for i in range(room)), ""
 
 
 def _mesh_pods(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
@@ -162,12 +190,12 @@ def _kvstoremesh_status(cluster: Cluster, pod: PodFacts) -> tuple[str, str]:
 
 
 def _query_agent(
-    cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapping[str, str], troubleshoot: bool, prove: bool
+    cluster: Cluster, facts: ClusterFacts, pod: PodFacts, peers: Mapping[str, str], troubleshoot: bool, prove: bool, probing: bool
 ) -> _Answer:
-    container, *command = _AGENT
     where = f"The agent in pod {pod.name} on node {pod.node}"
     try:
-        statuses = agent_statuses(_output(cluster.exec(pod.name, container, [*command, "status", "-o", "json"])))
+        output, health = _agent_status(cluster, pod, probing)
+        statuses = agent_statuses(output)
     except ClusterError as error:
         return _Answer(problem=f"{where} cannot be queried: {error.clause}", forbidden=isinstance(error, Forbidden))
     if statuses is None:
@@ -176,14 +204,36 @@ def _query_agent(
     for peer, name in peers.items():
         blank = LinkFacts(cluster=facts.host, peer=peer, reader="agent", pod=pod.name, node=pod.node, source="exec")
         links.append((link_from_status(blank, statuses.get(name)), name))
+    reports = parse_node_health(health, facts.host, pod.node, peers) if probing else ()
+    unread = f"cilium-health of the agent on node {pod.node} gave no answer" if reports is None else ""
+    found = _Answer(nodes=reports or (), nodes_unread=unread)
     if not troubleshoot:
-        return _Answer(links=tuple(link for link, name in links))
+        return replace(found, links=tuple(link for link, name in links))
     program = (*_AGENT, "troubleshoot", "clustermesh")
     if prove:
-        return _Answer(links=_proven(cluster, pod, program, links))
+        return replace(found, links=_proven(cluster, pod, program, links))
     # Behind kvstoremesh an agent that is connected waits for kvstoremesh, which is queried itself.
     doubtful = _unconnected if facts.runs_kvstoremesh else _lacks_configuration
-    return _Answer(links=_with_hints(cluster, pod, program, links, doubtful))
+    return replace(found, links=_with_hints(cluster, pod, program, links, doubtful))
+
+
+def _agent_status(cluster: Cluster, pod: PodFacts, probing: bool) -> tuple[str, str]:
+    """Return (JSON of the agent's status, that of its node health or "").
+
+    :raises ClusterError: when the status cannot be read. Node health alone raises nothing.
+    """
+    container, *command = _AGENT
+    if probing:
+        try:
+            result = cluster.exec(pod.name, container, list(COMMAND), partial=True)
+        except ServerRefused:
+            result = ExecResult(stdout="", stderr="", exit_code=_NO_SHELL)  # or the answer is too long; without node health it is not
+        status, health = split_answer(result.stdout)
+        if result.exit_code == -1 and not health:
+            raise Unreachable("its status command did not end in time.", cluster=cluster.host)
+        if result.exit_code not in _NO_COMMAND:
+            return _output(result) if result.exit_code > 0 else status, health
+    return _output(cluster.exec(pod.name, container, [*command, "status", "-o", "json"])), ""
 
 
 def _proven(cluster: Cluster, pod: PodFacts, program: Sequence[str], links: Sequence[tuple[LinkFacts, str]]) -> tuple[LinkFacts, ...]:

@@ -19,6 +19,7 @@ from ..etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
 from ..etcd.heartbeat import HEARTBEAT, ControllerProof, ProofVerdict, parse_heartbeat
 from ..etcd.link_access import link_access
 from ..mesh.facts import ClusterFacts
+from ..mesh.versions import apiserver_version, delay
 
 AT_ONCE: Final = 16  # connections; each waits for the network most of the time
 LINKS_EACH: Final = 200  # up to so many links, each is read with its own credentials
@@ -42,12 +43,12 @@ def read_heartbeats(
     scouts = {link[1]: link for link in reversed(usable)}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         first = list(scouts.values())
-        tried = dict(zip(first, pool.map(lambda link: _read(link, usable[link]), first), strict=True))
+        tried = dict(zip(first, pool.map(lambda link: _read(link, usable[link], facts), first), strict=True))
         away = {
             peer: tried[link][0].note for peer, link in scouts.items() if tried[link][1] in (ReadFailure.UNREACHED, ReadFailure.MISSING)
         }
         rest = [link for link in usable if link not in tried and link[1] not in away] if len(usable) <= LINKS_EACH else []
-        tried.update(zip(rest, pool.map(lambda link: _read(link, usable[link]), rest), strict=True))
+        tried.update(zip(rest, pool.map(lambda link: _read(link, usable[link], facts), rest), strict=True))
     found.update({link: proof for link, (proof, why) in tried.items()})
     for link in usable:
         large = "read with the credentials of one other cluster only, as the mesh is large"
@@ -68,7 +69,7 @@ def _with_shared_heartbeats(found: Mapping[Link, ControllerProof]) -> dict[Link,
     return {link: replace(proof, heartbeat=newest.get(proof.peer)) for link, proof in found.items()}
 
 
-def _read(link: Link, access: EtcdAccess) -> tuple[ControllerProof, ReadFailure | None]:
+def _read(link: Link, access: EtcdAccess, facts: Mapping[str, ClusterFacts]) -> tuple[ControllerProof, ReadFailure | None]:
     """Return (the proof, why nothing was read)."""
     try:
         with EtcdReader(access) as reader:
@@ -78,5 +79,11 @@ def _read(link: Link, access: EtcdAccess) -> tuple[ControllerProof, ReadFailure 
         return replace(_unknown(link, error.clause), verdict=verdict, detail=error.detail), error.why
     heartbeat = parse_heartbeat(value)
     # A successful read is the proof, as for Cilium's own check; a missing or invalid heartbeat only leaves its age unknown.
-    note = "" if heartbeat else "the peer shows no heartbeat"
+    note = "" if heartbeat else without_heartbeat(facts.get(link[1]))
     return replace(_unknown(link, note), verdict=ProofVerdict.PROVEN, heartbeat=heartbeat), None
+
+
+def without_heartbeat(peer: ClusterFacts | None) -> str:
+    """Return the note about a peer that shows no heartbeat; a mesh etcd that has just started has none yet."""
+    first = delay("first_heartbeat", apiserver_version(peer) if peer is not None else None)
+    return f"the peer shows no heartbeat; its clustermesh-apiserver writes the first one up to {first.most} s after its start"

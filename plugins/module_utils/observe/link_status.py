@@ -29,6 +29,8 @@ _SAMPLE: Final = re.compile(
 _TARGET: Final = re.compile(r'(?:^|,)target_cluster="([a-z0-9-]{1,63})"')
 
 KINDS = ("nodes", "endpoints", "identities", "services")
+ARRIVED: Final = {"nodes": "num-nodes", "services": "num-shared-services", "endpoints": "num-endpoints", "identities": "num-identities"}
+"""What a reader counts of a peer -> its key; a count of zero is left out (api/v1/models/remote_cluster.go)."""
 NEVER = "0001-01-01"  # Go's zero time
 
 
@@ -64,6 +66,7 @@ def link_from_status(link: LinkFacts, status: Mapping[str, Any] | None) -> LinkF
         synced=_synced(mapping(status, "synced")),
         failures=max(0, number(status, "num-failures")),
         last_failure=_last_failure(text(status, "last-failure")),
+        arrived={kind: max(0, number(status, key)) for kind, key in ARRIVED.items()},
     )
 
 

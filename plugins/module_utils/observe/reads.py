@@ -8,6 +8,8 @@
     1 Lease with the lock of the mesh, if the run may write; it is read before all others but the namespace               20
     1 more for each of: IPsec is on (its Secret), ipam is multi-pool (list of pools), tls.caBundle is on (its object)
 
+To measure links, 8 of the 18 are enough (``FOR_LINKS``).
+
 Only named objects are read; Secrets are never listed. RBAC wanted: ``get`` on Cilium's namespace, on the named configmaps, secrets,
 services, deployments and daemonsets of Cilium's namespace; ``list`` on nodes, ciliumnodes, and that namespace's pods and deployments.
 Reads that a mesh can be made without are ``optional``: if RBAC forbids one, the facts say so (``ClusterFacts.unread``).
@@ -27,6 +29,10 @@ from .config import config_data
 POD_LABELS: Final = "k8s-app in (cilium,clustermesh-apiserver)"  # labels of the charts' selectors; the cilium CLI uses the same
 
 PART_LABELS: Final = "app.kubernetes.io/part-of=cilium"  # of the operator, Hubble Relay and Hubble UI in the charts since 1.13
+
+FOR_LINKS: Final = frozenset({"config", "agent", "apiserver", "remote_cert", "clustermesh", "kvstoremesh", "nodes"})
+"""What the status of links is made of. All other facts are then as those of a cluster that lacks the objects, so nothing is checked or
+planned with them."""
 
 
 @dataclass(frozen=True, kw_only=True)

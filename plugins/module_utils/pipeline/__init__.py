@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs: functions over ports that observe, judge, plan, write, wait and measure, and return a frozen outcome; and the dry run.
 
-May import: adopt, apply, base, ca, checks, etcd, findings, identity, items, kube, leases, links, lock, mesh, observe, plan, probe,
-reconcile, report, status.
+May import: adopt, apply, base, ca, checks, envelope, etcd, findings, fleet, gather, identity, items, kube, leases, links, lock, members,
+mesh, observe, plan, probe, reconcile, rehearse, report, services, status.
 """

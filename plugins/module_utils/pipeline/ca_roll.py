@@ -265,7 +265,7 @@ class Roll:
         if waits and waits != self._shown_waits:
             more = len(plan.waits) - WAITS_SHOWN
             for text in (*(wait.text for wait in plan.waits[:WAITS_SHOWN]), *([f"and {more} more"] if more > 0 else ())):
-                self.run.ports.show(Sentence(f"  waits: {text}"))
+                self.run.ports.show(Sentence(f"  waiting: {text}"))
         self._shown_waits = waits or self._shown_waits or "begun"
 
     def _announce(self, steps: tuple[Step, ...], observation: Observation) -> Plan:

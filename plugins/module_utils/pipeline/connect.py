@@ -31,6 +31,7 @@ from ..report.plan import SHORT_HASH
 from ..report.sentences import links_not_ready, verdict
 from ..status.link_findings import unmeasured_findings
 from ..status.links import LinkState, build_status, earlier_binding
+from ..status.node_paths import node_findings
 from ..status.wait import wait_for_links
 from .judgement import context_of, judge_and_plan, options_for
 from .links import missing_package, unobserved_members
@@ -256,10 +257,10 @@ def _wait(run: Run, options: ConnectOptions, observation: Observation, failed: M
     status = build_status(mesh, observation.facts, missing, waited.readers, now=now, written=True, proofs=proofs, previous=before)
     _show(run, missing_package(options.proof))
     ports.show(LinksMeasured(mesh.binding.name, status))
-    unmeasured = unmeasured_findings(waited.last, missing) if awaited.links else ()
-    if unmeasured:
-        ports.show(FindingsMade(unmeasured))
-    recorder.note(status=status, findings=(*recorder.outcome.findings, *unmeasured))
+    found = (*(unmeasured_findings(waited.last, missing) if awaited.links else ()), *node_findings(status, observation.facts))
+    if found:
+        ports.show(FindingsMade(found, brief=True))
+    recorder.note(status=status, findings=(*recorder.outcome.findings, *found))
     refuted = [link for link in awaited.links if link in proofs and proofs[link].verdict is ProofVerdict.REFUTED]
     if awaited.links and (refuted or not waited.ready):
         late = f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s. {links_not_ready(status)}"

@@ -20,6 +20,7 @@ from ..observe import Observation
 from ..reconcile.parse import desired_of
 from ..reconcile.status import Course, item_rows, requeue_seconds
 from ..status.links import earlier_binding
+from ..status.node_paths import node_findings
 from .connect import Decision, decide
 from .items import decide_items, observe_scenes
 from .options import ConnectOptions, ItemsOptions
@@ -103,6 +104,6 @@ def _plan_and_measure(
     kept = frozenset(finding.item for finding in decided.findings if finding.code == KEPT)
     withheld = {"withheld": observation.withheld} if observation.withheld else {}
     # Not as ``findings``: those of a mesh_result are about what stopped a run.
-    advice = [finding.to_dict() for finding in (*decision.findings, *decided.findings)[:ADVICE]]
+    advice = [finding.to_dict() for finding in (*decision.findings, *node_findings(status, observation.facts), *decided.findings)[:ADVICE]]
     result = {"status": {"binding": status, **rows}, "findings": [], "advice": advice, "requeueSeconds": requeue, **withheld}
     return DryRun(steps=steps, linked=linked, kept=kept, result=result)

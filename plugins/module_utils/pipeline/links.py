@@ -25,20 +25,23 @@ from ..observe.workloads import workload_facts
 from .shown import Sentence
 
 
-def read_all(observation: Observation, mesh: Mesh, *, prove: bool = False) -> dict[str, ReaderFacts]:
+def read_all(observation: Observation, mesh: Mesh, *, prove: bool = False, nodes: bool = False) -> dict[str, ReaderFacts]:
     """Read the status of the peers from the readers of every cluster that answers; by inventory name.
 
-    A peer that the controller does not reach may be reached by other members: its cluster name is then the one that was written for it.
+    A peer that the controller does not reach may be reached by other members: its cluster name is then the one that was written for it, or
+    its inventory name where the links are another tool's and the Secret has a key of that name.
 
     :param prove: see ``observe.health.read_links``.
+    :param nodes: read node health too, in the same requests. A wait for links is without it: agents probe new nodes later.
     """
     facts = observation.facts
 
     def read(host: str) -> ReaderFacts:
-        names = remembered_peers(mesh.binding, facts[host]) | {peer: cluster.name for peer, cluster in facts.items()}
+        names = _known_names(mesh, facts[host]) | {peer: cluster.name for peer, cluster in facts.items()}
         peers = {peer: names[peer] for peer in mesh.peers(host) if names.get(peer)}
         try:
-            return read_links(observation.clusters[host], facts[host], peers, prove=prove)
+            reported = sum(len(facts[one].nodes) for one in (host, *peers) if one in facts) if nodes else None
+            return read_links(observation.clusters[host], facts[host], peers, prove=prove, nodes=reported)
         except ClusterError as error:
             return ReaderFacts(cluster=host, problems=(error.clause,))
 
@@ -61,8 +64,8 @@ def requests(observation: Observation) -> dict[str, int]:
 
 
 def prove_all(observation: Observation, mesh: Mesh) -> dict[str, ReaderFacts]:
-    """Read the status of the peers as ``read_all``, and let the readers that connect to peers open new connections."""
-    return read_all(observation, mesh, prove=True)
+    """Read the status of the peers as ``read_all`` with node health, and let the readers that connect to peers open new connections."""
+    return read_all(observation, mesh, prove=True, nodes=True)
 
 
 def controller_proofs(observation: Observation, mesh: Mesh, mode: str, *, written: bool = False) -> dict[Link, ControllerProof]:
@@ -93,9 +96,15 @@ def peer_records_of(observation: Observation, mesh: Mesh) -> dict[str, PeerRecor
 def peer_names(mesh: Mesh, facts: dict[str, ClusterFacts]) -> dict[Link, str]:
     """Return the cluster name of the peer by (cluster, peer): as the peer has it, else as it was written for the peer."""
     own = {host: cluster.name for host, cluster in facts.items() if cluster.name}
-    remembered = {host: remembered_peers(mesh.binding, cluster) for host, cluster in facts.items()}
+    remembered = {host: _known_names(mesh, cluster) for host, cluster in facts.items()}
     names = {(a, b): own.get(b) or remembered[a].get(b, "") for a, b in mesh.links if a in remembered}
     return {link: name for link, name in names.items() if name}
+
+
+def _known_names(mesh: Mesh, cluster: ClusterFacts) -> dict[str, str]:
+    """Return inventory name -> cluster name of peers as ``cluster`` has them: as they were written for it, else by keys of that name."""
+    keys = {*cluster.clustermesh.keys, *cluster.kvstoremesh.keys}
+    return {host: host for host in mesh.clusters if host in keys} | remembered_peers(mesh.binding, cluster)
 
 
 def _read_again(observation: Observation) -> dict[str, ClusterFacts]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 PARALLEL = 10  # clusters that are contacted at a time
+MEASURED_AT_ONCE = 24  # by a run that only measures links: it sends few requests to each, and waits for them most of the time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,3 +74,27 @@ class IdentityOptions(Options):
     quarantine_hours: float = 24.0
     wait: bool = True
     wait_timeout: int = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetOptions(Options):
+    """Options for writing and measuring the workloads of a fleet. Times are in seconds."""
+
+    state: str = "present"  # or absent
+    hash: str = ""  # of the plan that was approved; "": any
+    wait: bool = True
+    wait_timeout: int = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembersOptions(Options):
+    """Options for making clusters members of Karmada. Times are in seconds where the name has no unit."""
+
+    state: str = "present"  # or absent
+    clusters: tuple[str, ...] = ()  # () all
+    token_hours: int = 8760
+    renew_before_hours: int = 720
+    wait: bool = True
+    wait_timeout: int = 300
+    deadline: int = 3600
+    abandon: tuple[str, ...] = ()

@@ -14,7 +14,15 @@ from ..findings.finding import Finding, Severity
 from ..findings.wording import failure_finding
 from ..mesh.facts import ObserveFailure
 
-REQUEUE_SECONDS: Final[Mapping[str, int]] = {"Connected": 300, "Connecting": 15, "Pending": 30, "Degraded": 60, "Error": 60}
+REQUEUE_SECONDS: Final[Mapping[str, int]] = {
+    "Connected": 300,
+    "Connecting": 15,
+    "Pending": 30,
+    "Degraded": 60,
+    "Error": 60,
+    "Available": 300,
+    "Progressing": 5,
+}
 """Seconds until the next run, by phase. 300 s is the mesh check interval of the kcp provider that this collection takes over from."""
 
 WRITTEN_NOT_MEASURED: Final = 15

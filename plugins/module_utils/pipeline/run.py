@@ -17,6 +17,7 @@ from ..base.errors import Defect, InvalidInput, MeshError
 from ..leases.registry import registry_name
 from ..lock.lock import Lock, Terms
 from ..lock.state import DURATION, LONGEST, LONGEST_WAIT, SHORTEST
+from ..mesh.facts import ReaderFacts
 from ..mesh.model import Mesh
 from ..mesh.traffic_facts import TrafficFacts
 from ..observe import Observation
@@ -46,10 +47,13 @@ class Run:
     lock: Lock | None = None
     spent: Counter[str] = field(default_factory=Counter)
 
-    def observe(self, parallel: int) -> Observation:
-        """Observe every member that takes part. The caller closes the connections."""
+    def observe(self, parallel: int, **reads: Any) -> Observation:
+        """Observe every member that takes part. The caller closes the connections.
+
+        :param reads: ``links_only`` of ``observe.observe``.
+        """
         members = self.who.access(participating_members(self.who, self.mesh))
-        return self.ports.observe(members, parallel=parallel, registry=registry_name(self.mesh.binding), **self.reads_lock)
+        return self.ports.observe(members, parallel=parallel, registry=registry_name(self.mesh.binding), **self.reads_lock, **reads)
 
     @property
     def reads_lock(self) -> dict[str, Any]:
@@ -177,7 +181,15 @@ def measure(ports: Ports, mesh: Mesh, observation: Observation, proof: str, **mo
     :param proof: how the links are proven, as the option of that name: auto, readers or none.
     :param more: for ``build_status``: generation, findings, previous.
     """
+    return measure_readers(ports, mesh, observation, proof, **more)[1]
+
+
+def measure_readers(
+    ports: Ports, mesh: Mesh, observation: Observation, proof: str, **more: Any
+) -> tuple[Mapping[str, ReaderFacts], dict[str, Any]]:
+    """Measure every link as ``measure`` does, and return the reports of the readers too."""
     readers = (ports.read_links if proof == "none" else ports.prove_links)(observation, mesh)
     proofs = ports.prove_as_controller(observation, mesh, proof)
     # The time is taken after reading, which takes seconds: the age of a heartbeat counts from then.
-    return build_status(mesh, observation.facts, unobserved_members(observation, mesh), readers, now=ports.now(), proofs=proofs, **more)
+    status = build_status(mesh, observation.facts, unobserved_members(observation, mesh), readers, now=ports.now(), proofs=proofs, **more)
+    return readers, status

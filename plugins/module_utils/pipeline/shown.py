@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..ca.roll import RollPlan
+from ..envelope.envelope import Envelope
 from ..findings.finding import Finding
 from ..identity.decide import IdentityDecision
+from ..rehearse.rehearsal import Rehearsals
 
 Tone = Literal["", "good", "attention", "bad"]
 
@@ -25,9 +27,13 @@ class Sentence:
 
 @dataclass(frozen=True)
 class FindingsMade:
-    """Findings of one step of the run, in the order in which they are shown."""
+    """Findings of one step of the run, in the order in which they are shown.
+
+    ``brief``: only the first ones, unless everything is asked for. For findings that stop nothing and of which there may be hundreds.
+    """
 
     findings: Sequence[Finding]
+    brief: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,4 +83,50 @@ class TrustMeasured:
     report: Mapping[str, Any]
 
 
-Shown: TypeAlias = Sentence | FindingsMade | PlanMade | LinksMeasured | ItemsMeasured | IdentitiesDecided | StageReached | TrustMeasured
+@dataclass(frozen=True)
+class WorkloadsMeasured:
+    """The state of every workload of a tenant: workspace and namespace, and rows ``{name, status}``."""
+
+    name: str
+    rows: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class LossesRehearsed:
+    """What each loss would do: name of the binding, and the rehearsals, the gravest first."""
+
+    name: str
+    rehearsals: Rehearsals
+
+
+@dataclass(frozen=True)
+class EnvelopeMeasured:
+    """How large a mesh is, and what is left: name of the binding, and the envelope."""
+
+    name: str
+    envelope: Envelope
+
+
+@dataclass(frozen=True)
+class ArchiveMade:
+    """An archive for a bug report: its path, its summary (``gather.archive.summary``), and its size in bytes."""
+
+    path: str
+    summary: Mapping[str, Any]
+    size: int
+
+
+Shown: TypeAlias = (
+    Sentence
+    | FindingsMade
+    | PlanMade
+    | LinksMeasured
+    | ItemsMeasured
+    | IdentitiesDecided
+    | StageReached
+    | TrustMeasured
+    | WorkloadsMeasured
+    | LossesRehearsed
+    | EnvelopeMeasured
+    | ArchiveMade
+)

@@ -63,7 +63,18 @@ class IssuedAgain(NamedTuple):
     part: str
 
 
-Recipe: TypeAlias = Literal | FromSecret | Minted | NewAuthority | IssuedAgain
+class MemberToken(NamedTuple):
+    """Recipe: a token of a ServiceAccount, issued by TokenRequest just before it is written, and never read back."""
+
+    cluster: str  # inventory name of the cluster that has the account
+    namespace: str
+    account: str
+    seconds: int  # lifetime that is asked for; the API server may grant less
+    audience: str  # "": the API server's own
+    purpose: str  # distinguishes requests of one plan
+
+
+Recipe: TypeAlias = Literal | FromSecret | Minted | NewAuthority | IssuedAgain | MemberToken
 """Any recipe. They are named tuples: a mesh of 255 clusters has 300,000, and as JSON each is an array whose length identifies its type."""
 
 
@@ -99,6 +110,7 @@ class WriteUsers:
     annotation: str  # its value; "" removes it
     resource_version: str  # "" creates the ConfigMap
     labels: Mapping[str, str] = field(default_factory=dict)  # only when it is created
+    marks: Mapping[str, str] = field(default_factory=dict)  # further annotations, only when it is created
     name: str = "clustermesh-remote-users"
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from ..findings.finding import Finding
-from ..findings.wording import item_finding, listed, show
+from ..findings.wording import item_finding, listed
 from ..items.desired import Desired
 from ..items.keeping import former_objects_finding
 from ..items.models import ConnectivityIntent
@@ -21,7 +21,9 @@ from ..mesh.model import Binding
 from ..mesh.traffic_facts import ObjectFacts, TrafficFacts
 from ..plan.steps import Step
 from .compile import API_VERSION, Body, CannotExpress, destinations, policy_for
+from .evaluate.rules import condition_of_refusal
 from .impact_findings import IntentImpact, impact_findings, intent_impact, planned_intents
+from .refused_policies import refused_policy_findings
 from .scene_findings import absent_namespaces, namespace_findings, scene_findings, selection_text
 from .settings_findings import identity_findings, settings_findings, version_findings
 from .workload_index import Planned
@@ -54,12 +56,14 @@ def plan_intents(desired: Desired, scene: Scene) -> list[ItemPlan]:
 
 
 def prune_intents(desired: Desired, scene: Scene) -> tuple[list[Step], list[Finding]]:
-    """Return the steps that prune policies. See ``KindRow`` (reconcile/kinds.py)."""
+    """Return the steps that prune policies, and findings about policies of others. See ``KindRow`` (reconcile/kinds.py)."""
     if ItemKind.INTENT not in desired.kinds:
         return [], []
     policies = {host: cilium_policies(scene.traffic[host]) for host in scene.hosts}
     kept = desired.kept(ItemKind.INTENT)
-    return prune_steps(scene.binding, ItemKind.INTENT, kept, policies), []
+    # Only a run that carries out intents evaluates the policies of others.
+    findings = list(refused_policy_findings(scene)) if desired.of(ItemKind.INTENT) else []
+    return prune_steps(scene.binding, ItemKind.INTENT, kept, policies), findings
 
 
 def cilium_policies(traffic: TrafficFacts) -> tuple[ObjectFacts, ...]:
@@ -240,7 +244,7 @@ def _invalid_policy_findings(draft: _Draft) -> Iterator[Finding]:
     bad: dict[str, str] = {}
     for entry in draft.wanted:
         there = {found.path: found for found in draft.observed.get(entry.cluster, ())}.get(entry.path)
-        message = refused_by_cilium(there) if there is not None and entry.cluster not in draft.written else None
+        message = condition_of_refusal(there) if there is not None and entry.cluster not in draft.written else None
         if message is not None:
             bad[entry.cluster] = message
     if bad:
@@ -252,13 +256,3 @@ def _invalid_policy_findings(draft: _Draft) -> Iterator[Finding]:
             evidence="; ".join(f"{host}: condition Valid is False: {message}" for host, message in bad.items()),
             fix="Compare the message with the release notes of that version of Cilium, and change the intent.",
         )
-
-
-def refused_by_cilium(there: ObjectFacts) -> str | None:
-    """Return the message of a condition Valid that is False; None without one."""
-    conditions: Any = there.status.get("conditions")
-    entries = conditions if isinstance(conditions, (list, tuple)) else ()
-    for entry in entries:
-        if isinstance(entry, Mapping) and entry.get("type") == "Valid" and entry.get("status") == "False":
-            return show(str(entry.get("message") or "no message"))
-    return None

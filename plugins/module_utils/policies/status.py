@@ -16,7 +16,8 @@ from ..items.planned import ItemPlan
 from ..items.scene import Scene
 from ..mesh.traffic_facts import ObjectFacts
 from .compile import destinations
-from .plan import IntentDetail, refused_by_cilium
+from .evaluate.rules import condition_of_refusal
+from .plan import IntentDetail
 
 _WORST_FIRST: Final = ("ApplyFailed", "PolicyInvalid", "ClusterUnreachable", "NamespaceMissing", "Applying")
 
@@ -56,7 +57,7 @@ def _trouble(
     there = _observed_policy(scene, wanted) if wanted is not None else None
     if wanted is None or there is None or owning_item(scene.binding, there) != plan.ref or not matches_body(there, wanted.body):
         return "Applying", "the policy is not there yet"
-    refused = refused_by_cilium(there)
+    refused = condition_of_refusal(there)
     return ("PolicyInvalid", f"Cilium refuses the policy: {refused}") if refused is not None else None
 
 

@@ -4,10 +4,6 @@
 
 An item whose spec is not valid is refused alone (``Refused``): it may be one of many, written by others. An item without a usable
 name, or with the name of another one, cannot be identified, and is an error of the whole variable.
-
-The limits on the size of a spec, which may be a tenant's, are checked before anything else: Python refuses to write numbers of thousands
-of digits, and to recurse through thousands of levels, with errors that no parser expects. A spec within the limits fits into an object of
-the API server, which ends at 1.5 MiB (etcd).
 """
 
 from __future__ import annotations
@@ -17,18 +13,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..base.input_problems import SUBDOMAIN, Problems, generation_of, json_type_name, list_items, quoted
+from ..base.spec_limits import exceeded_limit, truncate_problems
 from ..items.desired import Desired, Item, Refused
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.model import Mesh
 from .kinds import ROWS
-
-DEPTH: Final = 16
-VALUES: Final = 20_000
-CHARACTERS: Final = 262_144
-NUMBER: Final = 10**18
-
-PROBLEMS: Final = 20
-"""Problems reported per item. They become the message of a condition, at most 32768 characters (apimachinery, metav1.Condition)."""
 
 METADATA: Final = ("generation",)
 """Keys that a custom resource adds to its spec: metadata.generation."""
@@ -97,37 +86,3 @@ def _parsed(problems: Problems, kind: ItemKind, name: str, spec: Mapping[str, An
         if given != mesh.binding.name:
             problems.add("meshRef.name", f"{quoted(str(given))} is not the binding of this run, {quoted(mesh.binding.name)}")
     return ROWS[kind].parse(problems, name, rest, mesh.clusters)
-
-
-def exceeded_limit(spec: Any) -> str:
-    """Return which limit ``spec`` exceeds, as the end of a sentence; "" if it exceeds none."""
-    values = characters = 0
-    waiting = [(spec, 0)]
-    while waiting:
-        value, depth = waiting.pop()
-        values += 1
-        if depth > DEPTH:
-            return f"is nested deeper than {DEPTH} levels"
-        if isinstance(value, (str, bytes)):
-            characters += len(value)
-        elif isinstance(value, int) and abs(value) > NUMBER:
-            return "has a number of more than 18 digits"
-        inner = _inner(value)
-        if values + len(waiting) + len(inner) > VALUES:
-            return f"has more than {VALUES} values"
-        if characters > CHARACTERS:
-            return f"has more than {CHARACTERS} characters"
-        waiting += [(item, depth + 1) for item in inner]
-    return ""
-
-
-def truncate_problems(problems: list[str]) -> tuple[str, ...]:
-    """Return the first ``PROBLEMS`` problems, then a count of the rest."""
-    more = len(problems) - PROBLEMS
-    return (*problems[:PROBLEMS], f"and {more} more problems") if more > 1 else tuple(problems)
-
-
-def _inner(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return [*value.keys(), *value.values()]
-    return list(value) if isinstance(value, (list, tuple, set, frozenset)) else []

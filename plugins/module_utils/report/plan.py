@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from ..base.redact import one_line
 from ..base.tables import cell, count, row, table, text, widths
+from ..mesh.item_kinds import ItemKind
 
 LINKS_SHOWN: Final = 20  # of a full mesh of 50 clusters there are 2,450
 SHORT_HASH: Final = 12  # digits of the hash that stand for it
@@ -33,7 +34,7 @@ def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
     steps = plan["steps"]
     short = plan["hash"][:SHORT_HASH]
     left_out = _left_out(plan)
-    approved_by = f", hash {short}" if short and not left_out else ""
+    approved_by = f", hash {short}" if short and not _names_are_needed(plan) else ""
     more = [Row(f"  {line}") for line in left_out]
     if not steps:
         return [Row(f"Plan: nothing to do{approved_by}"), *more]
@@ -67,7 +68,7 @@ def plan_markdown(plan: Mapping[str, Any], *, title: str = "Cluster mesh plan") 
     left_out = _left_out(plan, whole=True)
     if left_out:
         head += [*(f"{_escaped(line)}  " for line in left_out), ""]
-    approved_by = "" if left_out else f" Hash `{_code(plan['hash'])}`"
+    approved_by = "" if _names_are_needed(plan) else f" Hash `{_code(plan['hash'])}`"
     if not steps:
         return "\n".join([*head, f"Nothing to do.{approved_by}", ""])
     disrupted = _hosts_by_text(steps, "disruption")
@@ -100,19 +101,27 @@ def _markdown_steps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _left_out(plan: Mapping[str, Any], *, whole: bool = False) -> list[str]:
-    """Return how a plan with items that are refused or wait can be approved: never by its hash alone; [] for any other plan.
+    """Return what a plan leaves out because it is refused or waits, and how the rest can be approved; [] if it leaves out nothing.
 
     :param whole: the hash is not shortened.
     """
     items = plan.get("notCarriedOut") or ()
     if not items:
         return []
-    digits = plan["hash"] if whole else plan["hash"][:SHORT_HASH]
     named = ", ".join(cell(item) for item in items)
-    return [
-        f"not carried out, because refused or waiting: {named}",
-        f"to approve the rest, name {'it' if len(items) == 1 else 'them'}: hash {digits} with approve_refused: [{named}]",
-    ]
+    lines = [f"not carried out, because refused or waiting: {named}"]
+    if _names_are_needed(plan):
+        digits = plan["hash"] if whole else plan["hash"][:SHORT_HASH]
+        lines.append(f"to approve the rest, name {'it' if len(items) == 1 else 'them'}: hash {digits} with approve_refused: [{named}]")
+    return lines
+
+
+def _names_are_needed(plan: Mapping[str, Any]) -> bool:
+    """Return whether the hash alone approves nothing: items of a mesh that are left out have to be named.
+
+    Clusters and workloads of a fleet have no option for that.
+    """
+    return any(str(item).partition("/")[0] in tuple(ItemKind) for item in plan.get("notCarriedOut") or ())
 
 
 def _links(links: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Last proof of a link: a new connection with the link's own files that read the peer's heartbeat. Pure.
 
-kvstoremesh reports ready for 20 to 25 s after its connection was refused and for about 100 s after the peer fell silent: its report is
-about the connection that it has. A proof is about now. There are two kinds. The link's own reader (kvstoremesh, or an agent where none
-runs) can prove and refute. The controller is in another place: a heartbeat that it reads proves the link, a failed connection says
-nothing, and only a peer that its certificate proves and that refuses the link's user refutes it.
+kvstoremesh reports ready for up to two minutes after its connection was refused or the peer fell silent (mesh/versions.py, DELAYS): its
+report is about the connection that it has. A proof is about now. There are two kinds. The link's own reader (kvstoremesh, or an agent
+where none runs) can prove and refute. The controller is in another place: a heartbeat that it reads proves the link, a failed connection
+says nothing, and only a peer that its certificate proves and that refuses the link's user refutes it.
 """
 
 from __future__ import annotations

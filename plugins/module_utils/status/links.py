@@ -11,20 +11,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ..base.conditions import condition, timestamp, with_transition_times
 from ..base.errors import clause
+from ..base.json_fields import parse_time
+from ..base.redact import one_line
 from ..etcd.heartbeat import ControllerProof, ProofVerdict
 from ..findings.finding import Finding
 from ..mesh.facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
 from ..mesh.link_stage import LinkStage
 from ..mesh.model import Mesh
 from .link_proof import LinkProof, is_stale, link_proof, proof_columns
+from .node_paths import NODES_REACHABLE, NodePaths, cut_off, node_paths, nodes_condition, path_columns
 
 NOT_ASKED: Final = "CM-TOPO-02"
 """Code of the failure of a member that a limit leaves out. Nothing is wrong with it: it was not asked."""
+
+CONNECTING_LIMIT: Final = timedelta(minutes=10)
+"""A link that is written becomes ready within this time: kubelet projects Secrets within two minutes, and a roll-out may come first."""
 
 _ORDER: Final = {stage: place for place, stage in enumerate(LinkStage)}
 
@@ -104,6 +110,8 @@ class LinkState:
     nodes_total: int = 0  # agents that should run
     proof: LinkProof = field(default_factory=LinkProof)
     broke: bool = False  # a reader still reports ready, while its new connection failed: the link worked a moment ago
+    copied: bool = False  # agents report ready, and the kvstoremesh that made their copy does not: the link has worked before
+    arrived: Mapping[str, int] = field(default_factory=dict)  # nodes, services, endpoints, identities of the peer that have arrived
     seconds: float = 0.0  # set by waiting: when the link entered its stage, in seconds after the wait began
 
     @property
@@ -123,6 +131,7 @@ class LinkState:
             "nodesReady": self.nodes_ready,
             "nodesAsked": self.nodes_asked,
             "nodesTotal": self.nodes_total,
+            **({"arrived": dict(self.arrived)} if self.arrived else {}),
         }
 
 
@@ -196,7 +205,26 @@ def _combined(links: Sequence[LinkFacts], reader: ReaderFacts, kvstoremesh: bool
         nodes_asked=reader.agents_asked,
         nodes_total=reader.agents_total,
         broke=any(link.ready and link.proof == ProofVerdict.REFUTED for link in links),
+        copied=_lost_by_kvstoremesh(links),
+        arrived=_arrived(agents) or _arrived(links),
     )
+
+
+def _lost_by_kvstoremesh(links: Sequence[LinkFacts]) -> bool:
+    """Return whether kvstoremesh has lost a peer that agents still report as ready.
+
+    They read the copy that it made, so it had the peer; it says so no more when it notices the loss itself, 60 to 130 s after it. Of a link
+    that is coming up it can look the same for a moment, as agents are read after kvstoremesh.
+    """
+    copies = [link for link in links if link.reader == "kvstoremesh"]
+    ready = any(link_stage(link) is LinkStage.READY for link in links if link.reader == "agent")
+    return ready and bool(copies) and all(link_stage(link) is not LinkStage.READY for link in copies)
+
+
+def _arrived(links: Sequence[LinkFacts]) -> dict[str, int]:
+    """Return for each kind the smallest number that a reader has; {} if none of them counts."""
+    counted = [link.arrived for link in links if link.arrived]
+    return {kind: min(counts.get(kind, 0) for counts in counted) for kind in counted[0]} if counted else {}
 
 
 def _error(link: LinkFacts) -> str:
@@ -241,28 +269,56 @@ def build_status(
     failures = {host: failure for host, failure in failures.items() if host not in not_asked}
     configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
     was = str((previous or {}).get("phase", ""))
-    phase = _phase(links, facts, failures, findings, configured=configured, was=was, partly=bool(not_asked))
+    worked = not written and _worked(mesh, facts, links, now)
+    phase = _phase(links, facts, failures, findings, configured=configured, worked=worked, was=was, partly=bool(not_asked))
     stale = _stale(links, now)
-    phase = "Degraded" if phase == "Connected" and stale else phase
+    paths = node_paths([(link.cluster, link.peer) for link in links], readers, facts)
+    cut = cut_off(paths.values())
+    phase = "Degraded" if phase == "Connected" and (stale or cut) else phase
     rows = {(str(row.get("cluster")), str(row.get("peer"))): row for row in rows_of(previous, "links")}
     status: dict[str, Any] = {
         "phase": phase,
         "lastSyncTime": timestamp(now),
         "meshStatus": [
-            {"clusterName": host, "connected": False, "readyNodes": 0, "totalNodes": 0, "asked": False}
+            {"clusterName": host, "connected": False, "readyNodes": 0, "askedNodes": 0, "totalNodes": 0, "asked": False}
             if host in not_asked
             else _cluster_row(host, facts.get(host), readers.get(host), links)
             for host in mesh.clusters
         ],
-        "links": [{**link.to_dict(), **proof_columns(link.proof, now=now, previous=rows.get((link.cluster, link.peer)))} for link in every],
+        "links": [
+            {
+                **link.to_dict(),
+                **proof_columns(link.proof, now=now, previous=rows.get((link.cluster, link.peer))),
+                **path_columns(paths.get((link.cluster, link.peer)), rows.get((link.cluster, link.peer))),
+            }
+            for link in every
+        ],
         "conditions": with_transition_times(
-            _conditions(phase, len(mesh.clusters) - len(not_asked), not_asked, links, failures, findings, stale),
+            [
+                *_conditions(phase, len(mesh.clusters) - len(not_asked), not_asked, links, failures, findings, stale, cut),
+                *_nodes_conditions(links, paths, facts, previous),
+            ],
             now,
             rows_of(previous, "conditions"),
         ),
     }
     observed = mesh.binding.generation if generation is None else generation
     return {**status, "observedGeneration": observed} if observed else status
+
+
+def _nodes_conditions(
+    links: Sequence[LinkState], paths: Mapping[tuple[str, str], NodePaths], facts: Mapping[str, ClusterFacts], previous: Any
+) -> list[dict[str, Any]]:
+    """Return the condition NodesReachable, or the previous one where this reading is without node health; [] if there is none."""
+    found = nodes_condition([(link.cluster, link.peer) for link in links], paths, facts)
+    if found is not None:
+        return [found]
+    earlier = next((row for row in rows_of(previous, "conditions") if row.get("type") == NODES_REACHABLE), {})
+    holds = {"True": True, "False": False, "Unknown": None}
+    was = str(earlier.get("status"))
+    if was not in holds:
+        return []
+    return [condition(NODES_REACHABLE, holds[was], *(one_line(earlier.get(key), 1024) for key in ("reason", "message")))]
 
 
 def earlier_binding(status: Any) -> Mapping[str, Any] | None:
@@ -282,6 +338,22 @@ def _any_configured(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> bool:
     return any(peer.name in secret.keys for local, peer in pairs for secret in (local.clustermesh, local.kvstoremesh) if peer.name)
 
 
+def _worked(mesh: Mesh, facts: Mapping[str, ClusterFacts], links: Sequence[LinkState], now: datetime) -> bool:
+    """Return whether links that are not ready have worked before, or should have long ago, so that none of them is on its way.
+
+    That is so if they were written more than CONNECTING_LIMIT ago. Where the time of the last write is unknown, a copy that agents have is
+    the proof.
+    """
+    pairs = [(facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts]
+    holders = {local.host: local for local, peer in pairs if peer.name in local.clustermesh.keys or peer.name in local.kvstoremesh.keys}
+    secrets = [(local, f"Secret {secret.name}") for local in holders.values() for secret in (local.clustermesh, local.kvstoremesh)]
+    times = [parse_time(entry.time) for local, name in secrets for entry in local.writers.get(name, ())]
+    known = [time for time in times if time is not None]
+    if known and len(known) == len(times):
+        return now - max(known) > CONNECTING_LIMIT
+    return any(link.copied for link in links)
+
+
 def _phase(
     links: Sequence[LinkState],
     facts: Mapping[str, ClusterFacts],
@@ -289,6 +361,7 @@ def _phase(
     findings: Iterable[Finding],
     *,
     configured: bool,
+    worked: bool,
     was: str,
     partly: bool,
 ) -> str:
@@ -301,7 +374,7 @@ def _phase(
         (all_ready, "Degraded" if was in ("Connected", "Degraded") else "Error"),
         (ready > 0, "Degraded"),
         (blocked, "Error"),
-        (was in ("Connected", "Degraded") or any(link.broke for link in links), "Degraded"),
+        (was in ("Connected", "Degraded") or worked or any(link.broke for link in links), "Degraded"),
         (any(failure.writing for failure in failures.values()), "Error"),
         (bool(failures) and not facts, "Error"),
         (bool(failures) or partly, "Degraded" if configured else "Error"),
@@ -314,26 +387,31 @@ def _phase(
 def _cluster_row(host: str, facts: ClusterFacts | None, reader: ReaderFacts | None, links: Sequence[LinkState]) -> dict[str, Any]:
     """Return a row of meshStatus.
 
-    ``connected``: every link from here is ready; ``readyNodes``: nodes whose agents report every peer as ready.
+    ``connected``: every link from here is ready; ``readyNodes``: nodes whose agents report every peer as ready. ``askedNodes`` of them were
+    asked; if these are fewer than there are, the ready agents that were not asked count in the same proportion.
     """
     own = [link for link in links if link.cluster == host]
     row: dict[str, Any] = {
         "clusterName": host,
         "connected": bool(own) and all(link.ready for link in own),
         "readyNodes": _ready_nodes(reader),
+        "askedNodes": reader.agents_asked if reader else 0,
         "totalNodes": reader.agents_total if reader else facts.agent.desired if facts and facts.agent else 0,
     }
     if facts is not None and facts.id is not None:
         row["clusterId"] = facts.id
     if facts is not None and facts.name:
         row["ciliumName"] = facts.name
+    if reader is not None and reader.nodes_asked:
+        row["probedFrom"] = list(reader.nodes_asked)
     return row
 
 
 def _ready_nodes(reader: ReaderFacts | None) -> int:
     links = [link for link in reader.links if link.reader == "agent"] if reader else []
     pods = {link.pod for link in links}
-    return len(pods - {link.pod for link in links if link_stage(link) is not LinkStage.READY})
+    ready = len(pods - {link.pod for link in links if link_stage(link) is not LinkStage.READY})
+    return ready + (reader.agents_unasked * ready // reader.agents_asked if reader and reader.agents_asked else 0)
 
 
 def _conditions(
@@ -344,11 +422,12 @@ def _conditions(
     failures: Mapping[str, ObserveFailure],
     findings: Iterable[Finding],
     stale: Mapping[str, datetime],
+    cut: Sequence[NodePaths],
 ) -> list[dict[str, Any]]:
     """Return the conditions MeshConnected, Ready and Degraded.
 
     Reasons: MeshEstablished, Connected, AllLinksReady, NotYetConnected, LinksNotReady, ClustersUnreachable, WriteFailed,
-    PrerequisiteNotMet, HeartbeatStale.
+    PrerequisiteNotMet, HeartbeatStale, PacketsLost.
     """
     blocking = list(dict.fromkeys(f"{f.code} {f.cluster}: {clause(f.summary)}" for f in findings if f.blocks))
     all_ready = all(link.ready for link in links) and not failures
@@ -366,6 +445,10 @@ def _conditions(
         reason, message = "NotYetConnected", "No link is configured yet"
     elif stale and all_ready:
         reason, message = "HeartbeatStale", _stale_message(stale)
+    elif cut and all_ready:
+        named = ", ".join(f"{one.cluster} -> {one.peer}" for one in cut[:_NAMED])
+        more = f" and {len(cut) - _NAMED} more" if len(cut) > _NAMED else ""
+        reason, message = "PacketsLost", f"Every link is ready, and no packet of a pod passes between the nodes: {named}{more}"
     else:
         reason, message = "LinksNotReady", _not_ready_message(links)
     degraded = phase == "Degraded"
@@ -399,3 +482,15 @@ def _not_ready_message(links: Sequence[LinkState]) -> str:
     named = [f"{x.cluster} -> {x.peer} {x.stage.value}" + (f" ({x.error})" if x.error else "") for x in behind[:_NAMED]]
     more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
     return f"{len(links) - len(behind)} of {len(links)} links ready; {'; '.join(named)}{more}"
+
+
+def connected_clusters(status: Any) -> list[str]:
+    """Return the names of the clusters of which every link is ready, as a binding's status says. It is not trusted.
+
+    Links to a cluster that does not answer do not count: what it had can only move to clusters that lost their links to it.
+    """
+    links = rows_of(status, "links")
+    names = [str(row["clusterName"]) for row in rows_of(status, "meshStatus") if row.get("clusterName")]
+    answering = {row.get("cluster") for row in links if row.get("stage") != LinkStage.UNKNOWN.value}
+    broken = {row.get("cluster") for row in links if row.get("ready") is not True and row.get("peer") in answering}
+    return [name for name in names if name in answering and name not in broken]

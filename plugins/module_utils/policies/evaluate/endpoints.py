@@ -81,6 +81,11 @@ class Identity:
     labels: Mapping[str, str]
     unsure: tuple[str, ...] = ()
 
+    @property
+    def is_pod(self) -> bool:
+        """Whether a pod has it: it is not one of the identities that Cilium reserves."""
+        return not any(key == WORLD or key.startswith("reserved:") for key in self.labels)
+
     def value(self, key: str) -> tuple[Ternary, str]:
         """Return (whether the key of a selector is present, its value).
 

@@ -16,8 +16,10 @@ from .ports import LAST, PortMatch, parse_ports
 from .rules import Direction, Entry, Rule, Section, rule_not_understood
 from .selectors import (
     NotUnderstood,
+    RefusedByCilium,
     Requirement,
     Selector,
+    as_matched,
     equals,
     given_mapping,
     given_mappings,
@@ -35,7 +37,7 @@ def rules_of_network_policy(policy: ObjectFacts, cluster: str, settings: Setting
     try:
         return [_rule(policy, cluster, settings)]
     except NotUnderstood as error:
-        return [rule_not_understood(policy, _widest_subject(policy), _directions(policy), str(error))]
+        return [rule_not_understood(policy, _widest_subject(policy), _directions(policy), error)]
 
 
 def _rule(policy: ObjectFacts, cluster: str, settings: Settings) -> Rule:
@@ -83,7 +85,7 @@ def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: 
     block = given_mapping(peer.get("ipBlock"), "an ipBlock")
     if block:
         if local and direction is Direction.INGRESS and not holds("ip_block_beside_local_cluster", settings.version):
-            raise NotUnderstood("an ipBlock of ingress with policy-default-local-cluster is refused by Cilium before 1.19")
+            raise RefusedByCilium("an ipBlock of ingress stands beside policy-default-local-cluster, which goes together from 1.19 on")
         without = block.get("except") or []
         if not isinstance(without, list):
             raise NotUnderstood("an ipBlock has the wrong form")
@@ -95,7 +97,10 @@ def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: 
     added = () if chosen.has(f"k8s:{CLUSTER}") else local
     if namespaces is None:
         return Peers(selectors=(_pods(pods, namespace).plus(*added),))
-    return Peers(selectors=(Selector((*_namespaces(namespaces).requirements, *chosen.requirements, *added)),))
+    # The labels of both selectors become one map, and those of podSelector win (pkg/policy/api/selector.go, NewESFromK8sLabelSelector).
+    ours = {f"k8s:{key}" for key in _match_labels(pods or {})}
+    theirs = [entry for entry in _namespaces(namespaces).requirements if not (entry.from_label and entry.key in ours)]
+    return Peers(selectors=(as_matched(Selector((*theirs, *chosen.requirements, *added)), settings.version),))
 
 
 def _pods(value: Any, namespace: str) -> Selector:

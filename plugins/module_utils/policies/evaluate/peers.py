@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from ...findings.wording import show
 from ...mesh.versions import Minor, holds
 from .endpoints import CLUSTER, WORLD, Kind, Party
-from .selectors import NotUnderstood, Requirement, Selector, equals, peer_of_cnp
+from .selectors import NotUnderstood, RefusedByCilium, Requirement, Selector, equals, peer_of_cnp, refuse_bad_labels
+from .settings import Settings
 from .ternary import Ternary, all_of, any_of
 
 _RESERVED: Final = ("host", "remote-node", "init", "ingress", "health", "unmanaged", "kube-apiserver")
@@ -78,40 +80,55 @@ class Peers:
         kind = peer.endpoint.kind
         if kind is Kind.WORLD:
             return entry.covers(peer.endpoint.address)
-        return None if kind is Kind.HOST or (kind is Kind.REMOTE_NODE and cidr_means_nodes) else False
+        return None if cidr_means_nodes and kind in (Kind.HOST, Kind.REMOTE_NODE) else False
 
 
 ANYONE: Final = Peers(anyone=True)
 
 
 def parse_peers(
-    rule: Mapping[str, Any], side: str, *, namespace: str, cluster: str, local: tuple[Requirement, ...], version: Minor | None
+    rule: Mapping[str, Any], side: str, *, namespace: str, cluster: str, local: tuple[Requirement, ...], settings: Settings
 ) -> Peers | None:
     """Return the peers of one rule; None if it names no peer.
 
     ``side`` is "from" or "to"; ``cluster`` is the cluster-name where the policy is. An empty list of a kind selects no peer, whatever
     else the rule says (ingress.go; utils/parserules.go).
 
-    :raises NotUnderstood: Cilium refuses it, or its meaning is not known.
+    :raises RefusedByCilium: Cilium refuses it.
+    :raises NotUnderstood: its meaning is not known.
     """
     given = {kind: rule[side + kind] for kind in _KINDS if rule.get(side + kind) is not None}
     if any(not isinstance(value, (list, tuple)) for value in given.values()):
         raise NotUnderstood("a list of peers has the wrong form")
-    if any(not given[kind] for kind in _KINDS[:5] if kind in given):
-        return Peers()
     named = [kind for kind, value in given.items() if value]
     if len(named) > 1:
-        raise NotUnderstood(f"{side}{named[0]} and {side}{named[1]} stand in one rule")
-    if not named:
-        return None
-    kind, values = named[0], given[named[0]]
+        raise RefusedByCilium(f"{side}{named[0]} and {side}{named[1]} stand in one rule")
+    found = _peers(named[0], given[named[0]], side, namespace, cluster, local, settings) if named else None
+    return Peers() if any(not given[kind] for kind in _KINDS[:5] if kind in given) else found
+
+
+def _peers(
+    kind: str,
+    values: Sequence[Any],
+    side: str,
+    namespace: str,
+    cluster: str,
+    local: tuple[Requirement, ...],
+    settings: Settings,
+) -> Peers:
     if kind == "Endpoints":
-        return Peers(selectors=tuple(peer_of_cnp(value, namespace, local) for value in values))
+        return Peers(selectors=tuple(peer_of_cnp(value, namespace, local, settings.version) for value in values))
     if kind == "Entities":
-        return Peers(entities=tuple(entry for value in values for entry in _entity(str(value), cluster, version)))
+        return Peers(entities=tuple(entry for value in values for entry in _entity(str(value), cluster, settings.version)))
     if kind in ("CIDR", "CIDRSet"):
         return Peers(cidrs=tuple(_cidr(value) for value in values))
-    return Peers(nodes=True) if kind == "Nodes" else Peers(doubts=(f"{side}{kind}",))
+    if kind != "Nodes":
+        return Peers(doubts=(f"{side}{kind}",))
+    if not settings.node_labels:
+        raise RefusedByCilium(f"{side}Nodes needs enable-node-selector-labels, which is off")
+    for value in values:
+        refuse_bad_labels(value, settings.version)
+    return Peers(nodes=True)
 
 
 def _entity(name: str, cluster: str, version: Minor | None) -> tuple[Selector, ...]:
@@ -138,19 +155,24 @@ def _cidr(value: Any) -> Cidr:
     if isinstance(value, Mapping):
         if value.get("cidrGroupRef") or value.get("cidrGroupSelector"):
             return Cidr(None)
-        return Cidr(network(value.get("cidr")), tuple(network(entry) for entry in value.get("except") or ()))
+        found = Cidr(network(value.get("cidr")), tuple(network(entry) for entry in value.get("except") or ()))
+        for text, excepted in zip(value.get("except") or (), found.excepted, strict=True):
+            # Only the address is compared (rule_validation.go, CIDRRule.sanitize: prefix.Contains).
+            if found.network is None or excepted.version != found.network.version or ipaddress.ip_interface(text).ip not in found.network:
+                raise RefusedByCilium(f"except {show(str(text))} is not within {show(str(value.get('cidr')))}")
+        return found
     return Cidr(network(value))
 
 
 def network(text: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     """Parse a network; a single address is a network too.
 
-    :raises NotUnderstood: it is neither.
+    :raises RefusedByCilium: it is neither.
     """
     try:
         return ipaddress.ip_network(str(text), strict=False)
     except ValueError:
-        raise NotUnderstood("a CIDR cannot be read") from None
+        raise RefusedByCilium("a CIDR cannot be read") from None
 
 
 def _within(address: ipaddress.IPv4Address | ipaddress.IPv6Address, where: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:

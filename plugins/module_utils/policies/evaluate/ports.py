@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...findings.wording import show
 from .endpoints import TRANSPORT
-from .selectors import NotUnderstood
+from .selectors import NotUnderstood, RefusedByCilium, given_list, given_mapping
 from .ternary import Ternary
 
 ICMP_TYPES: Final[Mapping[str, Mapping[str, int]]] = {
@@ -62,6 +63,7 @@ ICMP_TYPES: Final[Mapping[str, Mapping[str, int]]] = {
 }
 """Family -> name -> type."""
 
+_WITHOUT_PORTS: Final = ("VRRP", "IGMP")
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,4}")
 """A leading zero would make the number octal (strconv.ParseUint with base 0)."""
 _NAME: Final = re.compile(r"(?=[A-Za-z0-9-]{1,15}$)(?=.*[A-Za-z])[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
@@ -102,17 +104,67 @@ def parse_ports(rule: Mapping[str, Any], *, icmp_rules: bool = True) -> tuple[Po
 
     An entry without ports lets nothing through.
 
-    :raises NotUnderstood: Cilium refuses it, or its meaning is not known.
+    :raises RefusedByCilium: Cilium refuses it.
+    :raises NotUnderstood: its meaning is not known.
     """
     to_ports, icmps = rule.get("toPorts") or [], rule.get("icmps") or []
     if to_ports and icmps:
-        raise NotUnderstood("toPorts and icmps stand in one rule")
+        raise RefusedByCilium("toPorts and icmps stand in one rule")
     if icmps and not icmp_rules:
-        raise NotUnderstood("icmps is turned off (enable-icmp-rules)")
+        raise RefusedByCilium("icmps needs enable-icmp-rules, which is off")
     if not to_ports and not icmps:
         return None
     found = [_port(port, plain=_plain(entry)) for entry in _mappings(to_ports) for port in _mappings(entry.get("ports") or [])]
     return (*found, *(_icmp(field) for entry in _mappings(icmps) for field in _mappings(entry.get("fields") or [])))
+
+
+def refuse_layer_7(rule: Mapping[str, Any], *, ingress: bool, l7_proxy: bool) -> None:
+    """Raise RefusedByCilium for a rule of layer 7, or a listener, that Cilium refuses (rule_validation.go, PortRule and L7Rules)."""
+    for entry in _mappings(rule.get("toPorts") or []):
+        layer_7 = _layer_7(entry)
+        if entry.get("listener") is not None and ingress:
+            raise RefusedByCilium("a listener stands under ingress")
+        if any(name == "" for name in given_list(entry.get("serverNames"), "serverNames")):
+            raise RefusedByCilium("serverNames has an empty name")
+        if not layer_7:
+            continue
+        if not l7_proxy:
+            raise RefusedByCilium("a rule of layer 7 needs enable-l7-proxy, which is off")
+        if ingress and "dns" in layer_7:
+            raise RefusedByCilium("a rule for DNS stands under ingress")
+        if entry.get("listener") is not None:
+            raise RefusedByCilium("a listener stands beside rules of layer 7")
+        if entry.get("serverNames") and entry.get("terminatingTLS") is None:
+            raise RefusedByCilium("serverNames stands beside rules of layer 7, without terminatingTLS")
+        if len(layer_7) > 1:
+            raise RefusedByCilium(f"{layer_7[0]} and {layer_7[1]} stand in one rule of layer 7")
+        _refuse_ports_of_layer_7(layer_7[0], _mappings(entry.get("ports") or []))
+
+
+def _refuse_ports_of_layer_7(kind: str, ports: Sequence[Mapping[str, Any]]) -> None:
+    if kind == "dns" and not ports:
+        raise RefusedByCilium("a rule for DNS names no port")
+    for port in ports:
+        text, protocol = str(port.get("port", "")), str(port.get("protocol") or "ANY")
+        number = int(text) if _NUMBER.fullmatch(text) else -1
+        if kind != "dns" and protocol != "TCP":
+            raise RefusedByCilium(f"a rule for {kind} is for TCP alone, and a port of it has protocol {show(protocol)}")
+        if number == 0:
+            raise RefusedByCilium(f"a rule for {kind} has port 0")
+        if kind == "dns" and number > 0 and _end(port) > number:
+            raise RefusedByCilium("a rule for DNS has a range of ports")
+
+
+def _layer_7(entry: Mapping[str, Any]) -> list[str]:
+    """Return the kinds of rules of layer 7 that an entry of ``toPorts`` has, such as ``["http"]``."""
+    rules = given_mapping(entry.get("rules"), "rules")
+    proto = [str(rules["l7proto"])] if rules.get("l7proto") else []
+    return [*(kind for kind in ("http", "kafka", "dns") if rules.get(kind)), *proto]
+
+
+def _end(value: Mapping[str, Any]) -> int:
+    end = value.get("endPort") or 0
+    return end if isinstance(end, int) else 0
 
 
 def _plain(entry: Mapping[str, Any]) -> bool:
@@ -123,6 +175,8 @@ def _plain(entry: Mapping[str, Any]) -> bool:
 def _port(value: Mapping[str, Any], *, plain: bool) -> PortMatch:
     protocol = str(value.get("protocol") or "ANY").upper()
     text, end = str(value.get("port", "")), value.get("endPort") or 0
+    if protocol in _WITHOUT_PORTS and text not in ("", "0") and not _NAME.fullmatch(text):
+        raise RefusedByCilium(f"protocol {protocol} has no ports, and a rule names port {text}")
     if _NUMBER.fullmatch(text):
         first = int(text)
         if first == 0 and end in (0, LAST):

@@ -35,6 +35,8 @@ class Settings:
     own_node_allowed: bool = True  # allow-localhost: the node of a pod always reaches it
     ignored: frozenset[str] = frozenset()  # kinds of policies that are not carried out
     icmp_rules: bool = True
+    l7_proxy: bool = True  # enable-l7-proxy: without it a rule of layer 7 is refused
+    node_labels: bool = False  # enable-node-selector-labels: without it a rule about labels of nodes is refused
     host_firewall: bool = False
     cidr_means_nodes: bool = False  # policy-cidr-match-mode
     filters: LabelFilters
@@ -59,6 +61,8 @@ def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> Set
         own_node_allowed=config.get("allow-localhost", "auto").lower() != "policy",
         ignored=frozenset(kind for kind, key in KINDS.items() if not _flag(config, key, True)),
         icmp_rules=_flag(config, "enable-icmp-rules", True),
+        l7_proxy=_flag(config, "enable-l7-proxy", True),
+        node_labels=_flag(config, "enable-node-selector-labels", False),
         host_firewall=_flag(config, "enable-host-firewall", False),
         cidr_means_nodes="nodes" in config.get("policy-cidr-match-mode", ""),
         filters=label_filters(minor, config),

@@ -9,15 +9,19 @@ computePolicyEnforcementAndRules in pkg/policy/repository.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
+from ...mesh.versions import bug_note, holds
 from .endpoints import ICMP, TRANSPORT, Flow, Kind, Party, PolicyEndpoint
 from .rules import Direction, Entry, Rule
 from .selectors import Selector
 from .ternary import Ternary, all_of, any_of
 from .world import ClusterView, PolicyWorld
+
+_ISOLATED: Final = "isolated, and nothing allows it"
 
 
 class Outcome(StrEnum):
@@ -38,6 +42,7 @@ class Decision:
     outcome: Outcome
     reason: str
     policies: tuple[str, ...] = ()
+    refused: bool = False  # unknown because Cilium refuses a policy
 
     @property
     def shown(self) -> str:
@@ -149,20 +154,38 @@ def _decide_by_rules(
     if not view.complete:
         return Decision(Outcome.UNKNOWN, "the NetworkPolicies of the cluster could not be read")
     if problems := [f"{rule.policy} ({rule.problem})" for rule, _sure in selecting if rule.problem]:
-        return Decision(Outcome.UNKNOWN, "not understood", tuple(dict.fromkeys(problems)))
+        refused = any(rule.refusal for rule, _sure in selecting)
+        return Decision(Outcome.UNKNOWN, "not understood", tuple(dict.fromkeys(problems)), refused)
     walls = isolating(selecting, direction)
     isolated = True if view.settings.mode == "always" else any_of(sure for _rule, sure in walls)
-    own_node = direction is Direction.INGRESS and peer.endpoint.kind is Kind.HOST and view.settings.own_node_allowed
+    own_node = _own_node_allowed(view, direction, selecting, peer)
     allowing = [hit for hit in hits if not hit.entry.deny]
-    if isolated and not allowing and not own_node:
-        return Decision(Outcome.DENIED, "isolated, and nothing allows it", _names(rule for rule, _sure in walls))
+    if isolated and not allowing and own_node is False:
+        bug = direction is Direction.INGRESS and peer.endpoint.kind is Kind.HOST and view.settings.own_node_allowed
+        reason = f"isolated, and nothing allows it, not even its own node ({bug_note('own_node_needs_ingress_rule')})" if bug else _ISOLATED
+        return Decision(Outcome.DENIED, reason, _names(rule for rule, _sure in walls))
     if denying:
-        return Decision(Outcome.UNKNOWN, "perhaps denied by", _names(hit.rule for hit in denying))
+        return Decision(Outcome.UNKNOWN, f"perhaps denied by{_looseness(denying)}", _names(hit.rule for hit in denying))
     return _decide_without_deny(direction, allowing, isolated, walls, own_node=own_node)
 
 
+def _own_node_allowed(view: ClusterView, direction: Direction, selecting: Iterable[tuple[Rule, Ternary]], peer: Party) -> Ternary:
+    """Return whether the flow comes from the pod's own node, and that always reaches it."""
+    settings = view.settings
+    if direction is Direction.EGRESS or peer.endpoint.kind is not Kind.HOST or not settings.own_node_allowed:
+        return False
+    if settings.mode != "always" or not holds("own_node_needs_ingress_rule", settings.version):
+        return True
+    return any_of(sure for _rule, sure in selecting)
+
+
+def _looseness(hits: Iterable[_Hit]) -> str:
+    loose = any(selector.loose for hit in hits if hit.sure is None for selector in hit.entry.peers.selectors)
+    return f" ({bug_note('negative_selectors_match_pods')})" if loose else ""
+
+
 def _decide_without_deny(
-    direction: Direction, allowing: list[_Hit], isolated: Ternary, walls: Sequence[tuple[Rule, Ternary]], *, own_node: bool
+    direction: Direction, allowing: list[_Hit], isolated: Ternary, walls: Sequence[tuple[Rule, Ternary]], *, own_node: Ternary
 ) -> Decision:
     authenticated = any(hit.entry.authenticated for hit in allowing)
     certain = [hit for hit in allowing if hit.sure and hit.plain]
@@ -175,7 +198,11 @@ def _decide_without_deny(
         return Decision(Outcome.ALLOWED, f"no policy isolates it ({direction.value})")
     if own_node:
         return Decision(Outcome.ALLOWED, "its own node always reaches it (allow-localhost)")
-    return Decision(Outcome.UNKNOWN, "perhaps allowed by", _names([*(hit.rule for hit in allowing), *(rule for rule, _sure in walls)]))
+    return Decision(
+        Outcome.UNKNOWN,
+        f"perhaps allowed by{_looseness(allowing)}",
+        _names([*(hit.rule for hit in allowing), *(rule for rule, _sure in walls)]),
+    )
 
 
 def _hits(
@@ -190,7 +217,7 @@ def _hits(
     sections = [(rule, sure, rule.sections[direction]) for rule, sure in selecting if not rule.problem]
     requires = _requires((sure, section.requires) for _rule, sure, section in sections)
     requires_deny = _requires((sure, section.requires_deny) for _rule, sure, section in sections)
-    named = subject.endpoint.named_ports if direction is Direction.INGRESS else None
+    named = _named_ports(view, direction, subject, peer)
     found = []
     for rule, sure, section in sections:
         for entry in section.entries:
@@ -208,6 +235,14 @@ def _hits(
     return found
 
 
+def _named_ports(view: ClusterView, direction: Direction, subject: Party, peer: Party) -> Mapping[str, tuple[str, int]] | None:
+    """Return the ports by which a rule can name ports of the destination; None where they are not known."""
+    if direction is Direction.INGRESS:
+        return subject.endpoint.named_ports
+    of_pod = peer.endpoint.kind is Kind.POD or not holds("named_egress_ports_are_of_pods", view.settings.version)
+    return None if of_pod else {}
+
+
 def _requires(sections: Iterable[tuple[Ternary, tuple[Selector, ...]]]) -> tuple[Selector, ...]:
     """Return the requirements of every rule that selects the subject; those of a rule that perhaps does are unsure."""
     found: list[Selector] = []
@@ -217,7 +252,7 @@ def _requires(sections: Iterable[tuple[Ternary, tuple[Selector, ...]]]) -> tuple
 
 
 def _unsure(selector: Selector) -> Selector:
-    return Selector(tuple(replace(entry, sure=False) for entry in selector.requirements))
+    return replace(selector, requirements=tuple(replace(entry, sure=False) for entry in selector.requirements))
 
 
 def _names(rules: Iterable[Rule]) -> tuple[str, ...]:

@@ -1,0 +1,290 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The run for the workloads of one tenant: observe, plan, write, and wait until they are as wanted (docs/decisions/0059).
+
+There is no lock: every write that depends on what was read has its version as a precondition, and a run that ends at any place is taken up
+by the next one. Each round of a run makes at most one transition per workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from ..base.conditions import with_transition_times
+from ..base.errors import ClusterError, InvalidInput, MeshError, WriteConflict
+from ..base.tables import count
+from ..findings.finding import Finding, Severity, ordered
+from ..fleet.facts import TenantFacts
+from ..fleet.group_status import fleet_statuses, policy_statuses
+from ..fleet.models import FleetRequest
+from ..fleet.names import karmada_namespace
+from ..fleet.observe import observe_tenant
+from ..fleet.plan import FleetPlan, plan_fleet
+from ..fleet.revisions import revision_name
+from ..fleet.rollout import PAUSED, STALLED, situation_of
+from ..fleet.status import AVAILABLE, DEGRADED, ERROR, PENDING, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
+from ..fleet.writes import item_of, service_name
+from ..kube.client import Cluster, ClusterAccess, open_cluster
+from ..observe import Observation
+from .fleet_diff import diff_fleet
+from .links import requests
+from .options import FleetOptions
+from .outcome import Outcome, Recorder, finding_of
+from .participants import Participants
+from .ports import Ports
+from .shown import FindingsMade, PlanMade, Sentence, WorkloadsMeasured
+
+PAUSES: Final = (0.3, 2.0)  # seconds between two rounds: at first, and at most
+SHARE: Final = 2.0  # a pause is at least so many times as long as the observation before it: it costs the API server what Karmada needs
+LONGEST: Final = 5.0  # seconds that a pause is extended to by that at most
+GRACE: Final = 20.0  # seconds for which a refusal may pass by itself: a namespace arrives after what is in it
+SHORTEST_HASH: Final = 12
+MOST_REVISIONS: Final = 50  # snapshots in one result
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetRun:
+    """Inputs of a run. ``karmada``: inventory name. ``previous``: status of each workload before, for the times of its conditions.
+
+    ``known_revisions``: names of the revisions that the caller has; None: it wants none of them.
+    """
+
+    request: FleetRequest
+    karmada: str
+    options: FleetOptions
+    who: Participants
+    ports: Ports
+    now: datetime
+    check_mode: bool = False
+    diff: bool = False
+    previous: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    known_revisions: Collection[str] | None = None
+    connect: Callable[[ClusterAccess], Cluster] = open_cluster
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One observation, its plan, and what it says about each workload."""
+
+    facts: TenantFacts
+    planned: FleetPlan
+    statuses: Mapping[str, WorkloadStatus]
+    refused: tuple[Finding, ...] = ()  # writes that failed
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """All findings."""
+        return ordered(
+            [*self.planned.plan.problems, *self.refused, *(entry for status in self.statuses.values() for entry in status.findings)]
+        )
+
+
+def run_fleet(run: FleetRun) -> Outcome:
+    """Carry out what the request asks for, one transition of each workload at a time, and report.
+
+    :raises InvalidInput: when the host has no usable variables, or another plan was approved; nothing was written.
+    :raises Interrupted: when an error ended the run.
+    """
+    access = run.who.access((run.karmada,))[0]
+    with Observation(clusters={run.karmada: run.connect(access)}) as opened, Recorder(Outcome(clusters=(run.karmada,))) as recorder:
+        try:
+            first = _round(run, opened)
+            _announce(run, first, recorder)
+            if run.check_mode or first.planned.plan.blocked:
+                _report(run, first, recorder, blocked=first.planned.plan.blocked)
+            else:
+                _report(run, _carry_out(run, opened, first, recorder), recorder)
+        finally:
+            recorder.note(requests=requests(opened))
+    return recorder.outcome
+
+
+def read_fleet(run: FleetRun) -> Outcome:
+    """Report the workloads without writing anything."""
+    return run_fleet(replace(run, check_mode=True))
+
+
+def _round(run: FleetRun, opened: Observation, failures: Mapping[str, ClusterError] | None = None) -> Round:
+    facts = observe_tenant(opened.clusters[run.karmada], run.request.tenant, run.ports.now())
+    planned = plan_fleet(run.request, facts, run.karmada)
+    statuses = {entry.name: refused_status(entry) for entry in run.request.refused if entry.kind == "FleetWorkload"}
+    for name, decision in planned.decisions.items():
+        error = (failures or {}).get(name)
+        statuses[name] = workload_status(run.request, facts, decision, _sentence(error) if error is not None else "")
+    refused = tuple(replace(finding_of(error, Severity.REMEDIABLE), item=item_of(name)) for name, error in (failures or {}).items())
+    return Round(facts=facts, planned=planned, statuses=dict(sorted(statuses.items())), refused=refused)
+
+
+def _announce(run: FleetRun, made: Round, recorder: Recorder) -> None:
+    """Show and record the plan before anything of it is written.
+
+    :raises InvalidInput: when another plan was approved.
+    """
+    plan = made.planned.plan
+    run.ports.show(PlanMade(plan.to_dict()))
+    diff = tuple(diff_fleet(plan, made.facts)) if run.diff else ()
+    recorder.note(changed=run.check_mode and not plan.empty, plan=plan.to_dict(), diff=diff)
+    approved = run.options.hash
+    if approved and (len(approved) < SHORTEST_HASH or not plan.hash.startswith(approved)):
+        raise InvalidInput(
+            f"The plan has the hash {plan.hash[:SHORTEST_HASH]}, and {approved[:SHORTEST_HASH]} was approved; nothing was written.",
+            remedy="Something has changed since. Read the new plan, and approve its hash.",
+        )
+
+
+def _carry_out(run: FleetRun, opened: Observation, made: Round, recorder: Recorder) -> Round:
+    """Write round by round until every workload is as wanted, or time is up; without waiting, one round."""
+    end = run.ports.clock() + run.options.wait_timeout
+    written = run.ports.clock()
+    failures: dict[str, ClusterError] = {}
+    said: dict[str, str] = {}
+    pause = PAUSES[0]
+    stalled = frozenset(
+        name for name, decision in made.planned.decisions.items() if decision.target and decision.target.turn.phase == STALLED
+    )
+    if made.planned.plan.empty and not (run.options.wait and _is_waiting(made, GRACE, stalled)):
+        return made
+    while True:
+        if not made.planned.plan.empty:
+            failures = _write(run, opened, made, recorder)
+            written = run.ports.clock()
+            pause = PAUSES[0]
+        began = run.ports.clock()
+        made = _round(run, opened, failures)
+        if not run.options.wait:
+            return made
+        took = run.ports.clock() - began
+        _tell_progress(run, made, said)
+        idle = run.ports.clock() - written
+        if made.planned.plan.empty and not _is_waiting(made, idle, stalled):
+            return made
+        if run.ports.clock() >= end:
+            return made
+        run.ports.sleep(max(pause, min(LONGEST, SHARE * took)))
+        pause = min(PAUSES[1], pause * 1.3)
+
+
+def _write(run: FleetRun, opened: Observation, made: Round, recorder: Recorder) -> dict[str, ClusterError]:
+    """Apply the plan, and return name of a workload -> why its write failed."""
+    before = recorder.outcome.changed
+    recorder.note(changed=True)  # if a defect ends the run here, something may have been written
+    try:
+        done = run.ports.apply(made.planned.plan, opened, now=run.ports.now(), parallel=run.options.parallel)
+    except MeshError:
+        recorder.note(changed=before)
+        raise
+    recorder.note(changed=before or done.changed)
+    if done.failures:
+        raise next(iter(done.failures.values()))
+    failed = {item: next(iter(errors.values())) for item, errors in done.items.items()}
+    names = {item_of(name): name for name in made.statuses}
+    return {names[item]: error for item, error in failed.items() if item in names}
+
+
+def _sentence(error: ClusterError) -> str:
+    if isinstance(error, WriteConflict):
+        return "Another run wrote at the same time; this one goes on from what it finds."
+    return f"Karmada's API server did not take a write: {error.message}"
+
+
+def _is_waiting(made: Round, idle: float, stalled: Collection[str] = ()) -> bool:
+    """Return whether time alone may bring a workload further.
+
+    :param idle: seconds since the last write.
+    :param stalled: workloads whose rollout had stalled when the run began. They get their deadline once more: what stopped them may be
+        removed by now, and Karmada tries again after pauses that grow (its Works wait in a rate-limited queue).
+    """
+    if made.planned.leaving:
+        return True
+    if made.statuses:
+        return any(_may_go_on(made, name, status, idle, name in stalled) for name, status in made.statuses.items())
+    return made.facts.namespace is not None  # it is removed when nothing is left in it
+
+
+def _may_go_on(made: Round, name: str, status: WorkloadStatus, idle: float, stalled: bool) -> bool:
+    decision = made.planned.decisions.get(name)
+    if decision is None or decision.target is None:
+        return False
+    phase = decision.target.turn.phase
+    if phase == PAUSED:
+        return False
+    if phase == STALLED:
+        return stalled and idle <= max(GRACE, decision.workload.rollout.deadline)
+    if status.phase == DEGRADED:
+        return idle < GRACE or phase != "Complete"
+    return status.phase in (PENDING, PROGRESSING)
+
+
+def _tell_progress(run: FleetRun, made: Round, said: dict[str, str]) -> None:
+    for name, status in made.statuses.items():
+        message = str(status.status.get("rollout", {}).get("message", ""))
+        if message and said.get(name) != message:
+            said[name] = message
+            run.ports.show(Sentence(f"{name}: {message}"))
+
+
+def _report(run: FleetRun, made: Round, recorder: Recorder, *, blocked: bool = False) -> None:
+    rows = [{"name": name, "status": _timed(run, name, status)} for name, status in made.statuses.items()]
+    run.ports.show(FindingsMade(made.findings))
+    run.ports.show(WorkloadsMeasured("/".join(run.request.tenant), rows))
+    phases = [status.phase for status in made.statuses.values()]
+    bad = [f"{name} is {status.phase}" for name, status in made.statuses.items() if status.phase != AVAILABLE]
+    paused = [name for name, decision in made.planned.decisions.items() if decision.target and decision.target.turn.phase == PAUSED]
+    late = (
+        [entry for entry in bad if entry.split()[0] not in paused]
+        if run.options.wait
+        else [entry for entry in bad if entry.endswith(ERROR)]
+    )
+    unmet = f"{count(len(late), 'workload')} not as wanted: {'; '.join(late[:5])}." if late and not run.check_mode else ""
+    recorder.note(
+        findings=made.findings,
+        status={"phase": total_phase(phases)},  # the rows are in the result once: of 200 workloads they are half a megabyte
+        withheld=tuple(entry for status in made.statuses.values() for entry in status.withheld),
+        error="The tenant's namespace is foreign; nothing was written." if blocked else "",
+        unmet=unmet,
+        extra={
+            "workloads": rows,
+            "global_services": global_services(run.request),
+            "fleets": fleet_statuses(run.request, made.facts),
+            "placement_policies": policy_statuses(run.request),
+            "leaving": list(made.planned.leaving),
+            **({"revisions": _revisions(run.known_revisions, made)} if run.known_revisions is not None else {}),
+        },
+    )
+
+
+def _revisions(known: Collection[str], made: Round) -> list[dict[str, Any]]:
+    """Return revisions that the caller does not have, the newest of each workload first; of very many, those that are left come later."""
+    found = []
+    for name, decision in made.planned.decisions.items():
+        kept = situation_of(made.facts, decision.workload).revisions
+        for number in sorted(kept, reverse=True):
+            if (own := revision_name(name, number)) not in known:
+                row = {"name": own, "workload": name, "number": number, "hash": kept[number].hash, "snapshot": dict(kept[number].content)}
+                found.append(row)
+    return found[:MOST_REVISIONS]
+
+
+def _timed(run: FleetRun, name: str, status: WorkloadStatus) -> dict[str, Any]:
+    before = run.previous.get(name, {}).get("conditions", ())
+    kept: Sequence[Mapping[str, Any]] = [entry for entry in before if isinstance(entry, Mapping)] if isinstance(before, list) else []
+    return {**status.status, "conditions": with_transition_times(status.status["conditions"], run.now, kept)}
+
+
+def global_services(request: FleetRequest) -> list[dict[str, Any]]:
+    """Return the GlobalServices that workloads with ``service.global`` ask for, with the ClusterMeshBinding of each.
+
+    One whose name a tenant's own GlobalService has is left out: it would be overwritten.
+    """
+    namespace = karmada_namespace(request.tenant)
+    found = []
+    for workload in (request.workloads or {}).values():
+        service = workload.service
+        if service is not None and service.get("global") and service_name(workload.name) not in request.taken_services:
+            affinity = {"affinity": service["affinity"]} if "affinity" in service else {}
+            selector = {"namespace": namespace, "name": workload.name}
+            found.append({"name": service_name(workload.name), "meshRef": dict(service["meshRef"]), "selector": selector, **affinity})
+    return found

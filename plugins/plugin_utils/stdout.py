@@ -1,0 +1,29 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Owner of standard output: a callback for people, beside which lines may be printed, or one with a format of its own."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ansible import constants
+from ansible.plugins.callback.default import CallbackModule as DefaultCallback
+from ansible.plugins.loader import callback_loader
+
+DEFAULT: Final = frozenset({"default", "ansible.builtin.default", "ansible.legacy.default"})
+
+
+def prints_for_people() -> bool:
+    """Return whether the callback for standard output is ansible.builtin.default or derives from it, as those of AWX, dense and diy do.
+
+    What another one prints, as ansible.posix.json or ansible.builtin.minimal, may be read by a program, so nothing is printed beside it.
+    """
+    name = str(constants.DEFAULT_STDOUT_CALLBACK)
+    if name in DEFAULT:
+        return True
+    try:
+        found: Any = callback_loader.get(name, class_only=True)
+    except Exception:  # the run has loaded it already; a loader may raise anything
+        return False
+    return isinstance(found, type) and issubclass(found, DefaultCallback)
