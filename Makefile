@@ -40,6 +40,10 @@ venv: ## the virtual environment .venv, exactly as the lock says
 demo: venv ## two real control planes become one mesh, and part again
 	@$(python) -m tests.demo
 
+.PHONY: demo-fleet
+demo-fleet: venv ## a workload comes to two clusters by a real Karmada, changes wave by wave, returns, and leaves
+	@$(python) -m tests.demo_fleet
+
 .PHONY: demo-operator
 demo-operator: venv ## two tenants write equal resources, and get a mesh each; in kcp, or with SOURCE=kubernetes in namespaces of one cluster
 	@$(python) -m tests.demo_operator $(SOURCE)
@@ -112,6 +116,10 @@ sbom: venv ## the bill of materials of the operator's image (CycloneDX), in .bui
 findings: venv ## what the docs say of each finding, from the catalogue
 	@$(python) -m tests.testing.write_code_table
 
+.PHONY: metrics
+metrics: venv ## the alert rules, the dashboard and docs/metrics.md, from the catalogue of metrics
+	@$(python) -m tests.testing.monitoring
+
 linters := ruff mypy ansible docs reuse changelog
 .PHONY: lint
 lint: venv ## every linter
@@ -123,7 +131,7 @@ lint-ruff:
 	$(python) -m ruff format --check .
 lint-mypy:
 	$(python) -m mypy $(foreach part,module_utils plugin_utils action filter inventory,-p $(plugins).$(part)) -p mesh_operator \
-		$(foreach part,lab testing demo demo_operator stack bench fuzz unit integration,-p tests.$(part))
+		$(foreach part,lab testing demo demo_fleet demo_operator stack bench fuzz unit integration,-p tests.$(part))
 lint-ansible:
 	@echo ansible-lint --offline --profile production
 	@$(ansible_env) $(python) -m ansiblelint --offline --profile production

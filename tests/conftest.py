@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.collection_path import link
-from tests.testing import gate, lab_proof, properties, shard
+from tests.testing import cpu_account, gate, lab_proof, properties, shard
 
 gc.disable()  # until all is collected: what imports make stays, and passes over it take a quarter of the time of the collection
 link()
@@ -22,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         shard.OPTION, metavar="NUMBER/COUNT", help="of the deep run only this part; no test is in two parts, and each has its lab"
     )
+    parser.addoption(cpu_account.OPTION, action="store_true", help="print where the processor time of the run went")
     parser.addoption("--fault-seed", type=int, default=1, help="chooses the cases of tests/integration/test_reliability.py and their order")
     parser.addoption("--fault-minutes", type=float, default=2.0, help="after so many minutes of a circle no further case of them begins")
 
@@ -33,6 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
             shard.Shard.parse(wanted)
         except ValueError as error:
             raise pytest.UsageError(str(error)) from error
+    cpu_account.register(config)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

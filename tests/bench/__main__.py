@@ -1,7 +1,8 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.bench``: what planning costs, what connect costs for 2 to 50 clusters, what items cost beside the bare requests,
-and what connect costs next to an empty play."""
+"""``python -m tests.bench``: what planning, reach and rehearsals cost, what hundreds of peers cost those who read them, what connect costs
+for 2 to 50 clusters, what the status of a hub with 200 peers costs, what items cost beside the bare requests, what connect costs next to an
+empty play, and what workloads of a fleet cost beside Karmada alone."""
 
 from __future__ import annotations
 
@@ -11,11 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.bench import clusters, items, planning, playbooks
+from tests.bench import clusters, items, peers, planning, playbooks, reach, rehearsal, status_hub
 from tests.bench.table import Target, targets_text
-from tests.lab.tools import ToolUnavailable, ensure
+from tests.collection_path import link
+from tests.lab.options import KARMADA_PACES
+from tests.lab.tools import ALL, KARMADA, ToolUnavailable, ensure
 
-PARTS = ("planning", "clusters", "items", "playbooks")
+PARTS = ("planning", "reach", "rehearsal", "peers", "clusters", "status", "items", "playbooks", "fleet")
+SERVERLESS = frozenset({"planning", "reach", "rehearsal"})
+"""Parts that need no server."""
 
 
 def say(line: str) -> None:
@@ -24,9 +29,19 @@ def say(line: str) -> None:
 
 
 def main() -> None:
+    link()
+    from tests.bench import fleet  # imports the collection
+
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", choices=PARTS, action="append", help="this part, or these when given several times (default: all)")
     parser.add_argument("--rounds", type=int, default=5, help="counted runs of each kind of the part playbooks (default 5)")
+    size = fleet.Size()
+    parser.add_argument("--workloads", type=int, default=size.workloads, help="of the part fleet (default 200)")
+    parser.add_argument("--fleet-rounds", type=int, default=size.rounds, help="rounds of all workloads of the part fleet (default 3)")
+    parser.add_argument("--services", action="store_true", help="a Service beside each Deployment of these rounds")
+    parser.add_argument(
+        "--pace", choices=KARMADA_PACES, default=size.pace, help="of Karmada: its own limits of requests, or wide ones (default)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
     options = parser.parse_args()
     parts = options.only or PARTS
@@ -36,12 +51,28 @@ def main() -> None:
         figures["planning"] = planning.measure(say)
         promised += planning.targets(figures["planning"])
         print(planning.as_text(figures["planning"]), "", sep="\n")
-    if set(parts) != {"planning"}:
-        _servers()
+    if "reach" in parts:
+        figures["reach"] = reach.measure(say)
+        promised += reach.targets(figures["reach"])
+        print(reach.as_text(figures["reach"]), "", sep="\n")
+    if "rehearsal" in parts:
+        figures["rehearsal"] = rehearsal.measure(say)
+        promised += rehearsal.targets(figures["rehearsal"])
+        print(rehearsal.as_text(figures["rehearsal"]), "", sep="\n")
+    if set(parts) - SERVERLESS:
+        _servers((*ALL, *KARMADA) if "fleet" in parts else ALL)
+    if "peers" in parts:
+        figures["peers"] = peers.measure(say)
+        promised += peers.targets(figures["peers"])
+        print(peers.as_text(figures["peers"]), "", sep="\n")
     if "clusters" in parts:
         figures["clusters"] = clusters.measure(say)
         promised += clusters.targets(figures["clusters"])
         print(clusters.as_text(figures["clusters"]), "", sep="\n")
+    if "status" in parts:
+        figures["status"] = status_hub.measure(say)
+        promised += status_hub.targets(figures["status"])
+        print(status_hub.as_text(figures["status"]), "", sep="\n")
     if "items" in parts:
         figures["items"] = items.measure(say)
         promised += items.targets(figures["items"])
@@ -49,6 +80,11 @@ def main() -> None:
     if "playbooks" in parts:
         text, figures["playbooks"] = playbooks.measure(options.rounds, say)
         print(text, "", sep="\n")
+    if "fleet" in parts:
+        size = fleet.Size(workloads=options.workloads, rounds=options.fleet_rounds, services=options.services, pace=options.pace)
+        figures["fleet"] = fleet.measure(size, say)
+        promised += fleet.targets(figures["fleet"])
+        print(fleet.as_text(figures["fleet"]), "", sep="\n")
     if promised:
         print(targets_text(promised))
     if options.json:
@@ -56,9 +92,9 @@ def main() -> None:
         options.json.write_text(json.dumps(figures, indent=2), encoding="utf-8")
 
 
-def _servers() -> None:
+def _servers(programs: tuple[str, ...]) -> None:
     try:
-        ensure(progress=say)
+        ensure(programs, progress=say)
     except ToolUnavailable as error:
         raise SystemExit(f"The lab's servers cannot be had: {error}") from None
 

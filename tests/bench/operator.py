@@ -16,13 +16,13 @@ from tests.bench.__main__ import say
 from tests.bench.table import Target, targets_text
 from tests.collection_path import CHECKOUT, link
 
-PARTS = ("latency", "scale")
+PARTS = ("latency", "scale", "fleet")
 
 
 def main() -> None:
     link()
     sys.path.insert(0, str(CHECKOUT / "operator"))
-    from tests.bench import operator_latency, operator_scale
+    from tests.bench import operator_fleet, operator_latency, operator_scale
     from tests.bench.operator_world import open_bench
 
     parser = argparse.ArgumentParser(prog="python -m tests.bench.operator", description=__doc__)
@@ -33,16 +33,21 @@ def main() -> None:
     options = parser.parse_args()
     figures: dict[str, Any] = {}
     promised: list[Target] = []
-    if options.only != "scale":  # with a lab of its own: servers of further clusters would share the processors
+    if options.only in (None, "latency"):  # with a lab of its own: servers of further clusters would share the processors
         with tempfile.TemporaryDirectory() as folder, open_bench(Path(folder), 1, say) as bench:
             found = figures["latency"] = operator_latency.measure(bench, say)
         promised += operator_latency.targets(found)
         print(operator_latency.as_text(found), "", sep="\n", flush=True)
-    if options.only != "latency":
+    if options.only in (None, "scale"):
         with tempfile.TemporaryDirectory() as folder, open_bench(Path(folder), options.meshes, say) as bench:
             found = figures["scale"] = operator_scale.measure(bench, say, options.window)
         promised += operator_scale.targets(found)
         print(operator_scale.as_text(found), "", sep="\n", flush=True)
+    if options.only in (None, "fleet"):
+        with tempfile.TemporaryDirectory() as folder:
+            fleet = figures["fleet"] = operator_fleet.measure(Path(folder), say)
+        promised += operator_fleet.targets(fleet)
+        print(operator_fleet.as_text(fleet), "", sep="\n", flush=True)
     print(targets_text(promised))
     if options.json:
         figures["targets"] = [{**vars(target), "met": target.met} for target in promised]

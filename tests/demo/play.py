@@ -66,11 +66,16 @@ class Desk(AbstractContextManager["Desk"]):
         path.write_text(json.dumps(content), encoding="utf-8")
         return path
 
-    def run(self, playbook: str, *arguments: str, quiet: bool = False) -> Run:
-        """Run a playbook: a name of the collection (``connect``) or a path that ends in .json or .yml. Its output goes where ours goes."""
+    def run(self, playbook: str, *arguments: str, quiet: bool = False, output: Path | None = None) -> Run:
+        """Run a playbook: a name of the collection (``connect``) or a path that ends in .json or .yml.
+
+        Its output goes where ours goes, or into a file."""
         name = playbook if playbook.endswith((".json", ".yml")) else f"{COLLECTION}.{playbook}"
         command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventory.json", "-e", "@mesh.json", name, *arguments]
-        return self._measured(command, subprocess.DEVNULL if quiet else None)
+        if output is None:
+            return self._measured(command, subprocess.DEVNULL if quiet else None)
+        with output.open("wb") as file:
+            return self._measured(command, file.fileno())
 
     def _measured(self, command: Sequence[str], output: int | None) -> Run:
         result = self.path / "mesh_result.json"

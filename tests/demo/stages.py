@@ -7,9 +7,10 @@ from __future__ import annotations
 import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from types import FrameType
 
-from tests.lab.tools import ToolUnavailable, crds_for_profile, ensure
+from tests.lab.tools import ALL, ToolUnavailable, crds_for_profile, ensure
 from tests.lab.tools.cache import cache_root
 from tests.lab.tools.progress import console
 
@@ -25,11 +26,11 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def find_servers(cilium: str) -> None:
-    """The lab's programs and the CRDs of that Cilium, found or built. Raises StageFailed."""
+def find_servers(cilium: str, more: Sequence[str] = ()) -> None:
+    """The lab's programs, more of its programs, and the CRDs of that Cilium, found or built. Raises StageFailed."""
     progress = console(sys.stdout)
     try:
-        tools = ensure(progress=progress)
+        tools = ensure((*ALL, *more), progress=progress)
         crds_for_profile(cilium, progress=progress)
     except ToolUnavailable as error:
         raise StageFailed(str(error)) from None

@@ -36,6 +36,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.li
     link_from_status,
     parse_metrics,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.node_health import parse_node_health, split_answer
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.troubleshoot import parse_troubleshoot
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import connection_result
@@ -97,13 +98,14 @@ def peer_records(data: bytes) -> object:
 
 
 def link_status(data: bytes) -> object:
-    """Read the status of kvstoremesh and of an agent, and the metrics."""
+    """Read the status of kvstoremesh and of an agent, the metrics, and node health."""
     text = data.decode("utf-8", "replace")
     link = LinkFacts(cluster="c1", peer="c2", reader="kvstoremesh", pod="p")
     found: list[object] = []
     for statuses in (kvstoremesh_statuses(text), agent_statuses(text)):
         found += [link_from_status(link, status) for status in list((statuses or {}).values())[:10]]
-    return [*found, parse_metrics(text)]
+    _status, health = split_answer(text)
+    return [*found, parse_metrics(text), *(parse_node_health(part, "c1", "n1", {"c2": "c2"}) for part in (text, health))]
 
 
 def command_output(data: bytes) -> object:
@@ -145,7 +147,7 @@ PARSERS: Final = (
     Parser(
         name="link-status",
         writer="a pod of a member",
-        files=(f"{_ENGINE}/observe/link_status.py",),
+        files=(f"{_ENGINE}/observe/link_status.py", f"{_ENGINE}/observe/node_health.py"),
         parse=link_status,
         form=Form.JSON,
         growth=100,

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.fuzz import parse_kube, parse_members, parse_objects, parse_texts
+from tests.fuzz import parse_fleet, parse_kube, parse_members, parse_objects, parse_texts
 from tests.fuzz.parser import Parser
 
 PARSERS: Final[dict[str, Parser]] = {
-    parser.name: parser for module in (parse_texts, parse_members, parse_objects, parse_kube) for parser in module.PARSERS
+    parser.name: parser for module in (parse_texts, parse_members, parse_objects, parse_kube, parse_fleet) for parser in module.PARSERS
 }
 
 READS_ITS_OWN: Final = {
@@ -18,6 +18,7 @@ READS_ITS_OWN: Final = {
     "operator/mesh_operator/confined/process.py": "what the fork server says of a child that ended; the server reads nothing of a child",
     "operator/mesh_operator/confined/playbook_job.py": "the command of a run, which the operator wrote and its client passes on",
     "operator/mesh_operator/crds.py": "the collection's own CRDs",
+    "operator/mesh_operator/own_kubeconfigs.py": "the platform's own kubeconfigs, which its flags name",
     "operator/mesh_operator/runs.py": "its own values, turned into plain ones",
     "plugins/module_utils/base/json_fields.py": "the fields of decoded objects, which every parser of objects here uses",
     "plugins/module_utils/ca/signing.py": "certificates that its callers have parsed, and the key of the CA",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mesh_operator.crds import api_resource_schema
+from tests.testing.fleet_examples import BASES, name_of
 
 Object = dict[str, Any]
 _NETWORKING = "/apis/networking.edge-portal.eu/v1alpha1"
@@ -27,7 +28,15 @@ def mesh(name: str, *clusters: str) -> Object:
 
 def cluster_object(name: str) -> Object:
     metadata: Object = {"name": name, "namespace": "default"}
-    return {"apiVersion": "platform.edge-portal.eu/v1alpha1", "kind": "KubernetesCluster", "metadata": metadata, "spec": {"region": "eu"}}
+    spec: Object = {"providerRef": {"name": "kind"}, "region": "eu"}
+    return {"apiVersion": "platform.edge-portal.eu/v1alpha1", "kind": "KubernetesCluster", "metadata": metadata, "spec": spec}
+
+
+def fleet_object(kind: str) -> Object:
+    """The least of a kind of fleets; ClusterMetrics have no spec."""
+    metadata: Object = {"name": name_of(kind), "namespace": "default"}
+    body: Object = {"apiVersion": "platform.edge-portal.eu/v1alpha1", "kind": kind, "metadata": metadata}
+    return body | ({"spec": BASES[kind]} if kind in BASES else {})
 
 
 def holding(binding: Mapping[str, Any] | None) -> Object | None:

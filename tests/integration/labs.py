@@ -187,6 +187,9 @@ class Pool:
         """Bring the lab back to what it was; false where that did not come about."""
         assert self._lab is not None and self._pristine is not None and self._shared is not None
         began, lab, pristine = time.monotonic(), self._lab, self._pristine
+        if dict(self._shared.options).get("karmada"):
+            print(f"lab {self._shared.name}: a new one, as Karmada would go on with the members that {self._borrower} joined")
+            return False
         try:
             lab.lab.reset()
             break_locks(lab)
@@ -291,7 +294,13 @@ UNNAMED = shared(
     cilium_names=("c1", "c2", "default", "default", "c9"),
     cluster_ids=(1, 2, 0, 0, 3),
 )
+# A lab with Karmada is lent new to each file, so a group of its own costs nothing, and tests that wait for Karmada wait side by side.
 KARMADA = shared("karmada", cilium="1.20", karmada=True)
+KARMADA_FAILOVER = shared("karmada-failover", cilium="1.20", karmada=True)
+KARMADA_MEMBERS = shared("karmada-members", cilium="1.20", karmada=True)
+KARMADA_OPERATOR = shared("karmada-operator", cilium="1.20", karmada=True)
+KARMADA_NAMESPACES = shared("karmada-namespaces", cilium="1.20", karmada=True)
+KARMADA_TUTORIAL = shared("karmada-tutorial", cilium="1.20", karmada=True)
 SHARED_CA = shared("shared-ca", cilium="1.20", ca="shared")
 CERTGEN = shared("certgen", cilium="1.19", ca="shared", tls_method="cronJob")
 HELM = shared("helm", cilium="1.20", ca="shared", config_enabled=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.labs import AGENTS, FIVE, NODE_PORT, NODES, OLDEST, THREE_120, shared
-from tests.integration.mesh_lab import MeshLab
+from tests.integration.labs import AGENTS, FIVE, NODE_PORT, NODES, OLDEST, OTHER_THREE_120, THREE_120, shared
+from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.tools import ToolUnavailable, clustermesh_binary
 from tests.testing.combinations import COMBINATIONS
 
@@ -98,6 +98,26 @@ def test_auth_mode_cluster_connects_and_leaves_no_user_behind(lab: MeshLab) -> N
     assert lab.play("connect").changed == 0
     assert lab.play("disconnect").rc == 0
     assert {name: lab.users(name) for name in lab.names} == users
+
+
+@pytest.mark.full
+@pytest.mark.lab(OTHER_THREE_120, use=2)
+def test_a_pod_that_waits_for_its_users_starts_when_connect_makes_them(lab: MeshLab) -> None:
+    """From 1.19 on no chart makes the ConfigMap with clustermesh.config.enabled=false, and the volume of the pod is not optional."""
+    api = lab.api("c1")
+    api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/clustermesh-remote-users")
+    for pod in api.list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver"):
+        api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
+    missing = next(entry for entry in lab.play("verify").result["findings"] if entry["code"] == "CM-USER-01")
+    assert (missing["cluster"], missing["severity"]) == ("c1", "remediable")
+
+    run = lab.play("connect")
+    assert run.rc == 0, run.output
+    assert set(links_of(run.mesh_result).values()) == {"ready"}
+    assert [user["name"] for user in lab.users("c1")] == ["remote-c2"]
+    assert lab.play("connect").changed == 0
+    assert lab.play("disconnect").rc == 0
+    assert lab.users("c1") == []
 
 
 @pytest.mark.lab(FIVE, use=3)

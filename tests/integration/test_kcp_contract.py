@@ -14,6 +14,8 @@ import pytest
 import yaml
 
 from mesh_operator.api import Connections
+from mesh_operator.crds import FLEET as PROFILE
+from mesh_operator.crds import crds
 from mesh_operator.events import Recorder
 from mesh_operator.keys import ObjectKey
 from mesh_operator.kinds import BINDING
@@ -26,14 +28,17 @@ from tests.integration.kcp_samples import (
     PATH_OF_BINDING,
     WIDGETS,
     cluster_object,
+    fleet_object,
     holding,
     mesh,
     widget_export,
 )
 from tests.lab.tools import ToolUnavailable
 from tests.testing.kcp_client import JSON_PATCH, MERGE, Client, Object
-from tests.testing.kcp_world import ACCOUNT, BACKENDS, EXPORT, Tenant, World, apply, eventually, open_world
+from tests.testing.kcp_world import ACCOUNT, BACKENDS, EXPORT, FLEET, Tenant, World, apply, eventually, open_world
 
+FLEET_KINDS = {crd["spec"]["names"]["kind"]: crd["spec"]["names"]["plural"] for crd in crds(PROFILE)}
+ANSWERS = ("FleetWorkloadRevision", "ClusterMetrics")
 STRATEGIC = "application/strategic-merge-patch+json"
 EVENTS = "/api/v1/namespaces/default/events"
 FINALIZER = "networking.edge-portal.eu/clustermeshbinding-cleanup"
@@ -73,9 +78,9 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
 @pytest.fixture
 def events_claimed(scene: Scene) -> Iterator[None]:
     """The export claims Events, for which the operator needs the right to create; afterwards it has neither."""
-    scene.world.install(scene.world.fleet_crd, events=True)
+    scene.world.install(events=True)
     yield
-    scene.world.install(scene.world.fleet_crd, events=False)
+    scene.world.install(events=False)
     eventually(lambda: scene.all.call("GET", "/api/v1").status == 404, "Events are not served any more")
     eventually(lambda: scene.of(scene.shop).call("POST", INSIDE, {}).status == 403, "the operator may not create any more")
 
@@ -159,6 +164,38 @@ def test_claimed_clusters_are_read_and_not_written(scene: Scene) -> None:
     inside, path = scene.of(scene.shop), CLUSTERS.replace("kubernetesclusters", "namespaces/default/kubernetesclusters/ffm")
     assert (inside.get(path) or {})["metadata"]["name"] == "ffm"
     assert inside.call("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, media=MERGE).status == 403
+
+
+def test_a_tenant_of_a_fleet_writes_its_kinds_and_the_operator_the_answers(scene: Scene) -> None:
+    world, tenant = scene.world, scene.world.tenant("fleeting", bind=False)
+    world.bind(tenant, kcp_manifests(world.fleet_values, ("binding",), events=False, profile=PROFILE))
+    home = "/apis/platform.edge-portal.eu/v1alpha1/namespaces/default"
+    for kind, plural in FLEET_KINDS.items():
+        made = tenant.client.call("POST", f"{home}/{plural}", fleet_object(kind))
+        assert made.status == (403 if kind in ANSWERS else 201), (kind, made.text)
+    for plural in ("kubernetesclusters", "fleets", "placementpolicies", "fleetworkloads"):
+        refused = tenant.client.call("PATCH", f"{home}/{plural}/x/status", {"status": {"phase": "Error"}}, media=MERGE)
+        assert refused.status == 403, plural
+    assert tenant.client.call("GET", f"{home}/fleetworkloadrevisions").status == 200
+    token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ffm", "namespace": "default"}, "stringData": {"kubeconfig": "x"}}
+    tenant.client.create(token)
+
+    workspace = world.fleet_values["provider_path"]
+    url = eventually(lambda: world.urls(FLEET, workspace=workspace), "the slice has a URL")[0]
+    inside = world.virtual(tenant.cluster, user=world.account(ACCOUNT, workspace=workspace), url=url)
+    for kind in ANSWERS:
+        assert inside.call("POST", f"{home}/{FLEET_KINDS[kind]}", fleet_object(kind)).status == 201, kind
+    written = inside.merge(f"{home}/fleetworkloads/x/status", {"status": {"phase": "Available"}})
+    assert written["status"]["phase"] == "Available"
+    assert inside.call("PATCH", f"{home}/clustermetrics/x/status", {"status": {"memberReady": True}}, media=MERGE).status == 200
+    assert inside.get("/api/v1/namespaces/default/secrets/ffm") is not None, "the claim is accepted"
+    assert inside.call("DELETE", "/api/v1/namespaces/default/secrets/ffm").status == 403, "a claim to read"
+
+    path = f"{home}/fleetworkloadrevisions/x-r1"
+    assert tenant.client.call("PATCH", path, {"metadata": {"labels": {"a": "b"}}}, media=MERGE).status == 403
+    assert tenant.client.call("DELETE", path).status == 403
+    inside.delete(path)
+    assert tenant.client.get(path) is None
 
 
 def test_bindings_are_always_there_with_paths_and_read_only(scene: Scene) -> None:

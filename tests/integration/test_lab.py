@@ -13,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tests.collection_path import CHECKOUT
 from tests.integration.labs import AGENTS, CERTGEN
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.patience import scaled
+from tests.lab.tools import crds_for_profile
 from tests.lab.tools.cache import cache_root
 from tests.testing.waiting import wait_for
 
@@ -76,6 +78,40 @@ def test_a_frozen_link_is_noticed_by_the_agents_and_heals(lab: MeshLab) -> None:
     assert rows == {("c1", "c2"): False, ("c2", "c1"): True}
     lab.lab.heal("c1", "c2")
     assert lab.play("status").result["status"]["binding"]["phase"] == "Connected"
+
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def defined(crd: dict[str, Any] | None) -> dict[str, Any]:
+    """A CRD without what is another one each time it is created."""
+    assert crd is not None
+    metadata = {key: value for key, value in crd["metadata"].items() if key in ("name", "annotations", "labels", "generation")}
+    status = {**crd["status"], "conditions": [{**row, "lastTransitionTime": ""} for row in crd["status"]["conditions"]]}
+    return {
+        "metadata": metadata,
+        "spec": crd["spec"],
+        "status": {key: value for key, value in status.items() if key != "observedGeneration"},
+    }
+
+
+@pytest.mark.lab(AGENTS)
+def test_definitions_that_are_stored_before_the_server_starts_are_those_that_it_makes(lab: MeshLab) -> None:
+    api, given = lab.api("c1"), {crd["metadata"]["name"]: crd for crd in crds_for_profile("1.18")}
+    stored = {crd["metadata"]["name"]: crd for crd in api.list(CRDS)}
+    assert stored.keys() == given.keys()
+    assert [name for name, crd in stored.items() if "managedFields" in crd["metadata"]] == [], "the server had to write some of them"
+    for name in ("ciliumnetworkpolicies.cilium.io", "ciliumbgppeerconfigs.cilium.io"):  # with many fields, and of a cluster
+        api.delete(f"{CRDS}/{name}")
+        wait_for(partial(api.get, f"{CRDS}/{name}"), lambda found: found is None, what=f"{name} is gone")
+        api.create(given[name])
+        made = wait_for(partial(api.get, f"{CRDS}/{name}"), is_established, what=f"{name} is established")
+        assert defined(stored[name]) == defined(made)
+
+
+def is_established(crd: dict[str, Any] | None) -> bool:
+    conditions = ((crd or {}).get("status") or {}).get("conditions") or ()
+    return any((row["type"], row["status"]) == ("Established", "True") for row in conditions)
 
 
 def ordinary_python(environment: dict[str, str]) -> str:

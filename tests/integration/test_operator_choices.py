@@ -120,28 +120,25 @@ def test_choices_of_a_tenant_have_their_effect_and_end_when_they_say(operator_la
 
 @contextmanager
 def cilium_elsewhere(lab: MeshLab, cluster: str) -> Iterator[str]:
-    """Install a second Cilium into another namespace of a cluster, with a Service of type NodePort and nodes that peers reach at their
-    ExternalIP alone. Yields that address."""
+    """Install a second Cilium into another namespace of a cluster, with a Service of type NodePort and nodes whose ports peers reach at
+    their ExternalIP alone. Agents reach each other at the address of the CiliumNode. Yields the ExternalIP."""
     api, given = lab.api(cluster), lab.lab.options.cluster_options()[lab.names.index(cluster)]
     options = replace(profile_options(given, None), namespace=ELSEWHERE, service_type="NodePort")
-    nodes = (f"/api/v1/nodes/{cluster}-node1", f"/apis/cilium.io/v2/ciliumnodes/{cluster}-node1")
-    node, cilium_node = (api.get(path) or {} for path in nodes)
-    addresses, known = node["status"]["addresses"], cilium_node["spec"]["addresses"]
+    node = f"/api/v1/nodes/{cluster}-node1"
+    addresses = (api.get(node) or {})["status"]["addresses"]
     (address,) = [entry["address"] for entry in addresses if entry["type"] == "InternalIP"]
     moved = [entry | {"address": NOWHERE} if entry["type"] == "InternalIP" else entry for entry in addresses]
-    api.patch(f"{nodes[0]}/status", {"status": {"addresses": [*moved, {"type": "ExternalIP", "address": address}]}})
+    api.patch(f"{node}/status", {"status": {"addresses": [*moved, {"type": "ExternalIP", "address": address}]}})
     # The lab has one ClusterIP for the mesh's own Service of a cluster, and the other installation gives it up meanwhile.
     service = f"/api/v1/namespaces/{NAMESPACE}/services/clustermesh-apiserver"
     ports = (api.get(service) or {})["spec"]["ports"]
     api.patch(service, {"spec": {"ports": [entry | {"port": entry["port"] + 1} for entry in ports]}})
-    api.patch(nodes[1], {"spec": {"addresses": [entry | {"ip": NOWHERE} if entry["type"] == "InternalIP" else entry for entry in known]}})
     try:
-        install(api, options, (), [_beside_another(obj) for obj in profiles.build(options)], ())
+        install(api, options, [_beside_another(obj) for obj in profiles.build(options)], ())
         yield address
     finally:
         api.delete(f"/api/v1/namespaces/{ELSEWHERE}")
-        api.patch(f"{nodes[0]}/status", {"status": {"addresses": addresses}})
-        api.patch(nodes[1], {"spec": {"addresses": known}})
+        api.patch(f"{node}/status", {"status": {"addresses": addresses}})
         api.patch(service, {"spec": {"ports": ports}})
         wait_for(lambda: api.get(f"/api/v1/namespaces/{ELSEWHERE}") is None, what="the second Cilium is gone")
 

@@ -252,7 +252,7 @@ def test_urls_vanish_return_and_move_to_another_shard(day: Day) -> None:
 def test_watches_are_cut_and_versions_and_pages_expire(day: Day) -> None:
     crowd, clusters = day.lab.workspace("crowd"), 'mesh_operator_objects{kind="KubernetesCluster"}'
     with ThreadPoolExecutor(8) as pool:  # more than one page of them
-        list(pool.map(lambda number: crowd.create(CLUSTER, f"k{number}"), range(PAGE + 10)))
+        list(pool.map(lambda number: crowd.create(CLUSTER, f"k{number}", providerRef={"name": "kind"}), range(PAGE + 10)))
     faults, shown = day.double.faults, len(day.lab.world.virtual().list(CLUSTERS))
     assert shown > PAGE
     day.wait(lambda: all(faults.watches(plural=plural) for plural in WATCHED), "every kind is watched")

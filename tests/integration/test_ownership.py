@@ -7,9 +7,11 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shlex
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -152,9 +154,10 @@ def test_a_mesh_that_helm_made_is_adopted_and_handed_back_and_no_link_drops(lab:
     # With the printed values Helm takes it over and keeps it.
     for cluster in lab.names:
         fix = finding(handed, "CM-OWN-11", cluster)["fix"]
-        value = re.search(r"--set-json '(clustermesh\.config\.clusters=.*?)'$", fix, re.MULTILINE)
-        assert value is not None, fix
-        lab.lab.helm_upgrade(cluster, ("clustermesh.config.enabled=true", value[1]))
+        command = shlex.split(fix.splitlines()[0])  # a person pastes it
+        values = tuple(value for flag, value in pairwise(command) if flag == "--set")
+        assert values[0] == "clustermesh.config.enabled=true" and len(values) > 1, fix
+        lab.lab.helm_upgrade(cluster, values)
     wait_ready(lab, peers)
     assert contents(lab) == data
 

@@ -25,6 +25,7 @@ from tests.testing.namespaced import install_clusters, install_definitions, inve
 from tests.testing.one_server import OneServer
 from tests.testing.playbooks import PlaybookRun, run_warm
 from tests.testing.policy_goldens import BINDING, MEMBERS, Golden, goldens
+from tests.testing.refused_policies import BAD_BESIDE_GOOD, FROM_B, GOOD, REFUSED_RULES
 from tests.testing.waiting import wait_for
 
 OWNER: Final = Binding(name=BINDING, cluster_refs=MEMBERS)
@@ -124,6 +125,22 @@ def test_what_1_15_cannot_say_is_refused_there_and_not_dropped_in_silence(server
             assert cluster.get(entry.path) is None
 
 
+def test_the_api_server_takes_every_policy_that_cilium_refuses(server: OneServer, cluster: Cluster) -> None:
+    """So they are there, and look like protection: CM-INT-19 is about them."""
+    use_crds(server.api, cluster, RELEASES["1.20"])
+    bodies: dict[str, Object] = {
+        name: {"spec": {"endpointSelector": {}, "ingress": [FROM_B, rule]}} for name, rule in REFUSED_RULES.items()
+    }
+    bodies |= {name: {"specs": [GOOD, bad]} for name, bad in BAD_BESIDE_GOOD.items()}
+    refused = {}
+    for name, body in bodies.items():
+        kind = "CiliumClusterwideNetworkPolicy" if "nodeSelector" in str(body) else "CiliumNetworkPolicy"
+        where = f"{GROUP}/{RESOURCES[kind]}" if kind.startswith("CiliumC") else f"{GROUP}/namespaces/default/{RESOURCES[kind]}"
+        policy = {"apiVersion": "cilium.io/v2", "kind": kind, "metadata": {"name": "refused"}, **body}
+        refused[name] = refusal(cluster, f"{where}/refused", policy, dry_run=True)
+    assert {name: message for name, message in refused.items() if message is not None} == {}
+
+
 # A user's runs: playbook policies over two clusters
 
 POLICIES: Final = f"{GROUP}/namespaces/production/ciliumnetworkpolicies"
@@ -201,6 +218,14 @@ def policies_of(clusters: TwoClusters | MeshLab, path: str) -> dict[tuple[str, s
     return {(name, item["metadata"]["name"].rpartition("-")[0]): item for name in clusters.names for item in clusters.api(name).list(path)}
 
 
+REFUSED: Final[Object] = {
+    "apiVersion": "cilium.io/v2",
+    "kind": "CiliumNetworkPolicy",
+    "metadata": {"name": "refused-by-cilium", "namespace": "production"},
+    "spec": {"endpointSelector": {}, "ingress": [{"fromNodes": [{}]}]},
+}
+
+
 @pytest.fixture(scope="module")
 def clusters(servers: None) -> Iterator[TwoClusters]:
     with OneServer() as first, OneServer() as second:
@@ -252,7 +277,10 @@ def test_intents_from_first_to_last(clusters: TwoClusters) -> None:
     assert clusters.policies() == made, "the second run wrote something"
 
     changed = intent("allow", ports=[{"protocol": "TCP", "port": 9090}, {"protocol": "ICMP", "type": 8}])
+    clusters.api("c2").create(REFUSED)
     foretold = clusters.play(changed, arguments=("--check", "--diff"))
+    clusters.api("c2").delete(f"{POLICIES}/{REFUSED['metadata']['name']}")
+    assert "CM-INT-19" in foretold.finding_codes() and "fromNodes needs enable-node-selector-labels" in foretold.output, foretold.output
     assert (foretold.rc, foretold.changed) == (0, 1) and "9090" in foretold.output, foretold.output
     assert clusters.policies() == made, "check mode wrote something"
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ControllerProof, ProofVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_health import FailedNode, NodePath, NodeReport
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import PROVEN, REFUTES, UNDECIDED, Reachability
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
@@ -79,12 +80,18 @@ def _bindings() -> list[Made]:
     readers = {"c1": reader_facts("c1", ["c2"]), "c2": reader_facts("c2", ["c1"])}
     down = replace(readers["c1"], links=tuple(not_ready(link, error="x509: unknown authority") for link in readers["c1"].links))
     proofs = {("c1", "c2"): ControllerProof(cluster="c1", peer="c2", verdict=ProofVerdict.PROVEN, heartbeat=NOW)}
+    cut = FailedNode(name="c2-n1", path=NodePath.POD_NETWORK)
+    lost = NodeReport(cluster="c1", peer="c2", node="c1-n1", failed=(cut,), oldest="2026-09-01T11:59:00Z")
+    counts = dict.fromkeys(("nodes", "services", "endpoints", "identities"), 2)
+    counted = tuple(replace(link, arrived=counts) for link in readers["c1"].links)
+    probed = {**readers, "c1": replace(readers["c1"], links=counted, nodes=(lost,), nodes_asked=("c1-n1",))}
     blocking = Finding(code="CM-CIDR-01", severity=Severity.BLOCKING, cluster="c1", summary="overlap")
     made = {
         "connected": build_status(mesh, facts, {}, readers, now=NOW, generation=3, proofs=proofs),
         "proven without a heartbeat": build_status(
             mesh, facts, {}, readers, now=NOW, proofs={("c1", "c2"): replace(proofs["c1", "c2"], heartbeat=None)}
         ),
+        "packets are lost": build_status(mesh, facts, {}, probed, now=NOW),
         "a link is down": build_status(mesh, facts, {}, {**readers, "c1": down}, now=NOW),
         "nothing configured": build_status(mesh, facts, {}, {}, now=NOW),
         "blocked": build_status(mesh, facts, {}, {}, now=NOW, findings=[blocking]),

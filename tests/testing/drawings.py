@@ -20,9 +20,17 @@ IMAGES: Final = CHECKOUT / "docs" / "images"
 
 BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("run", "one run from options to an outcome; the dry run", ("pipeline",)),
-    ("results", "several kinds in one run, and what comes out", ("reconcile", "explain", "report")),
+    (
+        "results",
+        "several kinds in one run, and what comes out",
+        ("reconcile", "explain", "reach", "rehearse", "upgrade", "report", "gather", "metrics"),
+    ),
     ("write", "carry out a plan, take over, roll a CA, probe", ("ca", "apply", "adopt", "identity", "probe")),
-    ("decide", "facts in; findings, plans and statuses out", ("links", "checks", "status", "services", "policies", "exposure")),
+    (
+        "decide",
+        "facts in; findings, plans and statuses out",
+        ("links", "checks", "envelope", "status", "services", "policies", "exposure", "fleet", "members"),
+    ),
     ("read", "clusters in, facts out; one writer at a time", ("observe", "lock")),
     ("vocabulary", "what every decision is made of", ("findings", "plan", "leases", "items")),
     ("ground", "values, rules about them, and clients", ("base", "kube", "mesh", "etcd")),

@@ -28,7 +28,11 @@ class Pair(NamedTuple):
 
 def optional_fields(kind: str) -> dict[str, Any]:
     """Return path -> empty value of every optional list and mapping of the kind's spec."""
-    spec = schemas()[kind]["properties"]["spec"]
+    return optional_in(schemas()[kind]["properties"]["spec"])
+
+
+def optional_in(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return path -> empty value of every optional list and mapping of a schema."""
     required = set(spec.get("required", ()))
     found: dict[str, Any] = {}
     for path, node in nodes(spec):
@@ -43,10 +47,11 @@ def pairs(kind: str) -> Iterator[Pair]:
     fields = {path: empty for path, empty in optional_fields(kind).items() if (kind, path) not in SAYS_SOMETHING}
     for example in examples():
         if example.kind == kind and isinstance(example.spec, dict):
-            yield from _pairs_of(kind, example.spec, fields)
+            yield from pairs_of(kind, example.spec, fields)
 
 
-def _pairs_of(kind: str, spec: dict[str, Any], fields: Mapping[str, Any]) -> Iterator[Pair]:
+def pairs_of(kind: str, spec: dict[str, Any], fields: Mapping[str, Any]) -> Iterator[Pair]:
+    """Yield a pair for every place of a spec in which one of the fields can stand."""
     for path, nothing in fields.items():
         for keys in _places(spec, path.split(".")):
             absent, empty = copy.deepcopy(spec), copy.deepcopy(spec)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from mesh_operator.keys import CLUSTER_ANNOTATION, ObjectKey
-from mesh_operator.kinds import BY_KIND, ROWS
+from mesh_operator.kinds import BY_KIND
 from mesh_operator.store import Store
 
 URL = "https://kcp.example.com/services/apiexport/provider/networking"
@@ -21,9 +21,9 @@ class FakeKcp:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        store.add_url(URL)
-        for row in ROWS:
-            store.replace(URL, row.kind, ())
+        store.add_url(URL, BY_KIND)
+        for kind in BY_KIND:
+            store.replace(URL, kind, ())
         self._objects: dict[str, dict[str, Any]] = {}
         self._version = 0
         self.writes: list[tuple[str, str, str]] = []

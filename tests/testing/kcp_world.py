@@ -16,13 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 import urllib3
-import yaml
 
-from mesh_operator.crds import api_resource_schema
+from mesh_operator.crds import FLEET as FLEET_PROFILE
 from mesh_operator.manifests import kcp_manifests
 from tests.lab.api import ApiError
 from tests.testing.kcp_client import Client, Object, path_of
@@ -40,7 +38,6 @@ ACCOUNT: Final = "mesh-operator"  # of the operator; its namespace has the same 
 PROVIDER: Final = "networking"
 _USERS: Final = 64  # tenants of one world at most: a real kcp reads its users at start
 _TOKEN: Final = 24 * 3600  # seconds
-_FLEET_CRD: Final = Path(__file__).with_name("fleet_crd.yaml")
 _T = TypeVar("_T")
 
 
@@ -68,6 +65,7 @@ class World:
         self._admin = admin
         self._tokens = iter(tokens.items())
         self.values: dict[str, str] = {}  # what the operator's manifests were filled with
+        self.fleet_values: dict[str, str] = {}  # the same, of the export of fleets
         self._events = True
         self._operator: Client | None = None
 
@@ -85,19 +83,15 @@ class World:
         """The administrator in the workspace of our export."""
         return self.admin(self.values["provider_path"])
 
-    def install(self, fleet_crd: Object, *, events: bool = True) -> None:
+    def install(self, *, events: bool = True) -> None:
         """Provider workspaces, both exports and the operator's rights, as the operator's manifests say; a second call changes what differs.
 
         :param events: claim them.
         """
         self._events = events
-        self.fleet_crd = fleet_crd
         fleet, provider = self.workspace("fleet"), self.workspace(PROVIDER)
-        schema = api_resource_schema(fleet_crd)
-        spec = schema["spec"]
-        row = {"name": spec["names"]["plural"], "group": spec["group"], "schema": schema["metadata"]["name"], "storage": {"crd": {}}}
-        export = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": FLEET}, "spec": {"resources": [row]}}
-        apply(self.admin(fleet), [schema, export, *_anyone_may_bind(FLEET)])
+        self.fleet_values = {"export_name": FLEET, "provider_path": fleet, "namespace": ACCOUNT, "service_account": ACCOUNT}
+        apply(self.admin(fleet), kcp_manifests(self.fleet_values, ("export", "rbac"), events=events, profile=FLEET_PROFILE))
         self.values = {
             "export_name": EXPORT,
             "provider_path": provider,
@@ -160,18 +154,20 @@ class World:
             self._operator = self.account(ACCOUNT)
         return self._operator
 
-    def account(self, name: str) -> Client:
-        """A ServiceAccount of the operator's namespace, made when it is not there."""
+    def account(self, name: str, *, workspace: str = "") -> Client:
+        """A ServiceAccount of the operator's namespace, in the provider's workspace or another, made when it is not there."""
+        home = self.admin(workspace) if workspace else self.provider
         metadata = {"name": name, "namespace": ACCOUNT}
-        self.provider.ensure({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+        home.ensure({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": _TOKEN}}
-        answer = self.provider.call("POST", f"/api/v1/namespaces/{ACCOUNT}/serviceaccounts/{name}/token", body)
+        answer = home.call("POST", f"/api/v1/namespaces/{ACCOUNT}/serviceaccounts/{name}/token", body)
         assert answer.status == 201, f"no token for {name}: {answer.text[:300]}"
-        return Client(self.provider.base, self.provider.ca, answer.json["status"]["token"])
+        return Client(home.base, home.ca, answer.json["status"]["token"])
 
-    def urls(self, export: str = EXPORT) -> list[str]:
-        """What the slice of an export in the provider's workspace has."""
-        found = self.provider.get(f"/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/{export}") or {}
+    def urls(self, export: str = EXPORT, *, workspace: str = "") -> list[str]:
+        """What the slice of an export has, in the provider's workspace or another."""
+        home = self.admin(workspace) if workspace else self.provider
+        found = home.get(f"/apis/apis.kcp.io/v1alpha1/apiexportendpointslices/{export}") or {}
         return [one["url"] for one in found.get("status", {}).get("endpoints") or []]
 
     def wait_urls(self, count: int = 1, export: str = EXPORT) -> list[str]:
@@ -188,7 +184,7 @@ class World:
 
 
 @contextmanager
-def open_world(kind: str, *, server: OneServer | None = None, fleet_crd: Object | None = None, events: bool = True) -> Iterator[World]:
+def open_world(kind: str, *, server: OneServer | None = None, events: bool = True) -> Iterator[World]:
     """``server``: where the double keeps everything; one of its own when None.
 
     :raises ToolUnavailable: a program is missing, for "kcp" kcp itself. The text says why.
@@ -203,7 +199,7 @@ def open_world(kind: str, *, server: OneServer | None = None, fleet_crd: Object 
         else:
             process = stack.enter_context(KcpProcess(tokens))
             world = World(kind, process, process.admin, tokens)
-        world.install(fleet_crd or yaml.safe_load(_FLEET_CRD.read_text(encoding="utf-8")), events=events)
+        world.install(events=events)
         yield world
 
 
@@ -242,14 +238,3 @@ def _granted(user: str, role: str) -> Object:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     }
-
-
-def _anyone_may_bind(export: str) -> list[Object]:
-    rule = {"apiGroups": ["apis.kcp.io"], "resources": ["apiexports"], "resourceNames": [export], "verbs": ["bind"]}
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": f"{export}:bind"}
-    version, metadata = "rbac.authorization.k8s.io/v1", {"name": f"{export}:bind"}
-    return [
-        {"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": [rule]},
-        {"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role, "subjects": [group]},
-    ]

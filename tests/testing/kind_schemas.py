@@ -1,21 +1,24 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the collection has of the CRDs: the structure of every spec (plugins/module_utils/mesh/schemas.py) and the tables of fields in docs.
+"""What the collection has of the CRDs: the structure of every spec (mesh/schemas.py and fleet/schemas.py) and the tables of fields in docs.
 
-The CRDs (operator/deploy/crds) are the source. ``python -m tests.testing.kind_schemas --write`` writes what is made of them, and a unit
-test holds that it is current. What a file may have beyond a custom resource is said here, in RELAXED.
+The CRDs (operator/deploy/crds, operator/deploy/fleet-crds) are the source. ``python -m tests.testing.kind_schemas --write`` writes what is
+made of them, and a unit test holds that it is current. What a file may have beyond a custom resource is said here, in RELAXED.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from tests.collection_path import CHECKOUT, link
-from tests.testing.crd_schema import schemas
+from tests.testing.crd_schema import nodes, schemas
+from tests.testing.fleet_examples import KEEP_EMPTY
 from tests.testing.options import HEADER
 
 FILE: Final = CHECKOUT / "plugins" / "module_utils" / "mesh" / "schemas.py"
@@ -25,6 +28,10 @@ PAGES: Final = {
     "ExposedService": "exposed-services.md",
     "GlobalService": "global-services.md",
 }
+FLEET_FILE: Final = CHECKOUT / "plugins" / "module_utils" / "fleet" / "schemas.py"
+FLEET_PAGES: Final = dict.fromkeys(("KubernetesCluster", "Fleet", "PlacementPolicy", "FleetWorkload"), "fleet-kinds.md")
+POD: Final = "template.spec"
+"""Where the fields of pods begin, which have a table of their own in docs."""
 NAME: Final = "tests.testing.kind_schemas"
 BEGIN, END = "<!-- fields of {kind}: begin -->\n", "<!-- fields of {kind}: end -->\n"
 
@@ -33,6 +40,11 @@ KEYWORDS: Final = (
     *("minItems", "maxItems", "minProperties"),
 )
 """What the engine reads. CEL rules are Python in the parsers, and lists without a name twice are looked at there, with the members."""
+
+FLEET_KEYWORDS: Final = (
+    *KEYWORDS,
+    *("maxProperties", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-preserve-unknown-fields"),
+)
 
 RELAXED: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     # Limits that keep tenants of a management plane apart; a file is one author's.
@@ -72,45 +84,86 @@ def specs() -> dict[str, dict[str, Any]]:
     return found
 
 
-def _kept(kind: str, path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+def fleet_specs() -> dict[str, dict[str, Any]]:
+    """Return kind of the fleet -> the structure of its spec."""
+    found = schemas("fleet")
+    return {kind: _kept(kind, "", found[kind]["properties"]["spec"], FLEET_KEYWORDS) for kind in sorted(FLEET_PAGES)}
+
+
+def _kept(kind: str, path: str, schema: Mapping[str, Any], keywords: Sequence[str] = KEYWORDS) -> dict[str, Any]:
     dropped = RELAXED.get((kind, path), ())
-    found = {key: schema[key] for key in KEYWORDS if key in schema and key not in dropped}
+    found = {key: schema[key] for key in keywords if key in schema and key not in dropped}
     if "x-kubernetes-int-or-string" in schema:
         found["type"] = "integer"
+    if keywords is FLEET_KEYWORDS and path.rpartition(".")[2] in KEEP_EMPTY:
+        found["keepEmpty"] = True
     if "properties" in schema:
         inner = schema["properties"].items()
-        found["properties"] = {name: _kept(kind, f"{path}.{name}" if path else name, entry) for name, entry in inner}
+        found["properties"] = {name: _kept(kind, f"{path}.{name}" if path else name, entry, keywords) for name, entry in inner}
     for key, sign in (("items", "[]"), ("additionalProperties", "{}")):
         if key in schema:
-            found[key] = _kept(kind, f"{path}{sign}", schema[key])
+            found[key] = _kept(kind, f"{path}{sign}", schema[key], keywords)
     return found
 
 
-def schemas_file() -> str:
-    """Return the text of mesh/schemas.py."""
+def schemas_file(found: Mapping[str, Mapping[str, Any]], *, shared: bool = False) -> str:
+    """Return the text of mesh/schemas.py, or of fleet/schemas.py, in which what is there several times has a name."""
+    names = _Shared(found) if shared else None
+    body = "".join(f'    "{kind}": {_literal(schema, 4, names)},\n' for kind, schema in found.items())
     lines = [
         HEADER,
         f'"""The structure of the specs, made of the CRDs by ``python -m {NAME} --write``."""\n\n',
         "from __future__ import annotations\n\nfrom collections.abc import Mapping\nfrom typing import Any, Final\n\n",
+        *(names.made if names else ()),
         "SPECS: Final[Mapping[str, Mapping[str, Any]]] = {\n",
     ]
-    for kind, schema in specs().items():
-        lines.append(f'    "{kind}": {_literal(schema, 4)},\n')
-    return "".join([*lines, "}\n"])
+    return "".join([*lines, body, "}\n"])
 
 
-def _literal(value: Any, indent: int) -> str:
-    """Return a literal as ruff formats it: mappings that hold mappings on several lines."""
+class _Shared:
+    """Schemas that are there several times; ``made``: a constant for each of them, the inner ones first."""
+
+    def __init__(self, found: Mapping[str, Mapping[str, Any]]) -> None:
+        self.made: list[str] = []
+        self._names: dict[str, str] = {}
+        self._times = Counter(repr(schema) for spec in found.values() for _path, schema in nodes(spec))
+
+    def name_of(self, key: str, schema: Mapping[str, Any]) -> str:
+        """Return the name of the constant of a schema; "" if it is there once, or short."""
+        text = repr(schema)
+        if self._times[text] < 2 or len(text) < 60:
+            return ""
+        if text not in self._names:
+            wanted = "_" + re.sub("([A-Z]+)", r"_\1", key).upper()
+            taken = sum(1 for name in self._names.values() if re.fullmatch(f"{wanted}(_[0-9]+)?", name))
+            self._names[text] = f"{wanted}_{taken + 1}" if taken else wanted
+            head = f"{self._names[text]}: Final[Mapping[str, Any]] = "
+            self.made.append(f"{head}{_literal(schema, 0, self, len(head))}\n")  # after those within it
+        return self._names[text]
+
+
+def _literal(value: Any, indent: int, shared: _Shared | None = None, before: int = 30) -> str:
+    """Return a literal as ruff formats it: mappings that hold mappings on several lines.
+
+    :param before: characters on the line before it, besides the indent.
+    """
+    blank = " " * indent
     if isinstance(value, dict):
-        if not any(isinstance(item, dict) for item in value.values()):
-            short = "{" + ", ".join(f'"{key}": {_literal(item, 0)}' for key, item in value.items()) + "}"
-            if len(short) + indent < 110:
+        names = {key: shared.name_of(key, item) if shared and isinstance(item, dict) else "" for key, item in value.items()}
+        if not any(isinstance(item, dict) and not names[key] for key, item in value.items()):
+            short = "{" + ", ".join(f'"{key}": {names[key] or _literal(item, 0)}' for key, item in value.items()) + "}"
+            if before + len(short) + indent < 140:
                 return short
-        blank = " " * indent
-        inner = "".join(f'{blank}    "{key}": {_literal(item, indent + 4)},\n' for key, item in value.items())
+        rows = ((f'{blank}    "{key}": ', names[key], item) for key, item in value.items())
+        inner = "".join(
+            f"{head}{name or _literal(item, indent + 4, shared, len(head) - indent if shared else 30)},\n" for head, name, item in rows
+        )
         return "{\n" + inner + blank + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_literal(item, 0) for item in value) + "]"
+        short = "[" + ", ".join(_literal(item, 0) for item in value) + "]"
+        if before + len(short) + indent < 140:
+            return short
+        return "[\n" + "".join(f"{blank}    {_literal(item, 0)},\n" for item in value) + blank + "]"
     if isinstance(value, str):
         return ('r"' if "\\" in value else '"') + value + '"'
     return repr(value)
@@ -120,19 +173,51 @@ def _literal(value: Any, indent: int) -> str:
 
 
 def table(kind: str) -> str:
-    """Return the fields of the kind's spec as Markdown, from the CRD as it is."""
+    """Return the fields of the kind's spec as Markdown, from the CRD as it is; those of pods by their names alone."""
+    profile = "fleet" if kind in FLEET_PAGES else "mesh"
+    spec = schemas(profile)[kind]["properties"]["spec"]
     lines = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
-    for path, schema, required in _fields(schemas()[kind]["properties"]["spec"], ""):
+    pods: list[str] = []
+    first: dict[str, str] = {}  # fields of pods -> where they are told; elsewhere that place is named
+    repeated: list[str] = []
+    for path, schema, required in _fields(spec, ""):
+        if path.startswith(f"{POD}."):
+            where, inner = path.removeprefix(f"{POD}."), _inner(schema)
+            if inner and not where.startswith(tuple(f"{other}." for other in repeated)):
+                same = first.setdefault(repr(inner), where) if len(inner) > 4 else where
+                repeated += [where] if same != where else []
+                pods.append(_pod_row(where, schema, same))
+            continue
         default = "required" if required else f"`{_shown(schema['default'])}`" if "default" in schema else ""
         text = str(schema.get("description", "")).replace("|", "\\|")
         lines.append(f"| `{path}` | {_type(schema)} | {default} | {text} |")
+    if pods:
+        lines += ["", f"The fields of pods, below `{POD}`:", "", "| where | fields |", "| --- | --- |"]
+        lines += [_pod_row("", spec["properties"]["template"]["properties"]["spec"]), *pods]
     return "\n".join(lines) + "\n"
+
+
+def _inner(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of an object, or of the objects of a list."""
+    found: Mapping[str, Any] = schema.get("properties") or schema.get("items", {}).get("properties", {})
+    return found
+
+
+def _pod_row(where: str, schema: Mapping[str, Any], same: str = "") -> str:
+    def entry(name: str, inner: Mapping[str, Any]) -> str:
+        return f"`{name}`" + (f" ({_type(inner)})" if "enum" in inner else "")
+
+    fields = ", ".join(entry(name, inner) for name, inner in _inner(schema).items()) if same in ("", where) else f"as `{same}`"
+    place = f"`{where}{'[]' if 'items' in schema else ''}`" if where else "the pod"
+    return f"| {place} | {fields} |"
 
 
 def _fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
     for name, inner in schema.get("properties", {}).items():
         where = f"{path}.{name}" if path else name
         yield where, inner, name in schema.get("required", ())
+        if where == f"{POD}.initContainers":  # the fields of containers, and one more, which is in its row
+            continue
         element = inner.get("items", {})
         yield from _fields(inner, where)
         yield from _fields(element, f"{where}[]")
@@ -140,7 +225,7 @@ def _fields(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping
 
 def _type(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
-        return ", ".join(f"`{word}`" for word in schema["enum"])
+        return ", ".join(f"`{_shown(word)}`" if word != "" else '`""`' for word in schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
         return "integer or string"
     if "minimum" in schema:
@@ -154,16 +239,27 @@ def _shown(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def documented(kind: str) -> str:
-    """Return the page of the kind with its table anew."""
-    text = (CHECKOUT / "docs" / PAGES[kind]).read_text(encoding="utf-8")
-    begin, end = BEGIN.format(kind=kind), END.format(kind=kind)
-    return re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: begin + table(kind) + end, text, flags=re.DOTALL)
+def documented(page: str) -> str:
+    """Return a page with the tables of its kinds anew."""
+    text = (CHECKOUT / "docs" / page).read_text(encoding="utf-8")
+    for kind in (kind for kind, own in (*PAGES.items(), *FLEET_PAGES.items()) if own == page):
+        begin, end = BEGIN.format(kind=kind), END.format(kind=kind)
+        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", partial(_between, begin, kind, end), text, flags=re.DOTALL)
+    return text
+
+
+def _between(begin: str, kind: str, end: str, _found: re.Match[str]) -> str:
+    return begin + table(kind) + end
 
 
 def generated() -> dict[Path, str]:
     """Return every file that is made from the CRDs, with the text that it has to have."""
-    return {FILE: schemas_file(), **{CHECKOUT / "docs" / page: documented(kind) for kind, page in PAGES.items()}}
+    pages = sorted({*PAGES.values(), *FLEET_PAGES.values()})
+    return {
+        FILE: schemas_file(specs()),
+        FLEET_FILE: schemas_file(fleet_specs(), shared=True),
+        **{CHECKOUT / "docs" / page: documented(page) for page in pages},
+    }
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""One real kube-apiserver on one real etcd, and nothing else: no controllers, no kubelet, no pods. For many "clusters" by namespace."""
+"""One real kube-apiserver on one real etcd, and nothing else: no controllers, no pods, and a kubelet on request.
+
+For many "clusters" by namespace."""
 
 from __future__ import annotations
 
@@ -20,16 +22,20 @@ from tests.lab.tools import ensure
 from tests.lab.tools.progress import console
 
 PROGRAMS: Final = ("kube-apiserver", "etcd")
+KUBELET: Final = "lab-kubelet"
 
 
 class OneServer:
     """Use as a context manager, on the main thread: its processes end with the thread that started them.
 
+    ``kubelet``: exec into pods is answered as the files in ``pods`` say (tests/lab/tools/go/kube/lab-kubelet/pods.go).
+
     Raises ToolUnavailable or StartError when it cannot be had.
     """
 
-    def __init__(self) -> None:
-        self._tools = dict(ensure(PROGRAMS, progress=console()))
+    def __init__(self, *, kubelet: bool = False) -> None:
+        self._tools = dict(ensure((*PROGRAMS, *((KUBELET,) if kubelet else ())), progress=console()))
+        self._kubelet = kubelet
         self._loop = asyncio.new_event_loop()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._claim: socket.socket | None = None
@@ -94,7 +100,12 @@ class OneServer:
         self._etcd = Process("etcd", plain([str(self._tools["etcd"]), *etcd]), folder / "etcd.log")
         files = make_files(folder / "server", self.kubeconfig, "one", place)
         self._plane = ControlPlane("one", files, place, self._tools, url)
-        await self._plane.start_api()
+        await self._plane.start_api(egress=False)
+        self.pods = folder / "pods"
+        self.kubelet_address = place.kubelet
+        if self._kubelet:
+            self.pods.mkdir()
+            self._plane.start_kubelet(self.pods)
 
     async def _stop(self) -> None:
         for process in self._processes():

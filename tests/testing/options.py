@@ -33,6 +33,9 @@ _NAME: Final = "tests.testing.options"
 SETUPS: Final = ("kcp_setup", "label_clusters")
 """Playbooks that run no action of the collection; their variables begin with their names."""
 
+SHARED: Final = ("fleet",)
+"""Variables of several roles that do not begin with a name of the collection."""
+
 _SPDX: Final = "SPDX-License-" + "Identifier"  # in two parts, so that reuse does not take it for this file's own
 HEADER: Final = "".join(
     f"# {line}\n" for line in ("Copyright: Contributors to the edge_portal.cilium_mesh project", f"{_SPDX}: Apache-2.0")
@@ -63,7 +66,7 @@ def modules() -> dict[str, dict[str, Option]]:
     """Return module name -> option name -> its documentation, with what the module takes from fragments."""
     fragments = import_module(f"ansible_collections.{COLLECTION}.plugins.doc_fragments._mesh").ModuleDocFragment
     found = {}
-    for path in sorted((CHECKOUT / "plugins" / "modules").glob("mesh_*.py")):
+    for path in sorted((CHECKOUT / "plugins" / "modules").glob("*_*.py")):
         doc = load_yaml(import_module(f"ansible_collections.{COLLECTION}.plugins.modules.{path.stem}").DOCUMENTATION)
         options: dict[str, Option] = dict(doc.get("options") or {})
         for name in doc.get("extends_documentation_fragment", []):
@@ -246,10 +249,10 @@ def playbooks() -> list[str]:
 def _handed(tasks: Any) -> Iterator[Handed]:
     for task in _tasks(tasks):
         for name, arguments in task.items():
-            if name.startswith(f"{COLLECTION}.mesh_") and isinstance(arguments, dict):
+            if name.startswith(f"{COLLECTION}.") and isinstance(arguments, dict):
                 for option, value in arguments.items():
                     match = _ARGUMENT.fullmatch(value) if isinstance(value, str) else None
-                    if match is not None and match[1].startswith(("cilium_mesh", *roles())):
+                    if match is not None and (match[1] in SHARED or match[1].startswith(("cilium_mesh", *roles()))):
                         yield Handed(match[1], name.removeprefix(f"{COLLECTION}."), option, match[2] or "")
 
 
@@ -285,7 +288,7 @@ def acts(playbook: str) -> bool:
 def used_by(playbook: str) -> set[str]:
     """Return every variable of the collection that the playbook reads, without comments, internal names and what its tasks set."""
     text = "\n".join(line.partition(" #")[0] for path in _files(playbook) for line in path.read_text(encoding="utf-8").splitlines())
-    text = re.sub(r"(?m)^\s*#.*$", "", text).replace(COLLECTION, "")
+    text = re.sub(r"(?m)^\s*(#|playbook: ).*$", "", text).replace(COLLECTION, "")
     made = set(re.findall(rf"(?m)^\s*(?:register: )?((?:{'|'.join(SETUPS)})_\w+)(?:$|:)", text))
     return set(_VARIABLE.findall(text)) - made
 

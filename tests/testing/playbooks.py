@@ -59,6 +59,12 @@ class PlaybookRun:
         assert self.mesh_result is not None, self.output
         return self.mesh_result
 
+    @property
+    def requests(self) -> dict[str, int]:
+        """API requests by cluster, as the last action that sent any counted them."""
+        results = [(json.loads(event).get("event_data") or {}).get("res") or {} for event in self.events]
+        return next((dict(result["requests"]) for result in reversed(results) if result.get("requests")), {})
+
     def finding_codes(self) -> list[str]:
         return [finding["code"] for finding in (self.mesh_result or {}).get("findings", [])]
 
@@ -193,6 +199,37 @@ def list_inventory(folder: Path, *sources: str) -> tuple[int, str, str]:
     text = output.read_text(encoding="utf-8") if output.exists() else ""
     assert answer, f"the run died without an exit status\n{text}"
     return int(answer), listed.read_text(encoding="utf-8") if listed.exists() else "", text
+
+
+def write_warm_command(folder: Path) -> Path:
+    """Write a program ``ansible-playbook`` that has its runs forked by the warm process, for a PATH that commands of a page are found in.
+
+    It takes arguments, working directory and environment as ansible-playbook does, and ends with its status. Output goes out at the end.
+    What Ansible reads from the environment when it is imported has no effect, see warm_ansible.py.
+
+    :returns: the folder, made where it is missing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "ansible-playbook"
+    program.write_text(_WARM_COMMAND.format(python=sys.executable, socket=_warm_socket()), encoding="utf-8")
+    program.chmod(0o755)
+    return folder
+
+
+_WARM_COMMAND = """\
+#!{python} -SE
+import json, os, socket, sys, tempfile
+
+with tempfile.NamedTemporaryFile() as output, socket.socket(socket.AF_UNIX) as connection:
+    request = {{"args": sys.argv[1:], "env": dict(os.environ), "cwd": os.getcwd(), "output": output.name}}
+    connection.connect({socket!r})
+    connection.sendall(json.dumps(request).encode() + b"\\n")
+    with connection.makefile("r") as answers:
+        answers.readline()
+        status = answers.read()
+    sys.stdout.buffer.write(output.read())
+sys.exit(int(status) if status else "the run died without an exit status")
+"""
 
 
 @contextmanager

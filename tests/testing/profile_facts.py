@@ -34,7 +34,7 @@ Object = dict[str, Any]
 def facts_of(options: LabOptions) -> dict[str, ClusterFacts]:
     """Return the facts of every cluster of a lab with these options, by name. Keys are elliptic curves, to be quick."""
     ca = shared_ca() if options.ca == "shared" else None
-    return {cluster.name: _facts(cluster, answers_of(cluster, ca)) for cluster in options.cluster_options()}
+    return {cluster.name: facts_from(cluster, answers_of(cluster, ca)) for cluster in options.cluster_options()}
 
 
 @cache
@@ -85,7 +85,9 @@ def _completed(path: str, item: Object, options: ClusterOptions) -> Object:
     return item
 
 
-def _facts(options: ClusterOptions, objects: Mapping[str, Object]) -> ClusterFacts:
+def facts_from(options: ClusterOptions, objects: Mapping[str, Object]) -> ClusterFacts:
+    """Return the facts of a cluster that has these objects, by path."""
+
     def answer(read: Read) -> Any:
         if read.path == "/version":
             return {"gitVersion": "v1.36.4"}

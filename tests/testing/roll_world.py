@@ -218,6 +218,10 @@ class FakeCluster:
             return [self._pod_object(pod) for pod in (*self.agents, *self.meshes)]
         return deepcopy(self.objects.get(path, {}).get("items", []))
 
+    def count(self, path: str) -> int:
+        self._asked("list", path)
+        return len(self.objects.get(path, {}).get("items", []))
+
     def page(self, path: str, *, field_selector: str) -> Object:
         """Return the object with the name that the selector has, if there is one, as a list."""
         self._asked("list", path)

@@ -218,6 +218,7 @@ class SimulatedClusters:
         if step.verb != "create" and action.resource_version != str(made.version):
             raise WriteConflict(f"{place} changed")
         changes: dict[Path, Any] = {("labels", k): v for k, v in action.labels.items()}
+        changes |= {("annotations", k): v for k, v in action.marks.items()}
         made.update(
             manager, {("data", "users.yaml"): action.text, ("annotations", action.annotation_key): action.annotation or None, **changes}
         )

@@ -21,14 +21,15 @@ _KEPT: Final = ("type", "format", "description", "enum", "required", "pattern", 
 
 
 def status_schemas() -> dict[str, dict[str, Any]]:
-    """File name -> schema of the status of a kind, or of a Fabric."""
+    """File name -> schema of the status of a kind that has one."""
     found = {}
-    for kind, schema in schemas().items():
+    pages = {**dict.fromkeys(schemas(), "operator-status.md"), **dict.fromkeys(schemas("fleet"), "fleet-kinds.md")}
+    for kind, schema in (schemas() | schemas("fleet")).items():
         if "status" in schema["properties"]:
             head = {
                 "$schema": _DRAFT,
                 "title": f"Status of a {kind}",
-                "description": "What the operator writes; see docs/operator-status.md.",
+                "description": f"What the operator writes; see docs/{pages[kind]}.",
             }
             found[f"{kind.lower()}.json"] = head | {
                 key: value for key, value in _converted(schema["properties"]["status"]).items() if key != "description"

@@ -197,7 +197,11 @@ def test_hand_back_prints_the_peers_as_values() -> None:
     ledger = made_by()
     findings = {f.cluster: f for f in plan_hand_back(MESH, ledger.facts()).problems}
     assert findings["c1"].code == "CM-OWN-11"
-    assert '--set-json \'clustermesh.config.clusters={"c2":{"address":"c2.mesh.cilium.io","port":2379}}\'' in findings["c1"].fix
+    rows = "--set clustermesh.config.clusters.c2.address=c2.mesh.cilium.io --set clustermesh.config.clusters.c2.port=2379"
+    helm, cli, elsewhere = findings["c1"].fix.splitlines()
+    assert helm.startswith("helm upgrade ") and helm.endswith(rows)
+    assert cli.startswith("or, with the cilium CLI: cilium upgrade ") and cli.endswith(rows)
+    assert 'clusters: {"c2":{"address":"c2.mesh.cilium.io","port":2379}}' in elsewhere
 
 
 def test_the_diff_shows_who_owns_what_and_no_value() -> None:

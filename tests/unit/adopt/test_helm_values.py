@@ -9,13 +9,19 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.helm_values import assignments, clusters_value, own_files
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.helm_values import (
+    CLUSTERS,
+    as_json,
+    assignments,
+    clusters_value,
+    own_files,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.lab.profiles.options import HelmPeer, ProfileOptions
 from tests.lab.profiles.texts import peer_config
-from tests.lab.profiles.values import with_values
+from tests.lab.profiles.values import parse_set, with_values
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
@@ -40,9 +46,11 @@ def test_the_charts_own_texts_come_back_as_the_values_they_were_rendered_from(ve
     options = ProfileOptions(cluster_name="c1", cluster_id=1, version=version, peers=(peer,))
     aliases = tuple(HostAlias(ip=ip, hostnames=(peer.host,)) for ip in peer.ips)
     facts = holding(version, peer_config(options, peer), aliases)
-    assignment = assignments(facts, clusters_value(facts, NAMES))[1]
-    key, _, value = assignment.partition("=")
-    assert with_values(replace(options, peers=()), {key: json.loads(value)}).peers == (peer,)
+    value = clusters_value(facts, NAMES)
+    enabled, rows = assignments(facts, value)
+    assert enabled == "clustermesh.config.enabled=true"
+    assert with_values(replace(options, peers=()), parse_set(rows)).peers == (peer,)  # --set, of helm and of the cilium CLI
+    assert with_values(replace(options, peers=()), {CLUSTERS: json.loads(as_json(facts, value))}).peers == (peer,)
 
 
 def test_what_connect_wrote_comes_back_too_and_its_files_are_named() -> None:

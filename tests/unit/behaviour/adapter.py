@@ -46,6 +46,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock impor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import x509 as certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_health import FailedNode, NodePath, NodeReport
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import tls_probe
@@ -105,6 +106,7 @@ class Lab:
         self.failing: dict[str, str] = {}  # cluster -> class of the error with which it answers, or with which it ends each write
         self.ready = True  # do links come up?
         self.mute: set[str] = set()  # clusters of which the readers cannot be asked
+        self.lost: dict[tuple[str, str], NodePath] = {}  # (cluster, peer) -> what nodes of the first do not reach of the second
         self.away: dict[str, str] = {}  # host variable cilium_mesh_unavailable
         self.traffic: dict[str, TrafficFacts] = {}
         self.after_items: Callable[[Scene], Scene] = lambda found: found  # what controllers add to objects of items
@@ -164,7 +166,7 @@ class Lab:
 
     def replacements(self) -> list[tuple[Any, Any]]:
         """Return what is replaced of the engine: opening clusters, reading links, and what dials from the controller."""
-        display = SimpleNamespace(display=lambda text, color=None: self.output.append(f"{color or ''}|{text}"))
+        display = SimpleNamespace(verbosity=0, display=lambda text, color=None: self.output.append(f"{color or ''}|{text}"))
         return [
             (client.open_cluster, self._open),
             (links.read_all, self._read_all),
@@ -214,8 +216,16 @@ class Lab:
         found = {}
         for host, reader in self._read_all(observation, mesh).items():
             links = tuple(dataclasses.replace(link, proof="proven" if link.ready else "refuted") for link in reader.links)
-            found[host] = dataclasses.replace(reader, links=links)
+            nodes = tuple(self._nodes(host, peer) for local, peer in mesh.links if local == host) if self.lost else ()
+            found[host] = dataclasses.replace(reader, links=links, nodes=nodes, nodes_asked=(f"{host}-n1",) if nodes else None)
         return found
+
+    def _nodes(self, host: str, peer: str) -> NodeReport:
+        path = self.lost.get((host, peer))
+        failed = (FailedNode(name=f"{peer}-n1", path=path),) if path else ()
+        return NodeReport(
+            cluster=host, peer=peer, node=f"{host}-n1", reached=1 - len(failed), failed=failed, oldest=self.clock.now.isoformat()
+        )
 
     def _read_traffic(self, clusters: Mapping[str, Any], kinds: Any, *, parallel: int = 10) -> Any:
         return {host: self.traffic[host] for host in clusters if host in self.traffic}, {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from . import custom_resources, findings, inputs, meshes, traffic, trust
+from . import custom_resources, findings, fleet, inputs, meshes, traffic, trust
 
 FAMILIES: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "meshes-profiles": meshes.profiles,
@@ -27,6 +27,8 @@ FAMILIES: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
     "inputs-mesh": inputs.meshes,
     "inputs-items": inputs.item_specs,
     "inputs-filters": inputs.filter_calls,
+    "fleet-workloads": fleet.workloads,
+    "fleet-members": fleet.members,
     "operator-statuses": custom_resources.written,
     "operator-requests": custom_resources.requests,
 }

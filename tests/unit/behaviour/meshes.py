@@ -9,6 +9,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_health import NodePath
+
 from .adapter import Json, Lab, cluster, lab
 
 VERSIONS: Final = ("1.16", "1.17", "1.18", "1.19", "1.20")
@@ -253,6 +255,15 @@ def _readers_mute(made: Lab) -> Iterable[Json]:
     yield made.step("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
 
 
+def _packets_lost(made: Lab) -> Iterable[Json]:
+    _connected(made, 1, 2)
+    for path in NodePath:
+        made.lost = {("c1", "c2"): path} if path is not NodePath.REACHED else {("c3", "c2"): path}
+        yield made.step("mesh_status", mesh=mesh(1, 2))
+    yield made.step("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
+    yield {"look": made.look(mesh(1, 2))}
+
+
 def _trust(made: Lab) -> Iterable[Json]:
     for trust in ("auto", "minted", "copied", "same_ca"):
         yield made.step("mesh_plan", mesh=mesh(1, 2, 3), trust=trust)
@@ -429,6 +440,7 @@ _TROUBLES: Final[Mapping[str, Callable[[Lab], Iterable[Json]]]] = {
     "a cluster refuses to be written": _refused,
     "links that do not come up": _links_down,
     "readers that cannot be asked": _readers_mute,
+    "packets that are lost between nodes": _packets_lost,
     "ways of trust": _trust,
     "keys that somebody changed": _repair,
     "a plan that is approved": _approved,

@@ -211,6 +211,10 @@ def _of_policies() -> Cases:
         _ways(c2={"pods": (pod("backend-1", app="backend"),), "policies": (_isolating(),)}),
         _intents(WAY),
     )
+    cases["a policy of another writer that Cilium refuses"] = (
+        _ways(c2={"pods": (pod("backend-1", app="backend"),), "policies": (replace(_isolating(), status=said),)}),
+        _intents(WAY),
+    )
     unread = (Unread(what="pods", message="forbidden", remedy="allow it"),)
     cases["pods cannot be read"] = (
         replace(without, traffic={h: replace(t, pods=(), unread=unread) for h, t in without.traffic.items()}),

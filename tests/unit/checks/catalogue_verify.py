@@ -28,6 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     VolumeSource,
     WorkloadFacts,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.size_facts import SizeFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import Waiver, WaiverKind
 from tests.testing.facts_builders import (
     HELM_ANNOTATIONS,
@@ -56,6 +57,14 @@ ENVIRONMENT = {"CILIUM_CLUSTERMESH_CONFIG": "/var/lib/cilium/clustermesh/"}
 
 def pair(c1: ClusterFacts, c2: ClusterFacts = C2) -> CheckContext:
     return context_of(c1, c2)
+
+
+def sized(members: int = 2, **numbers: int) -> CheckContext:
+    """c1 with these numbers of objects, in a mesh of that many members."""
+    hosts = [f"c{number}" for number in range(1, members + 1)]
+    context = context_of(cluster_facts("c1"), C2, mesh=mesh_of(*hosts))
+    values: dict[str, Any] = {"identities": 9, "endpoints": 9, **numbers}
+    return replace(context, sizes={host: SizeFacts(host=host, **values) for host in ("c1", "c2")})
 
 
 def one(version: str = "1.18.11", config: dict[str, str | None] | None = None, **overrides: Any) -> CheckContext:
@@ -323,6 +332,14 @@ NETWORK: Table = {
 }
 
 SERVICE: Table = {
+    "CM-SIZE-01": (
+        [lambda: sized(256), lambda: sized(identities=65_536), lambda: sized(endpoints=300_000)],
+        [lambda: sized(255), lambda: sized(identities=65_535), lambda: sized(endpoints=200_000), lambda: pair(C2)],
+    ),
+    "CM-SIZE-02": (
+        [lambda: sized(204), lambda: sized(identities=60_000), lambda: sized(endpoints=210_000)],
+        [lambda: sized(203), lambda: sized(256), lambda: sized(identities=52_000), lambda: sized(endpoints=200_000)],
+    ),
     "CM-SVC-01": (
         [lambda: local_policy("NodePort", "n5")],  # the first three nodes are dialled
         [

@@ -22,7 +22,8 @@ from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, service, slice_facts, traffic
 
 GLOBAL = {"service.cilium.io/global": "true"}
-READY = {"ready": True, "stage": "ready", "nodesReady": 2, "nodesTotal": 2, "proof": "proven", "error": ""}
+PROBED = {"reached": 4, "asked": 4, "oldestProbe": "2026-09-01T12:00:00Z", "blocked": "", "podsProbed": True, "failed": [], "message": ""}
+READY = {"ready": True, "stage": "ready", "nodesReady": 2, "nodesTotal": 2, "proof": "proven", "error": "", "nodePaths": PROBED}
 BACKENDS = tuple(pod(f"nginx-{n}", app="nginx") for n in range(2))
 WEB = pod("web-0", app="web")
 ASKED = {
@@ -77,7 +78,7 @@ def cnp(name: str, spec: Mapping[str, Any]) -> ObjectFacts:
     return object_facts("CiliumNetworkPolicy", "ciliumnetworkpolicies", name, namespace=NAMESPACE, api=api, spec=spec)
 
 
-def test_when_nothing_is_wrong_only_the_network_between_the_nodes_is_not_known() -> None:
+def test_when_nothing_is_wrong_every_hop_says_so() -> None:
     found = explain()
     assert answers(found) == {
         ("source", "c1"): "ok",
@@ -91,10 +92,31 @@ def test_when_nothing_is_wrong_only_the_network_between_the_nodes_is_not_known()
         ("link", "c2"): "ok",
         ("egress policy", "c1"): "ok",
         ("ingress policy", "c2"): "ok",
-        ("network", "c1"): "unknown",
+        ("network", "c1"): "ok",
     }
-    assert found.answer is Answer.UNKNOWN
-    assert found.summary == "Nothing that was read is in the way; not known: network"
+    assert found.answer is Answer.OK
+    assert found.summary == "Nothing is in the way"
+
+
+@pytest.mark.parametrize(
+    ("there", "back", "answer", "words"),
+    [
+        ({}, {}, "unknown", "is not known: the agents were not asked"),
+        ({"asked": 0, "message": "it is off"}, {}, "unknown", "is not known: it is off"),
+        (PROBED, {}, "ok", "packets pass"),
+        ({**PROBED, "reached": 0, "blocked": "pod_network"}, PROBED, "broken", "from the nodes of c1 to those of c2"),
+        (PROBED, {**PROBED, "reached": 0, "blocked": "node"}, "broken", "from the nodes of c2 to those of c1"),
+        ({**PROBED, "reached": 3, "blocked": "pod_network"}, PROBED, "unknown", "it depends on the nodes"),
+        ({**PROBED, "reached": 0, "blocked": "health_port"}, PROBED, "ok", "packets pass"),
+        ({**PROBED, "podsProbed": False}, PROBED, "unknown", "the way of pods was not probed"),
+    ],
+)
+def test_the_network_is_judged_by_the_node_health_of_the_agents(there: Any, back: Any, answer: str, words: str) -> None:
+    found = explain(links={("c1", "c2"): {**READY, "nodePaths": there}, ("c2", "c1"): {**READY, "nodePaths": back}})
+    hop = next(hop for hop in found.hops if hop.name == "network")
+    assert hop.answer.value == answer and words in hop.summary
+    assert ("UDP 8472 (vxlan)" in hop.fix) == (answer == "broken") and bool(hop.fix) == (answer != "ok")
+    assert any("UDP 8472 (vxlan) between all nodes" in line for line in hop.evidence)
 
 
 def test_a_way_within_one_cluster_is_known_to_its_end() -> None:
@@ -187,6 +209,16 @@ def test_a_policy_that_does_not_let_the_client_in_is_named() -> None:
 def test_a_policy_at_the_source_is_looked_at_too() -> None:
     rule = {"endpointSelector": {"matchLabels": {"app": "web"}}, "egress": [{"toEndpoints": [{"matchLabels": {"app": "other"}}]}]}
     only_broken(explain(consumer(policies=(cnp("no-way-out", rule),))), "egress policy", "c1")
+
+
+def test_a_policy_that_cilium_refuses_leaves_the_hop_unknown_with_what_to_do() -> None:
+    rule: dict[str, Any] = {"endpointSelector": {}, "ingress": [{"fromNodes": [{}]}]}
+    found = explain(there=provider(policies=(cnp("of-nodes", rule),)))
+    ingress = next(hop for hop in found.hops if hop.name == "ingress policy")
+
+    assert ingress.answer is Answer.UNKNOWN
+    assert "Cilium refuses it: fromNodes needs enable-node-selector-labels" in ingress.evidence[0]
+    assert "Correct the policy that Cilium refuses" in ingress.fix and "CM-INT-19" in ingress.fix
 
 
 def test_pods_of_one_service_that_differ_in_what_they_accept_leave_it_open() -> None:

@@ -58,6 +58,7 @@ def never_ours(facts: ClusterFacts) -> ClusterFacts:
 @pytest.mark.parametrize(
     ("ca", "key"), [("shared", "c2"), ("", "c2"), ("", "c2.etcd-client-ca.crt"), ("", "c2.etcd-client.crt"), ("", "c2.etcd-client.key")]
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["1.17.17", "1.20.0"])
 @pytest.mark.parametrize("kvstoremesh", [True, False])
 @pytest.mark.parametrize("managers", [(OURS,), (OURS, "helm"), ("helm",), ()], ids=["ours", "shared", "foreign", "unknown"])

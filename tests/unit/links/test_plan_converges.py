@@ -19,6 +19,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     HostAlias,
     RemoteUsersFacts,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import USERS_ANNOTATION
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import made_by_bindings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, key_facts, mesh_of, peer_secret
 from tests.testing.properties import examples
@@ -91,14 +93,21 @@ def _comparable(facts: Mapping[str, ClusterFacts]) -> dict[str, Any]:
         host: [
             replace(cluster.clustermesh, resource_version="", uid=""),
             replace(cluster.kvstoremesh, resource_version="", uid=""),
-            cluster.users.present,
-            cluster.users.text,
-            dict(cluster.users.annotations),
+            *_comparable_users(cluster),
             cluster.apiserver.host_aliases if cluster.apiserver else (),
             cluster.agent.host_aliases if cluster.agent else (),
         ]
         for host, cluster in facts.items()
     }
+
+
+def _comparable_users(cluster: ClusterFacts) -> list[Any]:
+    """An empty ConfigMap is as good as none: connect makes one where the pod waits for it, and disconnect leaves it for the next pod."""
+    users = cluster.users
+    made = users.present and made_by_bindings(users.managers, users.labels)
+    if made and cluster.users_enabled and not users.users and not [key for key in users.annotations if key.startswith(USERS_ANNOTATION)]:
+        return [False, "", {}]
+    return [users.present, users.text, dict(users.annotations)]
 
 
 def _started(facts: Mapping[str, ClusterFacts]) -> tuple[SimulatedClusters, dict[str, ClusterFacts]]:

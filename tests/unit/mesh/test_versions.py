@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import (
+    DELAYS,
     KNOWN,
     RULES,
     SUPPORTED,
@@ -20,7 +21,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
     agent_file_prefix,
     aliases_in_config,
     aliases_in_template,
+    bug_note,
     cilium_version,
+    delay,
     first_minor,
     holds,
     is_known_minor,
@@ -169,3 +172,25 @@ def test_versions_outside_of_the_matrix_are_not_known() -> None:
     assert not is_known_minor(v(KNOWN.first.minor - 1))
     assert not is_known_minor(v(KNOWN.last.minor + 1))
     assert not is_known_minor(CiliumVersion(major=2, minor=0))
+
+
+@pytest.mark.parametrize("name", DELAYS)
+def test_every_version_has_exactly_one_delay_of_each_kind_and_the_page_states_it(name: str) -> None:
+    """Delays that apply to a minor, and none to two; docs/dead-peers.md has each figure, save the one that failover.md and links name."""
+    for minor in KNOWN.minors:
+        fitting = [row for row in DELAYS[name] if (row.since or minor) <= minor and (row.before is None or minor < row.before)]
+        assert fitting == [delay(name, minor)]
+        assert 0 <= fitting[0].least <= fitting[0].most and fitting[0].source
+    assert delay(name, None).most == max(row.most for row in DELAYS[name])
+    page = (CHECKOUT / "docs" / "dead-peers.md").read_text(encoding="utf-8")
+    for row in DELAYS[name]:
+        assert row.shown in page.replace("three minutes", "180 s"), row
+
+
+def test_each_bug_of_cilium_is_named_by_its_issue() -> None:
+    bugs = {name: rule for name, rule in RULES.items() if rule.bug}
+    page = (CHECKOUT / "docs" / "policy-evaluation.md").read_text(encoding="utf-8")
+
+    assert bugs.keys() == {"own_node_needs_ingress_rule", "negative_selectors_match_pods"}
+    for name, rule in bugs.items():
+        assert bug_note(name) == f"a bug of Cilium, issue {rule.bug}" and f"issues/{rule.bug}" in page

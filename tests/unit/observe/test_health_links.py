@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, ServerRefused, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ExecResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, LinkFacts, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.health import read_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.node_health import COMMAND
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.workloads import workload_facts
 from tests.testing.observed_objects import deployment, pod
 
@@ -37,6 +38,7 @@ def metrics(**peers: int) -> str:
 class PlayedCluster:
     """Answers like a Cluster; an answer that is an error is raised. ``said`` lists what was asked, pod by pod."""
 
+    host = "edge-1"
     namespace = "kube-system"
 
     def __init__(self, **answers: Any) -> None:
@@ -47,6 +49,8 @@ class PlayedCluster:
             "agent": {"cluster-mesh": {"clusters": [ready("c2"), ready("c3")]}},
             "forward": NO,
             "troubleshoot": "",
+            "health": {"nodes": []},
+            "shell": "",
             "exit_code": 0,
             **answers,
         }
@@ -68,6 +72,11 @@ class PlayedCluster:
     def exec(self, pod: str, container: str, command: Sequence[str], *, timeout: float = 10.0, partial: bool = False) -> ExecResult:
         self.said.append(f"exec {pod}/{container} {' '.join(command)}")
         key = "troubleshoot" if "troubleshoot" in command else "mesh" if container == "kvstoremesh" else "agent"
+        if tuple(command) == COMMAND:
+            self._answer("shell")
+            health = self._answer("health")
+            output = json.dumps(self._answer(key)) + (f"\n---\n{json.dumps(health)}\n" if health else "")
+            return ExecResult(stdout=output, stderr="", exit_code=self.answers["exit_code"])
         found = self._answer(key)
         return ExecResult(stdout=found if isinstance(found, str) else json.dumps(found), stderr="", exit_code=self.answers["exit_code"])
 
@@ -216,6 +225,63 @@ def test_of_many_agents_a_sample_is_asked_that_holds_all_that_are_not_ready() ->
 def test_every_agent_of_a_small_cluster_is_asked() -> None:
     cluster = PlayedCluster(list=[pod(f"agent-{i}", "cilium") for i in range(20)])
     assert read(cluster, WITHOUT_KVSTOREMESH).agents_asked == 20
+
+
+def lost(name: str) -> dict[str, Any]:
+    return {"name": name, "host": {"primary-address": {"http": {"status": "refused"}}}}
+
+
+def read_nodes(cluster: PlayedCluster, nodes: int = 6, facts: ClusterFacts = FACTS) -> ReaderFacts:
+    return read_links(cast(Cluster, cluster), facts, PEERS, nodes=nodes)
+
+
+def test_node_health_costs_no_further_request() -> None:
+    pods = [pod("mesh-1", "clustermesh-apiserver"), *(pod(f"agent-{i}", "cilium") for i in range(3))]
+    health = {"nodes": [lost("c2/n1"), lost("c3/n1"), lost("c3/n2")]}
+    without, cluster = PlayedCluster(list=pods), PlayedCluster(list=pods, health=health)
+    read(without)
+    found = read_nodes(cluster)
+    assert len(cluster.said) == len(without.said) and len(cluster.asked("cilium-health")) == 3
+    assert found.nodes_asked == ("node-of-agent-0", "node-of-agent-1", "node-of-agent-2") and found.nodes_unread == ""
+    assert {(report.node, report.peer, report.asked) for report in found.nodes} == {
+        (f"node-of-agent-{i}", peer, count) for i in range(3) for peer, count in (("edge-2", 1), ("edge-3", 2))
+    }
+    assert found.links == read(without).links
+
+
+def test_a_reading_without_node_health_does_not_ask_for_it() -> None:
+    cluster = PlayedCluster()
+    assert read(cluster).nodes_asked is None and cluster.asked("cilium-health") == []
+
+
+def test_in_a_large_mesh_fewer_agents_report_nodes_and_all_report_links() -> None:
+    cluster = PlayedCluster(list=[pod(f"agent-{i:02}", "cilium") for i in range(20)])
+    found = read_nodes(cluster, nodes=1000, facts=WITHOUT_KVSTOREMESH)
+    assert (found.agents_asked, len(cluster.asked("cilium-health"))) == (20, 4)
+    assert found.nodes_asked == ("node-of-agent-00", "node-of-agent-05", "node-of-agent-10", "node-of-agent-15")
+    cluster = PlayedCluster()
+    assert "7000 nodes" in read_nodes(cluster, nodes=7000).nodes_unread and cluster.asked("cilium-health") == []
+
+
+def test_an_agent_without_a_shell_or_node_health_still_reports_its_links() -> None:
+    for trouble in ({"shell": ServerRefused("the container or the command is missing.")}, {"health": ""}, {"health": "broken"}):
+        found = read_nodes(PlayedCluster(**trouble))
+        assert found.links == read(PlayedCluster()).links and found.problems == ()
+        assert found.nodes == () and found.nodes_unread == "cilium-health of the agent on node node-of-agent-1 gave no answer"
+
+
+def test_node_health_that_does_not_come_in_time_costs_the_links_nothing() -> None:
+    found = read_nodes(PlayedCluster(exit_code=-1, metrics=metrics(c2=1, c3=1)))
+    assert found.links == read(PlayedCluster()).links and found.problems == ()
+    late = read_nodes(PlayedCluster(exit_code=-1, health=""))
+    assert len(late.problems) == 1 and "did not end in time" in late.problems[0]
+
+
+def test_health_checking_that_is_off_is_not_asked_for() -> None:
+    off = replace(FACTS, config={**(FACTS.config or {}), "enable-health-checking": "false"})
+    cluster = PlayedCluster()
+    found = read_nodes(cluster, facts=off)
+    assert cluster.asked("cilium-health") == [] and found.nodes_asked == () and "enable-health-checking" in found.nodes_unread
 
 
 def test_agents_that_the_daemon_set_wants_count_even_without_a_pod() -> None:

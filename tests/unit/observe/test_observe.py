@@ -4,16 +4,22 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import as_data
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation, observe
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import REQUESTS_AT_ONCE, Observation, _send, observe
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import Read
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
+from tests.testing.facts_builders import NOW, failure, mesh_of
 from tests.testing.made_certificates import make
 from tests.testing.observed_objects import PEER_YAML, cluster_objects, secret
 from tests.testing.scripted_server import Answer, Asked, ScriptedServer
@@ -256,3 +262,57 @@ def test_two_hosts_of_one_name_are_refused(server: ScriptedServer) -> None:
 
 def test_no_clusters_are_no_work() -> None:
     assert observe([]).facts == {}
+
+
+def test_the_status_of_links_takes_eight_reads_and_is_the_same_as_with_all(server: ScriptedServer) -> None:
+    mesh = mesh_of("edge-1", "edge-2")
+    found = []
+    for links_only in (False, True):
+        server.asked.clear()
+        with observe([access(server)], links_only=links_only) as observation:
+            facts = observation.facts
+        failures = {"edge-2": failure("edge-2")}
+        found.append((build_status(mesh, facts, failures, {}, now=NOW), facts["edge-1"].runs_kvstoremesh, facts["edge-1"].writers.keys()))
+    assert len(server.asked) == 8 and found[0][:2] == found[1][:2]
+    assert found[1][2] <= found[0][2]
+    assert not any("cilium-ca" in asked.path for asked in server.asked), "no right to the CA is needed"
+
+
+def test_a_cluster_that_falls_silent_while_it_is_read_costs_a_few_timeouts_and_not_one_for_each_read() -> None:
+    sent: list[str] = []
+
+    class Silent:
+        host = "edge-1"
+
+        def get(self, path: str) -> Any:
+            sent.append(path)
+            raise Unreachable("It does not answer.", cluster="edge-1")
+
+    reads = {str(number): Read(path=f"/{number}") for number in range(18)}
+    with ThreadPoolExecutor(32) as pool, pytest.raises(Unreachable):
+        _send(Silent(), reads, pool)  # type: ignore[arg-type]
+    assert len(sent) <= REQUESTS_AT_ONCE
+
+
+def test_the_requests_of_a_cluster_share_a_few_connections() -> None:
+    at_once, most = 0, 0
+    lock = threading.Lock()
+
+    class Busy:
+        host = "edge-1"
+
+        def get(self, path: str) -> Any:
+            nonlocal at_once, most
+            with lock:
+                at_once += 1
+                most = max(most, at_once)
+            time.sleep(0.002)
+            with lock:
+                at_once -= 1
+            return path
+
+    reads = {str(number): Read(path=f"/{number}") for number in range(40)}
+    with ThreadPoolExecutor(32) as pool:
+        results, unread = _send(Busy(), reads, pool)  # type: ignore[arg-type]
+    assert most <= REQUESTS_AT_ONCE and not unread
+    assert results == {name: read.path for name, read in reads.items()}

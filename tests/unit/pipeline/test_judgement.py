@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Mapping[str, str]]:
     """By cluster: the peers that its readers were asked about."""
     seen: dict[str, Mapping[str, str]] = {}
 
-    def read_links(cluster: Any, facts: ClusterFacts, peers: Mapping[str, str], *, prove: bool = False) -> ReaderFacts:
+    def read_links(cluster: Any, facts: ClusterFacts, peers: Mapping[str, str], **_: Any) -> ReaderFacts:
         seen[facts.host] = peers
         return ReaderFacts(cluster=facts.host)
 

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.schemas import SPECS as FLEET_SPECS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schemas import SPECS
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.arguments import HANDED
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.spec import option_problems, spec_of
@@ -39,10 +41,18 @@ def test_a_number_is_taken_at_its_bounds_and_refused_beyond(module: str, name: s
 RELATED = [(module, name, spec_of(module)[name]["above"]) for module, name in NUMBERS if "above" in spec_of(module)[name]]
 
 
-def test_certificates_and_authorities_live_longer_than_the_time_before_their_end_in_which_they_are_renewed() -> None:
-    assert {(name, other) for _module, name, other in RELATED} == {(days, "renew_before_days") for days in ("certificate_days", "ca_days")}
-    with_both = {module for module, options in modules().items() if {"certificate_days", "renew_before_days"} <= set(options)}
-    assert {module for module, name, _other in RELATED if name == "certificate_days"} == with_both
+LIVES = {"certificate_days": "renew_before_days", "ca_days": "renew_before_days", "token_hours": "renew_before_hours"}
+"""Lifetimes, and how long before its end each is renewed."""
+
+
+def test_what_ends_lives_longer_than_the_time_before_its_end_in_which_it_is_renewed() -> None:
+    """Otherwise each run would renew it again."""
+    with_both = {
+        (module, name, other) for module, options in modules().items() for name, other in LIVES.items() if {name, other} <= set(options)
+    }
+    assert set(RELATED) == with_both
+    renewed = {(module, name) for module, options in modules().items() for name in options if name.startswith("renew_before_")}
+    assert renewed == {(module, other) for module, _name, other in with_both}
 
 
 @pytest.mark.parametrize(("module", "name", "other"), RELATED)
@@ -77,7 +87,23 @@ def schemas(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield from schemas(inner, f"{path}.{key}")
 
 
+EVERY_NUMBER = [entry for specs in (SPECS, FLEET_SPECS) for kind, spec in specs.items() for entry in schemas(spec, kind)]
+
+
 @in_one_test
-@pytest.mark.parametrize(("path", "schema"), [entry for kind, spec in SPECS.items() for entry in schemas(spec, kind)])
+@pytest.mark.parametrize(("path", "schema"), EVERY_NUMBER)
 def test_every_number_of_an_item_has_a_range(path: str, schema: Any) -> None:
     assert {"minimum", "maximum"} <= set(schema) or "pattern" in schema, path
+
+
+def test_an_option_that_stands_for_a_field_of_a_resource_has_the_range_of_the_field() -> None:
+    """Two ranges of one number would let a task ask for what the API server refuses."""
+    fields = {path.rpartition(".")[2]: schema for path, schema in EVERY_NUMBER}
+    found = {
+        (module, name): (bounds_of(option), {key: fields[field][key] for key in ("minimum", "maximum")})
+        for module, options in modules().items()
+        for name, option in options.items()
+        if (field := re.sub("_([a-z])", lambda match: match[1].upper(), name)) in fields and bounds_of(option)
+    }
+    assert ("fleet_rollout", "to_revision") in found
+    assert {name for name, (own, of_field) in found.items() if own != of_field} == set()

@@ -74,6 +74,8 @@ def test_names_that_only_begin_alike_can_be_declared() -> None:
 @pytest.mark.parametrize("playbook", SETUPS)
 def test_a_playbook_without_actions_of_the_collection_lists_its_variables(playbook: str) -> None:
     play = yaml.safe_load((CHECKOUT / "playbooks" / f"{playbook}.yml").read_text(encoding="utf-8"))[0]
-    lists = play["tasks"][0]["vars"]
+    (block,) = (task["block"] for task in play["tasks"])
+    (lists,) = (task["vars"] for task in block if f"{playbook}_read" in task.get("vars", {}))
+    facts = {name for task in block for name in task.get("ansible.builtin.set_fact", {})}
     assert set(lists[f"{playbook}_read"]) == {name for name in playbook_variables() if name.startswith(f"{playbook}_")}
-    assert set(lists[f"{playbook}_own"]) == {*play["vars"], *lists}
+    assert set(lists[f"{playbook}_own"]) == {*play["vars"], *lists, *facts}

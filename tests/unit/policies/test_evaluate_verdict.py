@@ -145,7 +145,8 @@ def test_names_of_dns_and_services_are_unknown() -> None:
 
 
 def test_nodes_by_their_labels_are_unknown_and_pods_are_none() -> None:
-    there = world({"c1": [cnp(ingress=[{"fromNodes": [{"matchLabels": {"zone": "a"}}]}])]})
+    by_zone = cnp(ingress=[{"fromNodes": [{"matchLabels": {"zone": "a"}}]}])
+    there = world({"c1": [by_zone]}, config={"enable-node-selector-labels": "true"})
 
     assert outcome(there, PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
     assert outcome(there, pod(), pod(app="b")) is DENIED

@@ -33,6 +33,10 @@ DECODERS: Final = frozenset(
 )
 READERS: Final = frozenset({("json", "load"), ("json", "loads")})
 CHECKED_BEFORE: Final = {
+    "plugins/action/mesh_gather.py": "results that the user names, by the bounded reader, whose error it handles",
+    "plugins/module_utils/gather/contents.py": "the copies of the leases, by the parser registry, whose errors it handles",
+    "plugins/module_utils/gather/redaction.py": "texts of an archive, by the bounded reader, whose error it handles",
+    "plugins/plugin_utils/installed.py": "the collection's own MANIFEST.json",
     "plugins/action/mesh_apply.py": "a plan that the user names; plugin_utils/files.py reads it",
     "plugins/module_utils/apply/lease_store.py": "the copies of the leases, by the parser registry, whose errors it handles",
     "plugins/module_utils/identity/findings.py": "the copies of the leases, by the parser registry, whose errors it handles",

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.structure import FORMS
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schemas import SPECS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.schemas import SPECS as FLEET_SPECS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schemas import SPECS as MESH_SPECS
 from tests.collection_path import CHECKOUT
 from tests.testing.crd_schema import nodes, schemas
-from tests.testing.kind_schemas import BEGIN, END, PAGES, RELAXED, generated
+from tests.testing.fleet_examples import KEEP_EMPTY
+from tests.testing.kind_schemas import BEGIN, END, FLEET_PAGES, PAGES, POD, RELAXED, fleet_specs, generated, specs
+
+SPECS = {**MESH_SPECS, **FLEET_SPECS}
 
 
 @pytest.mark.parametrize("path", sorted(generated()), ids=lambda path: str(path.relative_to(CHECKOUT)))
@@ -24,10 +28,26 @@ def test_what_is_made_of_the_crds_is_current(path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(SPECS))
 def test_every_field_of_a_kind_is_on_its_page(kind: str) -> None:
     """By its path, read off the page as it is, and not by the table that the page is made of."""
-    page = (CHECKOUT / "docs" / PAGES[kind]).read_text(encoding="utf-8")
-    rows = page.partition(BEGIN.format(kind=kind))[2].partition(END.format(kind=kind))[0]
-    wanted = [path for path, _schema in nodes(schemas()[kind]["properties"]["spec"]) if not path.endswith(("[]", "{}"))]
+    page = (CHECKOUT / "docs" / (PAGES | FLEET_PAGES)[kind]).read_text(encoding="utf-8")
+    rows, _, pods = page.partition(BEGIN.format(kind=kind))[2].partition(END.format(kind=kind))[0].partition("The fields of pods")
+    spec = (schemas() | schemas("fleet"))[kind]["properties"]["spec"]
+    fields = [path for path, _schema in nodes(spec) if not path.endswith(("[]", "{}"))]
+    wanted = [path for path in fields if not path.startswith(f"{POD}.")]
     assert sorted(re.findall(r"(?m)^\| `([^`]+)` \|", rows)) == sorted(wanted)
+    told = {name for row in re.findall(r"(?m)^\|[^|]+\|([^|]+)\|", pods) for name in re.findall("`([^`]+)`", row)}
+    assert {path.rpartition(".")[2] for path in fields if path not in wanted} <= told
+
+
+def test_the_files_say_what_the_crds_say() -> None:
+    """Constants are another way to write the same."""
+    assert specs() == MESH_SPECS
+    assert fleet_specs() == FLEET_SPECS
+    assert set(FLEET_SPECS) == set(FLEET_PAGES)
+
+
+def test_a_mapping_that_says_something_empty_is_marked_where_it_is() -> None:
+    marked = {path.rpartition(".")[2] for spec in FLEET_SPECS.values() for path, schema in nodes(spec) if schema.get("keepEmpty")}
+    assert marked == KEEP_EMPTY
 
 
 def test_every_pattern_has_words() -> None:
@@ -46,4 +66,5 @@ def test_numbers_have_both_bounds_and_mappings_a_shape() -> None:
     for spec in SPECS.values():
         for path, schema in nodes(spec):
             assert ("minimum" in schema) is ("maximum" in schema), path
-            assert schema["type"] != "object" or set(schema) & {"properties", "additionalProperties"}, path
+            shapes = {"properties", "additionalProperties", "x-kubernetes-preserve-unknown-fields"}
+            assert schema["type"] != "object" or set(schema) & shapes, path

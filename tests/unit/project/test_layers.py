@@ -24,13 +24,15 @@ ALLOWED: Final[dict[str, str]] = {
     "etcd": "base mesh",
     "findings": "mesh",
     "plan": "base findings mesh",
+    "metrics": "base findings mesh",
     "leases": "base findings mesh plan",
     "lock": "base kube leases mesh",
     "observe": "base etcd kube leases lock mesh",
     "links": "base findings leases mesh plan",
     "status": "base etcd findings mesh",
     "items": "findings mesh plan",
-    "checks": "base etcd findings leases links mesh plan",
+    "envelope": "base mesh",
+    "checks": "base envelope etcd findings leases links mesh plan",
     "ca": "base findings kube mesh observe plan status",
     "apply": "base ca kube leases mesh observe plan",
     "adopt": "base findings leases links mesh plan",
@@ -40,10 +42,16 @@ ALLOWED: Final[dict[str, str]] = {
     "exposure": "base findings items mesh plan policies services",
     "probe": "base findings items kube mesh observe policies",
     "explain": "base items kube mesh policies services",
+    "reach": "base items mesh plan policies services",
+    "upgrade": "base findings items mesh plan policies reach services",
+    "fleet": "base findings items kube plan",
+    "members": "base findings fleet kube mesh plan",
     "reconcile": "base exposure findings items leases mesh observe plan policies probe services",
+    "rehearse": "base exposure items leases mesh services",
     "report": "base checks findings mesh",
-    "pipeline": "adopt apply base ca checks etcd findings identity items kube leases links lock mesh observe plan probe reconcile report"
-    " status",
+    "gather": "base leases mesh",
+    "pipeline": "adopt apply base ca checks envelope etcd findings fleet gather identity items kube leases links lock members mesh observe"
+    " plan probe reconcile rehearse report services status",
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -28,8 +31,8 @@ _SOURCES: Final = (".py", ".yml", ".yaml", ".toml", ".j2", ".sh")
 
 
 def words() -> frozenset[str]:
-    """Return every identifier that occurs in a source file."""
-    found: set[str] = set()
+    """Return every identifier that occurs in a source file, and the name of every playbook."""
+    found = {Path(name).stem for name in FILES if name.startswith("playbooks/")}
     for name in FILES:
         if name.endswith(_SOURCES) and name != Path(__file__).relative_to(CHECKOUT).as_posix():
             found.update(re.findall(r"[A-Za-z_]\w*", (CHECKOUT / name).read_text(encoding="utf-8")))
@@ -74,3 +77,14 @@ def test_what_does_not_exist_is_found(quoted: str, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"First.\n\nIt is in `{quoted}`.\n", encoding="utf-8")
     assert list(missing(page)) == [f"3: {quoted}"]
+
+
+@pytest.mark.slow
+def test_every_program_of_the_tests_that_is_named_can_be_imported_by_itself() -> None:
+    """As ``python -m`` does it, without what pytest prepares."""
+    texts = (CHECKOUT / name for name in FILES if name.endswith((*_SOURCES, ".md")))
+    named = {match for path in texts for match in re.findall(r"python -m (tests(?:\.[a-z_]+)+)", path.read_text(encoding="utf-8"))}
+    assert {"tests.testing.drawings", "tests.testing.fleet_goldens", "tests.lab"} <= named
+    script = f"import importlib\nfor name in {sorted(named)!r}:\n    importlib.import_module(name)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert done.returncode == 0, done.stderr

@@ -78,6 +78,8 @@ def test_the_wheel_holds_the_kinds(installed: Path) -> None:
         "Fabric",
         "GlobalService",
     ]
+    code = "from mesh_operator.manifests import print_manifests; print_manifests(['--profile', 'fleet', '--provider-path', 'root:x'])"
+    assert "kind: FleetWorkload\n" in said(installed, sys.executable, "-c", code)
 
 
 def test_ansible_finds_the_collection_of_the_wheel_by_itself(installed: Path) -> None:

@@ -56,7 +56,7 @@ def test_every_trust_mode_is_reported_with_its_meaning() -> None:
 def test_no_text_of_an_option_stands_twice() -> None:
     fragments = vars(import_module(f"{PLUGINS}.doc_fragments._mesh").ModuleDocFragment)
     texts = [load_yaml(text)["options"] for name, text in fragments.items() if name.isupper()]
-    for path in (CHECKOUT / "plugins" / "modules").glob("mesh_*.py"):
+    for path in (CHECKOUT / "plugins" / "modules").glob("*_*.py"):
         texts.append(load_yaml(import_module(f"{PLUGINS}.modules.{path.stem}").DOCUMENTATION).get("options") or {})
     seen: set[str] = set()
     for options in texts:
@@ -77,4 +77,4 @@ def test_every_variable_of_a_role_is_an_option_of_the_module_that_it_runs() -> N
     for role in roles():
         tasks = (CHECKOUT / "roles" / role / "tasks" / "main.yml").read_text(encoding="utf-8")
         read = set(re.findall(rf"\b{role}_\w+", tasks)) - {f"{role}_result"}
-        assert read == {name for name in role_options(role) if not name.startswith("cilium_mesh")}, role
+        assert read == {name for name in role_options(role) if name.startswith(f"{role}_")}, role

@@ -104,6 +104,16 @@ def test_no_name_of_a_test_has_a_word_that_the_glossary_replaces() -> None:
     assert [name for file in files for name in named.findall(file.read_text(encoding="utf-8"))] == []
 
 
+def test_runs_and_the_operator_have_one_word_for_waiting() -> None:
+    """A user who searches output or logs for the word of the glossary finds every line about it."""
+    said = re.compile(r"""\b(?:show\(Sentence|_?say|log)\(f?(["'])(.*?)\1""")
+    others = re.compile(r"\bwaits: |\bheld: |\bon[ _]hold\b|_on_hold\b")
+    files = [*(CHECKOUT / "plugins").rglob("*.py"), *(CHECKOUT / "operator" / "mesh_operator").rglob("*.py")]
+    texts = [found[1] for file in files for found in said.findall(file.read_text(encoding="utf-8"))]
+    assert len([text for text in texts if "waiting" in text]) >= 4, "of locks, links, CA rolls and fleets"
+    assert [text for text in texts if others.search(text)] == []
+
+
 def test_every_page_is_listed_for_a_reader() -> None:
     index = (DOCS / "README.md").read_text(encoding="utf-8")
     assert [page.name for page in DOCS.glob("*.md") if page.name != "README.md" and f"({page.name}" not in index] == []

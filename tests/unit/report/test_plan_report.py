@@ -76,6 +76,17 @@ def test_nothing_to_do_is_said_with_the_hash() -> None:
     assert f"Nothing to do. Hash `{'ab' * 32}`" in plan_markdown(plan)
 
 
+def test_names_are_asked_for_only_where_an_option_takes_them() -> None:
+    """approve_refused is for items of a mesh. A plan of clusters or workloads of a fleet is approved by its hash."""
+    plan: dict[str, Any] = {"hash": "ab" * 32, "steps": []}
+    items = plan_text({**plan, "notCarriedOut": ["globalServices/web"]})
+    assert "approve_refused: [globalServices/web]" in items and "do, hash" not in items
+    for left_out in ("fleetWorkloads/web", "clusters/ffm"):
+        of_fleet = {**plan, "notCarriedOut": [left_out]}
+        assert plan_text(of_fleet) == f"Plan: nothing to do, hash abababababab\n  not carried out, because refused or waiting: {left_out}\n"
+        assert f"Hash `{'ab' * 32}`" in plan_markdown(of_fleet) and "approve_refused" not in plan_markdown(of_fleet)
+
+
 def test_no_text_of_a_cluster_becomes_markup_or_another_line() -> None:
     plan = plan_of("1.20.0")
     hostile = "x | y `z` <img src=a onerror=b> [l](http://h) @team\n# forged \x1b[2J"

@@ -250,6 +250,15 @@ def test_only_a_proven_peer_that_refuses_the_user_refutes(monkeypatch: pytest.Mo
     assert found["c2", "c3"].heartbeat is None and found["c2", "c1"].heartbeat == datetime(2026, 9, 1, 12, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(("version", "seconds"), [("1.18.11", 5), ("1.20.2", 65)])
+def test_a_peer_that_has_just_started_is_proven_without_a_heartbeat(version: str, seconds: int) -> None:
+    """1.20 writes the first one after one interval, older ones at once: both prove the link, and the note says what to expect."""
+    note = heartbeats.without_heartbeat(cluster_facts("c2", version=version))
+
+    assert note == f"the peer shows no heartbeat; its clustermesh-apiserver writes the first one up to {seconds} s after its start"
+    assert heartbeats.without_heartbeat(None).endswith("up to 65 s after its start")
+
+
 def test_a_large_mesh_costs_one_read_per_peer_and_all_know_its_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
     found = read(monkeypatch, 20)
     assert len(PlayedReader.dialled) == 20

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts, ReaderFacts, WriterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import (
     build_status,
@@ -164,6 +164,40 @@ def test_a_sample_of_agents_is_enough_and_is_shown_as_one() -> None:
     assert (state.ready, state.nodes_ready, state.nodes_asked, state.nodes_total) == (True, 2, 2, 100)
 
 
+def test_in_a_large_cluster_ready_nodes_are_all_that_are_ready_and_the_status_says_how_many_were_asked() -> None:
+    sampled = replace(READERS["c1"], agents_total=100, agents_asked=2, agents_unasked=98)
+    row = build_status(MESH, FACTS, {}, {**READERS, "c1": sampled}, now=NOW)["meshStatus"][0]
+    assert (row["readyNodes"], row["askedNodes"], row["totalNodes"]) == (100, 2, 100)
+    half = replace(sampled, links=tuple(not_ready(x) if x.pod == "cilium-c1-1" else x for x in sampled.links))
+    row = build_status(MESH, FACTS, {}, {**READERS, "c1": half}, now=NOW)["meshStatus"][0]
+    assert (row["readyNodes"], row["askedNodes"], row["totalNodes"]) == (50, 2, 100)
+    none = replace(sampled, links=tuple(not_ready(x) if x.reader == "agent" else x for x in sampled.links))
+    assert build_status(MESH, FACTS, {}, {**READERS, "c1": none}, now=NOW)["meshStatus"][0]["readyNodes"] == 0
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5000))
+def test_ready_nodes_are_never_more_than_there_are(ready: int, behind: int, unasked: int) -> None:
+    asked = ready + behind
+    links = [link_facts("c1", "c2", reader="agent", pod=f"p{i}", node=f"n{i}") for i in range(asked)]
+    links = [link if i < ready else not_ready(link) for i, link in enumerate(links)]
+    reader = ReaderFacts(cluster="c1", links=tuple(links), agents_total=asked + unasked, agents_asked=asked, agents_unasked=unasked)
+    row = build_status(MESH, FACTS, {}, {"c1": reader}, now=NOW)["meshStatus"][0]
+    assert ready <= row["readyNodes"] <= row["totalNodes"] == asked + unasked
+    assert behind or row["readyNodes"] == (row["totalNodes"] if asked else 0)
+
+
+def test_each_link_counts_what_has_arrived_by_the_agent_that_has_least() -> None:
+    counts = {"nodes": 3, "services": 2, "endpoints": 40, "identities": 7}
+    reader = changed(READERS["c1"], "agent", arrived=counts)
+    late = {**counts, "endpoints": 39}
+    links = tuple(replace(x, arrived=late) if x.pod == "cilium-c1-2" else x for x in reader.links)
+    status = build_status(MESH, FACTS, {}, {**READERS, "c1": replace(reader, links=links)}, now=NOW)
+    assert status["links"][0]["arrived"] == late
+    assert "arrived" not in status["links"][1]
+    by_kvstoremesh = changed(READERS["c2"], "kvstoremesh", arrived=counts)
+    assert build_status(MESH, FACTS, {}, {**READERS, "c2": by_kvstoremesh}, now=NOW)["links"][1]["arrived"] == counts
+
+
 def test_the_status_of_a_connected_mesh_is_that_of_the_custom_resource() -> None:
     status = build_status(MESH, FACTS, {}, READERS, now=NOW, generation=4)
     assert status["phase"] == "Connected"
@@ -196,6 +230,66 @@ NOT_KNOWN = {h: replace(r, links=tuple(not_ready(x, known=False) for x in r.link
 BLOCKS = (Finding(code="CM-ID-03", severity=Severity.BLOCKING, cluster="c1", summary="s"),)
 GONE = {"c2": failure("c2")}
 ALIVE = {"c1": FACTS["c1"]}
+
+
+WRITTEN = {
+    host: replace(facts, writers={"Secret cilium-kvstoremesh": (WriterFacts(manager="m", operation="Apply", time="2026-09-01T11:40:00Z"),)})
+    for host, facts in LINKED.items()
+}
+"""Links that were written twenty minutes ago."""
+MILDER = {"Connected": 0, "Pending": 1, "Connecting": 1, "Degraded": 2, "Error": 3}
+
+
+def reported(cluster: str, peer: str, loss: int) -> ReaderFacts:
+    """Readers of a link that is more and more known to be lost: 0 works, 1 a new connection fails, 2 kvstoremesh has noticed it, 3 agents
+    have, and 4 the reader has forgotten the peer."""
+    (mesh, *agents) = reader_facts(cluster, [peer]).links
+    mesh = [mesh, replace(mesh, proof="refuted", error="refused"), not_ready(mesh), not_ready(mesh), not_ready(mesh, known=False)][loss]
+    found = (mesh, *(agents if loss < 3 else map(not_ready, agents)))
+    return reader_facts(cluster, [peer], links=found)
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["c1", "c2"]), st.booleans()), max_size=12)
+
+
+@given(STEPS, st.booleans())
+def test_the_phase_never_gets_milder_as_an_outage_is_confirmed(steps: list[tuple[str, bool]], remembered: bool) -> None:
+    """Each step confirms the loss of a link a little more, or that the API server of a cluster is silent too."""
+    loss, silent = {"c1": 0, "c2": 0}, set[str]()
+    before: dict[str, Any] | None = None
+    phases = []
+    for minute, step in enumerate([None, *steps]):
+        if step is not None:
+            cluster, quiet = step
+            if quiet:
+                silent.add(cluster)
+            else:
+                loss[cluster] = min(4, loss[cluster] + 1)
+        up = {host: facts for host, facts in WRITTEN.items() if host not in silent}
+        readers = {a: reported(a, b, loss[a]) for a, b in (("c1", "c2"), ("c2", "c1")) if a in up}
+        failures = {host: failure(host) for host in silent}
+        status = build_status(MESH, up, failures, readers, now=NOW + timedelta(minutes=minute), previous=before)
+        before = status if remembered else None
+        phases.append(status["phase"])
+    assert phases[0] == "Connected"
+    ranks = [MILDER[phase] for phase in phases]
+    assert ranks == sorted(ranks), phases
+
+
+def test_links_that_were_just_written_are_still_on_their_way() -> None:
+    assert build_status(MESH, WRITTEN, {}, NOT_KNOWN, now=NOW)["phase"] == "Degraded"
+    assert build_status(MESH, WRITTEN, {}, NOT_KNOWN, now=NOW, written=True)["phase"] == "Connecting"
+    assert build_status(MESH, WRITTEN, {}, NOT_KNOWN, now=NOW - timedelta(minutes=15))["phase"] == "Connecting"
+    assert build_status(MESH, LINKED, {}, NOT_KNOWN, now=NOW)["phase"] == "Connecting", "the time of the write is not known"
+
+
+def test_a_link_whose_copy_agents_still_have_was_lost_and_not_made() -> None:
+    readers = {"c1": reported("c1", "c2", 2), "c2": reported("c2", "c1", 2)}
+    assert build_status(MESH, LINKED, {}, readers, now=NOW)["phase"] == "Degraded"
+    fresh = build_status(MESH, WRITTEN, {}, readers, now=NOW - timedelta(minutes=19))
+    assert fresh["phase"] == "Connecting", "agents are read after kvstoremesh, which may have come up in between"
+    new = {"c1": reported("c1", "c2", 3), "c2": reported("c2", "c1", 3)}
+    assert build_status(MESH, LINKED, {}, new, now=NOW)["phase"] == "Connecting"
 
 
 @in_one_test
@@ -246,7 +340,7 @@ def test_a_mesh_that_was_connected_and_is_blocked_now_is_degraded_and_reports_by
 
 def test_a_cluster_that_is_not_reached_is_a_row_without_invented_values() -> None:
     status = build_status(MESH, ALIVE, GONE, {"c1": NOT_KNOWN["c1"]}, now=NOW)
-    assert status["meshStatus"][1] == {"clusterName": "c2", "connected": False, "readyNodes": 0, "totalNodes": 0}
+    assert status["meshStatus"][1] == {"clusterName": "c2", "connected": False, "readyNodes": 0, "askedNodes": 0, "totalNodes": 0}
     assert status["links"][1]["stage"] == "unknown"
     assert status["links"][1]["error"] == "c2: the API server does not answer"
 

@@ -46,14 +46,22 @@ class World:
     away: dict[str, str] = field(default_factory=dict)  # host variable cilium_mesh_unavailable
     dialled: int = 0  # how often the controller was to read heartbeats
 
-    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "", lock: Any = None) -> Observation:
+    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, **_reads: Any) -> Observation:
         unavailable = {access.host: access.unavailable for access in accesses}
         names = [host for host, reason in unavailable.items() if not reason]
         self.contacted.update(names)
         facts = {host: cluster for host, cluster in self.clusters.facts().items() if host in names and host not in self.failures}
         requests = Counter({"get secrets": 7, "list nodes": 1})
         opened: Any = {
-            host: SimpleNamespace(requests=requests, close=lambda: None, get=_forbidden, get_or_none=_forbidden, list=_forbidden)
+            host: SimpleNamespace(
+                requests=requests,
+                close=lambda: None,
+                get=_forbidden,
+                get_or_none=_forbidden,
+                list=_forbidden,
+                host=host,
+                count=lambda path: 3,
+            )
             for host in facts
         }
         failed = {host: failure for host, failure in self.failures.items() if host in names}
@@ -139,7 +147,7 @@ def make_world(monkeypatch: pytest.MonkeyPatch) -> Any:
         every = facts or (cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0"))
         world = World(clusters=SimulatedClusters({f.host: f for f in every}, datetime.now(UTC)))
         monkeypatch.setattr(mesh_action, "real_ports", world.ports)
-        display = SimpleNamespace(display=lambda text, color=None: world.output.append(text))
+        display = SimpleNamespace(verbosity=0, display=lambda text, color=None: world.output.append(text))
         monkeypatch.setattr(mesh_action, "Display", lambda: display)
         monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: [])
         return world

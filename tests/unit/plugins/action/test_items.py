@@ -59,10 +59,10 @@ class World:
         monkeypatch.setattr(mesh_action, "real_ports", self.ports)
         monkeypatch.setattr(observe_scene, "read_all_traffic", self.read_all_traffic)
         monkeypatch.setattr(engine_apply, "_write", self.write)
-        display = SimpleNamespace(display=lambda text, color=None: self.output.append(text))
+        display = SimpleNamespace(verbosity=0, display=lambda text, color=None: self.output.append(text))
         monkeypatch.setattr(mesh_action, "Display", lambda: display)
 
-    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, registry: str = "", lock: Any = None) -> Observation:
+    def observe(self, accesses: Iterable[ClusterAccess], *, parallel: int = 10, **_reads: Any) -> Observation:
         unavailable = {access.host: access.unavailable for access in accesses}
         names = [host for host, reason in unavailable.items() if not reason]
         facts = {host: self.facts[host] for host in names if host in self.facts and host not in self.failures}

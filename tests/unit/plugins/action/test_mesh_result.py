@@ -150,3 +150,33 @@ def test_links_that_a_run_did_not_wait_for_have_the_status_by_which_the_items_we
 ) -> None:
     items = {"status": {}, "binding_status": {"phase": "Connected"}}
     assert ((mesh_result({"status": links}, items, both=both)["status"]["binding"]) or {}).get("phase") == found
+
+
+def test_a_run_writes_its_metrics_and_replaces_no_foreign_file(tmp_path: Path) -> None:
+    def published(status: dict[str, Any], file: Path, **more: Any) -> Any:
+        variables = {"links": {**LINKS, "status": status, "findings": [], **more}}
+        options = {"links": ["links"], "metrics_file": str(file), "metrics_run": "status", "metrics_mesh": "eu"}
+        task = {"name": "Publish", "edge_portal.cilium_mesh.mesh_publish": options}
+        playbook = tmp_path / "play.yml"
+        playbook.write_text(
+            json.dumps([{"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}]), encoding="utf-8"
+        )
+        return run_warm(str(playbook), inventory="localhost,")
+
+    def status(stage: str) -> dict[str, Any]:
+        links = [{"cluster": a, "peer": b, "stage": stage, "ready": stage == "ready"} for a, b in ("xy", "yx")]
+        return {"phase": "Connecting", "meshStatus": [{"clusterName": "x"}, {"clusterName": "y"}], "links": links}
+
+    file = tmp_path / "eu.prom"
+    for stage, state in (("dialling", "never_joined"), ("ready", "joined"), ("dialling", "down")):
+        run = published(status(stage), file, failed=stage != "ready")
+        assert run.rc == 0, run.output
+        text = file.read_text(encoding="utf-8")
+        assert f'cilium_mesh_member_state{{mesh="eu",run="status",cluster="x",state="{state}"}} 1\n' in text
+        assert f'cilium_mesh_run_success{{mesh="eu",run="status"}} {int(stage == "ready")}\n' in text
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["eu.prom", "play.yml"]
+    foreign = tmp_path / "node.prom"
+    foreign.write_text("node_load1 0.5\n", encoding="utf-8")
+    run = published(status("ready"), foreign)
+    assert run.rc == 2 and "holds something else than metrics of this collection" in run.output
+    assert foreign.read_text(encoding="utf-8") == "node_load1 0.5\n"

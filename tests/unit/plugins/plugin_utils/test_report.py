@@ -4,21 +4,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.connect import disconnected_sentence
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import failure_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.sentences import links_not_ready, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.report import (
     Line,
+    brief_lines,
     findings_lines,
     plan_lines,
     status_lines,
 )
-from tests.testing.facts_builders import NOW, cluster_facts, link_facts, mesh_of, not_ready, reader_facts
+from tests.testing.facts_builders import NOW, cluster_facts, failure, link_facts, mesh_of, not_ready, reader_facts
 from tests.testing.texts import mentions
 
 C1, C2 = cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0")
@@ -117,7 +124,47 @@ def test_of_many_links_only_those_behind_are_shown_and_the_clusters_count_the_re
     assert len([line for line in lines if " -> " in line]) == 1 and any("c7 -> c9" in line for line in lines)
     assert lines[-1] == "edge-mesh-eu: Degraded (49/50 clusters, 2449/2450 links ready)"
     nothing = texts(status_lines("edge-mesh-eu", build_status(mesh_of(*hosts), {}, {}, {}, now=NOW)))
-    assert nothing[-2] == "  and 2430 more links that are not ready"
+    assert nothing[-2] == "  and 2430 more links not ready: 2430 unknown"
+
+
+HUB = ["hub", *(f"s{n}" for n in range(1, 201))]
+SPOKES = Topology(mode=Mode.HUB_AND_SPOKE, hubs=("hub",))
+
+
+def hub_status(down: Collection[str], silent: Collection[str]) -> tuple[dict[str, Any], tuple[Finding, ...]]:
+    """The status of a hub with 200 spokes, and its findings: links to some are down, others do not answer."""
+    mesh = mesh_of(*HUB, topology=SPOKES)
+    facts = {host: cluster_facts(host) for host in HUB if host not in silent}
+    readers = {}
+    for host in facts:
+        reader = reader_facts(host, mesh.peers(host))
+        readers[host] = replace(
+            reader, links=tuple(not_ready(x, error="refused") if {host, x.peer} & set(down) else x for x in reader.links)
+        )
+    failures = {host: failure(host) for host in silent}
+    return build_status(mesh, facts, failures, readers, now=NOW), failure_findings(failures.values(), Severity.BLOCKING)
+
+
+@pytest.mark.parametrize(("down", "silent"), [((), ()), (HUB[1:], ()), ((), HUB), (HUB[1:90], HUB[90:])])
+def test_of_a_hub_with_200_peers_what_is_wrong_comes_first_and_the_rest_in_sums(down: Collection[str], silent: Collection[str]) -> None:
+    status, findings = hub_status(down, silent)
+    lines = texts([*brief_lines(findings), *status_lines("m", status)])
+    assert len(lines) <= 80, "with what Ansible prints around them at most 100"
+    assert lines[-1] == verdict("m", status)
+    rest = next(line for line in lines if "more cluster" in line or "clusters:" in line)
+    assert "nodes ready" in rest and "-v shows each" in rest
+    assert all("connected" in line or "no" in line.split() for line in lines if line.startswith("  s") and "->" not in line)
+    if silent:
+        assert any(line.startswith("  and ") and "more findings" in line for line in lines)
+    whole = texts(status_lines("m", status, whole=True))
+    assert all(any(line.split()[:3] == [link["cluster"], "->", link["peer"]] for line in whole) for link in status["links"])
+    assert {line.split()[0] for line in whole if "->" not in line} >= set(HUB)
+
+
+def test_the_links_that_are_furthest_behind_come_first() -> None:
+    status, _ = hub_status(HUB[1:3], HUB[150:])
+    stages = [line.split()[3] for line in texts(status_lines("m", status)) if " -> " in line]
+    assert stages == ["dialling"] * 4 + ["unknown"] * 11
 
 
 def test_of_many_steps_those_alike_share_a_line() -> None:

@@ -1,0 +1,26 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Every result that a unit test has an action or a pipeline make is held to the schema of results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Outcome
+from tests.testing.result_schema import problems_of, published_of
+
+_to_result = Outcome.to_result
+
+
+def _held_to_the_schema(outcome: Outcome) -> dict[str, Any]:
+    result = _to_result(outcome)
+    problems = problems_of(published_of(result))
+    assert not problems, "docs/schemas/result/mesh_result.json does not have it so:\n" + "\n".join(problems[:10])
+    return result
+
+
+@pytest.fixture(autouse=True, scope="session")
+def results_are_held_to_the_schema() -> None:
+    setattr(Outcome, "to_result", _held_to_the_schema)  # noqa: B010 - mypy refuses to assign a method

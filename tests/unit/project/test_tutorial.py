@@ -1,0 +1,60 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A page that is followed by a test shows nothing that is not compared, and a line that is not printed is noticed."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.collection_path import CHECKOUT
+from tests.testing.tutorial import Reader, blocks_of, first_missing
+
+PAGE = (CHECKOUT / "docs" / "fleet-tutorial.md").read_text(encoding="utf-8")
+PRINTED = "Plan: 1 step, hash 0123456789ab\n  write  \nweb: one\nweb: two\nweb: three\n"
+
+
+def test_every_command_of_the_tutorial_is_followed_by_what_it_prints() -> None:
+    blocks = blocks_of(PAGE)
+    kinds = [block.kind for block in blocks]
+    assert kinds.count("shell") > 10 and all(after == "text" for kind, after in itertools.pairwise(kinds) if kind == "shell")
+    named = {name for block in blocks for name in re.findall(r"edge_portal\.cilium_mesh\.(\w+)", block.text)}
+    assert named == {"fleet_clusters", "fleet", "fleet_status", "fleet_rollout"}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    ["web: one\nweb: two\n", "Plan: 1 step, hash ba9876543210\n…\nweb: three\n", "…\nweb: two\n…\n", "web: one\n…\nweb: two\n"],
+)
+def test_what_was_printed_is_found(shown: str) -> None:
+    assert first_missing(shown, PRINTED) is None
+
+
+@pytest.mark.parametrize(
+    "shown", ["web: four\n", "web: one\nweb: three\n", "web: two\n…\nweb: one\n", "web: tw\n", "Plan: 2 steps, hash 0123456789ab\n"]
+)
+def test_what_was_not_printed_is_missing(shown: str) -> None:
+    assert first_missing(shown, PRINTED) is not None
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["```console\n$ ls\n```\n", "```yaml\na: b\n```\n", "```text\nx\n```\n", "```sh\nls\n```\n\n```text\nx\n```\n", "```shell\nls\n"],
+)
+def test_a_block_that_could_not_be_compared_is_an_error(page: str) -> None:
+    with pytest.raises(AssertionError):
+        blocks_of(page)
+
+
+def test_files_are_written_and_extended_and_commands_have_to_succeed(tmp_path: Path) -> None:
+    reader = Reader(tmp_path, {"PATH": "/usr/bin:/bin"})
+    page = "```yaml\n# a.yml\nx: 1\n```\n```yaml\n# at the end of a.yml\ny: 2\n```\n```shell\ncat a.yml\n```\n```text\nx: 1\ny: 2\n```\n"
+    for block in blocks_of(page):
+        reader.follow(block)
+    for wrong in ("```shell\nfalse\n```\n", "```shell\necho a\n```\n```text\nb\n```\n"):
+        with pytest.raises(AssertionError):
+            for block in blocks_of(wrong):
+                reader.follow(block)
