@@ -21,6 +21,8 @@ _SENSITIVE: Final = (
 )
 _SENSITIVE_NAME: Final = re.compile(rf"(?i){_SENSITIVE}|\.key$|^\.dockerconfig|^\.dockercfg|^auths?$")
 _AFTER_NAME: Final = re.compile(rf"(?is)(?P<name>[\w.-]*(?:{_SENSITIVE})[\w.-]*[\"'\\]*\s*[:=])\s*(?P<value>[|>][+-]?[ \t]*\n.*|\S[^\n]*)")
+_OPEN_NAME: Final = re.compile(rf"(?i)(?:{_SENSITIVE})[\w.-]*[\"'\\]*\s*[:=]\s*(?:[|>][-+\d]*|[\"'\\]+)?\s*$")
+"""A name at the end of a line of a log: its value is in the next one, and in those that are indented behind it."""
 _USER_OF_URL: Final = re.compile(r"://[^\s@/]*@|://[^\s@]*:[^\s@]*@")
 _HEADER: Final = re.compile(r"(?i)\b(bearer|basic|negotiate|digest)\s+(?!<redacted>)\S+")
 _PRIVATE: Final = re.compile(r"-----BEGIN.*", re.DOTALL)  # up to the end: a block may be cut, or indented, or escaped
@@ -50,10 +52,10 @@ def redact(value: Any) -> Redacted:
 
 
 def redact_lines(text: str) -> Redacted:
-    """Return a log without secrets: lines of JSON as documents, other lines as text. Key blocks over several lines go as one."""
+    """Return a log without secrets: lines of JSON as documents, other lines as text. Key blocks and values over several lines go whole."""
     walk = _Walk()
     lines: list[str] = []
-    in_block = False
+    in_block, value = False, ""  # "": no value goes on; else "next", or "more" for lines that are indented
     for number, line in enumerate(text.splitlines(), 1):
         begins, ends = "-----BEGIN" in line, "-----END" in line
         if in_block or begins:
@@ -62,6 +64,13 @@ def redact_lines(text: str) -> Redacted:
             if begins:
                 lines.append(MASK)
             continue
+        if line and (value == "next" or (value and line[0].isspace())):
+            walk.removed.append(Removal(at=f"line {number}", rule=Rule.TEXT))
+            lines.append(MASK)
+            value = "next" if _OPEN_NAME.search(line) else "more"
+            continue
+        if line:
+            value = "next" if _OPEN_NAME.search(line) else ""
         lines.append(walk.text(line, f"line {number}"))
     return Redacted(value="\n".join(lines) + "\n" if lines else "", removed=tuple(sorted(set(walk.removed))))
 

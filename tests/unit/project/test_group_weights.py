@@ -31,7 +31,7 @@ def report(place: Path, *tests: tuple[str, float]) -> Path:
 
 
 def test_a_group_weighs_what_its_tests_take_in_all_reports(tmp_path: Path) -> None:
-    one = report(tmp_path / "1.xml", ("test_a[1@2]@lab-a", 20.4), ("test_b@lab-a", 20), ("test_c@tests/unit/test_c.py", 4))
+    one = report(tmp_path / "1.xml", ("test_a[1@2]@lab-a]", 20.4), ("test_b@lab-a", 20), ("test_c@tests/unit/test_c.py", 4))
     two = report(tmp_path / "2.xml", ("test_d@lab-d", 100), ("test_e@lab-a", 10.2))
     assert list(measured((one, two)).items()) == [("lab-d", 100), ("lab-a", 51)]
 
