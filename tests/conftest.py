@@ -34,6 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
             shard.Shard.parse(wanted)
         except ValueError as error:
             raise pytest.UsageError(str(error)) from error
+    if config.getoption(gate.OPTION):
+        properties.repeat()
     cpu_account.register(config)
 
 
