@@ -256,7 +256,7 @@ def _forget(selector: Body, key: str) -> None:
 @pytest.mark.parametrize(
     ("mutate", "where"),
     [
-        (without_clusters, WHERE[0]),
+        pytest.param(without_clusters, WHERE[0], marks=pytest.mark.slow),
         (without_clusters, WHERE[-2]),
         (without_namespaces, WHERE[0]),
         (without_enable_default_deny, WHERE[0]),
