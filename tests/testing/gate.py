@@ -93,7 +93,7 @@ def left_out(*, lab_is_proven: bool) -> str:
     """Return the line about what a run of the gate has not collected."""
     files = [path for path in (_TESTS / "integration").glob("test_*.py") if is_of_the_deep_run(path)]
     lab = "those of the lab, which passed for it as it is" if lab_is_proven else "none of those of the lab, which has changed"
-    return f"Left to the deep run (make test-all): {len(files)} files of tests on servers, all on Karmada and Helm among them, and {lab}."
+    return f"Left to the deep run (make test-all): {len(files)} files of tests on servers, what needs Karmada, Helm or promtool, and {lab}."
 
 
 def _relative(path: Path) -> str:
