@@ -13,7 +13,8 @@ from tests.integration import labs
 from tests.integration import operator_lab as operator_labs
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.options import LabOptions
-from tests.lab.tools import ToolUnavailable, ensure
+from tests.lab.tools import KARMADA, ToolUnavailable, ensure
+from tests.lab.tools.provide import look
 from tests.testing import gate, group_weights, shard
 
 
@@ -57,6 +58,14 @@ def servers() -> None:
         ensure(progress=lambda line: print(line, flush=True))
     except ToolUnavailable as error:
         pytest.skip(f"the lab's servers cannot be had: {error}")
+
+
+@pytest.fixture(scope="session")
+def karmada_programs() -> None:
+    """The four programs of Karmada, which only the deep run builds."""
+    missing = set(KARMADA) - look(KARMADA, print).keys()
+    if missing:
+        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing (python -m tests.lab.tools build karmada)")
 
 
 @pytest.fixture

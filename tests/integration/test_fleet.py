@@ -15,26 +15,17 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
 from tests.integration.labs import KARMADA
 from tests.integration.mesh_lab import MeshLab
-from tests.lab import tools
 from tests.lab.api import ApiError, LabApi
-from tests.lab.tools.provide import look
 from tests.testing.karmada_hostile import REFUSALS, Attempt, attempts, right_objects
 from tests.testing.karmada_members import CLUSTERS, deployer_kubeconfig, join, operator_kubeconfig, unready
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for
 
-pytestmark = pytest.mark.lab(KARMADA)
+pytestmark = [pytest.mark.lab(KARMADA), pytest.mark.usefixtures("karmada_programs")]
 
 SHOP: Final = Tenant("shop", "default")
 BANK: Final = Tenant("bank", "default")
 IMAGE: Final = "registry.example/web"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
-    if missing:
-        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
 
 
 class FleetLab:

@@ -29,14 +29,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.p
 from tests.collection_path import CHECKOUT
 from tests.integration.labs import KARMADA_MEMBERS
 from tests.integration.mesh_lab import MeshLab
-from tests.lab import tools
 from tests.lab.api import LabApi
-from tests.lab.tools.provide import look
 from tests.testing.karmada_members import CLUSTERS, unready
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for
 
-pytestmark = pytest.mark.lab(KARMADA_MEMBERS)
+pytestmark = [pytest.mark.lab(KARMADA_MEMBERS), pytest.mark.usefixtures("karmada_programs")]
 
 DOCUMENT: Final = CHECKOUT / "docs" / "fleet-clusters.md"
 TENANT: Final = Tenant("shop", "default")
@@ -44,13 +42,6 @@ NAMESPACE: Final = karmada_namespace(TENANT)
 SECRETS: Final = "/api/v1/namespaces/karmada-cluster/secrets"
 POLICIES: Final = "/apis/policy.karmada.io/v1alpha1"
 TRACES: Final = ("/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
-    if missing:
-        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
 
 
 class Hosts:

@@ -18,13 +18,11 @@ from tests.integration.agent_lists import agent
 from tests.integration.labs import KARMADA_FAILOVER
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.test_fleet import SHOP, FleetLab, status, web
-from tests.lab import tools
-from tests.lab.tools.provide import look
 from tests.testing.karmada_members import CLUSTERS
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import equals, wait_for
 
-pytestmark = pytest.mark.lab(KARMADA_FAILOVER)
+pytestmark = [pytest.mark.lab(KARMADA_FAILOVER), pytest.mark.usefixtures("karmada_programs")]
 
 SERVICE = f"/api/v1/namespaces/{karmada_namespace(SHOP)}/services/web"
 POLICY = {
@@ -34,13 +32,6 @@ POLICY = {
     "migration": {"auto": True, "dwellSeconds": 10},
     "requireConnected": {"meshRef": {"name": "edge"}},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
-    if missing:
-        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
 
 
 @pytest.fixture(scope="module")

@@ -15,20 +15,11 @@ from tests.collection_path import CHECKOUT, link
 from tests.demo_fleet.evidence import left_in_cluster, left_in_karmada
 from tests.integration.labs import KARMADA_TUTORIAL
 from tests.integration.mesh_lab import LAB_VARIABLES, MeshLab
-from tests.lab import tools
-from tests.lab.tools.provide import look
 from tests.testing.playbooks import write_warm_command
 from tests.testing.tutorial import Reader, blocks_of
 from tests.testing.waiting import wait_for
 
-pytestmark = pytest.mark.lab(KARMADA_TUTORIAL)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
-    if missing:
-        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
+pytestmark = [pytest.mark.lab(KARMADA_TUTORIAL), pytest.mark.usefixtures("karmada_programs")]
 
 
 def test_the_tutorial_can_be_followed_and_prints_what_it_shows(lab: MeshLab, tmp_path: Path) -> None:

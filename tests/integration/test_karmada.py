@@ -12,25 +12,16 @@ import urllib3
 
 from tests.integration.labs import KARMADA
 from tests.integration.mesh_lab import MeshLab
-from tests.lab import tools
 from tests.lab.api import ApiError, LabApi
 from tests.lab.karmada import PROGRAMS
-from tests.lab.tools.provide import look
 from tests.testing.karmada_members import join, unready
 from tests.testing.waiting import wait_for
 
-pytestmark = pytest.mark.lab(KARMADA)
+pytestmark = [pytest.mark.lab(KARMADA), pytest.mark.usefixtures("karmada_programs")]
 
 NAMESPACE: Final = "shop"
 DEPLOYMENT: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/web"
 BINDING: Final = f"/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings/web-deployment"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
-    if missing:
-        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
 
 
 @pytest.fixture(scope="module")

@@ -16,21 +16,12 @@ import pytest
 from tests.integration.fleet_operator_lab import FleetOperatorLab, Shop, template
 from tests.integration.labs import KARMADA_OPERATOR
 from tests.integration.mesh_lab import MeshLab
-from tests.lab import tools
 from tests.lab.api import ApiError
-from tests.lab.tools.provide import look
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import equals
 from tests.unit.fleet.test_translation_laws import OF_THE_NODE, hostile_workloads
 
-pytestmark = pytest.mark.lab(KARMADA_OPERATOR)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
-    if missing:
-        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
+pytestmark = [pytest.mark.lab(KARMADA_OPERATOR), pytest.mark.usefixtures("karmada_programs")]
 
 
 @pytest.fixture(scope="module")

@@ -13,18 +13,9 @@ import pytest
 from tests.integration.fleet_operator_lab import NamespacedFleetLab, template
 from tests.integration.labs import KARMADA_NAMESPACES
 from tests.integration.mesh_lab import MeshLab
-from tests.lab import tools
-from tests.lab.tools.provide import look
 from tests.testing.waiting import equals
 
-pytestmark = [pytest.mark.lab(KARMADA_NAMESPACES), pytest.mark.full]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def programs() -> None:
-    missing = set(tools.KARMADA) - look(tools.KARMADA, print).keys()
-    if missing:
-        pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing; make lab-tools builds them")
+pytestmark = [pytest.mark.lab(KARMADA_NAMESPACES), pytest.mark.usefixtures("karmada_programs"), pytest.mark.full]
 
 
 @pytest.fixture(scope="module")
