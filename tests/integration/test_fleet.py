@@ -73,6 +73,30 @@ def fleet(module_lab: MeshLab, tmp_path_factory: pytest.TempPathFactory) -> Iter
     yield FleetLab(module_lab, tmp_path_factory.mktemp("kubeconfigs"))
 
 
+@pytest.fixture
+def empty(fleet: FleetLab) -> FleetLab:
+    """No workload in any cluster, whatever another test left."""
+    run = fleet.play([])
+    assert (run.rc, fleet.images()) == (0, ["-", "-"]), run.output
+    return fleet
+
+
+@pytest.fixture
+def at_1(empty: FleetLab) -> FleetLab:
+    """The first revision of the workload in both clusters, and nothing else."""
+    run = empty.play([web("1")])
+    assert (run.rc, empty.images()) == (0, ["1", "1"]), run.output
+    return empty
+
+
+@pytest.fixture
+def at_3(fleet: FleetLab) -> FleetLab:
+    """The workload with tag 3 in both clusters, whatever revision that is, and nothing else."""
+    run = fleet.play([web("3")])
+    assert (run.rc, fleet.images()) == (0, ["3", "3"]), run.output
+    return fleet
+
+
 def web(tag: str, **more: Any) -> dict[str, Any]:
     container = {"name": "web", "image": f"{IMAGE}:{tag}", "envFrom": [{"configMapRef": {"name": "conf"}}]}
     return {
@@ -95,6 +119,7 @@ def codes(run: PlaybookRun) -> set[str]:
     return {entry["code"] for entry in (run.mesh_result or {})["findings"]}
 
 
+@pytest.mark.usefixtures("empty")
 def test_a_workload_runs_in_both_clusters_as_check_mode_says_and_a_second_run_changes_nothing(fleet: FleetLab) -> None:
     checked = fleet.play([web("1")], "--check", "--diff")
     assert (checked.rc, checked.changed, fleet.images()) == (0, True, ["-", "-"]), checked.output
@@ -113,6 +138,7 @@ def test_a_workload_runs_in_both_clusters_as_check_mode_says_and_a_second_run_ch
     assert (again.rc, again.changed) == (0, False), again.output
 
 
+@pytest.mark.usefixtures("at_1")
 def test_more_workloads_are_more_writes_and_not_one_read_more(fleet: FleetLab) -> None:
     one = fleet.play([web("1")], "--check").requests["karmada"]
     workloads = [web("1"), *(web("1", name=f"more-{number}", resources=[]) for number in range(4))]
@@ -125,6 +151,7 @@ def test_more_workloads_are_more_writes_and_not_one_read_more(fleet: FleetLab) -
     wait_for(lambda: fleet.images("more-0"), lambda found: found == ["-", "-"], what="Karmada takes the others out of the clusters")
 
 
+@pytest.mark.usefixtures("at_1")
 def test_a_change_goes_out_in_waves_stalls_while_a_cluster_refuses_it_and_is_rolled_back(fleet: FleetLab) -> None:
     first, second = fleet.lab.names
     waves = {"rollout": {"waves": [{"clusters": [first]}], "progressDeadlineSeconds": 10}}
@@ -169,6 +196,7 @@ def test_a_change_goes_out_in_waves_stalls_while_a_cluster_refuses_it_and_is_rol
     ],
     ids=["weights", "spread", "requirement"],
 )
+@pytest.mark.usefixtures("at_3")
 def test_replicas_go_where_the_placement_says(fleet: FleetLab, policy: dict[str, Any], wanted: dict[str, int]) -> None:
     """With a spread, replicas stay where they are if the rule is met: Karmada divides only those that come or go."""
     run = fleet.play([web("3", replicas=8, placementRef={"name": "where"})], policies=[{"name": "where", **policy}])
@@ -177,14 +205,16 @@ def test_replicas_go_where_the_placement_says(fleet: FleetLab, policy: dict[str,
     assert placed == wanted and sum(placed.values()) == 8
 
 
+@pytest.mark.usefixtures("at_3")
 def test_a_placement_that_cannot_be_met_says_so_and_what_runs_stays(fleet: FleetLab) -> None:
     nowhere = {"name": "where", "strategy": "Spread", "requirements": [{"key": "region", "operator": "In", "values": ["us"]}]}
     run = fleet.play([web("3", replicas=8, placementRef={"name": "where"})], policies=[nowhere])
     assert run.rc == 2 and "CM-FLEET-02" in codes(run), run.output
     assert "meets the requirements of where" in run.output
-    fleet.play([web("3")])
+    assert fleet.images() == ["3", "3"]
 
 
+@pytest.mark.usefixtures("at_3")
 def test_tenants_with_equal_names_share_nothing_and_none_selects_clusters_of_another(fleet: FleetLab) -> None:
     run = fleet.play([web("9", fleetRef={"name": "any"})], tenant=BANK)
     assert run.rc == 2 and fleet.images(tenant=BANK) == ["-", "-"], run.output
@@ -208,6 +238,7 @@ def test_tenants_with_equal_names_share_nothing_and_none_selects_clusters_of_ano
     ],
     ids=["host-network", "privileged", "kind", "takeover"],
 )
+@pytest.mark.usefixtures("at_3")
 def test_a_hostile_template_is_refused_and_what_runs_stays(fleet: FleetLab, spec: dict[str, Any], said: str) -> None:
     run = fleet.play([web("3", **spec)])
     assert run.rc == 2 and "CM-FLEET-01" in codes(run) and said in run.output, run.output
@@ -227,6 +258,7 @@ ALL_RIGHTS: Final[dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("everything", [False, True], ids=["documented-rights", "all-rights"])
+@pytest.mark.usefixtures("at_3")
 def test_rules_of_karmada_hold_the_deployer_even_with_stolen_credentials(fleet: FleetLab, everything: bool) -> None:
     """Each hostile write is refused, by both users that write workloads, also if a role that permits all is theirs by mistake."""
     bound = f"/apis/{RBAC}/clusterrolebindings"
@@ -257,6 +289,7 @@ def attempt(user: LabApi, tried: Attempt, *, everything: bool) -> str:
     return "it was let through"
 
 
+@pytest.mark.usefixtures("at_3")
 def test_a_member_refuses_a_pod_that_came_past_all_of_this(fleet: FleetLab) -> None:
     """The namespace has its Pod Security level in the members too, by Karmada."""
     container = {"name": "x", "image": "x", "securityContext": {"privileged": True}}
@@ -267,6 +300,7 @@ def test_a_member_refuses_a_pod_that_came_past_all_of_this(fleet: FleetLab) -> N
             fleet.lab.api(name).create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
 
+@pytest.mark.usefixtures("at_3")
 def test_a_policy_that_another_program_deletes_is_written_again(fleet: FleetLab) -> None:
     path = f"/apis/policy.karmada.io/v1alpha1/namespaces/{karmada_namespace(SHOP)}/propagationpolicies/web"
     fleet.karmada.delete(path)
@@ -277,6 +311,7 @@ def test_a_policy_that_another_program_deletes_is_written_again(fleet: FleetLab)
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("at_3")
 def test_an_object_that_local_users_made_is_not_taken_over_and_the_workload_says_so(fleet: FleetLab) -> None:
     api, path = fleet.lab.api(fleet.lab.names[0]), f"/api/v1/namespaces/{karmada_namespace(SHOP)}/configmaps/own"
     api.create(
@@ -299,6 +334,7 @@ def test_an_object_that_local_users_made_is_not_taken_over_and_the_workload_says
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("at_3")
 def test_while_parts_of_karmada_are_dead_a_change_stalls_or_is_refused_and_goes_on_when_they_are_back(fleet: FleetLab) -> None:
     lab = fleet.lab.lab
     waves = {"rollout": {"waves": [{"clusters": [fleet.lab.names[0]]}], "progressDeadlineSeconds": 10}}
@@ -318,6 +354,7 @@ def test_while_parts_of_karmada_are_dead_a_change_stalls_or_is_refused_and_goes_
     assert (done.rc, fleet.images()) == (0, ["3", "3"]), done.output
 
 
+@pytest.mark.usefixtures("at_3")
 def test_a_workload_leaves_a_lost_cluster_and_returns(fleet: FleetLab) -> None:
     lost = fleet.lab.names[1]
     movable = {"name": "movable", "strategy": "FixedReplicas", "migration": {"auto": True, "dwellSeconds": 10}}
@@ -356,6 +393,7 @@ def test_an_api_server_that_is_no_karmada_is_named_and_nothing_is_written(fleet:
     assert run.rc == 2 and "CM-FLEET-09" in codes(run), run.output
 
 
+@pytest.mark.usefixtures("at_3")
 def test_workloads_that_are_removed_leave_nothing_in_karmada(fleet: FleetLab) -> None:
     run = fleet.play([])
     assert run.rc == 0, run.output
