@@ -14,7 +14,6 @@ from functools import cache
 from typing import Any, Final
 
 import yaml
-from jsonschema import Draft202012Validator
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Answer
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
@@ -22,6 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.harm import Harm, Verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import SCHEMA, mesh_result
 from tests.collection_path import CHECKOUT
+from tests.testing.json_schema import validator
 from tests.testing.status_schemas import status_schemas, text_of
 
 FILE: Final = CHECKOUT / "docs" / "schemas" / "result" / "mesh_result.json"
@@ -398,9 +398,9 @@ def problems_of(result: Mapping[str, Any]) -> list[str]:
 
 
 @cache
-def _validator() -> Draft202012Validator:
-    Draft202012Validator.check_schema(result_schema())
-    return Draft202012Validator(result_schema())
+def _validator() -> Any:
+    validator.Draft202012Validator.check_schema(result_schema())
+    return validator.Draft202012Validator(result_schema())
 
 
 @cache

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ _PLACEHOLDER: Final = re.compile(r"\b[A-Z]{4,}\b")  # as in `checks/FAMILY.py`
 _SOURCES: Final = (".py", ".yml", ".yaml", ".toml", ".j2", ".sh")
 
 
+@cache
 def words() -> frozenset[str]:
     """Return every identifier that occurs in a source file, and the name of every playbook."""
     found = {Path(name).stem for name in FILES if name.startswith("playbooks/")}
@@ -37,9 +39,6 @@ def words() -> frozenset[str]:
         if name.endswith(_SOURCES) and name != Path(__file__).relative_to(CHECKOUT).as_posix():
             found.update(re.findall(r"[A-Za-z_]\w*", (CHECKOUT / name).read_text(encoding="utf-8")))
     return frozenset(found)
-
-
-WORDS: Final = words()
 
 
 def missing(page: Path) -> Iterator[str]:
@@ -59,7 +58,7 @@ def exists(quoted: str) -> bool:
     if re.fullmatch(rf"(?:{'|'.join(map(re.escape, FOLDERS))})/[\w./-]+", path):
         return path in FILES
     if re.fullmatch(r"_?[a-z]+(?:_[a-z]+)+(?:\.[A-Za-z_]+)*(?:\(\))?", quoted):  # such as `link_stage`, `sync_wave.of()`
-        return WORDS.issuperset(re.findall(r"\w+", quoted))
+        return words().issuperset(re.findall(r"\w+", quoted))
     return True
 
 
