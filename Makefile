@@ -74,8 +74,9 @@ test-fast: venv ## the unit tests of the gate alone
 
 .PHONY: test-all
 test-all: venv ## the deep run: every test and the full matrix, with many examples of each property; SHARD=2/4 runs a part of it
+	@$(if $(SHARD),$(python) -m tests.testing.shard "$(SHARD)")
 	@$(python) -m tests.lab.tools build deep
-	@$(quietly) tests.testing.second_chance $(workers) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(if $(SHARD),--shard $(SHARD)) $(ARGS)
+	@$(quietly) tests.testing.second_chance $(workers) $(or $(WORKERS),3) $(in_groups) --hypothesis-profile full $(if $(SHARD),--shard "$(SHARD)") $(ARGS)
 
 .PHONY: test-lab
 test-lab: venv ## the tests of the lab itself; when they pass, the gate leaves them out until the lab changes

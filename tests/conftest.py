@@ -28,7 +28,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a shard that is none before anything runs: an error in a worker of pytest-xdist would not show its text."""
+    """Refuse a shard that is none, and a path that is not there, before anything runs: pytest-xdist shows no error of its workers."""
+    folder = config.invocation_params.dir
+    if missing := [argument for argument in config.args if not (folder / argument.partition("::")[0]).exists()]:
+        raise pytest.UsageError(f"There is no such file or folder: {', '.join(missing)}.")
     if wanted := config.getoption(shard.OPTION):
         try:
             shard.Shard.parse(wanted)

@@ -7,6 +7,8 @@ from __future__ import annotations
 import base64
 import json
 from contextlib import ExitStack
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,9 +28,13 @@ from tests.testing.kcp_world import ACCOUNT, apply, open_world
 from tests.testing.kcp_world import Tenant as Workspace
 from tests.testing.management_plane import ManagementPlane
 from tests.testing.operator_process import OperatorProcess
+from tests.testing.waiting import equals
 
 Object = dict[str, Any]
 PODS: Final = "registry.example/web"
+# In this order a tenant's objects are deleted: what still needs clusters goes while they are there.
+NEED_CLUSTERS: Final = ("FleetWorkload", "GlobalService", "ClusterMeshBinding")
+NEEDED: Final = ("PlacementPolicy", "Fleet", "KubernetesCluster")
 
 
 class Shop:
@@ -96,6 +102,51 @@ class Shop:
         row = BY_KIND[kind]
         found = self.workspace.client.list(f"/apis/{row.group}/{VERSION}/namespaces/{self.workspace.home}/{row.plural}")
         return " ".join(sorted(entry["metadata"]["name"] for entry in found))
+
+    def run(self, operator: OperatorProcess) -> None:
+        """Have the first revision of a workload, "web", run in both clusters, which are members of a fleet, "edge"."""
+        names = self.lab.names
+        if "web" in self.names("FleetWorkload"):  # with other revisions
+            self.delete("FleetWorkload", "web")
+            for kind in ("FleetWorkload", "FleetWorkloadRevision"):
+                operator.wait(partial(self.names, kind), f"no {kind} is left", until=equals(""))
+        joined = self.names("KubernetesCluster").split()
+        for name in set(names) - {*joined}:
+            self.put("KubernetesCluster", name, providerRef={"name": "kind"}, region=f"eu-{name}", labels={"tier": "edge"})
+        for name in set(names) - {*joined}:
+            operator.wait(partial(self.planned, name), f"the management plane is asked for {name}")
+            operator.wait(partial(self.phase, "KubernetesCluster", name), f"{name} is on its way", until=equals("Pending"))
+        for name in set(names) - {*joined}:
+            self.provision(name)
+        self.put("Fleet", "edge", selector={"matchLabels": {"tier": "edge"}})
+        self.put("PlacementPolicy", "everywhere", strategy="FixedReplicas")
+        web = {"replicas": 2, "template": template("1"), "service": {"ports": [{"port": 80}]}}
+        self.put("FleetWorkload", "web", fleetRef={"name": "edge"}, placementRef={"name": "everywhere"}, **web)
+        for name in names:
+            operator.wait(partial(self.phase, "KubernetesCluster", name), f"{name} is a member", until=equals("Ready"))
+        operator.wait(self.runs, "the workload runs in both clusters")
+
+    def runs(self) -> bool:
+        """Whether all is as `run` leaves it."""
+        if (self.names("FleetWorkload"), self.names("FleetWorkloadRevision")) != ("web", "web-r1"):
+            return False
+        web = self.get("FleetWorkload", "web")
+        status: Object = web.get("status") or {}
+        where = {row["clusterName"] for row in status.get("placements") or () if row.get("readyReplicas") == web["spec"]["replicas"]}
+        as_new = status.get("phase") == "Available" and "rollout" not in web["spec"]
+        return as_new and where == {*self.lab.names} and self.images() == ["1"] * len(where)
+
+    def clear(self, operator: OperatorProcess) -> None:
+        """Have no object, and nothing in Karmada, the clusters and the management plane."""
+        for kinds in (NEED_CLUSTERS, NEEDED):
+            for kind in kinds:
+                for name in self.names(kind).split():
+                    self.delete(kind, name)
+            for kind in kinds:
+                operator.wait(partial(self.names, kind), f"no {kind} is left", until=equals(""))
+        for kind in ("FleetWorkloadRevision", "ClusterMetrics"):
+            operator.wait(partial(self.names, kind), f"no {kind} is left", until=equals(""))
+        operator.wait(self.left, "nothing is left for the tenant", until=equals(""))
 
     def provision(self, name: str, cluster: str = "") -> None:
         """What the cluster-operator does when the management plane has a Cluster."""
@@ -206,16 +257,31 @@ class FleetOperatorLab:
         for name, client in accounts.items():
             self._kcp[name] = folder / f"{name}.kubeconfig"
             self._kcp[name].write_text(json.dumps(client.kubeconfig()), encoding="utf-8")
+        self._shops: dict[str, Shop] = {}
+        self._nodes = count(1)
 
     def shop(self, name: str) -> Shop:
-        return Shop(self.lab, self.world.tenant(name), self.management)
+        if name not in self._shops:
+            self._shops[name] = Shop(self.lab, self.world.tenant(name), self.management)
+        return self._shops[name]
 
-    def operator(self, profile: str, *flags: str, node: str = "node-1") -> OperatorProcess:
+    def clear(self, *, but: str = "") -> None:
+        """Have no tenant, or only one, with objects, whatever other tests left."""
+        kinds = (*NEED_CLUSTERS, *NEEDED)
+        left = [shop for name, shop in self._shops.items() if name != but and any(shop.names(kind) for kind in kinds)]
+        if left:
+            with self.operator("all") as operator:
+                for shop in left:
+                    shop.clear(operator)
+
+    def operator(self, profile: str, *flags: str) -> OperatorProcess:
+        """An operator on a node of its own."""
         karmada = ("--karmada-kubeconfig", str(self._karmada))
         fleet = ("--fleet-kcp-kubeconfig", str(self._kcp["fleet"])) if profile == "all" else ()
         own = self._kcp["fleet" if profile == "fleet" else "networking"]
         return OperatorProcess(
-            self.folder, own, self.management.kubeconfig, "--profile", profile, *karmada, *fleet, *SHORT, *flags, node=node
+            *(self.folder, own, self.management.kubeconfig, "--profile", profile, *karmada, *fleet, *SHORT, *flags),
+            node=f"node-{next(self._nodes)}",
         )
 
 

@@ -127,6 +127,25 @@ def names_of(lab: MeshLab) -> list[str]:
     return sorted(member_name(TENANT, name) for name in lab.names)
 
 
+@pytest.fixture
+def nobody(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
+    """No cluster is a member, and nothing of one is left in it, whatever another test did."""
+    if members(karmada):
+        run = hosts.play(fleet(*module_lab.names), fleet_cluster_state="absent")
+        assert (run.rc, members(karmada)) == (0, []), run.output
+    for name in module_lab.names:
+        module_lab.api(name).delete(f"/api/v1/namespaces/{NAMESPACE}")
+        wait_for(lambda name=name: traces(module_lab, name), lambda found: not found, what="nothing of Karmada is left")  # type: ignore[misc]
+
+
+@pytest.fixture
+def joined(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
+    """Both clusters are members with tokens that are not due."""
+    run = hosts.play(fleet(*module_lab.names))
+    assert (run.rc, members(karmada), unready(karmada)) == (0, names_of(module_lab), []), run.output
+
+
+@pytest.mark.usefixtures("nobody")
 def test_two_clusters_join_as_check_mode_says_and_a_second_run_changes_nothing(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
     planned = hosts.play(fleet(*module_lab.names), "--check")
     assert members(karmada) == [] and [traces(module_lab, name) for name in module_lab.names] == [[], []]
@@ -144,6 +163,7 @@ def test_two_clusters_join_as_check_mode_says_and_a_second_run_changes_nothing(m
     assert (again.rc, again.changed, again.result["plan"]["steps"]) == (0, 0, [])
 
 
+@pytest.mark.usefixtures("nobody", "joined")
 def test_new_tokens_come_while_karmada_goes_on(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
     before = {secret["metadata"]["name"]: secret["data"]["token"] for secret in karmada.list(SECRETS)}
     since = {cluster["metadata"]["name"]: ready_since(cluster) for cluster in karmada.list(CLUSTERS)}
@@ -164,6 +184,7 @@ def ready_since(cluster: Mapping[str, Any]) -> str:
     return next(str(entry["lastTransitionTime"]) for entry in cluster["status"]["conditions"] if entry["type"] == "Ready")
 
 
+@pytest.mark.usefixtures("joined")
 def test_a_cluster_that_is_a_member_of_another_tenant_is_refused(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
     run = hosts.play({"workspace": "bank", "clusters": [{"name": "vault", "host": module_lab.names[0]}]})
     assert (run.rc, run.changed, run.finding_codes()) == (2, 0, ["CM-MEMBER-01"])
@@ -191,6 +212,7 @@ def ends(karmada: LabApi) -> dict[str, int]:
     return found
 
 
+@pytest.mark.usefixtures("joined")
 def test_tokens_of_ten_minutes_are_renewed_before_their_end_and_karmada_goes_on_with_the_new_ones(
     module_lab: MeshLab, karmada: LabApi, hosts: Hosts
 ) -> None:
@@ -203,7 +225,7 @@ def test_tokens_of_ten_minutes_are_renewed_before_their_end_and_karmada_goes_on_
     wait_for(lambda: time.time() > max(first.values()) - 598, what="the tokens are due")
     renewed = brief(hosts, module_lab)
     second = ends(karmada)
-    assert renewed.changed and second.keys() == first.keys() and min(second.values()) > max(first.values())
+    assert renewed.changed and second.keys() >= first.keys() and min(second.values()) > max(first.values())
     assert "CM-MEMBER-13" in hosts.play(fleet(*module_lab.names), "--check").finding_codes()
     noted = {cluster["metadata"]["annotations"][EXPIRES_ANNOTATION] for cluster in karmada.list(CLUSTERS)}
     assert {datetime.fromisoformat(text).timestamp() for text in noted} <= set(second.values()), "what is noted is what the tokens say"
@@ -221,6 +243,7 @@ def test_tokens_of_ten_minutes_are_renewed_before_their_end_and_karmada_goes_on_
         wait_for(lambda name=name: module_lab.api(name).get(late) is None, what="and deletes with them")  # type: ignore[misc]
 
 
+@pytest.mark.usefixtures("joined")
 def test_clusters_leave_when_no_workload_is_there_and_only_what_local_users_put_beside_stays(
     module_lab: MeshLab, karmada: LabApi, hosts: Hosts
 ) -> None:

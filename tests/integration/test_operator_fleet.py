@@ -30,35 +30,28 @@ def fleet_lab(module_lab: MeshLab, tmp_path_factory: pytest.TempPathFactory) -> 
         yield FleetOperatorLab(stack, module_lab, tmp_path_factory.mktemp("fleet-operator"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
+def empty(fleet_lab: FleetOperatorLab) -> FleetOperatorLab:
+    """No tenant with an object, whatever another test left."""
+    fleet_lab.clear()
+    return fleet_lab
+
+
+@pytest.fixture
 def shop(fleet_lab: FleetOperatorLab) -> Shop:
-    return fleet_lab.shop("shop")
+    """A tenant whose workload runs, with its first revision, in both clusters, and no other tenant with an object."""
+    fleet_lab.clear(but="shop")
+    shop = fleet_lab.shop("shop")
+    if not shop.runs():
+        with fleet_lab.operator("fleet") as operator:
+            shop.run(operator)
+    return shop
 
 
-def test_a_tenant_wants_clusters_and_a_workload_and_gets_both(fleet_lab: FleetOperatorLab, shop: Shop) -> None:
-    names = fleet_lab.lab.names
-    with fleet_lab.operator("fleet") as operator:
-        for name in names:
-            shop.put("KubernetesCluster", name, providerRef={"name": "kind"}, region=f"eu-{name}", labels={"tier": "edge"})
-        for name in names:
-            operator.wait(partial(shop.planned, name), f"the management plane is asked for {name}")
-            operator.wait(partial(shop.phase, "KubernetesCluster", name), f"{name} is on its way", until=equals("Pending"))
-        for name in names:
-            shop.provision(name)
-        shop.put("Fleet", "edge", selector={"matchLabels": {"tier": "edge"}})
-        shop.put("PlacementPolicy", "everywhere", strategy="FixedReplicas")
-        shop.put(
-            "FleetWorkload",
-            "web",
-            fleetRef={"name": "edge"},
-            placementRef={"name": "everywhere"},
-            replicas=2,
-            template=template("1"),
-            service={"ports": [{"port": 80}]},
-        )
-        for name in names:
-            operator.wait(partial(shop.phase, "KubernetesCluster", name), f"{name} is a member", until=equals("Ready"))
-        operator.wait(partial(shop.phase, "FleetWorkload", "web"), "the workload runs", until=equals("Available"))
+def test_a_tenant_wants_clusters_and_a_workload_and_gets_both(empty: FleetOperatorLab) -> None:
+    names, shop = empty.lab.names, empty.shop("shop")
+    with empty.operator("fleet") as operator:
+        shop.run(operator)
         assert shop.images() == ["1", "1"]
         status = shop.status("FleetWorkload", "web")
         assert (status["readyReplicas"], {row["clusterName"] for row in status["placements"]}) == (4, set(names))
@@ -72,12 +65,12 @@ def test_a_tenant_wants_clusters_and_a_workload_and_gets_both(fleet_lab: FleetOp
 
 def test_a_change_goes_out_in_waves_though_the_operator_is_killed_and_is_rolled_back(fleet_lab: FleetOperatorLab, shop: Shop) -> None:
     first, _second = fleet_lab.lab.names
-    with fleet_lab.operator("fleet", node="node-2") as operator:
+    with fleet_lab.operator("fleet") as operator:
         operator.wait_ready()
         shop.put("FleetWorkload", "web", template=template("2"), rollout={"waves": [{"clusters": [first]}], "pauseSeconds": 3})
         operator.wait(shop.images, "the first wave has the change, the second has not", until=equals(["2", "1"]))
         operator.kill()
-    with fleet_lab.operator("fleet", node="node-3") as operator:
+    with fleet_lab.operator("fleet") as operator:
         operator.wait(shop.images, "the rollout goes on where it was", until=equals(["2", "2"]))
         operator.wait(partial(shop.phase, "FleetWorkload", "web"), "the rollout is complete", until=equals("Available"))
         operator.wait(partial(shop.names, "FleetWorkloadRevision"), "both revisions are there", until=equals("web-r1 web-r2"))
@@ -88,7 +81,7 @@ def test_a_change_goes_out_in_waves_though_the_operator_is_killed_and_is_rolled_
 
 
 def test_while_karmada_is_down_statuses_say_so_and_nothing_is_deleted(fleet_lab: FleetOperatorLab, shop: Shop) -> None:
-    with fleet_lab.operator("fleet", node="node-4") as operator:
+    with fleet_lab.operator("fleet") as operator:
         without(fleet_lab, shop, operator, "kube-apiserver")
 
 
@@ -96,7 +89,7 @@ def test_while_karmada_is_down_statuses_say_so_and_nothing_is_deleted(fleet_lab:
 def test_without_a_part_of_karmada_statuses_say_so_and_a_change_goes_out_when_it_is_back(fleet_lab: FleetOperatorLab, shop: Shop) -> None:
     """The API server of Clusters (503), and the webhook, without which Karmada takes no policy (500)."""
     lab = fleet_lab.lab.lab
-    with fleet_lab.operator("fleet", node="node-11") as operator:
+    with fleet_lab.operator("fleet") as operator:
         without(fleet_lab, shop, operator, "aggregated-apiserver")
         lab.kill_karmada("webhook")
         try:
@@ -131,7 +124,7 @@ def test_a_workload_is_a_global_service_in_clusters_that_a_mesh_has_connected(fl
     names = fleet_lab.lab.names
     meshed = {"spread": {"by": "cluster", "min": 1, "max": 1}, "requireConnected": {"meshRef": {"name": "edge"}}}
     ports = [{"port": 80}]
-    with fleet_lab.operator("all", node="node-7") as operator:
+    with fleet_lab.operator("all") as operator:
         shop.put("PlacementPolicy", "meshed", strategy="Spread", **meshed)
         svc = {"ports": ports, "global": True, "meshRef": {"name": "edge"}}
         shop.put("FleetWorkload", "api", fleetRef={"name": "edge"}, placementRef={"name": "meshed"}, template=template("1"), service=svc)
@@ -152,7 +145,7 @@ def test_a_workload_is_a_global_service_in_clusters_that_a_mesh_has_connected(fl
 def test_two_tenants_with_equal_names_share_nothing_and_no_cluster_is_joined_twice(fleet_lab: FleetOperatorLab, shop: Shop) -> None:
     bank = fleet_lab.shop("bank")
     taken = hostile(bank)
-    with fleet_lab.operator("fleet", node="node-5") as operator:
+    with fleet_lab.operator("fleet") as operator:
         bank.put("KubernetesCluster", "c1", providerRef={"name": "kind"})
         bank.put("Fleet", "edge", clusterRefs=[{"name": "c1"}])
         bank.put("FleetWorkload", "web", fleetRef={"name": "edge"}, template=template("9"))
@@ -202,7 +195,7 @@ def test_all_that_is_deleted_leaves_nothing_in_karmada_the_clusters_and_the_mana
     fleet_lab: FleetOperatorLab, shop: Shop
 ) -> None:
     names = fleet_lab.lab.names
-    with fleet_lab.operator("fleet", node="node-6") as operator:
+    with fleet_lab.operator("fleet") as operator:
         for kind, name in (("FleetWorkload", "web"), *(("KubernetesCluster", name) for name in names)):
             shop.delete(kind, name)
         for kind in ("FleetWorkload", "KubernetesCluster", "FleetWorkloadRevision", "ClusterMetrics"):
@@ -212,10 +205,11 @@ def test_all_that_is_deleted_leaves_nothing_in_karmada_the_clusters_and_the_mana
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("empty")
 def test_two_tenants_run_with_equal_names_and_what_one_lost_while_the_operator_was_down_is_removed(fleet_lab: FleetOperatorLab) -> None:
     first, second = fleet_lab.lab.names
     one, other = fleet_lab.shop("one"), fleet_lab.shop("other")
-    with fleet_lab.operator("fleet", node="node-8") as operator:
+    with fleet_lab.operator("fleet") as operator:
         for tenant, cluster, tag in ((one, first, "1"), (other, second, "7")):
             tenant.put("KubernetesCluster", "c1", providerRef={"name": "kind"}, labels={"tier": "edge"})
             tenant.put("Fleet", "edge", selector={"matchLabels": {"tier": "edge"}})
@@ -227,7 +221,7 @@ def test_two_tenants_run_with_equal_names_and_what_one_lost_while_the_operator_w
         assert (one.images(), other.images()) == (["1", "-"], ["-", "7"])
     for kind, name in (("FleetWorkload", "web"), ("Fleet", "edge")):
         other.vanish(kind, name)
-    with fleet_lab.operator("fleet", "--orphan-grace", "2s", node="node-9") as operator:
+    with fleet_lab.operator("fleet", "--orphan-grace", "2s") as operator:
         operator.wait(other.images, "what nobody asks for any more is removed", until=equals(["-", "-"]))
         other.delete("KubernetesCluster", "c1")
         operator.wait(partial(other.names, "KubernetesCluster"), "the cluster leaves", until=equals(""))
@@ -237,11 +231,12 @@ def test_two_tenants_run_with_equal_names_and_what_one_lost_while_the_operator_w
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("empty")
 def test_a_cluster_that_is_deleted_is_named_by_all_that_name_it_and_all_heals_when_it_is_back(fleet_lab: FleetOperatorLab) -> None:
     first, second = names = fleet_lab.lab.names
     shop = fleet_lab.shop("named")
     missing = ("False", "ClustersMissing")
-    with fleet_lab.operator("all", node="node-10") as operator:
+    with fleet_lab.operator("all") as operator:
         for name in names:
             shop.put("KubernetesCluster", name, providerRef={"name": "kind"})
             operator.wait(partial(shop.planned, name), "the management plane is asked for the cluster")

@@ -57,25 +57,28 @@ class KarmadaModel:
     def facts(self) -> TenantFacts:
         """Return what an observation reads."""
         name = karmada_namespace(self.tenant)
-        live = {
-            path: {key: value for key, value in found.items() if key not in ("apiVersion", "kind")} for path, found in self.objects.items()
-        }
-        live = copy.deepcopy(live)  # elements of lists come without the two
-        plurals = {row.collection.format(name): kind for kind, row in KINDS.items()}
+        live = copy.deepcopy(self._live())
         return TenantFacts(
             now=self.now,
             namespace=live.get(f"/api/v1/namespaces/{name}"),
             namespace_policy=live.get(f"/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies/{name}"),
-            objects={
-                ObjectKey(plurals[path.rpartition("/")[0]], path.rpartition("/")[2]): found
-                for path, found in live.items()
-                if path.rpartition("/")[0] in plurals
-            },
-            policies={path.rpartition("/")[2]: found for path, found in live.items() if "/propagationpolicies/" in path},
+            objects=self._templates(live),
+            policies=_policies(live),
             revisions={path.rpartition("/")[2]: found for path, found in live.items() if "/controllerrevisions/" in path},
             bindings={key.binding: binding_facts(found) for key, found in self.bindings.items()},
             members={member: member_facts(self._cluster(member)) for member in self.members},
         )
+
+    def _live(self) -> dict[str, Object]:
+        """Every object by its path, as an element of a list: without apiVersion and kind."""
+        return {
+            path: {key: value for key, value in found.items() if key not in ("apiVersion", "kind")} for path, found in self.objects.items()
+        }
+
+    def _templates(self, live: Mapping[str, Object]) -> dict[ObjectKey, Object]:
+        plurals = {row.collection.format(karmada_namespace(self.tenant)): kind for kind, row in KINDS.items()}
+        parts = [(*path.rpartition("/"), found) for path, found in live.items()]
+        return {ObjectKey(plurals[folder], name): found for folder, _, name, found in parts if folder in plurals}
 
     def stored(self) -> list[tuple[str, Object]]:
         """Return every object that the API serves, with its path; ResourceBindings and Clusters too."""
@@ -85,11 +88,7 @@ class KarmadaModel:
             for key, found in self.bindings.items()
         ]
         clusters = [(f"/apis/cluster.karmada.io/v1alpha1/clusters/{member}", self._cluster(member)) for member in self.members]
-        live = [
-            (path, {key: value for key, value in found.items() if key not in ("apiVersion", "kind")})
-            for path, found in self.objects.items()
-        ]
-        return [*live, *bindings, *clusters]  # elements of lists come without kind and version
+        return [*self._live().items(), *bindings, *clusters]
 
     def write(self, steps: Iterable[Step]) -> None:
         """Carry out steps as the API server does.
@@ -140,17 +139,18 @@ class KarmadaModel:
 
     def detect(self) -> None:
         """Make ResourceBindings as policies say; delete those whose template is gone."""
-        facts = self.facts()
-        for key in [key for key, found in self.bindings.items() if found["owner"] != _uid(facts.objects.get(key))]:
+        live = self._live()
+        templates = self._templates(live)
+        for key in [key for key, found in self.bindings.items() if found["owner"] != _uid(templates.get(key))]:
             del self.bindings[key]
-        for policy in facts.policies.values():
+        for policy in _policies(live).values():
             for selector in policy["spec"]["resourceSelectors"]:
                 key = ObjectKey(selector["kind"], selector["name"])
-                if key in facts.objects:
+                if key in templates:
                     spec = {
-                        "clusters": self._scheduled(policy, facts.objects[key]),
+                        "clusters": self._scheduled(policy, templates[key]),
                         "suspension": policy["spec"].get("suspension"),
-                        "replicas": facts.objects[key].get("spec", {}).get("replicas", 0),
+                        "replicas": templates[key].get("spec", {}).get("replicas", 0),
                     }
                     before = self.bindings.get(key, {"status": {"aggregatedStatus": []}})
                     if self.unfit:
@@ -159,7 +159,7 @@ class KarmadaModel:
                     metadata = {"annotations": {APPLIED_PLACEMENT: json.dumps(policy["spec"]["placement"])}}
                     self.bindings[key] = {
                         **before,
-                        "owner": _uid(facts.objects[key]),
+                        "owner": _uid(templates[key]),
                         "metadata": metadata,
                         "spec": spec,
                         "status": {**before["status"], "conditions": [good]},
@@ -169,11 +169,11 @@ class KarmadaModel:
         """Bring the present templates to one member, as far as the ResourceBindings let them."""
         if member in self.dead or member in self.refusing:
             return
-        facts, copies = self.facts(), self.running.setdefault(member, {})
+        templates, copies = self._templates(self._live()), self.running.setdefault(member, {})
         for key, binding in self.bindings.items():
             held = binding_facts(binding)
-            if member in held.replicas and member not in held.suspended and key in facts.objects:
-                copies[key] = copy.deepcopy(dict(facts.objects[key]))
+            if member in held.replicas and member not in held.suspended and key in templates:
+                copies[key] = templates[key]  # a write replaces an object, so the copy stays what it is
         for key in list(copies):
             if key not in self.bindings or member not in binding_facts(self.bindings[key]).replicas:
                 del copies[key]
@@ -264,6 +264,10 @@ def _matches(labels: Mapping[str, str], expression: Mapping[str, Any]) -> bool:
     if operator in ("Exists", "DoesNotExist"):
         return (value is not None) is (operator == "Exists")
     return (value in expression["values"]) is (operator == "In")
+
+
+def _policies(live: Mapping[str, Object]) -> dict[str, Object]:
+    return {path.rpartition("/")[2]: found for path, found in live.items() if "/propagationpolicies/" in path}
 
 
 def _uid(found: Mapping[str, Any] | None) -> str:

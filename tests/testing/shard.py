@@ -1,10 +1,14 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A part of the deep run: ``--shard 2/4`` of pytest, ``make test-all SHARD=2/4``."""
+"""A part of the deep run: ``--shard 2/4`` of pytest, ``make test-all SHARD=2/4``.
+
+``python -m tests.testing.shard 2/4`` ends with an error where there is no such part: the deep run asks it before it builds anything.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -26,5 +30,12 @@ class Shard:
         """
         match = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", text)
         if not match or int(match[1]) > int(match[2]):
-            raise ValueError(f"There is no shard {text!r}: it is a number of a count, such as 2/4.")
+            raise ValueError(f"There is no shard {text!r}: write a number from 1 to a count of at most 99, such as 2/4.")
         return cls(int(match[1]), int(match[2]))
+
+
+if __name__ == "__main__":
+    try:
+        Shard.parse(sys.argv[1])
+    except ValueError as error:
+        sys.exit(str(error))
