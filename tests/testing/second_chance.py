@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.collection_path import CHECKOUT
+from tests.testing.shard import OPTION
 
 LOGS: Final = CHECKOUT / ".build" / "tests"
 MOST: Final = 3
@@ -50,10 +51,19 @@ def main(arguments: Sequence[str], run: Run | None = None, logs: Path = LOGS) ->
     if not failed or len(failed) > MOST:
         return _say(first, f"{len(failed)} tests on servers failed; up to {MOST} would be run again.")
     print(f"\nOnce more, alone: {', '.join(failed)}", flush=True)
-    second = run((*remembering, *ALONE), logs / "second.log")
+    second = run((*_undivided(remembering), *ALONE), logs / "second.log")
     if second:
         return _say(second, f"Failed twice, of {len(failed)} that failed once: {', '.join(_failed(cache))}. Logs: {logs}")
     return _say(0, *(f"UNSTEADY: {test} failed, and passed alone. Logs: {logs}" for test in failed))
+
+
+def _undivided(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without the part of the deep run: what is left of it would be divided anew, and none of it be in that part."""
+    kept = [argument for argument in arguments if not argument.startswith(f"{OPTION}=")]
+    if OPTION in kept:
+        at = kept.index(OPTION)
+        del kept[at : at + 2]
+    return kept
 
 
 def _failed(cache: Path) -> list[str]:
