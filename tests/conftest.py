@@ -67,7 +67,6 @@ def pytest_collection_finish() -> None:
 
     From here on the collector looks at new objects less often than by default, for a tenth of the time of the tests.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     gc.enable()

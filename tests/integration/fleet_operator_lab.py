@@ -103,20 +103,20 @@ class Shop:
         found = self.workspace.client.list(f"/apis/{row.group}/{VERSION}/namespaces/{self.workspace.home}/{row.plural}")
         return " ".join(sorted(entry["metadata"]["name"] for entry in found))
 
-    def run(self, operator: OperatorProcess) -> None:
+    def start_web(self, operator: OperatorProcess) -> None:
         """Have the first revision of a workload, "web", run in both clusters, which are members of a fleet, "edge"."""
         names = self.lab.names
         if "web" in self.names("FleetWorkload"):  # with other revisions
             self.delete("FleetWorkload", "web")
             for kind in ("FleetWorkload", "FleetWorkloadRevision"):
                 operator.wait(partial(self.names, kind), f"no {kind} is left", until=equals(""))
-        joined = self.names("KubernetesCluster").split()
-        for name in set(names) - {*joined}:
+        missing = [name for name in names if name not in self.names("KubernetesCluster").split()]
+        for name in missing:
             self.put("KubernetesCluster", name, providerRef={"name": "kind"}, region=f"eu-{name}", labels={"tier": "edge"})
-        for name in set(names) - {*joined}:
+        for name in missing:
             operator.wait(partial(self.planned, name), f"the management plane is asked for {name}")
             operator.wait(partial(self.phase, "KubernetesCluster", name), f"{name} is on its way", until=equals("Pending"))
-        for name in set(names) - {*joined}:
+        for name in missing:
             self.provision(name)
         self.put("Fleet", "edge", selector={"matchLabels": {"tier": "edge"}})
         self.put("PlacementPolicy", "everywhere", strategy="FixedReplicas")
@@ -124,10 +124,10 @@ class Shop:
         self.put("FleetWorkload", "web", fleetRef={"name": "edge"}, placementRef={"name": "everywhere"}, **web)
         for name in names:
             operator.wait(partial(self.phase, "KubernetesCluster", name), f"{name} is a member", until=equals("Ready"))
-        operator.wait(self.runs, "the workload runs in both clusters")
+        operator.wait(self.web_runs, "the workload runs in both clusters")
 
-    def runs(self) -> bool:
-        """Whether all is as `run` leaves it."""
+    def web_runs(self) -> bool:
+        """Whether all is as `start_web` leaves it."""
         if (self.names("FleetWorkload"), self.names("FleetWorkloadRevision")) != ("web", "web-r1"):
             return False
         web = self.get("FleetWorkload", "web")

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -135,7 +136,7 @@ def nobody(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
         assert (run.rc, members(karmada)) == (0, []), run.output
     for name in module_lab.names:
         module_lab.api(name).delete(f"/api/v1/namespaces/{NAMESPACE}")
-        wait_for(lambda name=name: traces(module_lab, name), lambda found: not found, what="nothing of Karmada is left")  # type: ignore[misc]
+        wait_for(partial(traces, module_lab, name), lambda found: not found, what="nothing of Karmada is left")
 
 
 @pytest.fixture
@@ -237,10 +238,10 @@ def test_tokens_of_ten_minutes_are_renewed_before_their_end_and_karmada_goes_on_
     karmada.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late", "namespace": NAMESPACE}, "data": {}})
     place(karmada, "ConfigMap", "late", {"clusterNames": members(karmada)})
     for name in module_lab.names:
-        wait_for(lambda name=name: module_lab.api(name).get(late), what="Karmada writes with the new tokens")  # type: ignore[misc]
+        wait_for(partial(module_lab.api(name).get, late), what="Karmada writes with the new tokens")
     karmada.delete(late)
     for name in module_lab.names:
-        wait_for(lambda name=name: module_lab.api(name).get(late) is None, what="and deletes with them")  # type: ignore[misc]
+        wait_for(partial(module_lab.api(name).get, late), lambda found: found is None, what="and deletes with them")
 
 
 @pytest.mark.usefixtures("joined")

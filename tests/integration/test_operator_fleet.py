@@ -42,16 +42,16 @@ def shop(fleet_lab: FleetOperatorLab) -> Shop:
     """A tenant whose workload runs, with its first revision, in both clusters, and no other tenant with an object."""
     fleet_lab.clear(but="shop")
     shop = fleet_lab.shop("shop")
-    if not shop.runs():
+    if not shop.web_runs():
         with fleet_lab.operator("fleet") as operator:
-            shop.run(operator)
+            shop.start_web(operator)
     return shop
 
 
 def test_a_tenant_wants_clusters_and_a_workload_and_gets_both(empty: FleetOperatorLab) -> None:
     names, shop = empty.lab.names, empty.shop("shop")
     with empty.operator("fleet") as operator:
-        shop.run(operator)
+        shop.start_web(operator)
         assert shop.images() == ["1", "1"]
         status = shop.status("FleetWorkload", "web")
         assert (status["readyReplicas"], {row["clusterName"] for row in status["placements"]}) == (4, set(names))

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
@@ -79,6 +80,7 @@ def certificate(
     return CertificateFacts(**{**values, **overrides})
 
 
+@cache
 def tls_secret(name: str, common_name: str, *, signer: str, owner: str = "Helm", **certificate_overrides: Any) -> TlsSecretFacts:
     """A complete TLS Secret whose certificate chains to ``signer``."""
     return TlsSecretFacts(
@@ -302,6 +304,7 @@ def cluster_facts(
     return ClusterFacts(**{**values, **overrides})
 
 
+@cache
 def _ca(name: str) -> CaSecretFacts:
     return CaSecretFacts(present=True, certificates=(certificate(name),), has_key=True, key_matches=True, digest=digest(f"ca {name}"))
 

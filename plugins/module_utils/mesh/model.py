@@ -33,7 +33,7 @@ class Binding:
     namespace: str = ""
     generation: int = 0  # metadata.generation of the custom resource; 0 outside kcp
 
-    @property
+    @cached_property
     def owner(self) -> str:
         """Owner hash: 12 hex digits that distinguish this binding from every other one, also from one of another workspace."""
         text = f"{self.workspace}\0{self.namespace}\0{self.name}"

@@ -14,7 +14,8 @@ from tests.collection_path import CHECKOUT
 from tests.testing.rows import in_one_test
 
 # Written in parts, so that this file does not hold them.
-MACHINE_PATHS = re.compile("|".join((r"(?<![\w.$)}-])/ro" + "ot/", r"(?<![\w.$)}-])/wo" + "rk/", re.escape(str(CHECKOUT)) + r"(?![\w-])")))
+HOMES = ("/ro" + "ot/", "/wo" + "rk/")
+MACHINE_PATHS = re.compile("|".join((*(rf"(?<![\w.$)}}-]){home}" for home in HOMES), re.escape(str(CHECKOUT)) + r"(?![\w-])")))
 REGISTRIES = re.compile("|".join(("py" + r"pi\.org", "pythonhosted" + r"\.org", "galaxy" + r"\.ansible\.com", "--(extra-)?index-url")))
 LOCKS = tuple(f"requirements/{name}.txt" for name in ("build", "dev", "collections", "operator", "operator-build", "image", "fuzz"))
 
@@ -28,19 +29,24 @@ def tracked() -> list[Path]:
     return [path for path in (CHECKOUT / name for name in listed if name) if path.is_file()]
 
 
-def findings(pattern: re.Pattern[str]) -> list[str]:
+def findings(pattern: re.Pattern[str], parts: tuple[str, ...] = ("",)) -> list[str]:
+    """``file: match`` of each place in a text file that the pattern matches.
+
+    :param parts: every match has one of them; a pattern that looks behind takes forty times as long as a search for its parts.
+    """
     found = []
     for path in tracked():
         try:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
-        found += [f"{path.relative_to(CHECKOUT)}: {match.group()}" for match in pattern.finditer(text)]
+        if any(part in text for part in parts):
+            found += [f"{path.relative_to(CHECKOUT)}: {match.group()}" for match in pattern.finditer(text)]
     return found
 
 
 def test_no_file_names_a_path_of_a_machine() -> None:
-    assert findings(MACHINE_PATHS) == []
+    assert findings(MACHINE_PATHS, (*HOMES, str(CHECKOUT))) == []
 
 
 def test_no_file_names_the_host_of_a_package_registry() -> None:
