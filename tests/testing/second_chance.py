@@ -26,6 +26,8 @@ MOST: Final = 3
 """Tests that may be unsteady in one run."""
 ON_SERVERS: Final = "tests/integration/"
 ALONE: Final = ("--numprocesses", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none")
+OF_THE_WHOLE: Final = (OPTION, "--junitxml", "--junit-xml")
+"""Options of the first run alone: what failed would be divided anew, and be in no such part; and its report would replace that of all."""
 _FAILED: Final = 1  # pytest: tests ran, and some failed
 
 Run = Callable[[Sequence[str], Path], int]
@@ -51,18 +53,19 @@ def main(arguments: Sequence[str], run: Run | None = None, logs: Path = LOGS) ->
     if not failed or len(failed) > MOST:
         return _say(first, f"{len(failed)} tests on servers failed; up to {MOST} would be run again.")
     print(f"\nOnce more, alone: {', '.join(failed)}", flush=True)
-    second = run((*_undivided(remembering), *ALONE), logs / "second.log")
+    second = run((*_without(OF_THE_WHOLE, remembering), *ALONE), logs / "second.log")
     if second:
         return _say(second, f"Failed twice, of {len(failed)} that failed once: {', '.join(_failed(cache))}. Logs: {logs}")
     return _say(0, *(f"UNSTEADY: {test} failed, and passed alone. Logs: {logs}" for test in failed))
 
 
-def _undivided(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without the part of the deep run: what is left of it would be divided anew, and none of it be in that part."""
-    kept = [argument for argument in arguments if not argument.startswith(f"{OPTION}=")]
-    if OPTION in kept:
-        at = kept.index(OPTION)
-        del kept[at : at + 2]
+def _without(options: Sequence[str], arguments: Sequence[str]) -> list[str]:
+    """Return the arguments without these options, whose values stand behind them or behind an equals sign."""
+    kept = [argument for argument in arguments if argument.partition("=")[0] not in options or argument in options]
+    for option in options:
+        while option in kept:
+            at = kept.index(option)
+            del kept[at : at + 2]
     return kept
 
 

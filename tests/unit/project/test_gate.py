@@ -85,12 +85,13 @@ def test_who_failed_on_servers_runs_again_alone_by_its_id_without_the_group(
     assert (f"Failed twice, of 2 that failed once: {LIFE}" in said) is (status == 1)
 
 
-@pytest.mark.parametrize("part", [["--shard", "2/4"], ["--shard=2/4"]])
-def test_who_failed_in_a_part_of_the_deep_run_runs_again_whatever_part_it_would_be_in_alone(part: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", [["--shard", "2/4", "--junitxml=a.xml"], ["--shard=2/4", "--junit-xml", "a.xml"]])
+def test_who_failed_in_a_part_of_the_deep_run_runs_again_in_no_part_and_leaves_the_report_of_all(part: list[str], tmp_path: Path) -> None:
     run = Pytest([LIFE], [])
     assert second_chance.main(["--numprocesses", "3", *part, "-x"], run, tmp_path / "logs") == 0
     assert run.asked[0][: 3 + len(part)] == ["--numprocesses", "3", *part, "-x"]
-    assert run.asked[1][:3] == ["--numprocesses", "3", "-x"] and not any("shard" in str(each) for each in run.asked[1])
+    assert run.asked[1][:3] == ["--numprocesses", "3", "-x"] and not {"2/4", "a.xml"} & {*run.asked[1]}
+    assert not any("shard" in str(each) or "xml" in str(each) for each in run.asked[1])
 
 
 def test_an_interrupted_run_is_not_taken_for_failed_tests(tmp_path: Path) -> None:
