@@ -65,7 +65,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.wanted = workload("web:1")
         self.names: Collection[str] = NAMES  # clusters of the fleet
         self.serial = 1
-        self.settled: dict[tuple[str, int], set[str]] = {}  # uid of the template and revision -> members that ran it well at some time
+        # By uid of the template and revision: members that ran it well at some time, and those that the fleet was without meanwhile.
+        self.settled: dict[tuple[str, int], set[str]] = {}
+        self.absent: dict[tuple[str, int], set[str]] = {}
 
     @stateful.initialize()
     def begin(self) -> None:
@@ -203,7 +205,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
 
     @stateful.invariant()
     def no_wave_begins_before_the_one_before_it_ran_well(self) -> None:
-        """A member of a later wave has the revision only if every member of the waves before has run it well, or was lost meanwhile."""
+        """A member of a later wave has the revision only if all of the waves before have run it well, were lost, or left the fleet."""
         had = {member: self.copy_in(member) for member in MEMBERS}
         for member, copy in had.items():
             if self.karmada.image_in(member, KEY) not in self.karmada.broken:
@@ -212,7 +214,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
         if state is None or state.phase == COMPLETE or live is None:
             return
         present = (live["metadata"]["uid"], state.revision)
-        well = self.settled.get(present, set()) | set(self.karmada.since)
+        absent = self.absent.setdefault(present, set())
+        absent |= {member for name, member in BY_NAME.items() if name not in self.names}
+        well = self.settled.get(present, set()) | set(self.karmada.since) | absent
         for place, wave in enumerate(state.waves):
             before = {member for earlier in state.waves[:place] for member in earlier}
             if any(had[member] == present for member in wave):
