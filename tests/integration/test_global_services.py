@@ -166,7 +166,7 @@ def test_a_cluster_without_the_service_gets_one_for_its_clients_and_loses_it_wit
     assert run(lab, wanted).changed == 0, "what the API server adds to a Service is no change"
     wait_for(lambda: exported(lab, "c1", "solo"), what="clustermesh-apiserver of c1 exports the Service")
     assert exported(lab, "c2", "solo") is None, "a stub has nothing to export"
-    wait_for(lambda: lab.kvstoremesh_status("c2")["c1"].get("num-shared-services"), equals(1), what="kvstoremesh of c2 has the Service")
+    wait_for(lambda: lab.kvstoremesh_status("c2")["c1"].get("num-shared-services", 0), equals(1), what="kvstoremesh of c2 has it")
 
     assert run(lab).rc == 0
     assert lab.api("c2").get(f"{SERVICES}/solo") is None

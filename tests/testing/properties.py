@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How many examples a property is tried with: by the profile of Hypothesis, which the targets of the Makefile choose.
 
-    make test, make test-fast    fast    16
+    make test, make test-fast    fast    12
     pytest by hand               tests   100
     make test-all                full    1000
     by hand                      long    8000
@@ -19,7 +19,7 @@ from typing import Final
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-PROFILES: Final = {"fast": 16, "tests": 100, "full": 1000, "long": 8000}
+PROFILES: Final = {"fast": 12, "tests": 100, "full": 1000, "long": 8000}
 USUAL: Final = "tests"
 _NO_CONSTANTS: Final = copy.deepcopy(providers._local_constants)
 

@@ -14,13 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.collection_path import CHECKOUT
+from tests.testing.properties import PROFILES
 
 MEASURED: Final = CHECKOUT / "tests" / "run_times.json"
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "tests/README.md", "docs/testing.md")
 BEGIN: Final = "<!-- run times: written by python -m tests.testing.run_times -->"
 END: Final = "<!-- end of run times -->"
 WHAT: Final[Mapping[str, str]] = {
-    "make test-fast": "the unit tests of the gate, 16 examples of each property",
+    "make test-fast": f"the unit tests of the gate, {PROFILES['fast']} examples of each property",
     "make test": "these, and one scenario on real servers of each area of the product",
     ".ci/run": "the gate: linters, `make test`, `ansible-test sanity`, one scenario of molecule",
     "first build of the servers": "once on a machine, before the first test on servers",

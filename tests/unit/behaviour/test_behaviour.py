@@ -23,7 +23,7 @@ from .recording import FOLDER, differences, load, path
 SHOWN = 5  # differences; the first one is the one to look at
 
 
-LARGE = {"fleet-workloads", "meshes-profiles", "meshes-topologies", "meshes-troubles", "trust-ca"}
+LARGE = {"fleet-workloads", "meshes-mixed", "meshes-profiles", "meshes-topologies", "meshes-troubles", "trust-ca"}
 """Families that take seconds."""
 
 

@@ -83,6 +83,7 @@ def _open(node: dict[str, Any] | Any) -> bool:
     return "x-kubernetes-preserve-unknown-fields" in node
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "field",
     ["hostNetwork", "hostPID", "hostIPC", "hostUsers", "nodeName", "schedulerName", "runtimeClassName", "ephemeralContainers", "overhead"],

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tests.testing.fleet_goldens import goldens, outcome, rows
+from tests.testing.rows import in_one_test
 
 
+@in_one_test
 @pytest.mark.parametrize(("name", "golden"), goldens().items(), ids=list(goldens()))
 def test_the_golden_files_are_current(name: str, golden: dict[str, Any]) -> None:
     assert golden["writes"] == outcome(golden), f"{name}: python -m tests.testing.fleet_goldens"

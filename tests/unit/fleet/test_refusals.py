@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.refusals import _ROWS, UNKNOWN, refusal_of
+from tests.testing.rows import in_one_test
 
 APPLY: Final = "Failed to apply all manifests (0/1): "
 SAID: Final = {
@@ -35,6 +36,7 @@ def test_every_class_has_a_text_here() -> None:
     assert SAID.keys() == {reason for _, reason, _ in _ROWS}
 
 
+@in_one_test
 @pytest.mark.parametrize("reason", SAID)
 @pytest.mark.parametrize("before", ["", APPLY])
 def test_what_an_api_server_says_has_the_class_that_a_tenant_reads(reason: str, before: str) -> None:

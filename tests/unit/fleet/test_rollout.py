@@ -32,6 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.roll
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import NO_OPERATION, RolloutState, state_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
 from tests.testing.karmada_model import KarmadaModel, Refused
+from tests.testing.rows import in_one_test
 
 TENANT = Tenant("shop", "default")
 KEY = ObjectKey("Deployment", "web")
@@ -361,6 +362,7 @@ def test_a_revision_that_cannot_be_rendered_is_none_and_keeps_its_number(story: 
     assert (story.images(), [entry["number"] for entry in story.status()["revisions"]]) == ("2 2 2", [1, 3])
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("change", "part", "left"),
     [

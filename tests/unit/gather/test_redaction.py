@@ -29,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 from tests.lab.options import LabOptions
 from tests.testing.profile_facts import answers_of, facts_from, facts_of
 from tests.testing.properties import examples
+from tests.testing.rows import in_one_test
 
 MOST: Final = 2**25
 HEADING: Final = Heading(made="2026-09-01T12:00:00+00:00", mesh="edge-mesh-eu", collection="edge_portal.cilium_mesh 0.1.0")
@@ -187,6 +188,7 @@ def test_a_secret_is_found_in_any_text_by_its_form(form: str, secret: str, befor
         assert leaks(packed, secret) == [], (form, at)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "opened", ["password:", "db_password = ", 'token: "', "secret: |", "secret: >-", "apiKey: |2+", "'client-secret' :"]
 )

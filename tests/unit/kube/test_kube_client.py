@@ -24,6 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
 from tests.testing.log_records import log_records
+from tests.testing.rows import in_one_test
 from tests.testing.scripted_server import CANARY, Answer, Asked, ScriptedServer
 
 SECRET = "/api/v1/namespaces/kube-system/secrets/cilium-ca"
@@ -195,6 +196,7 @@ NONSENSE = {
 }
 
 
+@in_one_test
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("body", NONSENSE)
 def test_a_success_or_an_absence_that_no_api_server_says_is_refused(server: ScriptedServer, cluster: Cluster, call: str, body: str) -> None:
@@ -219,6 +221,7 @@ def test_half_an_answer_is_read_again_and_called_by_its_name(server: ScriptedSer
     assert [asked.method for asked in server.asked] == ["GET"] * 4 + ["PATCH"], "a write is never sent twice"
 
 
+@in_one_test
 @pytest.mark.parametrize("code", [*range(300, 308), *range(400, 430), *range(500, 512)])
 def test_every_refusal_says_what_to_do(server: ScriptedServer, cluster: Cluster, code: int) -> None:
     says(server, status(code, "Reason"))

@@ -25,6 +25,7 @@ from tests.lab.options import AUTH_MODES, PROFILES, LabOptions
 from tests.testing.combinations import COMBINATIONS
 from tests.testing.facts_builders import context_of, mesh_of
 from tests.testing.profile_facts import facts_of
+from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 NOW = datetime.now(UTC) + timedelta(hours=1)
@@ -91,6 +92,7 @@ def test_two_clusters_of_every_combination_become_one_mesh_and_two_again(version
         assert (address in config, address in aliases) == ((True, False) if version == "1.20" else (False, True))
 
 
+@in_one_test
 @pytest.mark.parametrize("version", PROFILES)
 @pytest.mark.parametrize("mode", AUTH_MODES)
 def test_every_auth_mode_of_every_version_gets_the_users_that_it_needs(version: str, mode: str) -> None:

@@ -65,6 +65,7 @@ def test_a_mistake_is_named(change: dict[str, Any], said: str) -> None:
     assert said in refused({**GOOD, **change})
 
 
+@in_one_test
 @pytest.mark.parametrize("domain", [domain for own in RESERVED for domain in (own, f"policy.{own}")])
 def test_labels_of_domains_that_others_act_on_are_refused(domain: str) -> None:
     assert "are not a tenant's" in refused({**GOOD, "clusters": [{"name": "c1", "labels": {f"{domain}/key": "x"}}]})

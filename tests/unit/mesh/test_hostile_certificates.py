@@ -198,7 +198,7 @@ def test_a_secret_that_would_be_too_large_is_reported_before_anything_is_written
     assert plan.blocked and problem.cluster == "c1" and "c2" in problem.evidence
 
 
-@pytest.mark.parametrize("bits", [2048, 4096])
+@pytest.mark.parametrize("bits", [2048, pytest.param(4096, marks=pytest.mark.slow)])
 def test_a_minted_certificate_and_its_key_are_no_larger_than_planned(bits: int) -> None:
     ca = make("Cilium CA of a cluster with a long name", ca=True, private=rsa.generate_private_key(public_exponent=65537, key_size=bits))
     minted, key = Issuer(ca.pem, ca.key).client_certificate("remote-" + "c" * 32, now=NOW, days=1095)

@@ -23,6 +23,7 @@ from tests.lab.tools.provide import look
 from tests.testing.alerts import ALERTS, SEVERITIES, TARGET_LABELS
 from tests.testing.dashboard import dashboard
 from tests.testing.monitoring import CHART_RULES, DASHBOARD, PAGE, RUN_RULES, files
+from tests.testing.rows import in_one_test
 
 HERE: Final = Path(__file__).resolve().parent
 SUFFIXES: Final = {MetricKind.HISTOGRAM: ("_bucket", "_sum", "_count"), MetricKind.GAUGE: ("",), MetricKind.COUNTER: ("",)}
@@ -50,6 +51,7 @@ def assert_known(expr: str, more: Iterable[str] = ()) -> None:
     assert labels_in(expr) <= known | set(more), expr
 
 
+@in_one_test
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_an_alert_uses_metrics_labels_states_and_codes_that_exist(alert: Any) -> None:
     operator = alert.name.startswith("MeshOperator")

@@ -33,6 +33,7 @@ from tests.collection_path import CHECKOUT
 from tests.lab.tools import HELM
 from tests.lab.tools.provide import look
 from tests.testing.json_schema import validator
+from tests.testing.rows import in_one_test
 from tests.testing.waiting import PATIENT
 
 DEPLOY = CHECKOUT / "operator" / "deploy"
@@ -403,6 +404,7 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
     assert set(declared(schema)) - {".global", ".resources"} == {place for place in leaves(values) if not place.startswith(".resources")}
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "wrong",
     [

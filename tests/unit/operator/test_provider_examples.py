@@ -35,6 +35,7 @@ from tests.testing.rows import in_one_test
 SCHEMAS = schemas()
 
 
+@in_one_test
 @pytest.mark.parametrize("name", CASES)
 def test_an_example_of_the_provider_is_accepted_and_compiles_to_what_is_recorded(name: str) -> None:
     for obj in objects(CASES[name]):

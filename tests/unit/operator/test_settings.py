@@ -202,6 +202,7 @@ def test_annotations_that_items_may_set_are_listed_one_by_one() -> None:
     assert parse_settings([*NEEDED, *flags], {}).allowed_annotations == ("example.com/team", "external-dns.alpha.kubernetes.io/hostname")
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "key",
     [
@@ -243,6 +244,7 @@ def test_a_finalizer_of_a_provider_is_named_with_its_domain(name: str) -> None:
     assert parse_settings([*NEEDED, "--provider-finalizer", name], {}).provider_finalizer == (name,)
 
 
+@in_one_test
 @pytest.mark.parametrize(
     "name",
     [

@@ -27,6 +27,7 @@ from tests.testing.refused_policies import (
     by_key,
     layer_7_rule,
 )
+from tests.testing.rows import in_one_test
 
 REFUSED = {**REFUSED_RULES, **REFUSED_BY_SCHEMA_TOO}
 WALL = policy_facts({"kind": "NetworkPolicy", "metadata": {"name": "wall"}, "spec": {"podSelector": {}}})
@@ -38,6 +39,7 @@ def refused(rule: dict[str, Any], *, kind: str = "CiliumNetworkPolicy") -> Objec
     return policy_facts({"kind": kind, "metadata": {"name": "p"}, "spec": spec})
 
 
+@in_one_test
 @pytest.mark.parametrize("rule", REFUSED.values(), ids=REFUSED)
 def test_a_refused_policy_is_neither_a_wall_nor_a_door(rule: dict[str, Any]) -> None:
     """Alone it isolates nothing for certain; beside one that isolates, its good rule lets nothing in for certain."""
@@ -58,6 +60,7 @@ def test_one_refused_rule_takes_the_good_ones_with_it(bad: dict[str, Any], kind:
     assert outcome(world({"c1": [policy, WALL]}), replace(B), TARGET) is UNKNOWN
 
 
+@in_one_test
 @pytest.mark.parametrize("rule", REFUSED.values(), ids=REFUSED)
 def test_a_deny_that_cilium_refuses_does_not_hide_what_another_denies(rule: dict[str, Any]) -> None:
     deny = policy_facts(

@@ -39,6 +39,7 @@ def test_a_drop_of_the_documentation() -> None:
     assert (found.source.namespace, found.source.labels, found.source.cluster) == ("default", {}, "")
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("line", "delivered"),
     [

@@ -36,6 +36,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.s
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.rehearsal_lines import rehearsal_lines
 from tests.testing.exposure_world import cluster, clusters, desired, item, run
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import scene, service, slice_facts, traffic
 
 GLOBAL = {"service.cilium.io/global": "true"}
@@ -93,6 +94,7 @@ def test_named_losses_are_parsed_and_named_by_what_is_gone() -> None:
     assert not cable.reaches("c1", "c3") and cable.reaches("c3", "c1") and not cable.reaches("c2", "c3") and not cable.reaches("c3", "c2")
 
 
+@in_one_test
 @pytest.mark.parametrize(
     ("given", "said"),
     [

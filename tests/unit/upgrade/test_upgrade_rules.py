@@ -35,6 +35,7 @@ from tests.testing.facts_builders import (
     tls_secret,
 )
 from tests.testing.policy_worlds import policy_facts
+from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import namespace_facts, traffic
 
 ALIASES = [HostAlias(ip="192.0.2.2", hostnames=("c2.mesh.cilium.io",))]
@@ -114,6 +115,7 @@ def effects(name: str, facts: ClusterFacts, there: TrafficFacts | None, others: 
     return [effect for effect in effects_of(context) if effect.rule == name]
 
 
+@in_one_test
 @pytest.mark.parametrize("rule", UPGRADE_RULES, ids=lambda rule: rule.name)
 def test_each_rule_speaks_where_it_applies_with_what_to_do_and_is_silent_where_not(rule: Any) -> None:
     for facts, there, others, need in SPEAKS[rule.name]:

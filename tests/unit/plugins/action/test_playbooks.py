@@ -18,7 +18,7 @@ from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
 
 PLAYBOOKS = ("verify", "connect", "disconnect", "status", "plan", "apply", "mesh", "services")
 VARIABLES = {"cilium_mesh_plan_hash": "0" * 12}  # that only apply wants
-GATE = ("connect", "mesh")  # of the playbooks that take the same way; the deep run goes it with all
+GATE = ("mesh",)  # of the playbooks that take the same way; the deep run goes it with all
 BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}, "globalServices": []}
 CANARY = "canary-9c1e"
 
@@ -85,11 +85,13 @@ def test_an_unknown_key_of_cilium_mesh_is_named_with_what_was_meant(kubeconfig: 
     failed(run, "CM-INPUT-01", "binding.clusterrefs: unknown key; did you mean clusterRefs?")
 
 
+@pytest.mark.slow
 def test_a_host_without_kubeconfig_is_named(kubeconfig: str) -> None:
     run = run_warm("connect", inventory=inventory(kubeconfig, c2={}), variables={"cilium_mesh": BOTH})
     failed(run, "CM-INPUT-01", "c2: the host has no cilium_mesh_kubeconfig")
 
 
+@pytest.mark.slow
 def test_one_cluster_is_no_mesh(kubeconfig: str) -> None:
     mesh = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}]}}
     run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh})
@@ -114,12 +116,14 @@ def test_a_member_that_a_limit_leaves_out_is_not_asked_for_anything(playbook: st
     assert "cilium_mesh_kubeconfig" not in run.output
 
 
+@pytest.mark.slow
 def test_a_limit_with_all_as_members_is_refused(kubeconfig: str) -> None:
     mesh = {"binding": {"name": "edge-mesh-eu", "clusterRefs": "all"}}
     run = run_warm("disconnect", inventory=inventory(kubeconfig), variables={"cilium_mesh": mesh}, arguments=["--limit", "!c2"])
     failed(run, "CM-INPUT-01", "clusterRefs does not name them")
 
 
+@pytest.mark.slow
 def test_a_limit_that_leaves_out_others_than_those_that_leave_is_refused(kubeconfig: str) -> None:
     three = {"binding": {"name": "edge-mesh-eu", "clusterRefs": ["c1", "c2", "c3"]}}
     hosts = inventory(kubeconfig, c3={"cilium_mesh_kubeconfig": kubeconfig})
@@ -128,7 +132,7 @@ def test_a_limit_that_leaves_out_others_than_those_that_leave_is_refused(kubecon
     failed(run, "CM-INPUT-01", "leaves out c3, which would keep links to the clusters that leave")
 
 
-@pytest.mark.parametrize("playbook", [pytest.param("connect", marks=pytest.mark.slow), "disconnect", "status"])
+@pytest.mark.parametrize("playbook", left_to_the_deep_run(["connect", "disconnect", "status"], but=["status"]))
 def test_an_unreachable_cluster_is_named_and_no_credential_is_shown(playbook: str, kubeconfig: str, closed_port: int) -> None:
     start = run_playbook if playbook == "connect" else run_warm  # the events of ansible-runner hold everything, for one of them
     run = start(playbook, inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH}, arguments=["-vvvv"])
@@ -150,6 +154,7 @@ def test_an_empty_inventory_does_not_end_in_success(playbook: str) -> None:
     failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
 
 
+@pytest.mark.slow
 def test_a_pattern_that_matches_no_host_does_not_end_in_success(kubeconfig: str) -> None:
     run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "nobody"})
     failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
@@ -161,6 +166,7 @@ def test_a_pattern_chooses_the_clusters(kubeconfig: str) -> None:
     assert "c2" not in [finding["cluster"] for finding in run.result["findings"] if finding["code"] == "CM-API-01"]
 
 
+@pytest.mark.slow
 def test_a_wrong_variable_of_a_role_still_leaves_a_result(kubeconfig: str) -> None:
     run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "mesh_connect_trust": "blind"})
     failed(run, "CM-ERR-00", "mesh_connect_trust must be one of")
@@ -213,6 +219,7 @@ def test_a_misspelled_variable_of_a_host_or_of_the_run_is_refused(playbook: str,
     failed(run, "CM-INPUT-01", "did you mean cilium_mesh_state", "did you mean mesh_connect_wait", "cilium_mesh_contxt of host c2")
 
 
+@pytest.mark.slow
 def test_a_number_outside_its_range_is_refused_with_its_variable(kubeconfig: str) -> None:
     run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "mesh_connect_wait_timeout": -5})
     failed(run, "CM-INPUT-01", "wait_timeout (mesh_connect_wait_timeout) is -5; use 0 to 86400")
