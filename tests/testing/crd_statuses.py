@@ -47,7 +47,7 @@ class Made(NamedTuple):
 
 @cache
 def statuses() -> tuple[Made, ...]:
-    """Those of the engine, and what the operator makes of each. Nobody changes one: three files of tests share them."""
+    """Those of the engine, and what the operator makes of each. No test may change one: they share them."""
     engine = [*_bindings(), *_services(), *_intents(), *_exposures(), *_fabrics()]
     return (*engine, *(made for row in engine for made in _by_the_operator(row)))
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of many short rows as one test each: pytest and pytest-xdist take 3 ms of CPU time for a test, and a row often less than one."""
+"""Tables of many short rows as one test each: pytest and pytest-xdist take 2 ms of CPU time for a test, and a row often less than one."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ Both logs stay in `LOGS`. Exit statuses are those of pytest.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -60,13 +61,11 @@ def main(arguments: Sequence[str], run: Run | None = None, logs: Path = LOGS) ->
 
 
 def _without(options: Sequence[str], arguments: Sequence[str]) -> list[str]:
-    """Return the arguments without these options, whose values stand behind them or behind an equals sign."""
-    kept = [argument for argument in arguments if argument.partition("=")[0] not in options or argument in options]
+    """Return the arguments without these options, each of which has a value."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for option in options:
-        while option in kept:
-            at = kept.index(option)
-            del kept[at : at + 2]
-    return kept
+        parser.add_argument(option)
+    return parser.parse_known_args(arguments)[1]
 
 
 def _failed(cache: Path) -> list[str]:
