@@ -30,6 +30,12 @@ ansible_env = env HOME="$(home)" XDG_CACHE_HOME="$(cache)" ANSIBLE_HOME="$(home)
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
+# A folder by that name would make a mistyped target one for which nothing is to be done.
+folders := $(filter-out molecule,$(patsubst %/,%,$(wildcard */)))
+.PHONY: $(folders)
+$(folders):
+	@echo "$@ is a folder and no target; make help lists the targets." >&2; exit 2
+
 .PHONY: venv
 venv: ## the virtual environment .venv, exactly as the lock says
 	@requirements/make-venv

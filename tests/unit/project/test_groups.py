@@ -97,15 +97,6 @@ def test_what_is_no_shard_is_refused(shard: str) -> None:
         Shard.parse(shard)
 
 
-def test_the_deep_run_asks_for_its_shard_before_it_builds_anything() -> None:
-    dry = ["make", "--dry-run", "test-all", "SHARD=5/4"]
-    commands = subprocess.run(dry, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout.splitlines()
-    asks = next(command for command in commands if "tests.testing.shard" in command)
-    assert commands.index(asks) < next(number for number, command in enumerate(commands) if "tools build" in command)
-    found = subprocess.run(asks, cwd=CHECKOUT, shell=True, check=False, capture_output=True, text=True)
-    assert (found.returncode, found.stderr.startswith("There is no shard '5/4'")) == (1, True)
-
-
 def test_in_the_gate_a_test_can_have_the_lab_of_others() -> None:
     tests = [item("tests/integration/test_b.py::test_1", pytest.mark.lab(QUICK, gate=LONG))]
     place_in_groups(tests, WEIGHTS, gate=True)
