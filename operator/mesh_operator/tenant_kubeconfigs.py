@@ -21,6 +21,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import load_json
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.chosen import check, find
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.document import parse_kubeconfig
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.whole import kubeconfig_of
 
 from .tenant_addresses import may_be_named
 
@@ -38,7 +42,6 @@ _NEVER: Final = (
     *("certificate-authority", "proxy-url", "insecure-skip-tls-verify", "exec", "auth-provider", "tokenFile", "client-certificate"),
     *("client-key", "username", "password", "as", "as-uid", "as-groups", "as-user-extra"),
 )
-_NOTHING: Final[tuple[Any, ...]] = (None, "", "null", "~", {}, [], "false", "False", "FALSE")  # as yaml.BaseLoader reads it
 
 
 class KubeconfigRefused(Exception):
@@ -87,7 +90,7 @@ def _kubeconfig_of_argo(text: str) -> bytes:
         }
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise KubeconfigRefused("The Secret of Argo CD has no server, or no config as JSON.") from None
-    return json.dumps(_document(*({key: value for key, value in entry.items() if value} for entry in (cluster, user)))).encode()
+    return json.dumps(kubeconfig_of(*({key: value for key, value in entry.items() if value} for entry in (cluster, user)))).encode()
 
 
 def rebuild_kubeconfig(
@@ -101,16 +104,25 @@ def rebuild_kubeconfig(
     """
     document: Any = None
     with suppress(NotYaml):
-        document = load_yaml(text, "Base") if len(text) <= LIMIT else None  # texts, lists and mappings
+        document = load_yaml(text) if len(text) <= LIMIT else None
     if not isinstance(document, dict):
         raise KubeconfigRefused(TOO_LONG)
-    context = _entry(document, "context", document.get("current-context"))
-    cluster, user = (_accepted_fields(kind, _entry(document, kind, context.get(kind))) for kind in _TAKEN)
-    server = _SERVER.fullmatch(cluster.get("server", ""))
+    problem = ""
+    try:
+        found = parse_kubeconfig(document, "/")
+        only = next(iter(found.contexts)) if len(found.contexts) == 1 and not found.current_context else None
+        chosen = find(found, only)
+        cluster, user = (_accepted_fields(kind, entry) for kind, entry in (("cluster", chosen.cluster), ("user", chosen.user)))
+        check(chosen)
+    except KubeconfigInvalid as invalid:
+        problem = invalid.plain
+    if problem:
+        raise KubeconfigRefused(f"The kubeconfig cannot be used: {problem}.")
+    server = _SERVER.fullmatch(cluster["server"])
     if server is None or not may_be_named(server[1], allowed):
         raise KubeconfigRefused("The kubeconfig has no server, or one whose address the operator does not contact for tenants.")
-    made = _document(cluster, user)
-    if user and (CERTIFICATE in user) == (KEY in user):
+    made = kubeconfig_of(cluster, user)
+    if _identifies(user):
         with suppress(CredentialsInvalid):  # the engine decides, because it will use the credentials
             load_credentials("", made, None)
             return made
@@ -127,34 +139,19 @@ def is_rebuilt(document: Any) -> bool:
     except (LookupError, TypeError, AttributeError, KubeconfigRefused):
         return False
     short = fields and sum(len(value) for entry in (cluster, user) for value in entry.values()) <= LIMIT
-    return short and "server" in cluster and bool(user) and bool(document == _document(cluster, user))
+    return short and "server" in cluster and _identifies(user) and bool(document == kubeconfig_of(cluster, user))
 
 
-def _document(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": "context"}
-    for kind, entry in (("cluster", cluster), ("user", user), ("context", {"cluster": "cluster", "user": "user"})):
-        made[f"{kind}s"] = [{"name": kind, kind: entry}]
-    return made
-
-
-def _entry(document: Mapping[str, Any], kind: str, name: Any) -> dict[str, Any]:
-    """Return the content of the one entry of that name; for contexts without a name, of the only one."""
-    entries = document.get(f"{kind}s")
-    named = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    only = kind == "context" and name in _NOTHING
-    found = named if only else [entry for entry in named if name and isinstance(name, str) and entry.get("name") == name]
-    entry = found[0].get(kind) if len(found) == 1 else None
-    if not isinstance(entry, dict):
-        raise KubeconfigRefused(f"The kubeconfig's {kind}s do not have exactly one matching {kind}.")
-    return entry
+def _identifies(user: Mapping[str, Any]) -> bool:
+    return "token" in user or {CERTIFICATE, KEY} <= user.keys()
 
 
 def _accepted_fields(kind: str, entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return the accepted fields of a cluster or a user; harmless other fields are left out."""
-    given = {key: value.strip() if isinstance(value, str) else value for key, value in entry.items() if value not in _NOTHING}
+    """Return the accepted fields of a cluster or a user as texts; harmless other fields are left out."""
     for key in _NEVER:
-        if key in given:
+        if key in entry:
             raise KubeconfigRefused(f"The kubeconfig's {key} is refused: the operator does not take it from a tenant.")
+    given = {key: base64.b64encode(value).decode() if isinstance(value, bytes) else value for key, value in entry.items()}
     for key, form in _TAKEN[kind].items():
         if key in given and not (isinstance(given[key], str) and form.fullmatch(given[key])):
             raise KubeconfigRefused(f"The kubeconfig's {key} does not have a valid form.")

@@ -13,7 +13,7 @@ description:
   - Makes a host of each context of a kubeconfig, or of each kubeconfig in a folder, in the group C(cilium_mesh_clusters).
   - A host gets the variables C(cilium_mesh_kubeconfig), C(cilium_mesh_context), C(cilium_mesh_namespace) and C(ansible_connection=local).
     They are never taken for templates, whatever a kubeconfig holds.
-  - The plugin reads only the names of the contexts of a kubeconfig; credentials stay in the file.
+  - The plugin makes hosts of the names of the contexts of a kubeconfig; credentials stay in the file.
   - The file is called C(clusters.yml), C(clusters.yaml), or ends in C(.clusters.yml) or C(.clusters.yaml). Any other YAML file will do when
     its key O(plugin) stands at the beginning of a line.
   - Variables of single hosts, such as C(cilium_mesh_endpoint_override), go into C(host_vars) beside the file.
@@ -28,12 +28,14 @@ options:
   kubeconfig:
     description:
       - A kubeconfig file, each of whose contexts is a cluster. A relative path starts at the folder of the inventory file.
+      - Several files are joined by C(:), and mean what they mean to kubectl in E(KUBECONFIG).
       - Exactly one of O(kubeconfig) and O(kubeconfigs) is given.
     type: str
   kubeconfigs:
     description:
       - A folder, each of whose files is the kubeconfig of one cluster, under its current context, or its only one.
-      - Names beginning with a dot or ending in C(~) are left out.
+      - Names beginning with a dot or ending in C(~) are left out. So is a file without contexts whose name has another ending than
+        C(.kubeconfig), C(.conf), C(.config), C(.yaml), C(.yml) and C(.json), such as a certificate; C(-v) shows it.
     type: str
   contexts:
     description:
@@ -89,11 +91,9 @@ from typing import Any
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.kubeconfig_contexts import (
-    Contexts,
-    UnreadableKubeconfig,
-    read_contexts,
-)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.document import Kubeconfig
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import read_kubeconfigs, split_paths
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid, Subject
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import CONTEXT, KUBECONFIG, NAMESPACE
 
 PLUGIN = "edge_portal.cilium_mesh.clusters"
@@ -139,28 +139,26 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
         self._read_config_data(path)
         try:
             self._add(list(self._clusters(os.path.dirname(os.path.abspath(path)))))
-        except UnreadableKubeconfig as error:
-            raise AnsibleParserError(str(error)) from None
+        except KubeconfigInvalid as error:
+            raise AnsibleParserError(" ".join(filter(None, (f"{error.message}.", error.remedy)))) from None
 
     def _clusters(self, folder: str) -> Iterator[FoundCluster]:
         single, several = self.get_option("kubeconfig"), self.get_option("kubeconfigs")
         if bool(single) == bool(several):
             raise AnsibleParserError("Give exactly one of kubeconfig (a file) and kubeconfigs (a folder).")
         if single:
-            return self._clusters_of_file(_path(folder, str(single)))
+            return self._clusters_of_file(os.pathsep.join(_path(folder, path) for path in split_paths(str(single))))
         if self.get_option("contexts"):
             raise AnsibleParserError("contexts goes with kubeconfig; with kubeconfigs choose by pattern.")
         return self._clusters_of_folder(_path(folder, str(several)))
 
     def _clusters_of_file(self, file: str) -> Iterator[FoundCluster]:
-        contexts = read_contexts(file)
+        contexts = read_kubeconfigs(split_paths(file)).contexts
         wanted = [str(name) for name in self.get_option("contexts")]
-        missing = [name for name in wanted if name not in contexts.names]
+        missing = [name for name in wanted if name not in contexts]
         if missing:
-            raise AnsibleParserError(
-                f"kubeconfig {file} has no context {', '.join(missing)}; it has {', '.join(contexts.names) or 'none'}."
-            )
-        for name in wanted or contexts.names:
+            raise AnsibleParserError(f"Kubeconfig {file} has no context {', '.join(missing)}; it has {', '.join(contexts) or 'none'}.")
+        for name in wanted or contexts:
             if self._matches(name):
                 yield FoundCluster(name, file, name)
 
@@ -174,8 +172,21 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
             if name.startswith(".") or name.endswith("~") or not os.path.isfile(file):
                 continue
             stem = next((name.removesuffix(ending) for ending in ENDINGS if name.endswith(ending)), name)
-            if self._matches(stem):
-                yield FoundCluster(stem, file, _only_context(file, read_contexts(file)))
+            if self._matches(stem) and (found := self._kubeconfig_of(file, expected=stem != name or "." not in name)):
+                yield FoundCluster(stem, file, _only_context(file, found))
+
+    def _kubeconfig_of(self, file: str, *, expected: bool) -> Kubeconfig | None:
+        """Return the kubeconfig in a file of a folder; None where nobody expects one and there is none."""
+        try:
+            found = read_kubeconfigs((file,))
+        except KubeconfigInvalid:
+            if expected:
+                raise
+            found = Kubeconfig()
+        if found.contexts or expected:
+            return found
+        self.display.v(f"{file} is left out: it is no kubeconfig by its name, and none by its content.")
+        return None
 
     def _matches(self, name: str) -> bool:
         return fnmatchcase(name, str(self.get_option("pattern")))
@@ -228,16 +239,17 @@ def _path(folder: str, path: str) -> str:
     return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
 
 
-def _only_context(file: str, contexts: Contexts) -> str:
+def _only_context(file: str, found: Kubeconfig) -> str:
     """Return the current context, or the only one.
 
-    :raises UnreadableKubeconfig: when there are several contexts and none is current.
+    :raises KubeconfigInvalid: when there are several contexts and none is current.
     """
-    if contexts.current in contexts.names:
-        return contexts.current
-    if len(contexts.names) == 1:
-        return contexts.names[0]
-    raise UnreadableKubeconfig(f"kubeconfig {file} has {len(contexts.names)} contexts and none of them is its current-context.")
+    if found.current_context in found.contexts:
+        return found.current_context
+    if len(found.contexts) == 1:
+        return next(iter(found.contexts))
+    what = f"has {len(found.contexts)} contexts and none of them is its current-context"
+    raise KubeconfigInvalid(what, subject=Subject(f"Kubeconfig {file}", "The kubeconfig"))
 
 
 def _host_name(found: FoundCluster, chosen: Any) -> str:

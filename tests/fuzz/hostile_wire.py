@@ -14,11 +14,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Final
 
-from kubernetes.client import Configuration
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.connections import connection_pool
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import Credentials
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.chosen import Chosen
 
 ANSWERS: Final = 6  # to so many connections the input is given; then an empty list, so that pages of an input end
 ACCEPT: Final = b"{accept}"  # in an input: what RFC 6455 wants of the server
@@ -73,7 +72,7 @@ def answering(data: bytes) -> Iterator[Cluster]:
     """Yield a client whose server answers with ``data``. It does not wait before it tries again; all else is as always."""
     server = wire()
     server.answer, server.left = data, ANSWERS
-    credentials = Credentials("c1", "The kubeconfig", Configuration(host=f"http://127.0.0.1:{server.port}"), None, None)
+    credentials = Credentials("c1", "The kubeconfig", Chosen("", {"server": f"http://127.0.0.1:{server.port}"}, {}))
     timeouts = Timeouts(connect=5, read=5, answer=20)
     cluster = Cluster(ClusterAccess(host="c1", kubeconfig=None, context=None), credentials, timeouts=timeouts, connections=1)
     pool = connection_pool(credentials, connect=timeouts.connect, read=timeouts.read, connections=1)

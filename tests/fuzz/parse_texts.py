@@ -19,6 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.seale
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, compose_yaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import next_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.link_access import link_access
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.exec_plugin import ExecPlugin, PluginFailed
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     RegistryProblem,
     parse_registry,
@@ -91,6 +92,15 @@ def argo_cluster(data: bytes) -> object:
     assert set(cluster) | set(user) <= _KEPT, "a field that is not accepted came through"
     assert all(isinstance(value, str) for value in (*cluster.values(), *user.values())), "a value that is no text came through"
     return sorted(made)
+
+
+def exec_credential(data: bytes) -> object:
+    """Read the answer of an exec plugin; what is taken of it says who sends a request, until a time that can be compared."""
+    plugin = ExecPlugin({"command": "plugin", "apiVersion": "client.authentication.k8s.io/v1"}, {})
+    found = plugin.read(data)
+    assert found.token or (found.certificate and found.key), "nothing says who sends a request"
+    assert found.ends.tzinfo is not None, "an end that cannot be compared"
+    return found
 
 
 def users(data: bytes) -> object:
@@ -168,7 +178,10 @@ PARSERS: Final = (
     Parser(
         name="kubeconfig",
         writer="a tenant",
-        files=("operator/mesh_operator/tenant_kubeconfigs.py", "operator/mesh_operator/tenant_addresses.py"),
+        files=(
+            *("operator/mesh_operator/tenant_kubeconfigs.py", "operator/mesh_operator/tenant_addresses.py"),
+            *(f"{_ENGINE}/kubeconfig/fields.py", f"{_ENGINE}/kubeconfig/chosen.py"),
+        ),
         parse=kubeconfig,
         form=Form.YAML,
         raises=(KubeconfigRefused,),
@@ -180,6 +193,14 @@ PARSERS: Final = (
         parse=argo_cluster,
         form=Form.JSON,
         raises=(KubeconfigRefused,),
+    ),
+    Parser(
+        name="exec-credential",
+        writer="an exec plugin, and whoever answers it",
+        files=(f"{_ENGINE}/kube/exec_plugin.py",),
+        parse=exec_credential,
+        form=Form.JSON,
+        raises=(PluginFailed,),
     ),
     Parser(
         name="users",

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.whole import kubeconfig_of
 from mesh_operator.confined.fork_server import answer_all
 
 HANDLER = "tests.testing.confined_probe:serve"
@@ -38,10 +39,7 @@ def _opened(kubeconfigs: Mapping[str, str]) -> Any:
     for text in kubeconfigs.values():
         if f"do_{text}" in globals():
             return globals()[f"do_{text}"]()
-    user, cluster = {"token": "t"}, {"server": "https://192.0.2.1"}
-    made = {"apiVersion": "v1", "kind": "Config", "current-context": "context"}
-    for kind, entry in (("cluster", cluster), ("user", user), ("context", {"cluster": "cluster", "user": "user"})):
-        made[f"{kind}s"] = [{"name": kind, kind: entry}]  # type: ignore[assignment]
+    made = kubeconfig_of({"server": "https://192.0.2.1"}, {"token": "t"})
     return {name: {"kubeconfig": made} for name in kubeconfigs}
 
 

@@ -33,7 +33,7 @@ BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ),
     ("read", "clusters in, facts out; one writer at a time", ("observe", "lock")),
     ("vocabulary", "what every decision is made of", ("findings", "plan", "leases", "items")),
-    ("ground", "values, rules about them, and clients", ("base", "kube", "mesh", "etcd")),
+    ("ground", "values, rules about them, and clients", ("base", "kubeconfig", "kube", "mesh", "etcd")),
 )
 """The packages of the engine from the top down. A package imports from its own band and from those below it."""
 

@@ -91,7 +91,7 @@ class ScriptedServer:
     def kubeconfig(self, user: dict[str, Any] | None = None, **cluster: Any) -> dict[str, Any]:
         """A kubeconfig for this server; ``cluster`` adds to or replaces its cluster entry (None removes)."""
         entry = {"server": self.url, "certificate-authority-data": base64.b64encode(self.authority.pem).decode()}
-        entry = {k.replace("_", "-"): v for k, v in (entry | cluster).items() if v is not None}
+        entry = {k: v for k, v in (entry | {k.replace("_", "-"): v for k, v in cluster.items()}).items() if v is not None}
         return kubeconfig(entry, {"token": CANARY} if user is None else user)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

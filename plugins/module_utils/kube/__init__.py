@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client of one Kubernetes API server: credentials, requests, exec and port-forward, and its errors.
 
-May import: base.
+May import: base, kubeconfig.
 """

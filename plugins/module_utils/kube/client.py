@@ -26,6 +26,7 @@ from ..base.errors import CredentialsInvalid, Unreachable
 from ..base.optional_imports import optional, require
 from ..base.redact import one_line
 from .answers import answers, says_absent
+from .authorization import Headers
 from .connections import connection_pool
 from .credentials import Credentials, load_credentials
 from .deadlines import all_within, deadline_passed
@@ -114,6 +115,7 @@ class Cluster:
             proxied=credentials.proxy is not None,
             client_certificate_ends=credentials.client_certificate_ends,
             discreet=bool(access.denied_networks),
+            nameless=credentials.nameless,
         )
         self._pool = connection_pool(credentials, connect=timeouts.connect, read=timeouts.read, connections=connections)
         self._count = threading.Lock()
@@ -263,7 +265,7 @@ class Cluster:
         target = f"{path}?{urlencode(query | ({'fieldSelector': field_selector} if field_selector else {}))}"
         request = self._counted(Request.of("GET", path))
         limit = urllib3.Timeout(connect=self._timeouts.connect, read=seconds + grace)
-        headers = {"accept": METADATA_WATCH if metadata_only else ANY, **self._credentials.headers()}
+        headers = _sent(self._credentials.headers(), accept=METADATA_WATCH if metadata_only else ANY)
         try:
             where = self._credentials.server + target
             answer = self._pool.request("GET", where, headers=headers, preload_content=False, redirect=False, timeout=limit, retries=False)
@@ -438,7 +440,7 @@ class Cluster:
         wanted: str = ANY,
     ) -> tuple[int, bytes]:
         request = self._counted(Request.of(method, path))
-        headers = {"accept": wanted, "content-type": media, **self._credentials.headers()}
+        headers = _sent(self._credentials.headers(), accept=wanted, **{"content-type": media})
         kwargs: dict[str, Any] = {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
         content = None if body is None else json.dumps(body).encode()
         sent = {"body": content, "headers": headers, "preload_content": False, "redirect": False, **kwargs}
@@ -492,6 +494,14 @@ def open_cluster(access: ClusterAccess, *, timeouts: Timeouts | None = None, con
             raise CredentialsInvalid(why, remedy="Use https, or deny nothing for this host.", cluster=access.host)
         credentials.dialler = Dialler(DialRule(denied=access.denied_networks, allowed=access.endpoint_networks))
     return Cluster(access, credentials, timeouts=timeouts or Timeouts(), connections=connections)
+
+
+def _sent(own: Headers, **more: str) -> urllib3.HTTPHeaderDict:
+    """Return headers as they are sent, each value in UTF-8, as client-go has it."""
+    found = urllib3.HTTPHeaderDict(more)
+    for name, value in own:
+        found.add(name, value.encode().decode("latin-1"))  # http.client writes Latin-1
+    return found
 
 
 def _dated(header: str) -> tuple[datetime, float] | None:

@@ -12,6 +12,7 @@ from ..base.dialling import Dialler, connected
 from ..base.errors import Unreachable
 from ..base.optional_imports import optional
 from .credentials import Credentials
+from .proxies import Proxy
 
 if TYPE_CHECKING:
     import urllib3
@@ -80,10 +81,11 @@ def connection_pool(credentials: Credentials, *, connect: float, read: float, co
         return _guarded(credentials.dialler, settings)
     if credentials.proxy is None:
         return urllib3.PoolManager(**settings)
-    if credentials.proxy.startswith("socks"):
-        return _socks(credentials, settings)
-    user = urllib3.util.parse_url(credentials.proxy).auth
-    return urllib3.ProxyManager(credentials.proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=user) if user else None, **settings)
+    if credentials.proxy.scheme.startswith("socks"):
+        return _socks(credentials.cluster, credentials.proxy, settings)
+    own = {"proxy-authorization": credentials.proxy.authorization} if credentials.proxy.authorization else None
+    # A proxy with TLS is convinced as the server is, and convinces as the server does (net/http, transport.go: addTLS).
+    return urllib3.ProxyManager(credentials.proxy.url, proxy_headers=own, proxy_ssl_context=credentials.tls, **settings)
 
 
 def _guarded(dialler: Dialler, settings: dict[str, Any]) -> urllib3.PoolManager:
@@ -127,9 +129,9 @@ def _seconds(timeout: Any) -> float | None:
     return float(timeout) if isinstance(timeout, (int, float)) else None
 
 
-def _socks(credentials: Credentials, settings: dict[str, Any]) -> urllib3.PoolManager:
+def _socks(cluster: str, proxy: Proxy, settings: dict[str, Any]) -> urllib3.PoolManager:
     try:
         from urllib3.contrib.socks import SOCKSProxyManager  # needs PySocks, which few have
     except ImportError:
-        raise Unreachable("The kubeconfig names a SOCKS proxy.", remedy="Install PySocks.", cluster=credentials.cluster) from None
-    return SOCKSProxyManager(credentials.proxy or "", **settings)
+        raise Unreachable("The kubeconfig names a SOCKS proxy.", remedy="Install PySocks.", cluster=cluster) from None
+    return SOCKSProxyManager(proxy.url, username=proxy.user, password=proxy.password, **settings)

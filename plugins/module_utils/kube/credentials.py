@@ -1,11 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Credentials of a connection, loaded from a kubeconfig: address, TLS context, authorization header, proxy.
+"""Credentials of a connection, as a kubeconfig has them: address, TLS context, headers, proxy.
 
-The kubeconfig is read by the ``kubernetes`` package's own loader, so that exec plugins, tokens, token files, client certificates and OIDC
-work as its users know them. That loader hands over inlined keys as files; here they live in a private folder (in memory where there is
-/dev/shm) for the millisecond until OpenSSL has read them. Nothing is left to ``atexit``: Ansible's workers end by ``os._exit``, which
-does not run it.
+OpenSSL reads a client certificate and its key from files alone; here these live in a private folder (in memory where there is /dev/shm)
+for the millisecond until it has read them. Nothing is left to ``atexit``: Ansible's workers end by ``os._exit``, which does not run it.
 """
 
 from __future__ import annotations
@@ -15,136 +13,82 @@ import shutil
 import ssl
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..base.dialling import Dialler
-from ..base.errors import CredentialsInvalid, MeshError
+from ..base.errors import CredentialsInvalid
 from ..base.optional_imports import optional
 from ..base.redact import one_line
+from ..kubeconfig.chosen import Chosen, choose
+from ..kubeconfig.document import parse_kubeconfig
+from ..kubeconfig.fields import Entry
+from ..kubeconfig.files import default_paths, read_kubeconfigs, split_paths
+from ..kubeconfig.invalid import KubeconfigInvalid, KubeconfigUnreadable
+from ..kubeconfig.pod import service_account
+from .authorization import Authorization, Certificate, Headers
 from .deadlines import DeadlineSocket
+from .proxies import Proxy, proxy_of
 
 if TYPE_CHECKING:
     import urllib3
     from cryptography import x509
-    from kubernetes.client import Configuration
-    from kubernetes.client.rest import should_bypass_proxies
-    from kubernetes.config import load_incluster_config
-    from kubernetes.config.dateutil import parse_rfc3339
-    from kubernetes.config.exec_provider import ExecProvider
-    from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, ConfigNode, KubeConfigLoader, KubeConfigMerger
 else:
     urllib3 = optional("urllib3")
     x509 = optional("cryptography.x509")
-    Configuration = optional("kubernetes.client").Configuration
-    should_bypass_proxies = optional("kubernetes.client.rest").should_bypass_proxies
-    load_incluster_config = optional("kubernetes.config").load_incluster_config
-    parse_rfc3339 = optional("kubernetes.config.dateutil").parse_rfc3339
-    ExecProvider = optional("kubernetes.config.exec_provider").ExecProvider
-    kube_config = optional("kubernetes.config.kube_config")
-    KUBE_CONFIG_DEFAULT_LOCATION = kube_config.KUBE_CONFIG_DEFAULT_LOCATION
-    ConfigNode, KubeConfigLoader, KubeConfigMerger = kube_config.ConfigNode, kube_config.KubeConfigLoader, kube_config.KubeConfigMerger
 
-_REMEDY = "Correct cilium_mesh_kubeconfig or cilium_mesh_context of this cluster."
-
-# The loader keeps one process-wide table of files by content and is not made for threads; file writing is done one cluster at a time.
-_files = threading.Lock()
+_REMEDY: Final = "Correct cilium_mesh_kubeconfig or cilium_mesh_context of this cluster."
 
 # kubeconfigs with insecure-skip-tls-verify are their owner's decision; a warning per request would only bury the result.
 if urllib3:
     urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
 
 
-class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the package has no types
-    """Kubeconfig loader with its own handling of the answer of an exec plugin.
+class Credentials:
+    """Address and credentials of one API server. It holds no file; thread-safe.
 
-    The inherited one logs a failure, with the plugin's stderr, and goes on without credentials; and it keeps certificates in the table of
-    files. Running the plugin and checking its answer stays the package's work.
+    :param cluster: inventory name.
+    :param name: of the kubeconfig, for messages.
+    :raises CredentialsInvalid: when the kubeconfig cannot be used.
     """
 
-    cluster = ""
-
-    def _load_from_exec_plugin(self) -> bool:
-        if "exec" not in self._user:
-            return False
-        try:
-            provider = ExecProvider(self._user["exec"], self._get_base_path(self._cluster.path), self._cluster)
-            return self._take(provider.run())
-        except (FileNotFoundError, PermissionError):
-            raise self._plugin_error("is not installed") from None
-        except Exception:  # ConfigException with the plugin's stderr; any exception for an answer of another shape
-            raise self._plugin_error("gave no credentials") from None
-
-    def _take(self, status: Mapping[str, Any]) -> bool:
-        """Store the status of an ExecCredential: a token or a certificate with its key, and their end (client.authentication.k8s.io/v1)."""
-        if "token" in status:
-            self.token = f"Bearer {status['token']}"
-        else:
-            self.cert_file = self._write("plugin.crt", status["clientCertificateData"])
-            self.key_file = self._write("plugin.key", status["clientKeyData"])
-        if "expirationTimestamp" in status:
-            self.expiry = parse_rfc3339(status["expirationTimestamp"])
-        return True
-
-    def _write(self, name: str, content: str) -> str:
-        path = os.path.join(self._temp_file_path, name)
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(content)
-        return path
-
-    def _plugin_error(self, what: str) -> CredentialsInvalid:
-        """Return an error that names the command, without its folder and arguments."""
-        command = self._user["exec"].safe_get("command") if isinstance(self._user["exec"], ConfigNode) else ""
-        name = one_line(os.path.basename(command), 60) if isinstance(command, str) else ""
-        remedy = "Run it by hand as the same user to see why."
-        return CredentialsInvalid(f'The exec plugin "{name}" of the kubeconfig {what}.', remedy=remedy, cluster=self.cluster)
-
-    def authenticate(self) -> None:
-        """Do the slow half of ``load_and_set``: it may run a plugin for seconds, so it is not done under ``_files``."""
-        self._load_authentication()
-
-    def finish(self, configuration: Configuration) -> None:
-        """Do the other half of ``load_and_set``, under ``_files``: it writes the temporary files."""
-        self._load_cluster_info()
-        self._set_config(configuration)
-        if "proxy-url" in self._cluster:  # the package reads it itself from 37 on
-            configuration.proxy = self._cluster["proxy-url"]
-
-
-class Credentials:
-    """Address and credentials of one API server. It holds no file; thread-safe."""
-
-    def __init__(self, cluster: str, name: str, configuration: Configuration, tls: ssl.SSLContext | None, ends: datetime | None) -> None:
+    def __init__(self, cluster: str, name: str, chosen: Chosen) -> None:
         self.cluster = cluster
-        self.server: str = configuration.host.rstrip("/")
+        self.server: str = chosen.cluster["server"].rstrip("/")
         self.address = _address(cluster, name, self.server)
-        self.tls = tls
-        self.tls_server_name: str | None = configuration.tls_server_name
-        self.client_certificate_ends = ends
-        self.authority = b""  # PEM: the CA of the kubeconfig, as it is there
-        self.verifies: bool = bool(configuration.verify_ssl)
-        self.proxy = _proxy(configuration)
+        self.tls_server_name: str | None = chosen.cluster.get("tls-server-name")
+        self.authority = _authority(cluster, name, chosen.cluster)  # PEM: the CA of the kubeconfig, as it is there
+        self.verifies = not chosen.cluster.get("insecure-skip-tls-verify", False)
+        self.client_certificate_ends: datetime | None = None
         self.dialler: Dialler | None = None  # for connections to the owner's server, where ranges are denied
-        self._configuration = configuration
+        self._own_proxy: str | None = chosen.cluster.get("proxy-url")
+        self.proxy = _proxy(self.cluster, self.server, self._own_proxy)
+        self._name = name
         self._lock = threading.Lock()
+        self._shown: Certificate | None = None
+        self.tls = self._tls_context()
+        self._authorization = Authorization(chosen, cluster, secretly=self.tls is not None)
+        self._show_certificate()
 
-    def headers(self) -> dict[str, str]:
-        """Return the authorization header; {} with a client certificate only.
+    @property
+    def nameless(self) -> str:
+        """Why requests do not say who sends them, as the beginning of a sentence; "" where they do."""
+        if self.tls is None:
+            return "The server of the kubeconfig has no TLS, so no credentials are sent to it"
+        return "The kubeconfig has no credentials" if self._authorization.is_anonymous else ""
 
-        The loader's hook refreshes the token when it is about to expire.
+    def headers(self) -> Headers:
+        """Return the headers that say who sends a request, those of impersonation among them; [] with a client certificate only.
 
-        :raises CredentialsInvalid: when the token cannot be refreshed.
+        A token, or the certificate of a plugin, is renewed when it is about to end.
+
+        :raises CredentialsInvalid: when it cannot be renewed.
         """
-        try:
-            with self._lock:
-                settings = self._configuration.auth_settings()
-        except MeshError:
-            raise
-        except Exception:  # the hook runs plugins and OAuth libraries, whose errors may quote tokens
-            raise CredentialsInvalid("The token of the kubeconfig cannot be refreshed.", remedy=_REMEDY, cluster=self.cluster) from None
-        return {str(s["key"]): str(s["value"]) for s in settings.values() if s["in"] == "header" and s["value"]}
+        found = self._authorization.headers()
+        self._show_certificate()
+        return found
 
     def move_to(self, server: str) -> None:
         """Use the credentials for another base URL, to which the token will be sent: the owner of the credentials has to vouch for it.
@@ -155,11 +99,44 @@ class Credentials:
         self.address = _address(self.cluster, "The address", self.server)
         if self.address != before:
             self.tls_server_name = None  # it is the name of the server in the kubeconfig
-        self._configuration.host = self.server  # the proxy settings are evaluated for this host
-        self.proxy = _proxy(self._configuration)
+        self.proxy = _proxy(self.cluster, self.server, self._own_proxy)
 
     def __repr__(self) -> str:
         return f"<Credentials of {self.cluster}>"
+
+    def _tls_context(self) -> ssl.SSLContext | None:
+        if not self.server.startswith("https://"):
+            return None
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls.sslsocket_class = DeadlineSocket
+        tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Python 3.13 sets this flag; CAs made by k3s, kcp and openssl lack the extensions that it demands, and client-go takes them.
+        tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        if not self.verifies:
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
+        elif self.authority:
+            try:
+                tls.load_verify_locations(cadata=self.authority.decode("ascii", "ignore"))
+            except (OSError, ValueError):  # ssl.SSLError is an OSError
+                raise CredentialsInvalid(
+                    f"{self._name}: the certificate authority is not in PEM form.", remedy=_REMEDY, cluster=self.cluster
+                ) from None
+        else:
+            tls.load_default_certs()
+        return tls
+
+    def _show_certificate(self) -> None:
+        """Have new connections show the client certificate of now."""
+        if self.tls is None:
+            return
+        now = self._authorization.certificate()
+        with self._lock:
+            if now is None or now == self._shown:
+                return
+            _load_certificate(self.cluster, self._name, self.tls, now)
+            self._shown = now
+            self.client_certificate_ends = x509.load_pem_x509_certificate(now.certificate).not_valid_after_utc
 
 
 def load_credentials(cluster: str, kubeconfig: str | Mapping[str, Any] | None, context: str | None) -> Credentials:
@@ -170,78 +147,31 @@ def load_credentials(cluster: str, kubeconfig: str | Mapping[str, Any] | None, c
     :raises CredentialsInvalid: when it cannot be used; the message names the file and never quotes it.
     """
     if kubeconfig is None and context is None:
-        return _in_cluster(cluster)
-    source = KUBE_CONFIG_DEFAULT_LOCATION if kubeconfig is None else kubeconfig
-    name, content = _read(cluster, source)
-    folder = private_folder()
+        if (account := service_account()) is None:
+            why, remedy = "No kubeconfig is set for this cluster.", "Set cilium_mesh_kubeconfig for this host."
+            raise CredentialsInvalid(why, remedy=remedy, cluster=cluster)
+        return Credentials(cluster, "The pod's service account", account)
+    name = "The kubeconfig in the inventory"
     try:
-        return _load(cluster, name, content, context, Configuration(host=""), folder)
-    finally:
-        with _files:
-            shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(kubeconfig, Mapping):
+            return Credentials(cluster, name, choose(parse_kubeconfig(kubeconfig, None), context))
+        paths = default_paths() if kubeconfig is None else _paths(cluster, kubeconfig)
+        found, name = read_kubeconfigs(paths), f"Kubeconfig {one_line(os.pathsep.join(paths), 200)}"
+        return Credentials(cluster, name, choose(found, context))
+    except KubeconfigUnreadable as invalid:
+        raise CredentialsInvalid(f"{invalid.message}.", remedy=invalid.remedy or _REMEDY, cluster=cluster) from None
+    except KubeconfigInvalid as invalid:
+        raise CredentialsInvalid(f"{name} cannot be used: {invalid.message}.", remedy=invalid.remedy or _REMEDY, cluster=cluster) from None
 
 
-def _load(cluster: str, name: str, content: Any, context: str | None, configuration: Configuration, folder: str) -> Credentials:
-    try:
-        loader = _Loader(config_dict=content, active_context=context, config_base_path=None, temp_file_path=folder)
-    except Exception:  # any error that a malformed document provokes; the loader's messages quote whole entries, tokens included
-        which = f'context "{one_line(context, 80)}"' if context else "current context"
-        raise CredentialsInvalid(f"{name} has no complete {which}.", remedy=_REMEDY, cluster=cluster) from None
-    loader.cluster = cluster
-    try:
-        loader.authenticate()
-        with _files:
-            loader.finish(configuration)
-            tls, ends = _tls_context(cluster, name, configuration)
-            authority = Path(configuration.ssl_ca_cert).read_bytes() if configuration.ssl_ca_cert else b""
-            shutil.rmtree(folder)  # before the next one may be given one of these files for its own
-    except MeshError:
-        raise
-    except Exception:  # a ConfigException that quotes file names and values, or any error that an entry of another type provokes
-        raise CredentialsInvalid(f"{name} is incomplete, or a file that it names is missing.", remedy=_REMEDY, cluster=cluster) from None
-    credentials = Credentials(cluster, name, configuration, tls, ends)
-    credentials.authority = authority
-    return credentials
-
-
-def _in_cluster(cluster: str) -> Credentials:
-    if not os.environ.get("KUBERNETES_SERVICE_HOST"):
-        raise CredentialsInvalid(
-            "No kubeconfig is set for this cluster.", remedy="Set cilium_mesh_kubeconfig for this host.", cluster=cluster
-        )
-    name = "The pod's service account"
-    configuration = Configuration(host="")
-    try:
-        load_incluster_config(client_configuration=configuration)
-        tls, ends = _tls_context(cluster, name, configuration)
-    except MeshError:
-        raise
-    except Exception:  # as above, for the files that the kubelet mounts
-        raise CredentialsInvalid(f"{name} has no usable token or certificate authority.", cluster=cluster) from None
-    return Credentials(cluster, name, configuration, tls, ends)
-
-
-def _read(cluster: str, source: str | Mapping[str, Any]) -> tuple[str, Any]:
-    """Return (the name for messages, the document in the loader's form)."""
-    if isinstance(source, Mapping):
-        return "The kubeconfig in the inventory", dict(source)
+def _paths(cluster: str, source: Any) -> tuple[str, ...]:
     if not isinstance(source, str) or "\n" in source or "\0" in source:
         raise CredentialsInvalid(
             "cilium_mesh_kubeconfig is neither a path nor a mapping.",
             remedy="Give the path of the file, or the parsed document.",
             cluster=cluster,
         )
-    paths = [Path(p).expanduser() for p in source.split(os.pathsep) if p]
-    name = f"Kubeconfig {one_line(source, 200)}"
-    if not any(p.exists() for p in paths):
-        raise CredentialsInvalid(f"{name} does not exist.", remedy=_REMEDY, cluster=cluster)
-    try:
-        content = KubeConfigMerger(source).config
-    except OSError:
-        raise CredentialsInvalid(f"{name} cannot be read.", remedy="Check the permissions of the file.", cluster=cluster) from None
-    except Exception:  # YAML errors quote the line; a list where a mapping belongs gives a TypeError
-        raise CredentialsInvalid(f"{name} is not a kubeconfig: it does not parse.", remedy=_REMEDY, cluster=cluster) from None
-    return name, content
+    return split_paths(source)
 
 
 def private_folder() -> str:
@@ -255,35 +185,32 @@ def private_folder() -> str:
     return tempfile.mkdtemp(prefix="cilium-mesh-", dir=base)
 
 
-def _tls_context(cluster: str, name: str, configuration: Configuration) -> tuple[ssl.SSLContext | None, datetime | None]:
-    """Return the TLS context, and the end of the client certificate."""
-    if not configuration.host.startswith("https://"):
-        return None, None
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    tls.sslsocket_class = DeadlineSocket
-    tls.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Python 3.13 sets this flag; CAs made by k3s, kcp and openssl lack the extensions that it demands, and client-go takes them.
-    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    if not configuration.verify_ssl:
-        tls.check_hostname = False
-        tls.verify_mode = ssl.CERT_NONE
-    elif configuration.ssl_ca_cert:
-        _use(cluster, f"{name}: the certificate authority is not in PEM form.", tls.load_verify_locations, configuration.ssl_ca_cert)
-    else:
-        tls.load_default_certs()
-    if not configuration.cert_file:
-        return tls, None
-    # An encrypted key would make OpenSSL ask on the terminal; an empty password makes it fail instead.
-    chain = (configuration.cert_file, configuration.key_file, lambda: "")
-    _use(cluster, f"{name}: the client certificate and key cannot be used together.", tls.load_cert_chain, *chain)
-    return tls, x509.load_pem_x509_certificate(Path(configuration.cert_file).read_bytes()).not_valid_after_utc
-
-
-def _use(cluster: str, otherwise: str, function: Callable[..., None], *arguments: Any) -> None:
+def _load_certificate(cluster: str, name: str, tls: ssl.SSLContext, shown: Certificate) -> None:
+    folder = private_folder()
     try:
-        function(*arguments)
+        paths = []
+        for file, content in (("crt", shown.certificate), ("key", shown.key)):
+            paths.append(os.path.join(folder, file))
+            with open(os.open(paths[-1], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+                stream.write(content)
+        # An encrypted key would make OpenSSL ask on the terminal; an empty password makes it fail instead.
+        tls.load_cert_chain(paths[0], paths[1], lambda: "")
     except (OSError, ValueError):  # ssl.SSLError is an OSError
-        raise CredentialsInvalid(otherwise, remedy=_REMEDY, cluster=cluster) from None
+        why = f"{name}: the client certificate and key cannot be used together."
+        raise CredentialsInvalid(why, remedy=_REMEDY, cluster=cluster) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _authority(cluster: str, name: str, entry: Entry) -> bytes:
+    """Return the certificate authority in PEM; b"" for none."""
+    if path := entry.get("certificate-authority"):
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            why = f"{name}: the file that its certificate-authority names cannot be read: {error.strerror}."
+            raise CredentialsInvalid(why, remedy=_REMEDY, cluster=cluster) from None
+    return bytes(entry.get("certificate-authority-data", b""))
 
 
 def _address(cluster: str, name: str, server: str) -> str:
@@ -297,8 +224,9 @@ def _address(cluster: str, name: str, server: str) -> str:
     return f"{url.host}:{url.port or (443 if url.scheme == 'https' else 80)}"
 
 
-def _proxy(configuration: Configuration) -> str | None:
-    """Return proxy-url of the kubeconfig, else the environment's; None if no_proxy exempts the server."""
-    if not configuration.proxy or should_bypass_proxies(configuration.host, configuration.no_proxy or ""):
-        return None
-    return str(configuration.proxy)
+def _proxy(cluster: str, server: str, own: str | None) -> Proxy | None:
+    try:
+        return proxy_of(server, own)
+    except ValueError:
+        why = "The proxy that the environment names is no URL with http, https or socks5."
+        raise CredentialsInvalid(why, remedy="Correct HTTPS_PROXY, or HTTP_PROXY for a server without TLS.", cluster=cluster) from None

@@ -37,6 +37,7 @@ _PATH = re.compile(
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 _MANAGER = re.compile(r'conflict with "([^"]*)"')
 _ADDRESS = "Check the address in the kubeconfig, and that no proxy or login page answers in the server's place. Then run again."
+_NOBODY = 'User "system:anonymous"'  # Kubernetes, Authenticating, Anonymous requests
 _UNDECLARED = re.compile(r" (\.[A-Za-z0-9_.\[\]-]{1,120}): field not declared in schema")
 """Refusal of a server-side apply with a field that the server does not know (structured-merge-diff). The path is from our own request."""
 
@@ -79,6 +80,7 @@ class Server:
 
     ``discreet``: the reader of the message chose the address and must not learn what is there, so that every connection without an answer
     of an API server has the same message.
+    ``nameless``: why a request says nobody's name, as the beginning of a sentence; "" where it says one.
     """
 
     cluster: str
@@ -86,6 +88,7 @@ class Server:
     proxied: bool = False
     client_certificate_ends: datetime | None = None
     discreet: bool = False
+    nameless: str = ""
 
 
 def from_answer(server: Server, request: Request, status: int, body: Any) -> ClusterError:
@@ -93,6 +96,10 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
     details = _Status(body)
     if server.discreet and not details.sent:
         return _nothing_there(server, from_answer(replace(server, discreet=False), request, status, body))
+    # Whoever stands before the API server, such as "kubectl proxy", may speak in his own name.
+    if server.nameless and (status == 401 or (status == 403 and details.of_nobody)):
+        why = f"{server.nameless}, and {server.address} serves no anonymous requests ({status})."
+        return CredentialsInvalid(why, remedy="Give its user a token, a client certificate or an exec plugin.", cluster=server.cluster)
     if status == 401:
         return _unauthorized(server)
     if status == 403:
@@ -274,6 +281,7 @@ class _Status:
         reason = status.get("reason")
         self.reason = reason if isinstance(reason, str) and re.fullmatch(r"[A-Za-z]{1,40}", reason) else ""
         message = status.get("message")
+        self.of_nobody = isinstance(message, str) and _NOBODY in message
         undeclared = _UNDECLARED.search(message) if isinstance(message, str) else None
         self.undeclared = undeclared[1] if undeclared else ""
         details = status.get("details")

@@ -133,7 +133,7 @@ def connected_stream(
     :param protocols: subprotocols, the preferred one first.
     :raises ClusterError: when the connection fails or the server refuses the upgrade, also for failures inside the ``with`` block.
     """
-    headers = [f"{name}: {value}" for name, value in credentials.headers().items()]
+    headers = [f"{name}: {value}" for name, value in credentials.headers()]
     options: dict[str, Any] = {"context": credentials.tls} if credentials.tls else {}
     if credentials.tls is not None and credentials.tls.verify_mode == ssl.CERT_NONE:
         options |= {"cert_reqs": ssl.CERT_NONE, "check_hostname": False}
@@ -186,19 +186,23 @@ def _proxy(credentials: Credentials) -> dict[str, Any]:
     """Return the proxy as options of websocket-client.
 
     Without these, it would read the environment itself, although no_proxy was evaluated already.
+
+    :raises Unreachable: for a proxy that is spoken to by TLS, which websocket-client cannot do.
     """
-    if credentials.proxy is None:
+    proxy = credentials.proxy
+    if proxy is None:
         return {"http_proxy_host": "unused", "http_no_proxy": ["*"]}  # the second is read only beside the first
-    url = urllib3.util.parse_url(credentials.proxy)
-    kind = "socks5h" if (url.scheme or "").startswith("socks") else "http"
+    if proxy.scheme == "https":
+        why = "No command runs in a pod and no port is forwarded through a proxy that has TLS itself."
+        raise Unreachable(why, remedy="Name a proxy with http:// or socks5:// in proxy-url.", cluster=credentials.cluster)
     settings: dict[str, Any] = {
-        "http_proxy_host": url.host,
-        "http_proxy_port": url.port or 80,
-        "proxy_type": kind,
+        "http_proxy_host": proxy.host.strip("[]"),
+        "http_proxy_port": proxy.port,
+        "proxy_type": "socks5h" if proxy.scheme.startswith("socks") else "http",
         "http_no_proxy": ["none"],
     }
-    if url.auth:
-        settings["http_proxy_auth"] = url.auth.partition(":")[::2]  # user, password
+    if proxy.user is not None:
+        settings["http_proxy_auth"] = (proxy.user, proxy.password or "")
     return settings
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, CredentialsInvalid, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import credentials as kube_credentials
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import Credentials, load_credentials
@@ -61,7 +63,7 @@ def plugin(tmp_path: Path, status: dict[str, Any], *, code: int = 0, noise: str 
     script = tmp_path / "plugin-x"
     script.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\necho '{noise}' >&2\necho '{json.dumps(credential)}'\nexit {code}\n")
     script.chmod(0o700)
-    return {"exec": {"command": str(script), "apiVersion": EXEC_API}}
+    return {"exec": {"command": str(script), "apiVersion": EXEC_API, "interactiveMode": "Never"}}
 
 
 def load(source: Any, context: str | None = None) -> Credentials:
@@ -102,16 +104,16 @@ def test_keys_are_written_only_into_a_folder_that_no_other_user_may_enter(
     server: ScriptedServer, authority: Made, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, list[int]]] = []
-    real = kube_credentials._tls_context
+    real = ssl.SSLContext.load_cert_chain
 
     def spy(*arguments: Any) -> Any:
         [folder] = scratch.iterdir()
         seen.append((folder.stat().st_mode & 0o777, [f.stat().st_mode & 0o777 for f in folder.iterdir()]))
         return real(*arguments)
 
-    monkeypatch.setattr(kube_credentials, "_tls_context", spy)
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
     load(server.kubeconfig(certificate_user(make("me", issuer=authority))))
-    assert seen == [(0o700, [0o600] * 3)]
+    assert seen == [(0o700, [0o600] * 2)]
 
 
 def test_files_named_by_a_kubeconfig_are_found_beside_it(server: ScriptedServer, authority: Made, tmp_path: Path) -> None:
@@ -148,13 +150,13 @@ def test_a_server_that_wants_a_certificate_gets_none_from_a_token(server: Script
 
 def test_an_exec_plugin_gives_the_token(tmp_path: Path) -> None:
     user = plugin(tmp_path, {"token": "from-plugin"})
-    assert load(kubeconfig({"server": "https://10.0.0.1"}, user)).headers() == {"authorization": "Bearer from-plugin"}
+    assert load(kubeconfig({"server": "https://10.0.0.1"}, user)).headers() == [("authorization", "Bearer from-plugin")]
 
 
 def test_an_exec_plugin_is_run_again_when_its_token_has_expired(tmp_path: Path) -> None:
     user = plugin(tmp_path, {"token": "from-plugin", "expirationTimestamp": "2020-01-01T00:00:00Z"})
     credentials = load(kubeconfig({"server": "https://10.0.0.1"}, user))
-    assert credentials.headers() == {"authorization": "Bearer from-plugin"}
+    assert credentials.headers() == [("authorization", "Bearer from-plugin")]
     assert (tmp_path / "runs").read_text().count("run") == 2
 
 
@@ -164,7 +166,7 @@ def test_an_exec_plugin_may_give_a_certificate(server: ScriptedServer, authority
     folder.mkdir()
     credential = {"clientCertificateData": made.pem.decode(), "clientKeyData": made.key.decode()}
     (folder / "out.json").write_text(json.dumps({"apiVersion": EXEC_API, "kind": "ExecCredential", "status": credential}))
-    user = {"exec": {"command": "cat", "args": [str(folder / "out.json")], "apiVersion": EXEC_API}}
+    user = {"exec": {"command": "cat", "args": [str(folder / "out.json")], "apiVersion": EXEC_API, "interactiveMode": "Never"}}
     assert read(server.kubeconfig(user)) == FOUND
     assert list(scratch.iterdir()) == []
 
@@ -175,7 +177,7 @@ def test_a_certificate_that_a_plugin_gives_to_many_clusters_at_once_serves_them_
     made = make("me", issuer=authority)
     credential = {"clientCertificateData": made.pem.decode(), "clientKeyData": made.key.decode()}
     (tmp_path / "out.json").write_text(json.dumps({"apiVersion": EXEC_API, "kind": "ExecCredential", "status": credential}))
-    user = {"exec": {"command": "cat", "args": [str(tmp_path / "out.json")], "apiVersion": EXEC_API}}
+    user = {"exec": {"command": "cat", "args": [str(tmp_path / "out.json")], "apiVersion": EXEC_API, "interactiveMode": "IfAvailable"}}
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(read, [server.kubeconfig(user)] * 18)) == [FOUND] * 18
     assert list(scratch.iterdir()) == []
@@ -202,7 +204,7 @@ def test_a_failing_exec_plugin_writes_nothing_to_the_terminal_without_a_logging_
 
 
 def test_a_missing_exec_plugin_is_named_without_its_arguments() -> None:
-    user = {"exec": {"command": "/opt/no-such-plugin", "args": ["--password", CANARY], "apiVersion": EXEC_API}}
+    user = {"exec": {"command": "/opt/no-such-plugin", "args": ["--password", CANARY], "apiVersion": EXEC_API, "interactiveMode": "Never"}}
     message = refused(kubeconfig({"server": "https://10.0.0.1"}, user))
     assert '"no-such-plugin"' in message and "/opt" not in message
 
@@ -214,14 +216,14 @@ def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
         path.write_text(content)
         assert f"Kubeconfig {path}" in refused(str(path))
     path.write_bytes(b"\xff\xfe" + CANARY.encode())
-    assert f"Kubeconfig {path} is not a kubeconfig" in refused(str(path))
+    assert refused(str(path)) == f"Kubeconfig {path} cannot be used: it is neither in UTF-8 nor in UTF-16 with its mark."
     assert "cannot be read" in refused(str(tmp_path))
 
 
 def test_a_context_that_is_not_there_is_named(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(kubeconfig({"server": "https://10.0.0.1"}, {"token": CANARY})))
-    assert refused(str(path), "other") == f'Kubeconfig {path} has no complete context "other".'
+    assert refused(str(path), "other") == f'Kubeconfig {path} cannot be used: it has no context "other".'
     assert load(str(path), "here").address == "10.0.0.1:443"
 
 
@@ -270,17 +272,53 @@ def test_a_host_without_kubeconfig_gets_the_variable_to_set(monkeypatch: pytest.
         load(None)
 
 
-def test_the_proxy_of_the_kubeconfig_counts_unless_no_proxy_exempts_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    return monkeypatch
+
+
+def test_the_proxy_of_the_kubeconfig_counts_whatever_no_proxy_says(no_proxies: pytest.MonkeyPatch) -> None:
     document = kubeconfig({"server": "https://10.0.0.1", "proxy-url": "http://proxy:3128"}, {"token": "t"})
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    assert load(document).proxy == "http://proxy:3128"
-    monkeypatch.setenv("no_proxy", "10.0.0.0/8")
-    assert load(document).proxy is None
+    no_proxies.setenv("no_proxy", "10.0.0.0/8,*")
+    no_proxies.setenv("https_proxy", "http://other:3128")
+    found = load(document).proxy
+    assert found and found.url == "http://proxy:3128"
 
 
-def test_user_and_password_in_a_server_url_do_not_reach_the_address() -> None:
-    assert load(kubeconfig({"server": f"https://me:{CANARY}@10.0.0.1:6443/clusters/a"}, {})).address == "10.0.0.1:6443"
+@in_one_test
+@pytest.mark.parametrize(
+    ("server", "environment", "proxy"),
+    [
+        ("https://10.0.0.1", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://10.0.0.1", {"https_proxy": "p:1"}, "http://p:1"),
+        ("https://10.0.0.1", {"HTTP_PROXY": "http://p:1"}, None),
+        ("http://10.0.0.1", {"HTTP_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://10.0.0.1", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, None),
+        ("https://api.example.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "example.com"}, None),
+        ("https://127.0.0.1:6443", {"HTTPS_PROXY": "http://p:1"}, None),
+        ("https://localhost:6443", {"HTTPS_PROXY": "http://p:1"}, None),
+        ("https://[::1]:6443", {"HTTPS_PROXY": "http://p:1"}, None),
+    ],
+)
+def test_the_proxy_of_the_environment_is_that_of_the_scheme_and_of_no_proxy(
+    server: str, environment: dict[str, str], proxy: str | None
+) -> None:
+    with mock.patch.dict(os.environ, environment, clear=True):
+        found = load(kubeconfig({"server": server}, {"token": "t"})).proxy
+        assert (found.url if found else None) == proxy
+
+
+def test_a_proxy_of_the_environment_that_is_none_is_not_left_out_silently() -> None:
+    for proxy in ("ftp://p:1", f"http://{CANARY}:x", "http://"):
+        with mock.patch.dict(os.environ, {"HTTPS_PROXY": proxy}, clear=True):
+            assert "The proxy that the environment names is no URL" in refused(kubeconfig({"server": "https://10.0.0.1"}, {"token": "t"}))
+
+
+def test_user_and_password_in_a_server_url_are_refused() -> None:
+    assert "has a server with a user in its URL" in refused(kubeconfig({"server": f"https://me:{CANARY}@10.0.0.1:6443/clusters/a"}, {}))
 
 
 def test_an_encrypted_key_is_refused_and_not_asked_for_on_the_terminal() -> None:
@@ -310,3 +348,31 @@ def test_a_temporary_folder_in_memory_is_preferred_to_that_of_all_users(monkeypa
         monkeypatch.setattr(tempfile, "tempdir", own)
         folder = kube_credentials.private_folder()
         assert os.path.dirname(folder) == own
+
+
+def status(code: int, message: str) -> Answer:
+    return Answer(code, {"kind": "Status", "status": "Failure", "code": code, "message": message})
+
+
+@pytest.mark.parametrize(
+    ("user", "answer", "says"),
+    [
+        ({}, status(401, "Unauthorized"), "The kubeconfig has no credentials, and 127"),
+        (
+            {"as": "sam"},
+            status(403, 'secrets is forbidden: User "system:anonymous" cannot impersonate'),
+            "The kubeconfig has no credentials",
+        ),
+        ({}, status(403, 'secrets is forbidden: User "of-a-proxy" cannot get'), "RBAC forbids to get secrets"),
+        ({"token": "t"}, status(403, 'secrets is forbidden: User "system:anonymous" cannot get'), "RBAC forbids to get secrets"),
+    ],
+)
+def test_a_kubeconfig_without_credentials_is_said_to_have_none_and_no_rights_are_asked_for(
+    tmp_path: Path, user: dict[str, Any], answer: Answer, says: str
+) -> None:
+    with ScriptedServer(tmp_path) as server:
+        server.answer = lambda asked: answer
+        with pytest.raises(ClusterError) as refused:
+            read(server.kubeconfig(user))
+    assert says in refused.value.message
+    assert ("Give its user a token" in refused.value.remedy) is ("no credentials" in says)

@@ -122,6 +122,14 @@ def test_a_port_that_does_not_answer_is_an_error_that_quotes_nothing(
     assert CANARY not in str(caught.value)
 
 
+def test_a_proxy_with_tls_is_refused_by_name(server: ScriptedServer) -> None:
+    document = server.kubeconfig()
+    document["clusters"][0]["cluster"]["proxy-url"] = f"https://me:{CANARY}@127.0.0.1:1"
+    with open_cluster(ClusterAccess(host="c1", kubeconfig=document, context=None)) as cluster, pytest.raises(Unreachable) as refused:
+        cluster.exec("p", "c", ["true"])
+    assert "a proxy that has TLS itself" in refused.value.message and CANARY not in str(refused.value)
+
+
 def test_streams_are_counted_as_requests(server: ScriptedServer, cluster: Cluster) -> None:
     streams(server, OK)
     cluster.exec("p", "c", ["true"])

@@ -114,7 +114,7 @@ def server() -> Iterator[Streaming]:
 
 @pytest.fixture
 def cluster(server: Streaming) -> Iterator[Cluster]:
-    config = kubeconfig({"server": f"http://127.0.0.1:{server.server_port}/services/x"}, {"token": CANARY})
+    config = kubeconfig({"server": f"http://127.0.0.1:{server.server_port}/services/x"}, {"token": CANARY, "as": "me"})
     access = ClusterAccess(host="kcp", kubeconfig=config, context=None)
     with open_cluster(access, timeouts=Timeouts(connect=2.0, read=2.0)) as cluster:
         yield cluster
@@ -186,7 +186,8 @@ def test_a_watch_gives_each_event_and_ends_when_the_server_ends_it(server: Strea
     assert list(cluster.watch(PATH, version="100", seconds=270)) == [ADDED, BOOKMARK, EXPIRED]
     expected = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "270", "resourceVersion": "100"}
     assert server.asked[0].query == expected
-    assert server.asked[0].headers["authorization"] == f"Bearer {CANARY}"
+    assert server.asked[0].headers["impersonate-user"] == "me"
+    assert "authorization" not in server.asked[0].headers, "a token goes to nobody who proves nothing, as with kubectl"
 
 
 def test_a_watch_of_metadata_asks_for_nothing_else(server: Streaming, cluster: Cluster) -> None:

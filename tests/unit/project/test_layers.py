@@ -19,7 +19,8 @@ COLLECTION: Final = "ansible_collections.edge_portal.cilium_mesh."
 
 ALLOWED: Final[dict[str, str]] = {
     "base": "",
-    "kube": "base",
+    "kubeconfig": "base",
+    "kube": "base kubeconfig",
     "mesh": "base",
     "etcd": "base mesh",
     "findings": "mesh",

@@ -10,7 +10,7 @@ from tests.collection_path import CHECKOUT
 
 OWN_FILES = {
     "operator/mesh_operator/crds.py": "the collection's own CRDs",
-    "plugins/plugin_utils/kubeconfig_contexts.py": "a kubeconfig file of the user who runs the playbook, as kubectl reads it",
+    "plugins/module_utils/kubeconfig/files.py": "a kubeconfig file of the user who runs the playbook, as kubectl reads it",
     "plugins/module_utils/base/yaml_reader.py": "the bounded reader itself",
 }
 READS = {"load", "load_all", "safe_load", "safe_load_all", "full_load", "unsafe_load", "compose", "compose_all", "scan", "parse"}

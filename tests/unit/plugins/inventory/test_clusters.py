@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import read_kubeconfigs
 from tests.collection_path import link
 from tests.testing.playbooks import list_inventory
 
@@ -127,6 +128,33 @@ def test_every_file_of_a_folder_becomes_a_host_under_its_own_name(desk: Desk) ->
     assert {host: variables["cilium_mesh_context"] for host, variables in hosts.items()} == {"cluster-ber-2": "only", "cluster-ffm-1": "y"}
 
 
+def test_what_else_is_in_a_folder_is_left_out_unless_its_name_is_that_of_a_kubeconfig(desk: Desk) -> None:
+    desk.write("k/ffm.yaml", kubeconfig("a"))
+    desk.write("k/ffm-ca.crt", "-----BEGIN CERTIFICATE-----\n")
+    desk.write("k/ffm.yaml.lock", "")
+    desk.write("any.yml", PLUGIN + "kubeconfigs: k\n")
+    assert list(desk.hosts("any.yml")) == ["ffm"]
+    desk.write("k/ber.conf", "-----BEGIN CERTIFICATE-----\n")
+    assert "k/ber.conf cannot be used: it is no mapping" in desk.refusal("any.yml")
+
+
+def test_several_files_are_one_kubeconfig_as_in_the_variable_of_kubectl(desk: Desk) -> None:
+    files = [str(desk.write(f"{number}/config", kubeconfig(*names))) for number, names in enumerate(("a", "ab", "c"))]
+    desk.write("clusters.yml", PLUGIN + f"kubeconfig: 0/config:1/config:{desk.path}/2/config:none\n")
+    hosts = desk.hosts("clusters.yml")
+    assert list(hosts) == ["a", "b", "c"]
+    assert {variables["cilium_mesh_kubeconfig"] for variables in hosts.values()} == {":".join((*files, str(desk.path / "none")))}
+
+
+def test_a_kubeconfig_in_utf_16_is_read_here_and_by_the_run(desk: Desk) -> None:
+    text = kubeconfig("a")
+    file = desk.write("config", "")
+    file.write_bytes(text.encode("utf-16"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n")
+    assert list(desk.hosts("clusters.yml")) == ["a"]
+    assert list(read_kubeconfigs((str(file),)).contexts) == ["a"]
+
+
 def test_variables_of_single_hosts_stand_beside_the_file(desk: Desk) -> None:
     desk.write("k/c1.yaml", kubeconfig("a"))
     desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
@@ -137,7 +165,7 @@ def test_variables_of_single_hosts_stand_beside_the_file(desk: Desk) -> None:
 def test_a_wrong_kubeconfig_is_named_and_not_quoted(desk: Desk) -> None:
     desk.write("k/c1.yaml", f"users: [{CANARY}\n")
     desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
-    assert f"kubeconfig {desk.path / 'k/c1.yaml'} is not YAML, line 2" in desk.refusal("clusters.yml")
+    assert f"Kubeconfig {desk.path / 'k/c1.yaml'} cannot be used: it is not YAML, line 2" in desk.refusal("clusters.yml")
 
 
 def test_two_clusters_with_one_name_are_both_named(desk: Desk) -> None:

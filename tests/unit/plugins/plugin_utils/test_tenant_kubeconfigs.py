@@ -84,11 +84,11 @@ def test_only_what_reaches_and_convinces_the_server_is_kept() -> None:
     assert rebuild(given) == {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "context",
-        "contexts": [{"name": "context", "context": {"cluster": "cluster", "user": "user"}}],
+        "current-context": "own",
+        "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own"}}],
         "clusters": [
             {
-                "name": "cluster",
+                "name": "own",
                 "cluster": {
                     "server": "https://api.example.com:6443",
                     "tls-server-name": "kubernetes",
@@ -96,13 +96,13 @@ def test_only_what_reaches_and_convinces_the_server_is_kept() -> None:
                 },
             }
         ],
-        "users": [{"name": "user", "user": {"token": "t0ken", **certificates()}}],
+        "users": [{"name": "own", "user": {"token": "t0ken", **certificates()}}],
     }
 
 
 def test_the_engine_opens_it() -> None:
     credentials = load_credentials("c1", rebuild(document(user={"token": "t0ken"})), None)
-    assert (credentials.address, credentials.headers()) == ("api.example.com:6443", {"authorization": "Bearer t0ken"})
+    assert (credentials.address, credentials.headers()) == ("api.example.com:6443", [("authorization", "Bearer t0ken")])
     assert load_credentials("c1", rebuild(document()), None).client_certificate_ends == CLIENT.certificate.not_valid_after_utc
 
 
@@ -123,21 +123,15 @@ def test_a_certificate_authority_of_the_system_need_not_be_named() -> None:
 
 
 def test_keys_that_are_there_and_empty_do_no_harm() -> None:
-    empty: dict[str, Any] = {"exec": None, "auth-provider": {}, "tokenFile": "", "as-groups": []}
+    empty: dict[str, Any] = {"exec": None, "auth-provider": None, "tokenFile": "", "as-groups": []}
     given = document(cluster={"insecure-skip-tls-verify": False, "proxy-url": ""}, user={**empty, "token": "t0ken"})
     assert rebuild(given) == rebuild(document(user={"token": "t0ken"}))
 
 
-def test_base64_may_be_wrapped_and_a_token_may_end_in_a_newline() -> None:
-    wrapped = base64.encodebytes(CA.pem).decode()
-    given = document(cluster={"certificate-authority-data": wrapped}, user={"token": "t0ken\n"})
+def test_base64_may_be_wrapped() -> None:
+    given = document(cluster={"certificate-authority-data": base64.encodebytes(CA.pem).decode()})
+    assert rebuild(given) == rebuild(document())
     load_credentials("c1", rebuild(given), None)
-    assert rebuild(given)["users"][0]["user"] == {"token": "t0ken"}
-
-
-def test_numbers_are_taken_as_they_are_written() -> None:
-    text = yaml.safe_dump(document(user={"token": "TOKEN"})).replace("TOKEN", "0123")
-    assert rebuild(text.encode())["users"][0]["user"] == {"token": "0123"}
 
 
 # What is refused by name
@@ -149,7 +143,8 @@ def test_numbers_are_taken_as_they_are_written() -> None:
 )
 @pytest.mark.parametrize("value", [CANARY, {"command": CANARY}, [CANARY]])
 def test_what_a_user_may_not_hold_is_named(key: str, value: Any) -> None:
-    assert f"The kubeconfig's {key} is refused" in refused(document(user={**certificates(), key: value}))
+    said = refused(document(user={**certificates(), key: value}))
+    assert f"The kubeconfig's {key} is refused" in said or f"a wrong value: {key} is no" in said
 
 
 @pytest.mark.parametrize("key", ["certificate-authority", "proxy-url"])
@@ -200,7 +195,9 @@ def test_a_port_that_no_server_has_is_refused() -> None:
 
 
 @in_one_test
-@pytest.mark.parametrize("token", [f"{CANARY}\nx: y", f"{CANARY} x", f"{CANARY}\x7f", f"{CANARY}ä", [CANARY], {"x": CANARY}])
+@pytest.mark.parametrize(
+    "token", [f"{CANARY}\n", 123, f"{CANARY}\nx: y", f"{CANARY} x", f"{CANARY}\x7f", f"{CANARY}ä", [CANARY], {"x": CANARY}]
+)
 def test_a_token_that_does_not_fit_in_a_header_is_refused(token: Any) -> None:
     assert "token" in refused(document(user={"token": token}))
 
@@ -237,21 +234,24 @@ def test_a_kubeconfig_without_credentials_is_refused() -> None:
 
 @in_one_test
 @pytest.mark.parametrize(
-    ("kind", "change"),
+    ("says", "change"),
     [
-        ("contexts", {"current-context": CANARY}),
-        ("contexts", {"contexts": CANARY}),
-        ("contexts", {"contexts": [{"name": "shoot", "context": CANARY}]}),
-        ("contexts", {"current-context": None}),
-        ("contexts", {"contexts": [{"name": "shoot", "context": {"cluster": "c", "user": "u"}} for _ in range(2)]}),
-        ("clusters", {"clusters": []}),
-        ("clusters", {"clusters": {CANARY: 1}}),
-        ("users", {"users": [None, CANARY, {"name": "u"}]}),
-        ("users", {"contexts": [{"name": "shoot", "context": {"cluster": "c"}}]}),
+        ("cannot be used: it lacks the context that its current-context names", {"current-context": CANARY}),
+        ("cannot be used: it has contexts that are no list", {"contexts": CANARY}),
+        ("cannot be used: a context is no mapping", {"contexts": [{"name": "shoot", "context": CANARY}]}),
+        ("cannot be used: it has no current-context", {"current-context": None}),
+        (
+            "cannot be used: a context stands twice",
+            {"contexts": [{"name": "shoot", "context": {"cluster": "c", "user": "u"}} for _ in range(2)]},
+        ),
+        ("cannot be used: a context names a cluster that is not there", {"clusters": []}),
+        ("cannot be used: it has clusters that are no list", {"clusters": {CANARY: 1}}),
+        ("cannot be used: entry 1 of its users is no mapping", {"users": [None, CANARY, {"name": "u"}]}),
+        ("needs a server, and a token", {"contexts": [{"name": "shoot", "context": {"cluster": "c"}}]}),
     ],
 )
-def test_a_context_that_leads_nowhere_or_to_two_places_is_refused(kind: str, change: dict[str, Any]) -> None:
-    assert f"The kubeconfig's {kind} do not have exactly one" in refused({**document(), **change})
+def test_a_context_that_leads_nowhere_or_to_two_places_is_refused(says: str, change: dict[str, Any]) -> None:
+    assert f"The kubeconfig {says}" in refused({**document(), **change})
 
 
 # Text that was made to hurt
@@ -291,7 +291,7 @@ def test_names_that_are_no_texts_are_refused(name: Any) -> None:
     kubeconfig = document()
     kubeconfig["clusters"][0]["name"] = name
     kubeconfig["contexts"][0]["context"]["cluster"] = name
-    assert "do not have exactly one" in refused(yaml.safe_load(yaml.dump(kubeconfig, Dumper=_Plain)))
+    assert "the name of entry 1 of its clusters is no text" in refused(yaml.safe_load(yaml.dump(kubeconfig, Dumper=_Plain)))
 
 
 class _Plain(yaml.SafeDumper):
@@ -301,7 +301,7 @@ class _Plain(yaml.SafeDumper):
 
 def test_tags_of_python_make_no_objects() -> None:
     text = yaml.safe_dump(document(user={"token": "TOKEN"})).replace("TOKEN", '!!python/object/apply:os.system ["exit 1"]')
-    assert "token" in refused(text.encode())
+    assert "YAML mapping" in refused(text.encode())
 
 
 JUNK: st.SearchStrategy[Any] = st.recursive(
