@@ -53,6 +53,23 @@ def token(lab: MeshLab, cluster: str, place: Path, value: str) -> Host:
     return _host(cluster, place, document)
 
 
+def no_credentials(lab: MeshLab, cluster: str, place: Path) -> Host:
+    """A user with nothing in it."""
+    document = _document(lab, cluster)
+    document["users"][0]["user"] = {}
+    return _host(cluster, place, document)
+
+
+def impersonated(lab: MeshLab, cluster: str, folder: Path, user: dict[str, Any]) -> Host:
+    """The cluster in one file, and in a second the user, who impersonates another one. Both have a current-context; that of the first is right."""
+    document = _document(lab, cluster)
+    document["users"][0]["user"].update(user)
+    parts = {"clusters": {**document, "users": []}, "users": {**document, "clusters": [], "contexts": [], "current-context": "another"}}
+    for name, content in parts.items():
+        (folder / name).write_text(yaml.safe_dump(content), encoding="utf-8")
+    return {cluster: {"cilium_mesh_kubeconfig": f"{folder / 'clusters'}:{folder / 'users'}"}}
+
+
 def without_rights(lab: MeshLab, cluster: str, place: Path) -> Host:
     """A token of a ServiceAccount that RBAC gives nothing."""
     return service_account(lab, cluster, place, "default")

@@ -63,6 +63,19 @@ def test_missing_rights_name_the_verb_and_the_resource(lab: MeshLab, tmp_path: P
     assert re.search(r"RBAC forbids to (get|list) \w+", found), found
 
 
+def test_a_kubeconfig_without_credentials_is_said_to_have_none(lab: MeshLab, tmp_path: Path) -> None:
+    hosts = credentials.no_credentials(lab, "c1", tmp_path / "kubeconfig")
+    run = refused(lab, codes=("CM-API-02",), says=("has no credentials",), hosts=hosts)
+    assert "CM-API-03" not in run.finding_codes(), "rights would go to all anonymous requests"
+
+
+def test_who_a_kubeconfig_impersonates_does_what_is_done(lab: MeshLab, tmp_path: Path) -> None:
+    may_all = credentials.impersonated(lab, "c1", tmp_path, {"as": "tests", "as-groups": ["system:masters"]})
+    assert lab.play("connect", hosts=may_all, arguments=["--check"]).rc == 0
+    may_nothing = credentials.impersonated(lab, "c1", tmp_path, {"as": "tests"})
+    refused(lab, codes=("CM-API-03",), says=("RBAC forbids",), hosts=may_nothing)
+
+
 def test_a_kubeconfig_that_does_not_parse_is_named_and_not_quoted(lab: MeshLab, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("clusters: [canary-in-kubeconfig\n", encoding="utf-8")
