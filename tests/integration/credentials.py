@@ -61,7 +61,7 @@ def no_credentials(lab: MeshLab, cluster: str, place: Path) -> Host:
 
 
 def impersonated(lab: MeshLab, cluster: str, folder: Path, user: dict[str, Any]) -> Host:
-    """The cluster in one file, and in a second the user, who impersonates another one. Both have a current-context; that of the first is right."""
+    """The cluster in one file, and in a second the user, who impersonates another one; only the current-context of the first is right."""
     document = _document(lab, cluster)
     document["users"][0]["user"].update(user)
     parts = {"clusters": {**document, "users": []}, "users": {**document, "clusters": [], "contexts": [], "current-context": "another"}}

@@ -110,12 +110,12 @@ def _meant(cluster_folder: str, cluster: Mapping[str, Any], user_folder: str, us
     _demand(server.startswith(("http://", "https://")), "no server")
     insecure = cluster.get("insecure-skip-tls-verify", False)
     authority = _one_of(cluster_folder, cluster, "certificate-authority")
-    _demand(not (insecure and authority), "an authority that is not asked")
+    _demand(not (insecure and authority and server.startswith("https://")), "an authority that is not asked")
     certificate = _one_of(user_folder, user, "client-certificate")
     key = _one_of(user_folder, user, "client-key") if certificate else b""  # without a certificate a key is nothing
     _demand(bool(key) or not certificate, "no key")
-    tokens = [part for part in ("token", "tokenFile") if part in user]
-    _demand(not (tokens and ("username" in user or "password" in user)), "two ways")
+    _demand(not ("token" in user and ("username" in user or "password" in user)), "two ways")
+    _demand(not ("tokenFile" in user and "username" in user), "two ways")
     _demand("as" in user or (not {"as-uid", "as-groups"} & user.keys() and not user.get("as-user-extra")), "nobody to be")
     _demand("auth-provider" not in user, "no such provider")
     plugin = _plugin(user)

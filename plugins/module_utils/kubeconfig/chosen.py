@@ -97,8 +97,9 @@ def _wrong_in_cluster(cluster: Entry) -> Iterator[tuple[str, str]]:
         yield "has no server", ""
     yield from _wrong_in_server(cluster.get("server", ""))
     yield from _both(cluster, "certificate-authority", "certificate-authority-data")
-    if cluster.get("insecure-skip-tls-verify") and {"certificate-authority", "certificate-authority-data"} & cluster.keys():
-        # client-go, transport/transport.go: "specifying a root certificates file with the insecure flag is not allowed"
+    tls = not cluster.get("server", "").startswith("http://")
+    if tls and cluster.get("insecure-skip-tls-verify") and {"certificate-authority", "certificate-authority-data"} & cluster.keys():
+        # client-go, transport/transport.go: "specifying a root certificates file with the insecure flag is not allowed"; without TLS it is
         yield "has a certificate authority and insecure-skip-tls-verify, which exclude each other", "Remove one of them."
     if proxy := cluster.get("proxy-url"):
         try:
@@ -129,7 +130,8 @@ def _wrong_in_user(user: Entry) -> Iterator[tuple[str, str]]:
         yield from _both(user, "client-key", "client-key-data")
         if not {"client-key", "client-key-data"} & user.keys():
             yield "has a client certificate and no client-key or client-key-data", ""
-    if {"username", "password"} & user.keys() and {"token", "tokenFile"} & user.keys():
+    # Beside a file for the token a password without a username is nothing: tools/clientcmd/validation.go, transport/round_trippers.go.
+    if user.keys() & ({"username", "password"} if "token" in user else {"username"} if "tokenFile" in user else set()):
         yield "has a token and a username or password, which exclude each other", "Remove one of them."
     if (named := [key for key in ("as-uid", "as-groups", "as-user-extra") if user.get(key)]) and not user.get("as"):
         yield f"has {named[0]} without as, the user to impersonate", ""

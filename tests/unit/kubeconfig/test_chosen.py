@@ -71,7 +71,7 @@ def test_what_is_not_there_is_named_with_what_is(change: dict[str, Any], context
         ({"user": {**PAIR, "client-key": "x"}}, 'user "u" has both client-key and client-key-data', "Remove"),
         ({"user": {"client-certificate": "x"}}, "has a client certificate and no client-key or client-key-data", ""),
         ({"user": {"token": "t", "username": "u"}}, "has a token and a username or password", "Remove"),
-        ({"user": {"tokenFile": "t", "password": "p"}}, "has a token and a username or password", "Remove"),
+        ({"user": {"tokenFile": "t", "username": "p"}}, "has a token and a username or password", "Remove"),
         ({"user": {"as-uid": "7"}}, "has as-uid without as, the user to impersonate", ""),
         ({"user": {"as-groups": ["x"]}}, "has as-groups without as", ""),
         ({"user": {"as-user-extra": {"x": ["y"]}}}, "has as-user-extra without as", ""),
@@ -96,6 +96,11 @@ def test_what_contradicts_itself_or_lacks_a_part_is_refused_by_its_name(parts: d
     error = refused(document(**parts))
     assert says in error.message and remedy in error.remedy
     assert '"' not in error.plain
+
+
+def test_an_authority_is_not_asked_without_tls_and_excludes_nothing() -> None:
+    cluster = {"server": "http://10.0.0.1", "certificate-authority": "/x", "insecure-skip-tls-verify": True}
+    assert choose(parse_kubeconfig(document(cluster), "/")).cluster == cluster
 
 
 def test_a_context_needs_no_user() -> None:
