@@ -10,7 +10,6 @@ answer.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -154,7 +153,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
 
 def _failed(outcome: Outcome, error: Exception) -> Outcome:
     """Return the outcome with the error as a finding. The text of an error that is not of the engine is withheld."""
-    finding = finding_of(error if isinstance(error, MeshError) else _unexpected(error))
+    finding = finding_of(error if isinstance(error, MeshError) else Defect.of(error))
     text = _printable(str(error)) if isinstance(error, MeshError) else finding.summary
     return replace(outcome, findings=(*outcome.findings, finding), error=f"{finding.code}: {text}")
 
@@ -164,13 +163,3 @@ def _printable(message: str) -> str:
     found = [line[: len(line) - len(line.lstrip(" "))] + one_line(line, MESSAGE_LIMIT) for line in message.splitlines()]
     text = "\n".join(line.rstrip() for line in found)
     return text if len(text) <= MESSAGE_LIMIT else f"{text[: MESSAGE_LIMIT - 3]}..."
-
-
-def _unexpected(error: BaseException) -> Defect:
-    """Return a defect that names the class of the error and its place in the source, and never its text."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
-    return Defect(
-        f"Unexpected {type(error).__name__}{place}. This is a defect of edge_portal.cilium_mesh; please report this line. "
-        "Its text is withheld, as it might hold values of Secrets."
-    )

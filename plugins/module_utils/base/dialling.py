@@ -119,7 +119,7 @@ class Dialler:
                 return connect(address, timeout and timeout / len(addresses))
             except OSError as error:  # ssl.SSLError is one
                 problem = error
-            except (ValueError, TypeError):  # ssl's for a name that no handshake can have, once the port is open
+            except Exception:  # ssl's ValueError or TypeError for a name that no handshake can have, once the port is open
                 problem = OSError("the name fits in no TLS handshake")
         raise problem or NotDialled("the name has no address")
 
@@ -127,7 +127,7 @@ class Dialler:
         """Return the addresses, or the sentence why none is dialled."""
         try:
             found = [name] if parsed_address(name) is not None else list(self.resolver(name))
-        except (OSError, ValueError):  # the second: no codec has the name, as with labels of more than 63 characters
+        except Exception:  # OSError; or ValueError: no codec has the name, as with labels of more than 63 characters
             return "the name cannot be resolved"
         addresses = tuple(dict.fromkeys(text for text in found if parsed_address(text) is not None))
         if not addresses:

@@ -8,6 +8,7 @@ Raise across a library's border with ``from None``, so that no foreign message i
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable
 
 Right = tuple[str, str, str, str]
@@ -52,6 +53,17 @@ class Defect(MeshError):
 
     code = "CM-ERR-99"
 
+    @classmethod
+    def of(cls, error: BaseException, *, cluster: str = "") -> Defect:
+        """Return the error that names the class of an exception and its place in the source, and never its text."""
+        frames = traceback.extract_tb(error.__traceback__)
+        place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+        return cls(
+            f"Unexpected {type(error).__name__}{place}. This is a defect of edge_portal.cilium_mesh; please report this line. "
+            "Its text is withheld, as it might hold values of Secrets.",
+            cluster=cluster,
+        )
+
 
 class InvalidInput(MeshError):
     """Invalid user input; no request was sent to any cluster. Decision: correct the input."""
@@ -88,6 +100,12 @@ class Unreachable(ClusterError):
     def __init__(self, message: str, *, remedy: str = "", cluster: str = "", detail: str = "") -> None:
         super().__init__(message, remedy=remedy, cluster=cluster)
         self.detail = detail
+
+
+class LibraryFailed(Unreachable):
+    """Exception of a client library at one cluster, named by its class. Its server may have done anything. Decision: try later."""
+
+    code = "CM-API-00"
 
 
 class KeptBack(ClusterError):

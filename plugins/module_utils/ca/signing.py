@@ -8,7 +8,16 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ..base.optional_imports import optional
-from ..mesh.x509 import NOT_BEFORE_MARGIN, CertificateProblem, authority_key_id, key_matches, load_certificates, load_key, sign
+from ..mesh.x509 import (
+    NOT_BEFORE_MARGIN,
+    CertificateProblem,
+    authority_key_id,
+    certificate_problem,
+    key_matches,
+    load_certificates,
+    load_key,
+    sign,
+)
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -29,6 +38,7 @@ CA_DAYS: Final = 1095  # the charts' tls.ca.certValidityDuration
 RSA_BITS: Final = 2048  # sprig's genCA
 
 
+@certificate_problem("cannot be replaced by one of its kind")
 def new_authority(like: bytes, common_name: str, *, now: datetime, days: int) -> tuple[bytes, bytes]:
     """Create a self-signed CA with a new key of the kind of the CA ``like`` (PEM): (certificate, key), PEM.
 
@@ -54,6 +64,7 @@ def new_authority(like: bytes, common_name: str, *, now: datetime, days: int) ->
     return _pem(builder.sign(key, hashes.SHA256())), _key_pem(key)
 
 
+@certificate_problem("cannot be issued again")
 def issue_again(leaf: bytes, ca_certificate: bytes, ca_key: bytes, *, now: datetime) -> tuple[bytes, bytes]:
     """Issue the leaf again from this CA, with a new key of the same kind: (certificate and intermediates, key), PEM.
 
@@ -88,6 +99,7 @@ def issue_again(leaf: bytes, ca_certificate: bytes, ca_key: bytes, *, now: datet
     return _pem(sign(builder, signer, authority)) + between, _key_pem(key)
 
 
+@certificate_problem("has no serial number")
 def serial(certificate: bytes) -> str:
     """Return the serial number of the first certificate of a PEM text, as hexadecimal without leading zeros.
 
@@ -101,7 +113,7 @@ def _copied_extensions(
 ) -> list[x509.Extension[x509.ExtensionType]]:
     """Return the extensions of the old certificate; those about keys have the values of the new ones."""
     found: list[x509.Extension[x509.ExtensionType]] = []
-    try:
+    with certificate_problem("is not a well-formed certificate"):
         for extension in old.extensions:
             if isinstance(extension.value, x509.AuthorityKeyIdentifier):
                 continue
@@ -109,8 +121,6 @@ def _copied_extensions(
             if isinstance(value, x509.SubjectKeyIdentifier):
                 value = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
             found.append(x509.Extension(extension.oid, extension.critical, value))
-    except (ValueError, x509.DuplicateExtension):
-        raise CertificateProblem("is not a well-formed certificate") from None
     return found
 
 

@@ -26,6 +26,7 @@ from typing import Any, Final, Self
 
 from ..base.dialling import MOST, NO_RULE, Dialler, DialRule, NotDialled
 from ..base.errors import clause
+from ..base.library_errors import LibraryErrors, raised_by
 from ..base.redact import one_line
 from ..base.sealed import Sealed
 
@@ -111,7 +112,8 @@ class EtcdReader:
         """
         self._access = access
         self._timeout = timeout
-        self._grpc, self._request, self._response = _libraries()
+        with LibraryErrors(self._broken, own=EtcdError):
+            self._grpc, self._request, self._response = _libraries()
         self._channel: Any = None
 
     def __enter__(self) -> Self:
@@ -119,7 +121,8 @@ class EtcdReader:
 
     def __exit__(self, *_: object) -> None:
         if self._channel is not None:
-            self._channel.close()
+            with suppress(EtcdError), LibraryErrors(self._broken, own=EtcdError):  # what was read counts
+                self._channel.close()
             self._channel = None
 
     def __repr__(self) -> str:
@@ -158,6 +161,14 @@ class EtcdReader:
             start, revision = found.items[-1].key.encode("utf-8", "surrogateescape") + b"\0", found.revision
 
     def _range(self, **fields: Any) -> Range:
+        with LibraryErrors(self._broken, own=EtcdError):
+            return self._read(**fields)
+
+    def _broken(self, error: BaseException) -> EtcdError:
+        what = f"{self._access.where} cannot be read: a library failed on the way, {raised_by(error)}."
+        return _nothing_there(what) if self._access.rule else EtcdError(ReadFailure.UNREACHED, what)
+
+    def _read(self, **fields: Any) -> Range:
         deadline = time.monotonic() + self._timeout
         request = self._request(**fields)
         if self._channel is not None:
@@ -169,9 +180,9 @@ class EtcdReader:
             channel = self._open(target)
             try:
                 answer = self._call(channel, request, deadline)
-            except EtcdError as error:
+            except BaseException as error:
                 channel.close()
-                if error.why not in (ReadFailure.UNREACHED, ReadFailure.UNTRUSTED):
+                if not isinstance(error, EtcdError) or error.why not in (ReadFailure.UNREACHED, ReadFailure.UNTRUSTED):
                     raise
                 problem = problem or error
                 continue

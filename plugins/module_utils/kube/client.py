@@ -15,14 +15,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from ..base.dialling import Dialler, DialRule
-from ..base.errors import CredentialsInvalid, Unreachable
+from ..base.errors import ClusterError, CredentialsInvalid, Unreachable
+from ..base.library_errors import LibraryErrors
 from ..base.optional_imports import optional, require
 from ..base.redact import one_line
 from .answers import answers, says_absent
@@ -30,7 +32,7 @@ from .authorization import Headers
 from .connections import connection_pool
 from .credentials import Credentials, load_credentials
 from .deadlines import all_within, deadline_passed
-from .errors import AnswerTooLong, Request, Server, from_answer, from_transport, no_answer
+from .errors import AnswerTooLong, Request, Server, from_answer, from_transport, no_answer, transport_errors
 from .streams import ExecResult, decoded_json, run_exec, run_forward
 from .tls import Handshake, client_context, run_handshake
 
@@ -117,7 +119,8 @@ class Cluster:
             discreet=bool(access.denied_networks),
             nameless=credentials.nameless,
         )
-        self._pool = connection_pool(credentials, connect=timeouts.connect, read=timeouts.read, connections=connections)
+        with transport_errors(self._server, connect=timeouts.connect, read=timeouts.read):
+            self._pool = connection_pool(credentials, connect=timeouts.connect, read=timeouts.read, connections=connections)
         self._count = threading.Lock()
         self._page_sizes: dict[str, int] = {}  # by path, where a page of PAGE objects is too long
         self._date: tuple[datetime, float] | None = None  # the last Date header, and the monotonic time at which it came
@@ -142,14 +145,15 @@ class Cluster:
         known = self._credentials
         return Endpoint(
             url=known.server,
-            host=(urllib3.util.parse_url(known.server).host or "").strip("[]"),
+            host=(urlsplit(known.server).hostname or "").strip("[]"),
             authority=known.authority.decode("utf-8", "replace") if known.verifies else "",
             server_name=known.tls_server_name or "",
         )
 
     def close(self) -> None:
         """Close the connections. The object can be used again; it then opens new ones."""
-        self._pool.clear()
+        with suppress(Unreachable), transport_errors(self._server, connect=self._timeouts.connect, read=self._timeouts.read):
+            self._pool.clear()  # what was read and written counts, however this ends
 
     def server_time(self) -> datetime | None:
         """Return the time of the API server by the Date header of its last answer, counted on since; None if it sent none.
@@ -264,25 +268,26 @@ class Cluster:
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), "resourceVersion": version}
         target = f"{path}?{urlencode(query | ({'fieldSelector': field_selector} if field_selector else {}))}"
         request = self._counted(Request.of("GET", path))
-        limit = urllib3.Timeout(connect=self._timeouts.connect, read=seconds + grace)
-        headers = _sent(self._credentials.headers(), accept=METADATA_WATCH if metadata_only else ANY)
-        try:
+        who = self._credentials.headers()
+        with transport_errors(self._server, connect=self._timeouts.connect, read=seconds + grace):
+            limit = urllib3.Timeout(connect=self._timeouts.connect, read=seconds + grace)
+            headers = _sent(who, accept=METADATA_WATCH if metadata_only else ANY)
             where = self._credentials.server + target
-            answer = self._pool.request("GET", where, headers=headers, preload_content=False, redirect=False, timeout=limit, retries=False)
             try:
-                if answer.status != 200:
-                    raise from_answer(self._server, request, answer.status, decoded_json(answer.read(ANSWER_LIMIT)))
-                for line in filter(bytes.strip, self._lines(answer, request)):
-                    event = decoded_json(line)
-                    if not isinstance(event, dict) or "type" not in event:
-                        raise self._cut(request)
-                    yield event
-            finally:
-                answer.close()
-        except urllib3.exceptions.ProtocolError:
-            raise self._cut(request) from None
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds + grace) from None
+                sent: dict[str, Any] = {"headers": headers, "preload_content": False, "redirect": False, "timeout": limit, "retries": False}
+                answer = self._pool.request("GET", where, **sent)
+                try:
+                    if answer.status != 200:
+                        raise from_answer(self._server, request, answer.status, decoded_json(answer.read(ANSWER_LIMIT)))
+                    for line in filter(bytes.strip, self._lines(answer, request)):
+                        event = decoded_json(line)
+                        if not isinstance(event, dict) or "type" not in event:
+                            raise self._cut(request)
+                        yield event
+                finally:
+                    answer.close()
+            except urllib3.exceptions.ProtocolError:
+                raise self._cut(request) from None
 
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
         """Create an object with a POST to a collection.
@@ -327,8 +332,7 @@ class Cluster:
 
         :raises ClusterError: see the class.
         """
-        limit = urllib3.Timeout(connect=self._timeouts.connect, read=timeout)
-        data = self._request("GET", path, timeout=limit, retries=urllib3.Retry(total=False))[1]
+        data = self._request("GET", path, silence=timeout, once=True)[1]
         return data.decode("utf-8", "replace")
 
     def exec(self, pod: str, container: str, command: Sequence[str], *, timeout: float = 10.0, partial: bool = False) -> ExecResult:
@@ -362,7 +366,10 @@ class Cluster:
         """
         where = self._pod(pod) + "/portforward"
         self._counted(Request.of("GET", where))
-        with client_context(certificate, key) as context:
+        with (
+            transport_errors(self._server, connect=self._timeouts.connect, read=timeout),
+            client_context(certificate, key) as context,
+        ):
             return run_handshake(self._credentials, self._server, where, port, context, connect=self._timeouts.connect, timeout=timeout)
 
     def _pod(self, pod: str) -> str:
@@ -434,34 +441,36 @@ class Cluster:
         *,
         body: Mapping[str, Any] | None = None,
         media: str = "application/json",
-        timeout: urllib3.Timeout | None = None,
-        retries: urllib3.Retry | None = None,
+        silence: float = 0.0,
+        once: bool = False,
         accept: tuple[int, ...] = (),
         wanted: str = ANY,
     ) -> tuple[int, bytes]:
         request = self._counted(Request.of(method, path))
-        headers = _sent(self._credentials.headers(), accept=wanted, **{"content-type": media})
-        kwargs: dict[str, Any] = {k: v for k, v in (("timeout", timeout), ("retries", retries)) if v is not None}
-        content = None if body is None else json.dumps(body).encode()
-        sent = {"body": content, "headers": headers, "preload_content": False, "redirect": False, **kwargs}
-        with all_within(self._timeouts.answer):
+        content, who = None if body is None else json.dumps(body).encode(), self._credentials.headers()
+
+        def told(error: BaseException) -> ClusterError:
+            seconds = self._timeouts.answer if deadline_passed() else silence or self._timeouts.read
+            return from_transport(self._server, error, connect=self._timeouts.connect, read=seconds)
+
+        with all_within(self._timeouts.answer), LibraryErrors(told):
+            headers = _sent(who, accept=wanted, **{"content-type": media})
+            sent: dict[str, Any] = {"body": content, "headers": headers, "preload_content": False, "redirect": False}
+            if silence:
+                sent["timeout"] = urllib3.Timeout(connect=self._timeouts.connect, read=silence)
+            if once:
+                sent["retries"] = urllib3.Retry(total=False)
+            answer = self._pool.request(method, self._credentials.server + path, **sent)
             try:
+                data = answer.read(ANSWER_LIMIT + 1)
+            except urllib3.exceptions.ProtocolError:  # half an answer, which urllib3 retries only if it reads the body itself
+                if method != "GET" or once:
+                    raise
                 answer = self._pool.request(method, self._credentials.server + path, **sent)
-                try:
-                    data = answer.read(ANSWER_LIMIT + 1)
-                except urllib3.exceptions.ProtocolError:  # half an answer, which urllib3 retries only if it reads the body itself
-                    if method != "GET" or retries is not None:
-                        raise
-                    answer = self._pool.request(method, self._credentials.server + path, **sent)
-                    data = answer.read(ANSWER_LIMIT + 1)
-                if len(data) > ANSWER_LIMIT:
-                    answer.close()  # the rest of it would be the answer to the next request
-                answer.release_conn()
-            except (urllib3.exceptions.HTTPError, OSError) as error:
-                wait = timeout.read_timeout if timeout else None
-                silence = float(wait) if isinstance(wait, (int, float)) else self._timeouts.read
-                seconds = self._timeouts.answer if deadline_passed() else silence
-                raise from_transport(self._server, error, connect=self._timeouts.connect, read=seconds) from None
+                data = answer.read(ANSWER_LIMIT + 1)
+            if len(data) > ANSWER_LIMIT:
+                answer.close()  # the rest of it would be the answer to the next request
+            answer.release_conn()
         self._date = _dated(answer.headers.get("date", "")) or self._date
         if len(data) > ANSWER_LIMIT:
             why = f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB."
@@ -508,5 +517,5 @@ def _dated(header: str) -> tuple[datetime, float] | None:
     """Parse a Date header (RFC 9110, 6.6.1), with the monotonic time of now; None if it is not valid."""
     try:
         return parsedate_to_datetime(header).astimezone(UTC), time.monotonic()
-    except (ValueError, OverflowError):
+    except Exception:  # ValueError and OverflowError today, TypeError before Python 3.10
         return None

@@ -14,12 +14,14 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..base.dialling import Dialler
 from ..base.errors import CredentialsInvalid
+from ..base.library_errors import LibraryErrors, raised_by
 from ..base.optional_imports import optional
 from ..base.redact import one_line
 from ..kubeconfig.chosen import Chosen, choose
@@ -86,8 +88,9 @@ class Credentials:
 
         :raises CredentialsInvalid: when it cannot be renewed.
         """
-        found = self._authorization.headers()
-        self._show_certificate()
+        with _readable(self.cluster):
+            found = self._authorization.headers()
+            self._show_certificate()
         return found
 
     def move_to(self, server: str) -> None:
@@ -136,7 +139,7 @@ class Credentials:
                 return
             _load_certificate(self.cluster, self._name, self.tls, now)
             self._shown = now
-            self.client_certificate_ends = x509.load_pem_x509_certificate(now.certificate).not_valid_after_utc
+            self.client_certificate_ends = _end(now.certificate)
 
 
 def load_credentials(cluster: str, kubeconfig: str | Mapping[str, Any] | None, context: str | None) -> Credentials:
@@ -146,6 +149,11 @@ def load_credentials(cluster: str, kubeconfig: str | Mapping[str, Any] | None, c
 
     :raises CredentialsInvalid: when it cannot be used; the message names the file and never quotes it.
     """
+    with _readable(cluster):
+        return _loaded(cluster, kubeconfig, context)
+
+
+def _loaded(cluster: str, kubeconfig: str | Mapping[str, Any] | None, context: str | None) -> Credentials:
     if kubeconfig is None and context is None:
         if (account := service_account()) is None:
             why, remedy = "No kubeconfig is set for this cluster.", "Set cilium_mesh_kubeconfig for this host."
@@ -162,6 +170,16 @@ def load_credentials(cluster: str, kubeconfig: str | Mapping[str, Any] | None, c
         raise CredentialsInvalid(f"{invalid.message}.", remedy=invalid.remedy or _REMEDY, cluster=cluster) from None
     except KubeconfigInvalid as invalid:
         raise CredentialsInvalid(f"{name} cannot be used: {invalid.message}.", remedy=invalid.remedy or _REMEDY, cluster=cluster) from None
+
+
+def _readable(cluster: str) -> LibraryErrors:
+    """Raise CredentialsInvalid in place of whatever a library raises in the block."""
+
+    def told(error: BaseException) -> CredentialsInvalid:
+        why = f"A library failed with what the kubeconfig has: {raised_by(error)}."
+        return CredentialsInvalid(why, remedy="Check its certificates, keys and tokens, for example with kubectl.", cluster=cluster)
+
+    return LibraryErrors(told)
 
 
 def _paths(cluster: str, source: Any) -> tuple[str, ...]:
@@ -200,6 +218,13 @@ def _load_certificate(cluster: str, name: str, tls: ssl.SSLContext, shown: Certi
         raise CredentialsInvalid(why, remedy=_REMEDY, cluster=cluster) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _end(certificate: bytes) -> datetime | None:
+    """Return when a certificate ends; None where ``cryptography`` does not take what OpenSSL took, as it is for messages alone."""
+    with suppress(ValueError), LibraryErrors(lambda _error: ValueError(), own=ValueError):
+        return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+    return None
 
 
 def _authority(cluster: str, name: str, entry: Entry) -> bytes:

@@ -14,11 +14,12 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from http.client import IncompleteRead
+from http.client import HTTPException, IncompleteRead
 from typing import TYPE_CHECKING, Any
 
 from ..base.dialling import NotDialled
-from ..base.errors import ClusterError, CredentialsInvalid, Forbidden, ServerRefused, Unreachable, WriteConflict
+from ..base.errors import ClusterError, CredentialsInvalid, Forbidden, LibraryFailed, ServerRefused, Unreachable, WriteConflict
+from ..base.library_errors import LibraryErrors, raised_by
 from ..base.optional_imports import optional
 from ..base.redact import one_line
 
@@ -135,6 +136,11 @@ def no_answer(server: Server, request: Request, status: int) -> ClusterError:
     )
 
 
+def transport_errors(server: Server, *, connect: float, read: float) -> LibraryErrors:
+    """Raise an error of ``base/errors.py`` in place of whatever a library raises in the block (``from_transport``)."""
+    return LibraryErrors(lambda error: from_transport(server, error, connect=connect, read=read))
+
+
 def from_transport(server: Server, error: BaseException, *, connect: float, read: float) -> ClusterError:
     """Return the error for a request that got no answer. ``connect`` and ``read`` are the timeouts in force, in seconds."""
     if server.discreet:
@@ -148,7 +154,14 @@ def from_transport(server: Server, error: BaseException, *, connect: float, read
     for cause in causes:
         if isinstance(cause, ssl.SSLError):
             return _tls(server, cause)
-    sentence = next((s for s in (_sentence(c, connect, read) for c in causes) if s), "cannot be reached")
+    sentence = next((s for s in (_sentence(c, connect, read) for c in causes) if s), "")
+    if not sentence and not isinstance(error, (http.HTTPError, websocket.WebSocketException, HTTPException, OSError)):
+        return LibraryFailed(
+            f"A library failed in the talk with {where[0].lower()}{where[1:]}: {raised_by(error)}.",
+            remedy="Run again. If it stays so, report this line with the versions of urllib3, websocket-client and cryptography.",
+            cluster=server.cluster,
+        )
+    sentence = sentence or "cannot be reached"
     return Unreachable(f"{where} {sentence}.", remedy="Check that it runs and that this machine can reach it.", cluster=server.cluster)
 
 

@@ -63,13 +63,16 @@ class ExecPlugin:
         """
         command = [self.plugin["command"], *self.plugin.get("args", ())]
         own = {variable["name"]: variable.get("value", "") for variable in self.plugin.get("env", ())}
-        environment = {**os.environ, **own, VARIABLE: json.dumps(self.told())}
+        told = self.told()
         try:
+            environment = {**os.environ, **own, VARIABLE: json.dumps(told)}
             done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False)
         except (FileNotFoundError, PermissionError, NotADirectoryError):
             raise self._failed("is not installed", self.plugin.get("installHint", "")) from None
         except subprocess.TimeoutExpired:
             raise self._failed(f"did not end within {SECONDS:g} s") from None
+        except TypeError:  # YAML has dates, which JSON has not
+            raise self._failed("cannot be given the extension of its cluster, as a value is none of JSON", "Put dates in quotes.") from None
         except (OSError, ValueError):  # a NUL in a variable is a ValueError, which quotes nothing
             raise self._failed("cannot be run") from None
         if done.returncode:

@@ -29,7 +29,7 @@ from ..base.json_reader import NotJson, load_json
 from ..base.optional_imports import optional
 from .credentials import Credentials
 from .deadlines import all_within
-from .errors import Request, Server, from_answer, from_transport
+from .errors import Request, Server, from_answer, transport_errors
 
 if TYPE_CHECKING:
     import urllib3
@@ -135,30 +135,31 @@ def connected_stream(
     """
     headers = [f"{name}: {value}" for name, value in credentials.headers()]
     options: dict[str, Any] = {"context": credentials.tls} if credentials.tls else {}
-    if credentials.tls is not None and credentials.tls.verify_mode == ssl.CERT_NONE:
+    if credentials.tls is not None and not credentials.verifies:
         options |= {"cert_reqs": ssl.CERT_NONE, "check_hostname": False}
     if credentials.tls_server_name:
         options["server_hostname"] = credentials.tls_server_name
-    stream = websocket.WebSocket(sslopt=options, skip_utf8_validation=True)
-    try:
-        stream.settimeout(min(connect, timeout))
-        stream.frame_buffer = _BoundedFrames(stream.frame_buffer.recv, True)
-        url = "ws" + credentials.server.removeprefix("http") + target
-        options = {"header": headers, "subprotocols": list(protocols), "suppress_origin": True, **_proxy(credentials)}
-        with all_within(timeout):
-            with all_within(2 * connect):  # the connection, and then the handshakes
-                _forget_cookies()
-                stream.connect(url, redirect_limit=0, **options, **_dialled(credentials, min(connect, timeout)))
-            yield stream
-    except websocket.WebSocketBadStatusException as error:
-        raise from_answer(server, request, error.status_code, decoded_json(error.resp_body or b"")) from None
-    except (websocket.WebSocketException, OSError) as error:
-        answer = stream.handshake_response
-        if answer is not None and 300 <= answer.status < 400:  # the token is for this server alone
-            raise from_answer(server, request, answer.status, None) from None
-        raise from_transport(server, error, connect=connect, read=timeout) from None
-    finally:
-        stream.shutdown()  # not close(): that would wait for the other side's closing frame
+    with transport_errors(server, connect=connect, read=timeout):
+        stream = websocket.WebSocket(sslopt=options, skip_utf8_validation=True)
+        try:
+            stream.settimeout(min(connect, timeout))
+            stream.frame_buffer = _BoundedFrames(stream.frame_buffer.recv, True)
+            url = "ws" + credentials.server.removeprefix("http") + target
+            options = {"header": headers, "subprotocols": list(protocols), "suppress_origin": True, **_proxy(credentials)}
+            with all_within(timeout):
+                with all_within(2 * connect):  # the connection, and then the handshakes
+                    _forget_cookies()
+                    stream.connect(url, redirect_limit=0, **options, **_dialled(credentials, min(connect, timeout)))
+                yield stream
+        except websocket.WebSocketBadStatusException as error:
+            raise from_answer(server, request, error.status_code, decoded_json(error.resp_body or b"")) from None
+        except (websocket.WebSocketException, OSError):
+            answer = stream.handshake_response
+            if answer is not None and 300 <= answer.status < 400:  # the token is for this server alone
+                raise from_answer(server, request, answer.status, None) from None
+            raise
+        finally:
+            stream.shutdown()  # not close(): that would wait for the other side's closing frame
 
 
 def _dialled(credentials: Credentials, seconds: float) -> dict[str, Any]:
@@ -308,7 +309,7 @@ def _complete(data: bytearray) -> bool:
         return False
     try:
         length = _parsed(head + separator).length
-    except http.client.HTTPException:
+    except Exception:  # an HTTPException, and ValueError or OverflowError for lengths that are none
         return True  # not HTTP; _body says so
     return length is not None and len(body) >= length
 
@@ -317,7 +318,7 @@ def _body(server: Server, request: Request, port: int, data: bytes) -> str:
     try:
         answer = _parsed(data)
         body = answer.read()
-    except (http.client.HTTPException, ValueError, OverflowError):  # the last: a length beyond any file
+    except Exception:  # an HTTPException, ValueError, or OverflowError for a length beyond any file
         raise ServerRefused(f"Port {port} of the pod did not answer in HTTP ({request}).", cluster=server.cluster) from None
     if not 200 <= answer.status < 300:
         raise ServerRefused(f"Port {port} of the pod answered {answer.status} ({request}).", cluster=server.cluster)

@@ -5,26 +5,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
+from ..base.library_errors import LibraryErrors
 from ..base.optional_imports import optional
 from ..base.redact import digest, one_line
 from .facts import CertificateFacts
 
 if TYPE_CHECKING:
     from cryptography import x509
-    from cryptography.exceptions import InternalError, InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
     from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes, PrivateKeyTypes
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 else:
     x509 = optional("cryptography.x509")
-    InternalError = optional("cryptography.exceptions").InternalError
-    InvalidSignature = optional("cryptography.exceptions").InvalidSignature
-    UnsupportedAlgorithm = optional("cryptography.exceptions").UnsupportedAlgorithm
     hashes = optional("cryptography.hazmat.primitives.hashes")
     serialization = optional("cryptography.hazmat.primitives.serialization")
     ec = optional("cryptography.hazmat.primitives.asymmetric.ec")
@@ -49,15 +47,21 @@ class CertificateProblem(ValueError):
     """Fault of a certificate or key, in words that can follow its name: "is not a PEM certificate"."""
 
 
+def certificate_problem(words: str) -> LibraryErrors:
+    """Raise CertificateProblem with these words in place of whatever ``cryptography`` raises in the block. It is a decorator too.
+
+    Of its own errors some are no ValueError: InvalidVersion, DuplicateExtension, UnsupportedAlgorithm, InternalError.
+    """
+    return LibraryErrors(lambda _error: CertificateProblem(words), own=CertificateProblem)
+
+
 def load_certificates(pem: bytes) -> tuple[x509.Certificate, ...]:
     """Parse all certificates of a PEM bundle, in order.
 
     :raises CertificateProblem: when there is none, or one does not parse.
     """
-    try:
+    with certificate_problem("is not a PEM certificate"):
         return tuple(x509.load_pem_x509_certificates(pem))
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):  # the last is no ValueError
-        raise CertificateProblem("is not a PEM certificate") from None
 
 
 def encode(certificates: Sequence[x509.Certificate]) -> bytes:
@@ -70,10 +74,8 @@ def load_der(data: bytes) -> x509.Certificate:
 
     :raises CertificateProblem: when it does not parse.
     """
-    try:
+    with certificate_problem("is not a certificate"):
         return x509.load_der_x509_certificate(data)
-    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
-        raise CertificateProblem("is not a certificate") from None
 
 
 def load_key(pem: bytes) -> PrivateKeyTypes:
@@ -86,10 +88,8 @@ def load_key(pem: bytes) -> PrivateKeyTypes:
     """
     if len(pem) > KEY_LIMIT:
         raise CertificateProblem("is longer than a private key may be")
-    try:
+    with certificate_problem("is not an unencrypted PEM private key"):
         return serialization.load_pem_private_key(pem, password=None, unsafe_skip_rsa_key_validation=True)
-    except (ValueError, TypeError, UnsupportedAlgorithm, InternalError):  # the last: OpenSSL's own errors, of an RSA key with zeros
-        raise CertificateProblem("is not an unencrypted PEM private key") from None
 
 
 def describe(certificate: x509.Certificate) -> CertificateFacts:
@@ -97,7 +97,7 @@ def describe(certificate: x509.Certificate) -> CertificateFacts:
 
     :raises CertificateProblem: when its extensions do not parse.
     """
-    try:
+    with certificate_problem("is not a well-formed certificate"):
         extensions = certificate.extensions
         names = _find(extensions, x509.SubjectAlternativeName)
         usage = _find(extensions, x509.ExtendedKeyUsage)
@@ -119,10 +119,6 @@ def describe(certificate: x509.Certificate) -> CertificateFacts:
             server_auth=_allows(usage, ExtendedKeyUsageOID.SERVER_AUTH),
             client_auth=_allows(usage, ExtendedKeyUsageOID.CLIENT_AUTH),
         )
-    except CertificateProblem:
-        raise
-    except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm):
-        raise CertificateProblem("is not a well-formed certificate") from None
 
 
 def parse(pem: bytes) -> tuple[CertificateFacts, ...]:
@@ -147,8 +143,9 @@ def key_matches(certificate_pem: bytes, key_pem: bytes) -> bool:
     :raises CertificateProblem: when either does not parse.
     """
     certificate = load_certificates(certificate_pem)[0]
-    public = load_key(key_pem).public_key()
-    encoded = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    with certificate_problem("has a private key without a public half"):
+        public = load_key(key_pem).public_key()
+        encoded = public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return digest(encoded) == _public_key_digest(certificate)
 
 
@@ -179,6 +176,7 @@ class Issuer:
     :raises CertificateProblem: when certificate or key do not parse, do not belong together, or cannot sign.
     """
 
+    @certificate_problem("cannot issue certificates")
     def __init__(self, ca_cert_pem: bytes, ca_key_pem: bytes) -> None:
         if not key_matches(ca_cert_pem, ca_key_pem):
             raise CertificateProblem("does not belong to its private key")
@@ -190,6 +188,7 @@ class Issuer:
         # The verifier has the root; the certificates between it and the leaf must be sent along (RFC 8446, 4.4.2).
         self.intermediates = encode([c for c in (self._authority, *others) if c.issuer != c.subject])
 
+    @certificate_problem("cannot issue certificates")
     def client_certificate(self, common_name: str, *, now: datetime, days: int) -> tuple[bytes, bytes]:
         """Mint a P-256 key and its client certificate: (certificate, key), both PEM.
 
@@ -253,21 +252,23 @@ def sign(builder: x509.CertificateBuilder, signer: CertificateIssuerPrivateKeyTy
     :raises CertificateProblem: when the key makes no valid signature.
     """
     edwards = isinstance(signer, (ed25519.Ed25519PrivateKey, ed448.Ed448PrivateKey))
-    try:
+    with certificate_problem("has a private key that makes no signature"):
         certificate = builder.sign(signer, None if edwards else hashes.SHA256())
-    except (ValueError, TypeError, UnsupportedAlgorithm, InternalError):  # the last: OpenSSL's own errors, of numbers that do not fit
-        raise CertificateProblem("has a private key that makes no signature") from None
     if not is_signed_by(authority, certificate):
         raise CertificateProblem("has a private key that makes no valid signature")
     return certificate
 
 
 def authority_key_id(authority: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    """Return the CA's own subject key id if it has one, else the hash of its key."""
-    own = _find(authority.extensions, x509.SubjectKeyIdentifier)
-    if own is not None:
-        return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
-    return x509.AuthorityKeyIdentifier(x509.SubjectKeyIdentifier.from_public_key(authority.public_key()).digest, None, None)
+    """Return the CA's own subject key id if it has one, else the hash of its key.
+
+    :raises CertificateProblem: when its extensions or its key do not parse.
+    """
+    with certificate_problem("is not a well-formed certificate"):
+        own = _find(authority.extensions, x509.SubjectKeyIdentifier)
+        if own is not None:
+            return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own)
+        return x509.AuthorityKeyIdentifier(x509.SubjectKeyIdentifier.from_public_key(authority.public_key()).digest, None, None)
 
 
 def _find(extensions: x509.Extensions, kind: type[Extension]) -> Extension | None:
@@ -291,26 +292,22 @@ def _public_key_digest(certificate: x509.Certificate) -> str:
 
     :raises CertificateProblem: when it is not one; cryptography parses it only now.
     """
-    try:
+    with certificate_problem("has no well-formed public key"):
         key = certificate.public_key()
-    except (ValueError, TypeError, UnsupportedAlgorithm, InternalError):
-        raise CertificateProblem("has no well-formed public key") from None
-    return digest(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
+        return digest(key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
 
 
 def _is_ca(certificate: x509.Certificate) -> bool:
-    try:
+    with suppress(CertificateProblem), certificate_problem("is not a well-formed certificate"):
         basic = _find(certificate.extensions, x509.BasicConstraints)
-    except (ValueError, x509.DuplicateExtension):
-        return False
-    return bool(basic and basic.ca)
+        return bool(basic and basic.ca)
+    return False
 
 
 @lru_cache(maxsize=1024)
 def is_signed_by(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     """Return whether the certificate's signature is the issuer's."""
-    try:
+    with suppress(CertificateProblem), certificate_problem("is not signed by it"):
         certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, InternalError):
-        return False
-    return True
+        return True
+    return False

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from ..base.errors import ClusterError, Forbidden, InvalidInput, MeshError, Unreachable
+from ..base.errors import ClusterError, Defect, Forbidden, InvalidInput, MeshError, Unreachable
 from ..base.optional_imports import require
 from ..base.sealed import SecretStore
 from ..kube.client import Cluster, ClusterAccess, open_cluster
@@ -123,9 +123,18 @@ class _RawObservation:
 
 
 def _collect(observation: Observation, access: ClusterAccess, result: Future[_RawObservation]) -> None:
+    """Put a cluster into the observation. What is wrong with it, and be it a defect that it alone meets, is its failure and no other's."""
+    raw: _RawObservation | None = None
     try:
         raw = result.result()
-    except MeshError as error:
+        facts = assemble(access, raw.answers, raw.unread)
+        certificates.keep_values(observation.secrets, access.host, raw.answers)
+        for name, key in (("cilium-clustermesh", "clustermesh"), ("cilium-kvstoremesh", "kvstoremesh")):
+            peers.keep_values(observation.secrets, access.host, name, raw.answers[key])
+    except Exception as caught:
+        if raw is not None:
+            raw.cluster.close()
+        error = caught if isinstance(caught, MeshError) else Defect.of(caught)
         observation.failures[access.host] = ObserveFailure(
             host=access.host, code=error.code, message=error.message, remedy=error.remedy, detail=error.detail
         )
@@ -133,10 +142,7 @@ def _collect(observation: Observation, access: ClusterAccess, result: Future[_Ra
     observation.clusters[access.host] = raw.cluster
     if raw.lock is not None:
         observation.locks[access.host] = raw.lock
-    observation.facts[access.host] = assemble(access, raw.answers, raw.unread)
-    certificates.keep_values(observation.secrets, access.host, raw.answers)
-    for name, key in (("cilium-clustermesh", "clustermesh"), ("cilium-kvstoremesh", "kvstoremesh")):
-        peers.keep_values(observation.secrets, access.host, name, raw.answers[key])
+    observation.facts[access.host] = facts
 
 
 def _observe_one(

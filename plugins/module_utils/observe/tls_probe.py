@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..base.dialling import NO_RULE, DialRule
+from ..base.library_errors import raised_by
 from ..base.redact import digest, one_line
 from ..base.sealed import SecretStore
 from ..mesh.endpoint_addresses import sorted_ips
@@ -128,7 +129,7 @@ def _probed(target: TlsTarget, timeout: float) -> ProbeResult:
     result = ProbeResult(cluster=target.cluster, address=target.address, port=target.port, hostname=target.hostname, outcome="unreachable")
     try:
         context = _verifying(target.authorities)
-    except ssl.SSLError:
+    except Exception:  # ssl.SSLError or ValueError, and whatever OpenSSL's binding has besides
         return replace(result, error="ca.crt beside the server certificate cannot be loaded")
     try:
         shown = _handshake(target, context, timeout)
@@ -143,6 +144,8 @@ def _probed(target: TlsTarget, timeout: float) -> ProbeResult:
         result = replace(result, error=_failure(error))
     except (ValueError, TypeError):  # an API server lets labels pass that IDNA refuses, as longer than 63 characters
         result = replace(result, error="the name cannot be asked for")
+    except Exception as error:  # of OpenSSL's binding, whatever it may be
+        result = replace(result, error=f"a library failed: {raised_by(error)}")
     else:
         result = replace(result, verified=True, fingerprint=shown, outcome="proven" if shown == target.fingerprint else "refuted")
     return replace(result, milliseconds=round((time.monotonic() - begun) * 1000))
@@ -209,12 +212,12 @@ def _handshake(target: TlsTarget, context: ssl.SSLContext, timeout: float) -> st
 
 def _unverified_fingerprint(target: TlsTarget, timeout: float) -> str:
     """Return the fingerprint of the certificate that did not verify; "" if the server does not show it again."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
         return _handshake(target, context, timeout)
-    except OSError:
+    except Exception:  # it was seen to answer a moment before
         return ""
 
 

@@ -46,6 +46,13 @@ def test_a_cluster_that_refuses_us_is_not_down(code: str) -> None:
     assert silent("c3", code=code, max_failures=1) == {"c3"}
 
 
+@pytest.mark.parametrize("code", ["CM-API-00", "CM-ERR-99"])
+def test_a_library_or_an_engine_that_fails_at_one_cluster_counts_as_its_silence(code: str) -> None:
+    assert silent("c3", code=code) == {"c3"}
+    assert silent("c3", "c4", code=code, max_failures=2) == {"c3", "c4"}
+    assert silent("c3", "c4", code=code, max_failures=1) == frozenset()
+
+
 @pytest.mark.parametrize("code", ["CM-INPUT-01", "CM-ENV-01"])
 def test_what_the_user_has_wrong_is_never_tolerated(code: str) -> None:
     assert silent("c3", code=code, max_failures=4) == frozenset()

@@ -17,12 +17,14 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import as_data
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import REQUESTS_AT_ONCE, Observation, _send, observe
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import Read
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
 from tests.testing.facts_builders import NOW, failure, mesh_of
+from tests.testing.library_faults import Odd, calls_into_libraries, failing
 from tests.testing.made_certificates import make
 from tests.testing.observed_objects import PEER_YAML, cluster_objects, secret
-from tests.testing.scripted_server import Answer, Asked, ScriptedServer
+from tests.testing.scripted_server import CANARY, Answer, Asked, ScriptedServer
 
 
 def answers(objects: dict[str, Any]) -> Callable[[Asked], Answer]:
@@ -120,6 +122,33 @@ def test_clusters_that_fail_do_not_hold_up_the_others(server: ScriptedServer) ->
         assert list(observation.facts) == list(observation.clusters) == ["b"]
         assert {f.host: f.code for f in observation.failures.values()} == {"a": "CM-API-02", "c": "CM-API-01"}
         assert "refused the connection" in observation.failures["c"].message
+
+
+def test_what_a_library_raises_is_the_failure_of_the_cluster_that_met_it(server: ScriptedServer) -> None:
+    place = next(
+        met
+        for met in calls_into_libraries(lambda: seen(access(server)).close())
+        if met.called == "urllib3.RequestMethods.request" and met.file == "kube/client.py"
+    )
+    with failing(place, Odd(CANARY)), seen(*(access(server, host) for host in "abc")) as observation:
+        [failure] = observation.failures.values()
+        assert len(observation.facts) == 2 and failure.host not in observation.facts
+    assert (failure.code, failure.message.endswith(": Odd of tests.")) == ("CM-API-00", True)
+    assert "versions of urllib3" in failure.remedy
+
+
+def test_a_defect_that_one_cluster_meets_is_its_failure_and_not_quoted(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def assembled(access: ClusterAccess, *arguments: Any) -> Any:
+        if access.host == "b":
+            raise RuntimeError(CANARY)
+        return assemble(access, *arguments)
+
+    monkeypatch.setattr("ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble", assembled)
+    with seen(*(access(server, host) for host in "abc")) as observation:
+        assert [*observation.facts] == [*observation.clusters] == ["a", "c"]
+    assert observation.failures["b"].code == "CM-ERR-99"
+    assert observation.failures["b"].message.startswith("Unexpected RuntimeError at test_observe.py:")
+    assert CANARY not in str(observation.failures)
 
 
 def test_a_cluster_that_is_known_to_be_away_is_not_tried_and_its_reason_is_the_failure(server: ScriptedServer) -> None:
