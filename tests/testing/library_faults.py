@@ -26,9 +26,23 @@ from tests.collection_path import CHECKOUT
 
 ENGINE: Final = "/plugins/module_utils/"
 LIBRARIES: Final = frozenset(
-    {"urllib3", "websocket", "cryptography", "kubernetes", "yaml", "grpc", "google", "ssl", "socket", "http", "subprocess", "email"}
+    {
+        "urllib3",
+        "websocket",
+        "cryptography",
+        "kubernetes",
+        "yaml",
+        "grpc",
+        "google",
+        "ssl",
+        "socket",
+        "http",
+        "subprocess",
+        "email",
+        "ansible",
+    }
 )
-"""Packages, and modules of Python, that read what others wrote or speak with others."""
+"""Packages, and modules of Python, that read what others wrote or speak with others. Ansible puts itself before socket.getaddrinfo."""
 BELOW: Final = {"_ssl": "ssl", "_socket": "socket", "_yaml": "yaml", **dict.fromkeys(("_rust", "keys", "ec", "rsa"), "cryptography")}
 """Modules in C and Rust, as they name themselves, by the library whose part they are."""
 

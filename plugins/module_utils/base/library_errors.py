@@ -20,7 +20,7 @@ _PANIC = "PanicException"  # of libraries in Rust, such as cryptography; it is n
 class LibraryErrors(ContextDecorator):
     """Block, or function, out of which comes what ``told`` returns in place of any exception.
 
-    MeshError, ``own`` and what ends a process, such as KeyboardInterrupt, come out as they are. Nothing of the exception is chained, since its
+    MeshError, ``own`` and what ends a process, such as KeyboardInterrupt, come out as they are. Nothing of the exception is chained, as its
     text may quote what was read.
     """
 
