@@ -108,7 +108,7 @@ def _watching(see: Callable[[Place], None]) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(before)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def _of_c(function: Any) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.dialling import Dialler, DialRule
@@ -145,11 +146,11 @@ def acts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Act]]:
             "system": server.kubeconfig(certificate_authority_data=None),
         }
         for name, kubeconfig in clusters.items():
-            for request in ("get", "exec"):
-                found[f"cluster: {name}, {request}"] = (lambda k=kubeconfig, r=request: opened(k, REQUESTS[r])), (ClusterError,)  # type: ignore[misc]
+            for which in ("get", "exec"):
+                found[f"cluster: {name}, {which}"] = (lambda k=kubeconfig, w=which: opened(k, REQUESTS[w])), (ClusterError,)  # type: ignore[misc]
         ranges = {"denied_networks": ("192.0.2.0/24",), "endpoint_networks": ("127.0.0.0/8",)}
-        for request in ("get", "exec"):
-            found[f"guarded: {request}"] = (lambda r=request: opened(plain, REQUESTS[r], **ranges)), (ClusterError,)  # type: ignore[misc]
+        for which in ("get", "exec"):
+            found[f"guarded: {which}"] = (lambda w=which: opened(plain, REQUESTS[w], **ranges)), (ClusterError,)  # type: ignore[misc]
 
         def endpoint() -> object:
             return opened(plain, lambda cluster, _: cluster.endpoint)
@@ -172,7 +173,7 @@ def acts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Act]]:
                 x509.parse(leaf.pem),
                 x509.key_matches(leaf.pem, leaf.key),
                 x509.chains_to(certificates[0], [certificates[1]], x509.load_certificates(ca.pem)),
-                x509.load_der(certificates[0].public_bytes(x509.serialization.Encoding.DER)),
+                x509.load_der(certificates[0].public_bytes(serialization.Encoding.DER)),
             )
 
         now = datetime.now(UTC)
