@@ -49,6 +49,23 @@ def kept_findings(kind: ItemKind, held_back: Iterable[Step], unsettled: Sequence
     return found
 
 
+def left_findings(kind: ItemKind, held_back: Iterable[Step], refused: Sequence[ItemPlan]) -> list[Finding]:
+    """Return a finding for each item whose objects stay in clusters that left the mesh, because of the items ``refused``."""
+    objects: dict[str, dict[str, list[str]]] = {}
+    for step in held_back:
+        objects.setdefault(step.item, {}).setdefault(step.cluster, []).append(step.object)
+    return [
+        kept_finding(
+            item,
+            by_cluster,
+            summary=f"{listed(by_cluster)} left the mesh, but objects of {kind.crd} {item.partition('/')[2]} are kept there: "
+            f"{_names(refused)} {'is' if len(refused) == 1 else 'are'} refused, and may still ask for them",
+            fix=f"Correct {_names(refused)}, or take it out of the file, and run again with {listed(by_cluster)} in cilium_mesh_former.",
+        )
+        for item, by_cluster in objects.items()
+    ]
+
+
 def former_rules_finding(ref: ItemRef, held_back: Iterable[Step], unsettled: Sequence[ItemPlan]) -> Finding:
     """Return the finding about former rules of an item that stay beside its new ones because of the items ``unsettled``.
 

@@ -21,7 +21,7 @@ from ..base.gc_pause import collector_paused
 from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import finding
 from ..items.desired import Desired, Refused
-from ..items.keeping import former_rules_finding, is_unsettled, kept_findings
+from ..items.keeping import former_rules_finding, is_unsettled, kept_findings, left_findings
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import CONNECTED_PHASES, Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
@@ -59,7 +59,7 @@ def plan_items(
 ) -> ItemsPlan:
     """Return the plan of ``desired`` in ``scene``.
 
-    :param former: clusters that are no members any more: all objects of items there are removed.
+    :param former: clusters that are no members any more: all objects of items there are removed, unless an item of the kind is refused.
     :param waits: whether items wait, because the binding is not connected; None: as the phase of the scene says.
     :param options: choices of the user; they are part of the plan, and so of its hash.
     :param rows: functions of each kind; None: the table.
@@ -72,7 +72,7 @@ def plan_items(
     expected = scene
     for kind in (kind for kind in ItemKind if kind in desired.kinds):
         if former:
-            gone, about = table[kind].prune(Desired(mesh=former.mesh, kinds=desired.kinds), former)
+            gone, about = _pruned_where_left(kind, desired, former, table)
             steps += gone
             said += about
         decided = _decided_kind(kind, desired, (scene, expected), held, table)
@@ -97,6 +97,21 @@ def plan_items(
         not_carried_out=tuple(sorted(str(plan.ref) for plan in items if plan.verdict is not ItemVerdict.ACCEPTED)),
     )
     return ItemsPlan(items=items, findings=findings, plan=plan)
+
+
+def _pruned_where_left(
+    kind: ItemKind, desired: Desired, former: Scene, table: Mapping[ItemKind, KindRow]
+) -> tuple[list[Step], list[Finding]]:
+    """Return the prunes of one kind in clusters that left, and findings.
+
+    A valid item asks for nothing there. A refused one may: it names such a cluster, or nothing is known of what it means.
+    """
+    gone, about = table[kind].prune(Desired(mesh=former.mesh, kinds=desired.kinds), former)
+    refused = [_refused(entry) for entry in desired.refused if entry.ref.kind is kind]
+    if not gone or not refused:
+        return gone, about
+    kept = {step.item for step in gone}
+    return [], [*(entry for entry in about if entry.item not in kept), *left_findings(kind, gone, refused)]
 
 
 class _KindPlan(NamedTuple):

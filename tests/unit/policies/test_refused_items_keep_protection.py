@@ -204,13 +204,26 @@ def test_a_refused_item_of_another_kind_holds_nothing_back() -> None:
     assert decided.of(ItemVerdict.REFUSED)[0].ref == ItemRef(ItemKind.EXPOSURE, "shop")
 
 
-def test_in_a_cluster_that_left_everything_goes_also_while_an_item_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("wrong", "kept"),
+    [
+        ([intent(destination={"namespace": "green", "name": "x", "clusters": ["c2"]})], True),  # it still names what left
+        ([intent("fe", action="Alow")], True),
+        ([intent("fe")], False),
+        ([], False),
+    ],
+)
+def test_in_a_cluster_that_left_what_a_refused_item_may_ask_for_stays_and_is_named(wrong: list[Spec], kept: bool) -> None:
     there = after(world(), intent())
     left = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, cluster_refs=("c2",))))
     now = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, cluster_refs=("c1", "c3"))))
-    file = {INTENTS: [intent("fe", action="Alow")]}
-    decided = plan_items(desired_of(file, now.mesh), now, former=left)
-    assert [(step.cluster, step.verb) for step in decided.plan.steps] == [("c2", "delete")]
+    decided = plan_items(desired_of({INTENTS: wrong}, now.mesh), now, former=left)
+    assert [step.verb for step in decided.plan.steps if step.cluster == "c2"] == ([] if kept else ["delete"])
+    said = [finding for finding in decided.findings if finding.code == "CM-ITEM-05" and finding.cluster == "c2"]
+    assert bool(said) is kept
+    if kept:
+        assert "c2 left the mesh, but objects of ConnectivityIntent frontend-to-nginx are kept there" in said[0].summary
+        assert "with c2 in cilium_mesh_former" in said[0].fix and said[0].evidence
 
 
 # What begins and what ceases
