@@ -28,6 +28,7 @@ from ..mesh.cilium_config import enabled, replaces_kube_proxy, setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.traffic_facts import TrafficFacts
 from ..mesh.versions import cilium_version, first_minor, holds
+from ..policies.evaluate.endpoints import NAMESPACE
 from ..policies.evaluate.label_filters import label_filters
 from .competing_services import CompetingService
 from .issues import ExposureIssue
@@ -168,6 +169,8 @@ def _settings(facts: ClusterFacts) -> Iterable[str]:
         return
     if setting(facts, "enable-policy", "default").lower() == "never":
         yield f"policies are not enforced ({config_evidence(facts, 'enable-policy')})"
+    if enabled(facts, "policy-audit-mode"):
+        yield f"what a policy denies is let through, and logged ({config_evidence(facts, 'policy-audit-mode')})"
     for key, rule in (("enable-cilium-network-policy", "policy_kind_switches"), ("enable-non-default-deny-policies", "non_default_deny")):
         if holds(rule, version) and not enabled(facts, key, True):
             yield config_evidence(facts, key)
@@ -179,9 +182,10 @@ def _labels(target: ExposureTarget, facts: ClusterFacts) -> Iterable[str]:
     """Yield labels of the selector that are not in identities: the policy would select no pod and keep out no client."""
     version = cilium_version(facts)
     filters = label_filters(version.release if version else None, facts.config or {})
-    lost = [key for key in target.selector if not filters.counts(key)]
-    if not filters.understood:
-        yield f"which labels count for policies is not known ({config_evidence(facts, 'labels')})"
+    wanted = (*target.selector, NAMESPACE)
+    lost = [key for key in wanted if filters.counts(key) is False]
+    if any(filters.counts(key) is None for key in wanted):
+        yield f"which labels count for policies is not known ({config_evidence(facts, *filters.unread)})"
     elif lost:
         yield f"Cilium does not take {listed(printable(key) for key in lost)} into identities, by which the Service selects its pods"
 

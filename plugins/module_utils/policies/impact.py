@@ -81,29 +81,31 @@ def impact_of(index: WorkloadIndex, planned: Planned, host: str, own: Sequence[R
     found = Impact(host)
     subjects = {group.number: group for rule in own if INGRESS in rule.sections for group in index.selected(host, rule)}
     for group in subjects.values():
-        mine = [rule for rule in own if INGRESS in rule.sections and rule.subject.matches(group.party.identity)]
+        judged = [(rule, rule.subject.matches(group.party.identity)) for rule in own if INGRESS in rule.sections]
+        mine = [(rule, sure) for rule, sure in judged if sure is not False]
         before = _ingress_rules(index.selecting(group))
         after = _ingress_rules(planned.selecting(group))
         _assess_isolation(index, found, group, mine, before, after)
-        for rule in mine:
+        for rule, sure in mine:
             for entry in rule.sections[INGRESS].entries:
                 if entry.deny:
-                    _assess_deny_entry(index, found, group, entry, before)
+                    _assess_deny_entry(index, found, group, entry, before, sure=bool(sure))
                 elif allows:
                     _assess_refused_sources(index, planned, found, group, entry, after)
     return found
 
 
-def _assess_isolation(index: WorkloadIndex, found: Impact, group: Group, mine: Sequence[Rule], before: Selecting, after: Selecting) -> None:
+def _assess_isolation(index: WorkloadIndex, found: Impact, group: Group, mine: Selecting, before: Selecting, after: Selecting) -> None:
     """Record in ``found`` whether the group is isolated now, and which groups lose access to it."""
-    if not any(rule.sections[INGRESS].default_deny for rule in mine):
+    now = [sure for rule, sure in mine if rule.sections[INGRESS].default_deny]
+    if not now:
         return
     view = index.view(group.host)
     was = any_of([view.settings.mode == "always", *(sure for _rule, sure in isolating(before, INGRESS))])
     was = None if was is False and not view.complete else was
     if was:
         return
-    (found.isolated if was is False else found.perhaps_isolated).append(group)
+    (found.isolated if was is False and any(now) else found.perhaps_isolated).append(group)
     earlier, later = _reach(index, before, isolated=False), _reach(index, after, isolated=True)
     gone = earlier.reaching.sure - later.reaching.sure
     lost = gone - later.reaching.perhaps
@@ -114,13 +116,13 @@ def _assess_isolation(index: WorkloadIndex, found: Impact, group: Group, mine: S
     found.limited |= (later.reaching.sure & earlier.free) - later.free
     found.world = all_of((found.world, _lets_in(after, _WORLD)))
     found.nodes = all_of((found.nodes, _lets_in(after, _NODE)))
-    own = {rule.policy for rule in mine}
+    own = {rule.policy for rule, _sure in mine}
     others = (rule for rule, sure in after if sure is not False and rule.policy not in own)
     found.allowing |= {rule.policy for rule in others if any(not entry.deny for entry in rule.sections[INGRESS].entries)}
 
 
-def _assess_deny_entry(index: WorkloadIndex, found: Impact, group: Group, entry: Entry, before: Selecting) -> None:
-    """Record in ``found`` the groups that reached the group on ports that ``entry`` denies."""
+def _assess_deny_entry(index: WorkloadIndex, found: Impact, group: Group, entry: Entry, before: Selecting, *, sure: bool) -> None:
+    """Record in ``found`` the groups that reached the group on ports that ``entry`` denies. ``sure``: its rule selects that for sure."""
     view = index.view(group.host)
     isolated = view.settings.mode == "always" or any(sure for _rule, sure in isolating(before, INGRESS))
     earlier = _reach(index, before, isolated=isolated).reaching
@@ -128,9 +130,9 @@ def _assess_deny_entry(index: WorkloadIndex, found: Impact, group: Group, entry:
     for number in (concerned.sure | concerned.perhaps) & (earlier.sure | earlier.perhaps):
         if entry.ports is not None and not (found.take_pair() and _is_reachable(index, group, index.groups[number], entry.ports, before)):
             continue
-        if number in concerned.sure and _add_lost(index, found, number, group):
+        if sure and number in concerned.sure and _add_lost(index, found, number, group):
             found.closed.append(group)
-        elif number in concerned.perhaps:
+        elif not sure or number in concerned.perhaps:
             found.unsure.add(number)
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
-from ..findings.wording import item_finding, listed
+from ..findings.wording import config_evidence, item_finding, listed
 from ..items.models import ConnectivityIntent
 from ..items.scene import Scene
 from ..mesh.flow_facts import SeenFlows
@@ -326,6 +326,8 @@ def _uncertainty_findings(intent: ConnectivityIntent, index: WorkloadIndex, effe
         host, view = effect.host, index.view(effect.host)
         why = [f"{what} could not be read" for what in ("pods", "networkpolicies") if scene.traffic[host].could_not_read(what)]
         why += list(view.settings.doubts)
+        vague = [h for h in index.world.clusters if index.view(h).settings.filters.unread and (h == host or effect.unsure)]
+        why += [f"which labels identities have in {h} is not known ({_unread_filters(scene, index, h)})" for h in vague]
         if effect.perhaps_isolated and not why:
             strange = {r.policy for group in effect.perhaps_isolated for r, _sure in index.selecting(group) if r.problem}
             why.append(f"{_policies_text(strange) or 'some of its policies'} cannot be evaluated")
@@ -345,6 +347,10 @@ def _uncertainty_findings(intent: ConnectivityIntent, index: WorkloadIndex, effe
             "before you apply.",
         )
     ]
+
+
+def _unread_filters(scene: Scene, index: WorkloadIndex, host: str) -> str:
+    return config_evidence(scene.facts[host], *index.view(host).settings.filters.unread)
 
 
 def _workloads_text(groups: Iterable[Group], *, name_pods: bool) -> str:

@@ -19,8 +19,10 @@ from ..mesh.cilium_config import enabled, setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.versions import Minor, cilium_version, holds
 from .compile import clusters_of, version_requirements
+from .evaluate.endpoints import CLUSTER, NAMESPACE
 from .evaluate.label_filters import LabelFilters, label_filters
 
+AUDIT: Final = "policy-audit-mode"
 _BY_MODE: Final = {"Namespaced": "enable-cilium-network-policy", "Clusterwide": "enable-cilium-clusterwide-network-policy"}
 
 
@@ -55,9 +57,10 @@ def settings_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[
 
 
 def identity_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
-    """Yield a finding for labels that a side selects by and that identities of its clusters lack.
+    """Yield a finding for labels that the policy selects by and that identities of its clusters lack.
 
-    The policy would match no pods, or all.
+    It would match no pods, or all. Besides those of the intent these are the labels of cluster and namespace (compile.py; the latter is
+    Cilium's own addition to a CiliumNetworkPolicy).
     """
     for side, selection in (("source", intent.source), ("destination", intent.destination)):
         if selection is None:
@@ -67,14 +70,16 @@ def identity_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Find
         }
         if wrong:
             lost = sorted({key for keys in wrong.values() for key in keys})
+            whose = f"the policy selects the {side}" if {CLUSTER, NAMESPACE} & {*lost} else f"{side} selects"
             yield item_finding(
                 intent.ref,
                 "CM-INT-11",
                 tuple(wrong),
-                summary=f"{listed(wrong)}: {side} selects by {listed(lost)}, which Cilium does not take into identities there",
+                summary=f"{listed(wrong)}: {whose} by {listed(lost)}, which Cilium does not take into identities there",
                 evidence="; ".join(config_evidence(scene.facts[host], "labels") for host in wrong)
                 + ". Cilium leaves some labels of Kubernetes out by itself.",
-                fix="Select by labels that the pods have and that Cilium counts, such as app. Helm value labels selects the labels "
+                fix=("Take the pattern that leaves it out from Helm value labels. " if {CLUSTER, NAMESPACE} & {*lost} else "")
+                + "Select by labels that the pods have and that Cilium counts, such as app. Helm value labels selects the labels "
                 "that count; one "
                 "more pattern there changes the identities of all pods.",
             )
@@ -86,8 +91,8 @@ def _keys_outside_identity(selection: PodSelection, scene: Scene, host: str) -> 
         return ()
     version = cilium_version(facts)
     filters = _filters(version.release if version else None, setting(facts, "labels"), setting(facts, "label-prefix-file"))
-    keys = (*selection.labels, *(entry.key for entry in selection.expressions))
-    return tuple(key for key in keys if not filters.counts(key)) if filters.understood else ()
+    keys = (*selection.labels, *(entry.key for entry in selection.expressions), CLUSTER, NAMESPACE)
+    return tuple(key for key in keys if filters.counts(key) is False)
 
 
 @lru_cache(maxsize=1024)  # called for both sides of every intent, about a few clusters
@@ -119,7 +124,7 @@ def _deny_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) ->
 def _no_effect_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
     def off(entry: ClusterFacts) -> bool:
         switched = holds("policy_kind_switches", cilium_version(entry)) and not enabled(entry, _BY_MODE[intent.mode], True)
-        return _mode(entry) == "never" or switched
+        return _mode(entry) == "never" or switched or enabled(entry, AUDIT)
 
     powerless = [entry for entry in facts if off(entry)]
     if powerless:
@@ -129,9 +134,14 @@ def _no_effect_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts
             "CM-INT-04",
             hosts,
             summary=f"{listed(hosts)}: Cilium does not enforce policies of this kind there, so the intent would have no effect",
-            evidence="; ".join(config_evidence(entry, "enable-policy", _BY_MODE[intent.mode]) for entry in powerless),
-            fix=lines(*(line for entry in powerless for line in (helm(entry, "policyEnforcementMode=default"), restart(entry)))),
+            evidence="; ".join(config_evidence(entry, "enable-policy", _BY_MODE[intent.mode], AUDIT) for entry in powerless),
+            fix=lines(*(line for entry in powerless for line in (helm(entry, *_enforcing(entry)), restart(entry)))),
         )
+
+
+def _enforcing(entry: ClusterFacts) -> tuple[str, ...]:
+    """Return the Helm values with which policies are enforced. In audit mode agents log what a policy denies, and let it through."""
+    return ("policyEnforcementMode=default", *(("policyAuditMode=false",) if enabled(entry, AUDIT) else ()))
 
 
 def _strict_mode_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:

@@ -198,7 +198,7 @@ class WorkloadIndex:
             for group in self.groups:
                 present, value = group.party.identity.value(key)
                 if present is not False:
-                    numbers.setdefault(value if present else _UNSURE, set()).add(group.number)
+                    numbers.setdefault(_UNSURE if value is None else value, set()).add(group.number)
             found = self._by_value[key] = {value: frozenset(those) for value, those in numbers.items()}
         return found
 
@@ -250,8 +250,9 @@ class WorkloadIndex:
         return found
 
     def selected(self, host: str, rule: Rule) -> list[Group]:
-        """Return the groups of a cluster that the rule selects for sure."""
-        return [self.groups[number] for number in sorted(self.matched(rule.subject).sure) if self.groups[number].host == host]
+        """Return the groups of a cluster that the rule selects, or perhaps does."""
+        matched = self.matched(rule.subject)
+        return [self.groups[number] for number in sorted(matched.sure | matched.perhaps) if self.groups[number].host == host]
 
     def selecting(self, group: Group) -> list[tuple[Rule, Ternary]]:
         """Return the observed rules that select the group, or perhaps do."""

@@ -8,9 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Identity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.label_filters import label_filters
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.selectors import (
     NotUnderstood,
+    Requirement,
     local_cluster_requirement,
     parse_selector,
     peer_of_cnp,
@@ -215,6 +218,8 @@ def test_labels_that_do_not_count() -> None:
         ("k8s:!team", ALLOWED, DENIED),
         (r"k8s:!te.*", ALLOWED, DENIED),
         ("k8s:(a|b)+", UNKNOWN, UNKNOWN),  # not understood, and not run
+        ("k8s:app k8s:(a|b)+", ALLOWED, UNKNOWN),  # what includes takes nothing away from what counts already
+        ("k8s:app k8s:!(a|b)+", UNKNOWN, UNKNOWN),  # what ignores may take away the label of the namespace too
     ],
 )
 def test_label_filters_of_the_configuration(labels: str, app: object, team: object) -> None:
@@ -224,3 +229,23 @@ def test_label_filters_of_the_configuration(labels: str, app: object, team: obje
 
     assert outcome(by_app, pod(app="web", team="a"), pod()) is app
     assert outcome(by_team, pod(app="web", team="a"), pod()) is team
+
+
+def test_a_file_of_label_prefixes_leaves_open_what_counts_and_not_what_its_value_would_be() -> None:
+    config = {"label-prefix-file": "/etc/cilium/label-prefix"}
+    allow = FRONTEND % "{matchLabels: {app: web}}"
+    assert outcome(world(allow, config=config), pod(app="web"), pod(app="api")) is UNKNOWN
+    assert outcome(world(allow, config=config), pod(app="api"), pod(app="web")) is UNKNOWN
+    assert outcome(world("", config=config), pod(app="web"), pod(app="api")) is ALLOWED
+    filters = label_filters(Minor(1, 20), config)
+    identity = Identity({"k8s:app": "web"}, ("k8s:app",))
+    assert filters.counts("app") is None and filters.unread == ("label-prefix-file",)
+    for operator, values, wanted in (
+        ("In", {"web"}, None),
+        ("In", {"api"}, False),
+        ("NotIn", {"web"}, None),
+        ("NotIn", {"api"}, True),
+        ("Exists", set(), None),
+        ("DoesNotExist", set(), None),
+    ):
+        assert Requirement("k8s:app", operator, frozenset(values)).met(identity) is wanted, operator

@@ -211,6 +211,13 @@ def test_a_cluster_whose_name_is_unknown_refuses_the_intent() -> None:
         ("labels", "k8s:tier", {}, ["CM-INT-11"]),
         ("labels", "k8s:app", {}, []),
         ("labels", "k8s:!app", {}, ["CM-INT-11"]),
+        ("labels", r"!io\.cilium.*", {}, ["CM-INT-11"]),
+        ("labels", r"!io\.cilium.*", {"action": "Deny"}, ["CM-INT-11"]),
+        ("labels", r"!io\.cilium.*", {"action": "Isolate", "source": None, "ports": ()}, ["CM-INT-11"]),
+        # The shortest pattern that ignores counts, and Cilium's own "io.kubernetes" is shorter than what includes the namespace.
+        ("labels", r"!io\.kubernetes\.pod.*", {"action": "Isolate", "source": None, "ports": ()}, []),
+        ("policy-audit-mode", "true", {"action": "Deny"}, ["CM-INT-04"]),
+        ("policy-audit-mode", "false", {"action": "Deny"}, []),
     ],
 )
 def test_settings_of_the_destination(key: str, value: str, fields: dict[str, Any], expected: list[str]) -> None:
@@ -225,6 +232,33 @@ def test_before_1_17_nothing_reads_the_switches() -> None:
 def test_always_is_reported_once() -> None:
     at = world(config={"c2": {"enable-policy": "always"}})
     assert codes(planned(intent(), done(intent(), at))) == []
+
+
+def test_a_source_whose_identities_lack_the_label_of_its_cluster_would_match_no_pod() -> None:
+    (found,) = planned(intent(action="Deny"), world(config={"c1": {"labels": r"!io\.cilium.*"}})).findings
+    assert (found.code, found.severity, found.cluster) == ("CM-INT-11", Severity.BLOCKING, "c1")
+    assert mentions(found.summary, "the policy selects the source by io.cilium.k8s.policy.cluster")
+    assert mentions(found.fix, "Take the pattern that leaves it out")
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("label-prefix-file", "/etc/cilium/label-prefix"),
+        ("labels", "k8s:app,k8s:role"),
+        ("labels", "!(a|b)+"),
+        ("enable-icmp-rules", "maybe"),
+    ],
+)
+@pytest.mark.parametrize("host", ["c1", "c2"])
+@pytest.mark.parametrize("action", ["Allow", "Deny"])
+def test_what_cannot_be_read_of_a_setting_is_not_certain_and_not_no(key: str, value: str, host: str, action: str) -> None:
+    if (key, host) == ("enable-icmp-rules", "c1"):
+        return  # a source's cluster decides about the labels of its identities alone
+    plan = planned(intent(action=action), world(config={host: {key: value}}))
+    (found,) = (finding for finding in plan.findings if finding.code == "CM-INT-32")
+    assert key in found.evidence and plan.steps and not codes(plan, Severity.BLOCKING)
 
 
 @pytest.mark.parametrize("operator", ["In", "NotIn", "DoesNotExist"])

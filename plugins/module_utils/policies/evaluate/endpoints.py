@@ -75,7 +75,8 @@ class Flow:
 class Identity:
     """Labels of an identity as ``source:key``.
 
-    ``unsure`` holds keys whose presence is unknown; one that ends in "." or ":" means all keys with that prefix.
+    ``unsure`` holds keys whose presence is unknown; ``labels`` has the value of one where that is known. One that ends in "." or ":" means
+    all keys with that prefix.
     """
 
     labels: Mapping[str, str]
@@ -86,8 +87,8 @@ class Identity:
         """Whether a pod has it: it is not one of the identities that Cilium reserves."""
         return not any(key == WORLD or key.startswith("reserved:") for key in self.labels)
 
-    def value(self, key: str) -> tuple[Ternary, str]:
-        """Return (whether the key of a selector is present, its value).
+    def value(self, key: str) -> tuple[Ternary, str | None]:
+        """Return (whether the key of a selector is present, the value that it has then; None if that is unknown).
 
         Source ``any`` matches a label of every source (pkg/labels/array.go).
         """
@@ -96,7 +97,7 @@ class Identity:
         for source in sources:
             full = f"{source}:{bare}"
             if full in self.unsure or any(full.startswith(prefix) for prefix in self.unsure if prefix[-1] in ".:"):
-                return None, ""
+                return None, self.labels.get(full)
             if full in self.labels:
                 return True, self.labels[full]
         return False, ""
@@ -131,7 +132,7 @@ def identity_of(endpoint: PolicyEndpoint, cluster_name: str, filters: LabelFilte
         special[SERVICE_ACCOUNT] = endpoint.service_account
     unsure = [f"k8s:{NAMESPACE_LABELS}"] if endpoint.namespace_labels is None else []
     unsure += [f"k8s:{SERVICE_ACCOUNT}"] if endpoint.service_account is None else []
-    if not filters.understood:
-        unsure += [f"k8s:{key}" for key in own]
-    labels = {f"k8s:{key}": value for key, value in {**own, **special}.items() if filters.counts(key)}
+    every = {**own, **special}
+    unsure += [f"k8s:{key}" for key in every if filters.counts(key) is None]
+    labels = {f"k8s:{key}": value for key, value in every.items() if filters.counts(key) is not False}
     return Identity(labels, tuple(unsure))

@@ -4,7 +4,8 @@
 
 A selector for any other label never matches. The key ``labels`` of cilium-config may extend the filter. That text may come from a
 tenant's cluster, so only patterns without repetition are understood: a hostile regular expression could keep the evaluator busy
-forever.
+forever. The file that the key ``label-prefix-file`` names, which replaces Cilium's own patterns, is on the nodes. What these decide is
+unknown.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from ...mesh.versions import Minor, holds
+from .ternary import Ternary
 
 _INCLUDED: Final = (
     r"reserved:.*",
@@ -56,26 +58,35 @@ class _Pattern:
 
 @dataclass(frozen=True)
 class LabelFilters:
-    """Patterns that decide which labels count. ``understood`` is False if that is unknown."""
+    """Patterns that decide which labels count, and what is not known of them."""
 
     patterns: tuple[_Pattern, ...]
     inclusive: bool = False  # only what a pattern includes counts; any including pattern of the user's turns it on
-    understood: bool = True
+    in_file: bool = False  # a file on the nodes has the patterns
+    unread_including: bool = False  # a pattern that includes is not understood
+    unread_ignoring: bool = False
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Keys of cilium-config that are not understood."""
+        in_labels = self.unread_including or self.unread_ignoring
+        return (*(("label-prefix-file",) if self.in_file else ()), *(("labels",) if in_labels else ()))
 
     @cached_property
-    def _answers(self) -> dict[str, bool]:
+    def _answers(self) -> dict[str, Ternary]:
         """Cache of answers by key: pods share few keys, and there are many pods."""
         return {}
 
-    def counts(self, key: str) -> bool:
+    def counts(self, key: str) -> Ternary:
         """Return whether the label ``k8s:KEY`` is part of an identity."""
-        found = self._answers.get(key)
-        if found is None:
-            found = self._answers[key] = self._counts(key, "k8s")
-        return found
+        if key not in self._answers:
+            self._answers[key] = self._counts(key, "k8s")
+        return self._answers[key]
 
-    def _counts(self, key: str, source: str) -> bool:
+    def _counts(self, key: str, source: str) -> Ternary:
         """Return whether the longest including match is longer than the shortest ignoring one."""
+        if self.in_file:
+            return None
         included = ignored = 0
         for pattern in self.patterns:
             if pattern.source and pattern.source != source:
@@ -87,7 +98,10 @@ class LabelFilters:
                 included = max(included, match.end())
             elif ignored == 0 or match.end() < ignored:
                 ignored = match.end()
-        return (not self.inclusive and ignored == 0) or included > ignored
+        counts = (not self.inclusive and ignored == 0) or included > ignored
+        if counts:
+            return None if self.unread_ignoring else True
+        return None if self.unread_including or (self.unread_ignoring and included) else False
 
 
 def label_filters(version: Minor | None, config: Mapping[str, str]) -> LabelFilters:
@@ -96,15 +110,16 @@ def label_filters(version: Minor | None, config: Mapping[str, str]) -> LabelFilt
     included = (*_INCLUDED, *(_INCLUDED_LATER if later else ()))
     ignored = (*_IGNORED, *(_IGNORED_LATER if later else ()))
     patterns = [_pattern(text, ignore=False) for text in included] + [_pattern(text, ignore=True) for text in ignored]
-    inclusive, understood = False, not config.get("label-prefix-file")
-    for text in config.get("labels", "").split():
-        own = _parsed(text)
-        if own is None:
-            understood = False
-            continue
-        patterns.append(own)
-        inclusive = inclusive or not own.ignore
-    return LabelFilters(patterns=tuple(patterns), inclusive=inclusive, understood=understood)
+    given = config.get("labels", "").split()
+    own = {text: _parsed(text) for text in given}
+    unread = {_ignores(text) for text, pattern in own.items() if pattern is None}
+    return LabelFilters(
+        patterns=(*patterns, *(pattern for pattern in own.values() if pattern is not None)),
+        inclusive=any(not _ignores(text) for text in given),
+        in_file=bool(config.get("label-prefix-file")),
+        unread_including=False in unread,
+        unread_ignoring=True in unread,
+    )
 
 
 def _pattern(text: str, *, ignore: bool) -> _Pattern:
@@ -112,9 +127,12 @@ def _pattern(text: str, *, ignore: bool) -> _Pattern:
     return _Pattern(re.compile(rest if sep else text), ignore, source if sep else "")
 
 
+def _ignores(text: str) -> bool:
+    source, sep, rest = text.partition(":")
+    return (rest if sep else source).startswith("!")
+
+
 def _parsed(text: str) -> _Pattern | None:
     source, sep, rest = text.partition(":")
-    rest = rest if sep else text
-    ignore = rest.startswith("!")
-    rest = rest.removeprefix("!")
-    return _Pattern(re.compile(rest), ignore, source if sep else "") if _SIMPLE.fullmatch(rest) else None
+    rest = (rest if sep else text).removeprefix("!")
+    return _Pattern(re.compile(rest), _ignores(text), source if sep else "") if _SIMPLE.fullmatch(rest) else None

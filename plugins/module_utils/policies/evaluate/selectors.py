@@ -47,7 +47,9 @@ class Requirement:
         """Return whether the identity meets the requirement."""
         present, value = identity.value(self.key)
         if present is None:
-            return None
+            if self.operator not in ("In", "NotIn") or value is None or value in self.values:
+                return None
+            present = self.operator == "NotIn"  # present or not, the value is none of these
         held = {
             "In": present and value in self.values,
             "NotIn": not present or value not in self.values,

@@ -17,8 +17,17 @@ KINDS: Final[Mapping[str, str]] = {
     "CiliumNetworkPolicy": "enable-cilium-network-policy",
     "CiliumClusterwideNetworkPolicy": "enable-cilium-clusterwide-network-policy",
 }
-"""Kind of policy -> the key that turns it off (pkg/option/config.go). Agents that do not know the key go on reading the kind."""
+"""Kind of policy -> the key that turns it off (pkg/option/config.go). Agents that do not know the key go on reading the kind
+(rule ``policy_kind_switches``).
+"""
 
+FLAGS: Final = (
+    *KINDS.values(),
+    *("policy-audit-mode", "enable-non-default-deny-policies", "policy-default-local-cluster", "enable-icmp-rules", "enable-l7-proxy"),
+    *("enable-node-selector-labels", "enable-host-firewall", "enable-k8s-cluster-network-policy"),
+)
+"""Boolean keys that decide about policies."""
+_MODES: Final = ("", "default", "always", "never")
 _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
@@ -59,7 +68,7 @@ def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> Set
         non_default_deny=_flag(config, "enable-non-default-deny-policies", True) if reads_flag else True,
         local_by_default=_local_by_default(version, config),
         own_node_allowed=config.get("allow-localhost", "auto").lower() != "policy",
-        ignored=frozenset(kind for kind, key in KINDS.items() if not _flag(config, key, True)),
+        ignored=frozenset(kind for kind in KINDS if _is_ignored(kind, version, config)),
         icmp_rules=_flag(config, "enable-icmp-rules", True),
         l7_proxy=_flag(config, "enable-l7-proxy", True),
         node_labels=_flag(config, "enable-node-selector-labels", False),
@@ -68,6 +77,11 @@ def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> Set
         filters=label_filters(minor, config),
         doubts=tuple(_doubts(minor, config)),
     )
+
+
+def _is_ignored(kind: str, version: CiliumVersion | None, config: Mapping[str, str]) -> bool:
+    known = kind == "NetworkPolicy" or holds("policy_kind_switches", version)
+    return known and not _flag(config, KINDS[kind], True)
 
 
 def _local_by_default(version: CiliumVersion | None, config: Mapping[str, str]) -> Ternary:
@@ -92,13 +106,13 @@ def _doubts(minor: Minor | None, config: Mapping[str, str]) -> list[str]:
         found.append("agents read policies from a directory (static-cnp-path)")
     if _flag(config, "enable-k8s-cluster-network-policy", False):
         found.append("ClusterNetworkPolicy is on (enable-k8s-cluster-network-policy), and its policies are not read")
+    found += [f"{key} is neither true nor false" for key in FLAGS if config.get(key, "") and config[key].lower() not in _TRUE | _FALSE]
+    if config.get("enable-policy", "").lower() not in _MODES:
+        found.append("enable-policy is none of default, always and never")
     return found
 
 
 def _flag(config: Mapping[str, str], key: str, default: bool) -> bool:
-    """Return a boolean as strconv.ParseBool reads it.
-
-    An agent with a value that it cannot read does not start, so the default is used here.
-    """
+    """Return a boolean as strconv.ParseBool reads it; the default for another value, which ``_doubts`` reports."""
     text = config.get(key, "").lower()
     return True if text in _TRUE else False if text in _FALSE else default
