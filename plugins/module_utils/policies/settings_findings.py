@@ -134,14 +134,18 @@ def _no_effect_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts
             "CM-INT-04",
             hosts,
             summary=f"{listed(hosts)}: Cilium does not enforce policies of this kind there, so the intent would have no effect",
-            evidence="; ".join(config_evidence(entry, "enable-policy", _BY_MODE[intent.mode], AUDIT) for entry in powerless),
+            evidence="; ".join(config_evidence(entry, "enable-policy", _BY_MODE[intent.mode], *_audited(entry)) for entry in powerless),
             fix=lines(*(line for entry in powerless for line in (helm(entry, *_enforcing(entry)), restart(entry)))),
         )
 
 
 def _enforcing(entry: ClusterFacts) -> tuple[str, ...]:
     """Return the Helm values with which policies are enforced. In audit mode agents log what a policy denies, and let it through."""
-    return ("policyEnforcementMode=default", *(("policyAuditMode=false",) if enabled(entry, AUDIT) else ()))
+    return ("policyEnforcementMode=default", *("policyAuditMode=false" for _key in _audited(entry)))
+
+
+def _audited(entry: ClusterFacts) -> tuple[str, ...]:
+    return (AUDIT,) if enabled(entry, AUDIT) else ()
 
 
 def _strict_mode_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
