@@ -130,7 +130,7 @@ def changed_object(lab: MeshLab, path: str, change: Callable[[dict[str, Any]], N
         ("cluster-id", "300", "CM-ID-"),
         ("cluster-name", "default", "CM-ID-"),
         ("cluster-name", "c1", "CM-ID-"),
-        ("identity-allocation-mode", "kvstore", "CM-ID-"),
+        ("identity-allocation-mode", "consul", "CM-ID-"),
         ("max-connected-clusters", "511", "CM-ID-"),
     ],
 )

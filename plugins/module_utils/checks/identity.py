@@ -10,18 +10,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from ..findings.finding import Finding
+from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, show, where
 from ..leases.agreement import mesh_registry
 from ..leases.registry import Lease
 from ..mesh.cilium_config import setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.limits import MAX_CLUSTERS, max_clusters
+from ..mesh.versions import cilium_version, holds
 from .context import CheckContext, members
 from .registry import check
 
 _NAME = re.compile(r"(?=.{1,32}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _CLOUD_IPAM = ("eni", "alibabacloud")
+
+_KVSTORE, _BOTH_READ_KVSTORE, _BOTH_READ_CRD = "kvstore", "doublewrite-readkvstore", "doublewrite-readcrd"
+_CONVERGED = (
+    "When the operator's metrics cilium_operator_identity_crd_only_count and cilium_operator_identity_kvstore_only_count are 0, "
+    "read from CRDs:"
+)
+_COPIED = "Copy the identities first, so that their numbers stay: cilium-dbg preflight migrate-identity in the image of Cilium."
 
 _RENAME = (
     "Change name and id together, only while the cluster is in no mesh: identities keep the old id otherwise (cilium issues "
@@ -132,16 +140,48 @@ def cluster_ids_are_unique(context: CheckContext) -> Iterator[Finding]:
 
 @check("CM-ID-06")
 def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Report a cluster that does not keep its security identities as CRDs."""
-    if facts.config is None or setting(facts, "identity-allocation-mode") == "crd":
+    """Report a cluster that does not keep its security identities as CRDs, or keeps them there beside a kvstore that is read.
+
+    Without a kvstore agents use CRDs, whatever the mode says, and unset means the kvstore (cilium/cilium pkg/option/config.go, Populate).
+    The double-write modes keep both (Documentation, "Migration with the Double Write identity allocation mode").
+    """
+    mode = setting(facts, "identity-allocation-mode", _KVSTORE)
+    if (
+        facts.config is None
+        or mode in ("crd", _BOTH_READ_CRD)
+        or (mode in (_KVSTORE, _BOTH_READ_KVSTORE) and not setting(facts, "kvstore"))
+    ):
         return
-    yield finding(
-        "CM-ID-06",
-        cluster=facts.host,
-        summary=f"Cluster {facts.host} does not keep its identities as CRDs, so clustermesh-apiserver has nothing to publish",
-        evidence=config_evidence(facts, "identity-allocation-mode"),
-        fix=lines(helm(facts, "identityAllocationMode=crd"), restart(facts)),
-    )
+    first, then = (helm(facts, f"identityAllocationMode={value}") for value in (_BOTH_READ_KVSTORE, _BOTH_READ_CRD))
+    evidence = config_evidence(facts, "identity-allocation-mode", "kvstore")
+    if mode == _BOTH_READ_KVSTORE:
+        yield finding(
+            "CM-ID-06",
+            cluster=facts.host,
+            severity=Severity.REMEDIABLE,
+            summary=f"Cluster {facts.host} moves its identities to CRDs, which peers get, and until both agree peers may lack some of them",
+            evidence=evidence,
+            fix=lines(_CONVERGED, then, restart(facts)),
+        )
+    elif mode == _KVSTORE and holds("double_write_identities", cilium_version(facts)):
+        yield finding(
+            "CM-ID-06",
+            cluster=facts.host,
+            summary=f"Cluster {facts.host} does not keep its identities as CRDs, so clustermesh-apiserver has nothing to publish",
+            evidence=evidence,
+            fix=lines(first, restart(facts), _CONVERGED, then, restart(facts)),
+        )
+    else:
+        known = mode == _KVSTORE
+        yield finding(
+            "CM-ID-06",
+            cluster=facts.host,
+            summary=f"Cluster {facts.host} does not keep its identities as CRDs, so clustermesh-apiserver has nothing to publish"
+            if known
+            else f"Cluster {facts.host} has a mode of identities that is none of Cilium's",
+            evidence=evidence,
+            fix=lines(_COPIED if known else "", helm(facts, "identityAllocationMode=crd"), restart(facts)),
+        )
 
 
 @check("CM-ID-07")

@@ -122,6 +122,11 @@ RULES: Final[dict[str, Rule]] = {
     "clusters_as_map": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.config.clusters: a list or a map by name"),
     "node_port_clash": Rule(before=Minor(1, 19), unknown=True, source="issue 24692, fixed by PR 41337 in 1.19"),
     "endpoint_sync": Rule(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-endpoint-sync"),
+    "double_write_identities": Rule(
+        since=Minor(1, 17),
+        unknown=True,
+        source="identity-allocation-mode doublewrite-*: Documentation/operations/upgrade.rst of 1.17, not of 1.16",
+    ),
     "mcs_api": Rule(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-mcs-api"),
     "mcs_api_value": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.mcsapi.enabled; before enableMCSAPISupport"),
     "mcs_export": Rule(since=Minor(1, 17), unknown=True, source="clustermesh-apiserver of 1.17; 1.16 has no serviceexportsync.go"),

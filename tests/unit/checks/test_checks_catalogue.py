@@ -18,7 +18,8 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Scope
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE as ROWS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Scope, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.load_balancer import ELB_AUTOCREATE, ELB_ID
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.address_moves import write_moves
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, write_roll
@@ -271,7 +272,18 @@ IDENTITY: Table = {
         [lambda: pair(with_config(cluster_id="2"))],
         [lambda: pair(with_config(cluster_id="0"), with_config("c2", cluster_id="0"))],
     ),
-    "CM-ID-06": (each(lambda n: pair(with_config(identity_allocation_mode=n)), ("kvstore", "doublewrite-readkvstore", None)), []),
+    "CM-ID-06": (
+        [
+            *each(lambda n: pair(with_config(identity_allocation_mode=n, kvstore="etcd")), ("kvstore", "doublewrite-readkvstore", None)),
+            lambda: pair(with_config(identity_allocation_mode="consul")),
+        ],
+        [
+            *each(lambda n: pair(with_config(identity_allocation_mode=n, kvstore="etcd")), ("crd", "doublewrite-readcrd")),
+            *each(
+                lambda n: pair(with_config(identity_allocation_mode=n)), ("kvstore", "doublewrite-readkvstore", "doublewrite-readcrd", None)
+            ),
+        ],
+    ),
     "CM-ID-07": (
         [lambda: pair(with_config(max_connected_clusters="511"))],
         [lambda: pair(with_config(max_connected_clusters=None)), lambda: both(max_connected_clusters="511")],
@@ -807,7 +819,7 @@ def test_a_check_speaks_when_it_must(code: str, case: Callable[[], CheckContext]
     findings = found(code, case())
     assert findings
     for finding in findings:
-        assert finding.severity is registered()[code].severity
+        assert ROWS[code].severity_in(finding.severity) is finding.severity
         assert finding.summary and not finding.summary.endswith(".")
         assert finding.evidence
         assert finding.fix
@@ -841,3 +853,28 @@ def test_a_healthy_mesh_has_no_findings(version: str, kvstoremesh: bool, auth_mo
         cluster_facts(h, version=version, kvstoremesh=kvstoremesh, auth_mode=auth_mode, service=service) for h in ("c1", "c2", "c3")
     ]
     assert run_checks(context_of(*clusters)) == ()
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("mode", "kvstore", "version", "severity", "fix"),
+    [
+        ("crd", "etcd", "1.18.11", None, ""),
+        ("crd", "", "1.18.11", None, ""),
+        ("doublewrite-readcrd", "etcd", "1.18.11", None, ""),
+        ("doublewrite-readkvstore", "etcd", "1.18.11", Severity.REMEDIABLE, "identityAllocationMode=doublewrite-readcrd"),
+        ("doublewrite-readkvstore", "", "1.18.11", None, ""),
+        ("kvstore", "etcd", "1.18.11", Severity.BLOCKING, "identityAllocationMode=doublewrite-readkvstore"),
+        ("kvstore", "etcd", "1.16.19", Severity.BLOCKING, "migrate-identity"),
+        ("kvstore", "", "1.18.11", None, ""),
+        (None, "etcd", "1.18.11", Severity.BLOCKING, "identityAllocationMode=doublewrite-readkvstore"),
+        (None, "", "1.18.11", None, ""),
+        ("CRD", "", "1.18.11", Severity.BLOCKING, "identityAllocationMode=crd"),
+    ],
+)
+def test_every_mode_of_identities_has_its_verdict(
+    mode: str | None, kvstore: str, version: str, severity: Severity | None, fix: str
+) -> None:
+    found_here = found("CM-ID-06", pair(with_config(version=version, identity_allocation_mode=mode, kvstore=kvstore)))
+    assert [finding.severity for finding in found_here] == ([severity] if severity else [])
+    assert all(fix in finding.fix for finding in found_here)
