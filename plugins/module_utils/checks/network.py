@@ -8,13 +8,15 @@ Requirements: Cilium documentation, "Setting up Cluster Mesh", prerequisites.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final
 
-from ..base.networks import NetworkSet
+from ..base.networks import Network, NetworkSet
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, value_groups
 from ..mesh.cidrs import (
+    BY_CILIUM,
     PAIRS_KEPT,
     AddressRange,
     Overlap,
@@ -30,6 +32,13 @@ from ..mesh.endpoint_addresses import canonical_ip, is_ip
 from ..mesh.facts import ClusterFacts
 from .context import CheckContext, members
 from .registry import check
+
+_DEFAULT_POOLS: Final = ("10.0.0.0/8", "fd00::/104")  # the chart's cluster-pool-ipv4-cidr and cluster-pool-ipv6-cidr
+_SERVICE: Final = "Service clustermesh-apiserver"
+_SEPARATE: Final = (
+    "Give pods, nodes and Services of all members ranges that no other has; none can be changed under running pods. The Service range is "
+    "--service-cluster-ip-range of kube-apiserver (k3s: --service-cidr)."
+)
 
 
 @check("CM-CIDR-01")
@@ -69,7 +78,7 @@ def pod_pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
     for facts in members(context):
         claims += pool_ranges(facts) or allocated_ranges(facts)
     for overlap in overlaps(claims, only_pools=True):
-        default = any(str(claim.network) in ("10.0.0.0/8", "fd00::/104") for pair in overlap.pairs for claim in pair)
+        default = any(str(claim.network) in _DEFAULT_POOLS for pair in overlap.pairs for claim in pair)
         yield group_finding(
             "CM-CIDR-02",
             overlap.hosts,
@@ -93,12 +102,7 @@ def _pool_fix(context: CheckContext, overlap: Overlap) -> str:
 def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
     """Report nodes whose InternalIP lies in a pod range of another cluster."""
     claims = [claim for facts in members(context) for claim in allocated_ranges(facts)]
-    claims += [
-        AddressRange(host=facts.host, network=network, source=f"InternalIP of Node {node.name}", allocated=False)
-        for facts in members(context)
-        for node in facts.nodes
-        for network in parse_networks(ip for ip in node.internal_ips if is_ip(ip))
-    ]
+    claims += [claim for facts in members(context) for claim in _node_addresses(facts)]
     for overlap in overlaps(claims, only_pools=True):
         mixed = [pair for pair in overlap.pairs if pair[0].allocated]  # equal node addresses are reported by CM-NODE-01
         if not mixed:
@@ -111,6 +115,59 @@ def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
             evidence=describe(mixed),
             fix=lines("Give the pods another range, then recreate the nodes of that cluster:", _new_range(context.facts[mixed[0][0].host])),
         )
+
+
+@check("CM-CIDR-04")
+def services_and_own_nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
+    """Report addresses of Services that are in a pod range, or of a node, of any member; and nodes in pod ranges of their own cluster.
+
+    Service ranges are in no object that is read, so a Service stands for its range. The chart's default pools are left out: they hold every
+    usual Service range, and are given out from their other end.
+    """
+    services: dict[Network, list[str]] = {}
+    claims: list[AddressRange] = []
+    for facts in members(context):
+        texts = (facts.service.cluster_ip, *facts.service.cluster_ips) if facts.service else ()
+        for network in dict.fromkeys(parse_networks(text for text in texts if is_ip(text))):
+            services.setdefault(network, []).append(facts.host)
+        ranges = (*pool_ranges(facts), *allocated_ranges(facts))
+        claims += [replace(claim, allocated=True) for claim in ranges if str(claim.network) not in _DEFAULT_POOLS]
+        claims += [replace(claim, allocated=True) for claim in _node_addresses(facts)]
+    claims += [AddressRange(host="", network=network, source=_SERVICE, allocated=False) for network in services]
+    for overlap in overlaps(claims, only_pools=True):
+        pairs = [(one, other) if one.host else (other, one) for one, other in overlap.pairs]
+        hosts = sorted({host for taken, service in pairs for host in (taken.host, *services[service.network])})
+        shown = (
+            f"{service.network.network_address} is {_SERVICE} of {listed(services[service.network])}, and in {taken.network} of "
+            f"{taken.host} ({taken.source})"
+            for taken, service in pairs
+        )
+        yield group_finding(
+            "CM-CIDR-04",
+            hosts,
+            summary=f"{listed(hosts)}: an address of a Service is also one of pods or nodes, which its cluster may not reach",
+            evidence="; ".join(shown),
+            fix=_SEPARATE,
+        )
+    for facts in members(context):
+        own = list(allocated_ranges(facts)) if ipam_mode(facts) in (*BY_CILIUM, "kubernetes") else []
+        taken = NetworkSet(claim.network for claim in own)
+        inside = [claim for claim in _node_addresses(facts) if taken.contains(claim.network)]
+        if inside:
+            yield group_finding(
+                "CM-CIDR-04",
+                (facts.host,),
+                summary=f"Cluster {facts.host} gives addresses of its own nodes to pods",
+                evidence="; ".join(f"{claim.source} is {claim.network.network_address}" for claim in inside[:PAIRS_KEPT])
+                + f", and pods have {listed(str(claim.network) for claim in own)}",
+                fix=_SEPARATE,
+            )
+
+
+def _node_addresses(facts: ClusterFacts) -> Iterator[AddressRange]:
+    for node in facts.nodes:
+        for network in parse_networks(ip for ip in node.internal_ips if is_ip(ip)):
+            yield AddressRange(host=facts.host, network=network, source=f"InternalIP of Node {node.name}", allocated=False)
 
 
 @check("CM-NODE-01")

@@ -179,6 +179,7 @@ _ROWS: Final = (
         cure=Cure.REINSTALL,
         acceptable=True,
     ),
+    Row("CM-CIDR-04", "Services or own nodes have addresses of pods or nodes", Severity.ADVISORY, Scope.COMMON_PEER),
     # Encryption
     Row("CM-ENC-01", "Encryption differs", Severity.BLOCKING, Scope.CONNECTED, cure=Cure.RESTART, acceptable=True),
     Row("CM-ENC-02", "Node encryption or the host firewall can block the first connection", Severity.ADVISORY, Scope.CLUSTER),

@@ -638,6 +638,23 @@ NETWORK: Table = {
         [lambda: pair(allocating("c1", "172.16.2.0/24"))],
         [lambda: pair(allocating("c1", "172.16.3.0/24")), lambda: pair(node_at("c1", "172.16.9.9"), node_at("c2", "172.16.9.9"))],
     ),
+    "CM-CIDR-04": (
+        [
+            lambda: pair(allocating("c2", "10.96.1.0/24"), C1),  # 10.96.1.10 is the Service of c1
+            lambda: pair(with_config(cluster_pool_ipv4_cidr="10.96.0.0/12")),  # both Services are in it, also its own
+            lambda: pair(node_at("c1", "10.96.2.10")),
+            lambda: pair(
+                replace(
+                    allocating("c1", "10.1.0.0/24"), nodes=(replace(allocating("c1", "10.1.0.0/24").nodes[0], internal_ips=("10.1.0.9",)),)
+                )
+            ),
+        ],
+        [
+            lambda: pair(with_config(cluster_pool_ipv4_cidr="10.0.0.0/8")),  # the chart's default holds every Service range
+            lambda: pair(node_at("c1", "10.2.0.9")),  # CM-CIDR-03
+            lambda: pair(cluster_facts("c1", service=None), cluster_facts("c2", service=None)),
+        ],
+    ),
     "CM-NODE-01": (
         [
             lambda: pair(node_at("c1", "172.16.9.9"), node_at("c2", "172.16.9.9")),
