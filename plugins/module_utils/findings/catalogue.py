@@ -392,6 +392,7 @@ _ROWS: Final = (
     Row("CM-GS-21", "Stub Services remain, and no target exports the Service", Severity.ADVISORY, Scope.ITEM),
     Row("CM-GS-22", "The Service is part of the cluster or of Cilium", Severity.BLOCKING, Scope.ITEM),
     Row("CM-GS-23", "A cluster does not permit an annotation of the item", Severity.BLOCKING, Scope.ITEM),
+    Row("CM-GS-24", "Exports of the Service do not fit together", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-GS-30", "Cilium keeps the backends of a dead peer too long", Severity.REMEDIABLE, Scope.ITEM, cure=Cure.RESTART),
     Row("CM-GS-31", "Before 1.19 Cilium never drops the backends of a dead peer", Severity.ADVISORY, Scope.ITEM),
     Row("CM-GS-32", "Backends of a cluster that sends no updates are still in use", Severity.REMEDIABLE, Scope.ITEM),

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from ..base.input_problems import clip
 from ..findings.finding import Finding
-from ..findings.wording import config_evidence, helm, item_finding, lines, printable, restart
+from ..findings.wording import config_evidence, helm, item_finding, lines, listed, printable, restart
 from ..items.models import GlobalService
 from ..mesh.cilium_config import enabled
 from ..mesh.facts import ClusterFacts
@@ -22,6 +22,7 @@ from ..mesh.versions import cilium_version, first_minor, holds
 from .annotations import GLOBAL, SHARED, wanted_annotations
 from .decisions import Decisions
 from .findings import key_text
+from .stubs import is_headless
 from .viability_findings import namespace_findings, no_endpoint_finding, service_type_findings, target_findings
 
 KINDS: Final = ("Valid", "Conflict", "Ready")
@@ -128,7 +129,7 @@ def mcs_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
     for key, hosts in decided.assignment.won[item.name].items():
         local = [host for host in hosts if not view.namespace_global(host, key[0])]
         found += [*service_type_findings(item, key, decided), *namespace_findings(item, key, local, view)]
-        found += _conflicts(item, key, hosts, decided)
+        found += [*_unlike(item, key, hosts, decided), *_conflicts(item, key, hosts, decided)]
         if hosts and not view.ready(hosts, key):
             found.append(no_endpoint_finding(item, key, hosts, view))
     return found
@@ -147,6 +148,40 @@ def _unavailable(item: GlobalService, decided: Decisions) -> Iterator[Finding]:
                 evidence=found.evidence,
                 fix=lines(*found.fix.splitlines(), "Or use backend: Annotations."),
             )
+
+
+def _unlike(item: GlobalService, key: Key, hosts: Iterable[str], decided: Decisions) -> Iterator[Finding]:
+    """Yield a finding if exports will be in conflict, before they are written (KEP-1645; cilium/cilium pkg/clustermesh/mcsapi).
+
+    Of two ports with one name the number and the protocol have to be equal; and the Services of all exports are headless, or none is.
+    """
+    values: dict[str, dict[str, list[str]]] = {}
+    for host in hosts:
+        service = decided.index.named(host, key)
+        if service is None or service.spec.get("type") == "ExternalName":
+            continue
+        for port in service.spec.get("ports") or ():
+            name, text = clip(str(port.get("name") or "")), f"{port.get('port')}/{port.get('protocol') or 'TCP'}"
+            values.setdefault(f"port {name or 'without a name'}", {}).setdefault(text, []).append(host)
+        values.setdefault("kind", {}).setdefault("headless" if is_headless(service) else "not headless", []).append(host)
+        affinity = str(service.spec.get("sessionAffinity") or "None")
+        values.setdefault("sessionAffinity", {}).setdefault(affinity, []).append(host)
+    differ = {what: found for what, found in values.items() if len(found) > 1}
+    if differ:
+        concerned = sorted({host for found in differ.values() for there in found.values() for host in there})
+        texts = [
+            f"{what} is " + ", ".join(f"{value} in {listed(there)}" for value, there in found.items()) for what, found in differ.items()
+        ]
+        yield item_finding(
+            item.ref,
+            "CM-GS-24",
+            concerned,
+            summary=f"{listed(concerned)}: exports of Service {key_text(key)} do not fit together, so that only the oldest one decides: "
+            + printable(texts[0]),
+            evidence="; ".join(printable(text) for text in texts),
+            fix="Give the ports the same numbers and protocols, and the Services the same kind and sessionAffinity, in all clusters that "
+            "export them; or use backend: Annotations, to which numbers of ports do not matter.",
+        )
 
 
 def _conflicts(item: GlobalService, key: Key, hosts: Iterable[str], decided: Decisions) -> Iterator[Finding]:

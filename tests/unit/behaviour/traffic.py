@@ -254,6 +254,11 @@ def _of_services() -> Cases:
     mcs = {h: cluster_facts(h, version="1.19.5", config={"clustermesh-enable-mcs-api": "true"}) for h in ("c1", "c2")}
     places = (replace(_shop(h), served=SERVED | {MCS}) for h in mcs)
     exported = after_items(scene(*places, facts=mcs), _services(backend="MCS"))
+    unlike = _shop("c2", ports=({"name": "http", "port": 8080, "protocol": "TCP"},))
+    cases["exports that will be in conflict"] = (
+        scene(*(replace(there, served=SERVED | {MCS}) for there in (_shop("c1"), unlike)), facts=mcs),
+        _services(backend="MCS"),
+    )
     valid = {"type": "Valid", "status": "True", "reason": "Valid", "message": ""}
     reports: dict[str, list[Json]] = {
         "exports in conflict": [

@@ -122,6 +122,25 @@ def test_what_is_missing_is_named_with_the_helm_value(version: str, config: dict
     assert (status["phase"], status["exportedClusters"]) == ("Error", [])
 
 
+@pytest.mark.parametrize(
+    ("there", "words"),
+    [
+        ({"ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]}, "port http is 80/TCP in c1, 8080/TCP in c2"),
+        ({"ports": [{"name": "http", "port": 80, "protocol": "UDP"}]}, "port http is 80/TCP in c1, 80/UDP in c2"),
+        ({"clusterIP": "None"}, "kind is not headless in c1, headless in c2"),
+        ({"sessionAffinity": "ClientIP"}, "sessionAffinity is None in c1, ClientIP in c2"),
+        ({"ports": [{"name": "other", "port": 8080, "protocol": "TCP"}]}, ""),  # a port more, which clients of c1 get
+        ({"sessionAffinity": "None"}, ""),
+    ],
+)
+def test_exports_that_will_be_in_conflict_are_said_before_they_are_written(there: dict[str, Any], words: str) -> None:
+    c2 = traffic("c2", services=[service(**there)], slices=(slice_facts(),), served=MCS)
+    found = [entry for entry in findings_of(world(place("c1"), c2), ASKED) if entry.code == "CM-GS-24"]
+    assert [entry.summary.partition("decides: ")[2] for entry in found] == ([words] if words else [])
+    assert all((entry.cluster == "c1" and entry.peer == "c2") or "c2" in entry.others for entry in found)
+    assert not [entry for entry in findings_of(world(place("c1"), c2), spec()) if entry.code == "CM-GS-24"]
+
+
 def test_an_export_stays_when_mcs_is_switched_off() -> None:
     after = run(world(), ASKED)
     off = replace(after, facts={host: cluster_facts(host, version="1.19.5") for host in after.facts})
