@@ -105,7 +105,7 @@ class MeshLock:
         # A run that was killed when it had taken a cluster out of the mesh left its lock there, and the plan may have no step any more.
         left = any(host not in kept and states[host].present for host in set(clusters) & set(states))
         if not write and not left:
-            busy = [host for host in sorted(states) if host not in self._held and states[host].held_by_other(self.holder)]
+            busy = [host for host, state in sorted(states.items()) if host not in self._held and self._is_busy(host, state)]
             if busy:  # after the run that holds it has ended, everything is observed again
                 self._await(busy[0], self._current(busy[0]) or states[busy[0]])
             return not busy
@@ -236,11 +236,14 @@ class MeshLock:
         :raises LockHeld: when the time is up.
         """
         said = False
-        deadline = self._clock() if self._deadline is None else self._deadline
+        given = self._clock() if self._deadline is None else self._deadline
         while state.held_by_other(self.holder):
             now = self._clock()
-            if now - self._since(host, state) > state.duration + MARGIN:
+            if not self._is_busy(host, state):
                 return state, True
+            # Whether an untimely lock, or one read without a date, has ended is known only by looking at it for a while.
+            looks = state.untimely or state.read_at is None
+            deadline = max(given, self._since(host, state) + min(state.patience, DURATION + MARGIN) + POLL) if looks else given
             if now >= deadline:
                 raise self._refused(host, state)
             if not said:
@@ -252,6 +255,10 @@ class MeshLock:
                 return LockState(), False  # the next attempt says why it does not answer
             state = found
         return state, False
+
+    def _is_busy(self, host: str, state: LockState) -> bool:
+        """Return whether another run holds the lock, and was not seen to miss its renewals."""
+        return state.held_by_other(self.holder) and self._clock() - self._since(host, state) <= state.patience
 
     def _since(self, host: str, state: LockState) -> float:
         """Return the monotonic time since when this run knows the lock in this version."""

@@ -184,6 +184,54 @@ def test_a_run_that_waits_takes_over_from_one_that_was_killed(world: LeaseWorld,
     assert 30 <= world.time - began <= 30 + MARGIN + 3
 
 
+@pytest.mark.parametrize("write", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"renewTime": "2199-01-01T00:00:00.000000Z"},
+        {"renewTime": "2199-01-01T00:00:00.000000Z", "leaseDurationSeconds": 2**31 - 1},
+        {"renewTime": None},
+        {"renewTime": "soon", "leaseDurationSeconds": 3600},
+        {"renewTime": "9999-12-31T23:59:59.999999Z"},
+    ],
+)
+def test_a_lock_with_an_impossible_time_is_waited_for_once_and_stops_nobody(world: LeaseWorld, change: dict[str, Any], write: bool) -> None:
+    Side(world).start()
+    lease = world.servers["c2"].lease
+    assert lease is not None
+    lease["spec"] = {"holderIdentity": "whoever", **lease["spec"], **change}
+    for host in ("c1", "c3"):
+        del world.servers[host].lease["spec"]  # type: ignore[index]
+    second = Side(world)
+    began, turns = world.time, 0
+    second.observe()
+    while not second.take(write=write):
+        second.observe()
+        turns += 1
+    assert 30 <= world.time - began <= 30 + MARGIN + 3 and turns <= 2
+    assert not write or world.servers["c2"].holder == second.lock.holder
+
+
+def test_a_holder_whose_servers_clock_was_set_back_keeps_its_lock(world: LeaseWorld) -> None:
+    first = Side(world)
+    first.start()
+    for server in world.servers.values():
+        server.ahead = -3600.0
+
+    def sleep(seconds: float) -> None:
+        world.sleep(seconds)
+        if int(world.time) % 10 == 0:
+            first.lock.renew()
+
+    second = Side(world, sleep=sleep)
+    second.observe()
+    began = world.time
+    with pytest.raises(LockHeld):
+        second.take()
+    assert world.time - began <= 30 + MARGIN + 3
+    first.lock.allow("c1")
+
+
 def test_a_run_that_comes_after_the_end_of_a_killed_one_does_not_wait(world: LeaseWorld) -> None:
     Side(world).start()
     world.time += 30 + MARGIN + 2
