@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import Terms
@@ -17,7 +17,9 @@ class FreeLock:
         self.terms = terms
         self.held: set[str] = set()
 
-    def take(self, clusters: Mapping[str, Any], states: Mapping[str, Any], stay: Iterable[str], *, write: bool) -> bool:
+    def take(
+        self, clusters: Mapping[str, Any], states: Mapping[str, Any], stay: Iterable[str], *, write: bool, leaving: Collection[str] = ()
+    ) -> bool:
         if write:
             self.held |= set(clusters)
         return True

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,7 +37,15 @@ class Terms:
 class Lock(Protocol):
     """Lock of a mesh, as a run uses it."""
 
-    def take(self, clusters: Mapping[str, Cluster], states: Mapping[str, LockState], stay: Iterable[str], *, write: bool) -> bool:
+    def take(
+        self,
+        clusters: Mapping[str, Cluster],
+        states: Mapping[str, LockState],
+        stay: Iterable[str],
+        *,
+        write: bool,
+        leaving: Collection[str] = (),
+    ) -> bool:
         """Take the lock of every cluster, or with ``write`` false only make sure that no other run holds one.
 
         Returns False if another run may have written since ``states`` were read: the clusters have to be observed again.
@@ -45,6 +53,8 @@ class Lock(Protocol):
         :param clusters: open connections, by inventory name.
         :param states: the locks as they were read before any fact.
         :param stay: clusters that hold the lease registry of the mesh, where the emptied object stays.
+        :param leaving: clusters that leave the mesh while others stay. One that cannot be locked is not written to, and stops nothing: a
+            run at work holds the locks of those that stay too.
         :raises LockHeld: when another run holds the lock, and longer than this run waits.
         :raises ClusterError: when RBAC forbids to take it, or no cluster lets itself be locked.
         """
@@ -86,15 +96,25 @@ class MeshLock:
         self._doubtful: dict[str, MemberLock] = {}  # of these, locks that may have been taken: their answer was lost
         self._lost: LockLost | None = None
         self._clusters: dict[str, Cluster] = {}
+        self._leaving: frozenset[str] = frozenset()
         self._states: dict[str, LockState] = {}
         self._deadline: float | None = None  # monotonic; set when the run first needs the lock
         self._seen: dict[str, tuple[str, float]] = {}  # the version of each lock that was read last, and since when
         self._ended = Event()
         self._keeper: Thread | None = None
 
-    def take(self, clusters: Mapping[str, Cluster], states: Mapping[str, LockState], stay: Iterable[str], *, write: bool) -> bool:
+    def take(
+        self,
+        clusters: Mapping[str, Cluster],
+        states: Mapping[str, LockState],
+        stay: Iterable[str],
+        *,
+        write: bool,
+        leaving: Collection[str] = (),
+    ) -> bool:
         """See ``Lock``."""
         self._clusters, self._states, kept = dict(clusters), dict(states), frozenset(stay)
+        self._leaving = frozenset(leaving) if set(clusters) - set(leaving) else frozenset()
         if self._deadline is None:
             self._deadline = self._clock() + self.terms.timeout
         for host, state in states.items():
@@ -105,7 +125,8 @@ class MeshLock:
         # A run that was killed when it had taken a cluster out of the mesh left its lock there, and the plan may have no step any more.
         left = any(host not in kept and states[host].present for host in set(clusters) & set(states))
         if not write and not left:
-            busy = [host for host, state in sorted(states.items()) if host not in self._held and self._is_busy(host, state)]
+            free = {*self._held, *self._leaving}
+            busy = [host for host, state in sorted(states.items()) if host not in free and self._is_busy(host, state)]
             if busy:  # after the run that holds it has ended, everything is observed again
                 self._await(busy[0], self._current(busy[0]) or states[busy[0]])
             return not busy
@@ -223,9 +244,13 @@ class MeshLock:
         with self._pool(len(hosts)) as pool:
             results = dict(zip(hosts, pool.map(attempt, hosts), strict=True))
         self._start_keeper()
+        for host in self._leaving & results.keys():
+            found = results[host]
+            if isinstance(found, Taken) and not found.held:
+                results[host] = self._held_where_it_leaves(host, found.state)
         errors = {host: found for host, found in results.items() if isinstance(found, ClusterError)}
-        for error in errors.values():
-            if isinstance(error, Forbidden):
+        for host, error in errors.items():
+            if isinstance(error, Forbidden) and host not in self._leaving:
                 raise error
         self._errors = {host: error for host, error in {**self._errors, **errors}.items() if host not in self._held}
         return {host: found for host, found in results.items() if isinstance(found, Taken)}
@@ -266,8 +291,18 @@ class MeshLock:
             self._seen[host] = (state.version, self._clock())
         return self._seen[host][1]
 
+    def _held_where_it_leaves(self, host: str, state: LockState) -> LockLost:
+        return LockLost(
+            f"The cluster leaves mesh {self.terms.binding.name}, and its lock is held by {state.holder}; nothing was written to it.",
+            remedy=f"The other members are free of it. If no run is at work there: {self._break(host)}, and disconnect it once more.",
+            cluster=host,
+        )
+
+    def _break(self, host: str) -> str:
+        """Return the command that breaks the lock of a cluster."""
+        return f"kubectl --namespace {self._clusters[host].namespace} delete lease {lock_name(self.terms.binding)}"
+
     def _refused(self, host: str, state: LockState) -> LockHeld:
-        cluster, name = self._clusters[host], lock_name(self.terms.binding)
         waited = f", also after {self.terms.timeout} s of waiting" if self.terms.timeout else ""
         since = f", since {state.since:%Y-%m-%d %H:%M:%S} UTC" if state.since else ""
         ends = f" Without another renewal its lock ends at {state.ends:%H:%M:%S} UTC." if state.ends else ""
@@ -275,7 +310,7 @@ class MeshLock:
             f"Another run is at work on mesh {self.terms.binding.name}{waited}: {state.holder}{since}.{ends} Nothing was written.",
             remedy="Run again later, or with cilium_mesh_lock_timeout, the seconds to wait for it. "
             "The lock of a run that was killed ends by itself. "
-            f"To break the lock of a run that hangs: kubectl --namespace {cluster.namespace} delete lease {name}",
+            f"To break the lock of a run that hangs: {self._break(host)}",
             cluster=host,
         )
 

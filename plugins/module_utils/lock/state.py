@@ -56,15 +56,15 @@ class LockState:
 
     @property
     def untimely(self) -> bool:
-        """Whether the time of the renewal is none that a run writes: missing, or later than the answer of the same server."""
+        """Whether the time of the renewal is none that a run writes: missing, or later than this very answer."""
         return self.renewed is None or (self.read_at is not None and self.renewed > self.read_at + timedelta(seconds=MARGIN))
 
     @property
     def patience(self) -> float:
         """Seconds without a renewal after which the holder counts as ended.
 
-        A run whose server's clock was set back renews within a third of its duration, and its time is right again. What else has an untimely
-        lock, whatever duration it claims, is waited for as long as is usual, and no longer.
+        A run whose server's clock was set back renews within a third of its duration, and its time is right again. Whoever else has an
+        untimely lock, whatever duration it claims, is waited for as long as is usual, and no longer.
         """
         return (min(self.duration, DURATION) if self.untimely else self.duration) + MARGIN
 

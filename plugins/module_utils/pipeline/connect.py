@@ -87,7 +87,7 @@ def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, 
         decision = decide(run, options, leaving, observation)
         if decision.plan is not None:
             write = not decision.plan.empty and (approved is None or approved.is_the_same_as(decision.plan.hash))
-            if not observation_stands(run, observation, write=write):
+            if not observation_stands(run, observation, write=write, leaving=leaving or ()):
                 return None
         plan = _announce_decision(run, decision, observation, recorder)
         if plan is not None and approved is not None and not approved.is_the_same_as(plan.hash):

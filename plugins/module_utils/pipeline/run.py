@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -101,10 +101,11 @@ def _check_terms(options: Options) -> None:
             raise InvalidInput(f"{name} is {value}.", remedy=f"Use {least} to {most}.")
 
 
-def observation_stands(run: Run, observation: Observation, *, write: bool) -> bool:
+def observation_stands(run: Run, observation: Observation, *, write: bool, leaving: Collection[str] = ()) -> bool:
     """Take the lock of every cluster that was reached. Return False if the clusters have to be observed again, under the lock.
 
     :param write: False for a plan without a step: then nothing is taken, but no other run may hold the lock either.
+    :param leaving: members that this run takes out. Former members leave in any case.
     :raises LockHeld: when another run is at work.
     :raises ClusterError: when the lock cannot be taken.
     """
@@ -112,7 +113,8 @@ def observation_stands(run: Run, observation: Observation, *, write: bool) -> bo
         return True
     whole = observation.whole
     stay = [host for host, facts in whole.facts.items() if facts.registry.present]
-    stands = run.lock.take(whole.clusters, whole.locks, stay, write=write)
+    gone = {*leaving, *(observation.former.clusters if observation.former is not None else ())}
+    stands = run.lock.take(whole.clusters, whole.locks, stay, write=write, leaving=gone)
     if not stands:
         run.spent.update(requests(observation))
     return stands

@@ -45,8 +45,8 @@ class Side:
     def observe(self) -> None:
         self.states = {host: find_lock(client, BINDING) for host, client in self.clients.items()}
 
-    def take(self, *, write: bool = True, stay: tuple[str, ...] = HOSTS) -> bool:
-        return self.lock.take(self.clients, self.states, stay, write=write)
+    def take(self, *, write: bool = True, stay: tuple[str, ...] = HOSTS, leaving: tuple[str, ...] = ()) -> bool:
+        return self.lock.take(self.clients, self.states, stay, write=write, leaving=leaving)
 
     def start(self) -> None:
         """Observe until the observation stands."""
@@ -210,6 +210,44 @@ def test_a_lock_with_an_impossible_time_is_waited_for_once_and_stops_nobody(worl
         turns += 1
     assert 30 <= world.time - began <= 30 + MARGIN + 3 and turns <= 2
     assert not write or world.servers["c2"].holder == second.lock.holder
+
+
+@pytest.mark.parametrize("leaver", HOSTS)
+@pytest.mark.parametrize("how", ["held", "forbidden"])
+def test_the_lock_of_a_member_that_leaves_does_not_stop_its_removal(world: LeaseWorld, leaver: str, how: str) -> None:
+    rest = tuple(host for host in HOSTS if host != leaver)
+
+    def before(host: str, verb: str) -> None:
+        if how == "forbidden" and host == leaver and verb == "patch":
+            raise Forbidden("RBAC forbids to patch leases (403).", remedy="Grant it.", cluster=host)
+
+    if how == "held":
+        Side(world, hosts=(leaver,)).start()
+    run = Side(world, "disconnect", before=before)
+    began = world.time
+    run.observe()
+    while not run.take(stay=rest, leaving=(leaver,)):
+        run.observe()
+    assert world.time == began
+    for host in rest:
+        run.lock.allow(host)
+    with pytest.raises((LockLost, Forbidden)) as refused:
+        run.lock.allow(leaver)
+    assert how != "held" or f"delete lease cilium-mesh-{BINDING.owner}" in refused.value.remedy
+    idle = Side(world, hosts=(leaver,))
+    idle.observe()
+    if how == "held":
+        with pytest.raises(LockHeld):  # where all leave, it counts
+            idle.take(leaving=(leaver,))
+
+
+def test_a_run_at_work_is_found_where_members_stay(world: LeaseWorld) -> None:
+    Side(world).start()
+    run = Side(world, "disconnect")
+    run.observe()
+    with pytest.raises(LockHeld) as refused:
+        run.take(leaving=("c1",))
+    assert refused.value.cluster == "c2"
 
 
 def test_a_holder_whose_servers_clock_was_set_back_keeps_its_lock(world: LeaseWorld) -> None:

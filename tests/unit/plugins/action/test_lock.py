@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,14 +29,16 @@ class Scripted(FreeLock):
     released = 0
     terms_seen: tuple[Terms, ...] = ()
 
-    def take(self, clusters: Mapping[str, Any], states: Mapping[str, Any], stay: Iterable[str], *, write: bool) -> bool:
+    def take(
+        self, clusters: Mapping[str, Any], states: Mapping[str, Any], stay: Iterable[str], *, write: bool, leaving: Collection[str] = ()
+    ) -> bool:
         kind = type(self)
         kind.terms_seen = (*kind.terms_seen, self.terms)
         answer = kind.answers[min(kind.taken, len(kind.answers) - 1)]
         kind.taken += 1
         if isinstance(answer, Exception):
             raise answer
-        super().take(clusters, states, stay, write=write)
+        super().take(clusters, states, stay, write=write, leaving=leaving)
         return answer
 
     def settle(self) -> None:
