@@ -152,36 +152,21 @@ def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[
         or (mode in (_KVSTORE, _BOTH_READ_KVSTORE) and not setting(facts, "kvstore"))
     ):
         return
-    first, then = (helm(facts, f"identityAllocationMode={value}") for value in (_BOTH_READ_KVSTORE, _BOTH_READ_CRD))
-    evidence = config_evidence(facts, "identity-allocation-mode", "kvstore")
+    to_both, to_crds, to_crds_alone = (helm(facts, f"identityAllocationMode={to}") for to in (_BOTH_READ_KVSTORE, _BOTH_READ_CRD, "crd"))
+    again, severity = restart(facts), None
+    summary = f"Cluster {facts.host} does not keep its identities as CRDs, so clustermesh-apiserver has nothing to publish"
     if mode == _BOTH_READ_KVSTORE:
-        yield finding(
-            "CM-ID-06",
-            cluster=facts.host,
-            severity=Severity.REMEDIABLE,
-            summary=f"Cluster {facts.host} moves its identities to CRDs, which peers get, and until both agree peers may lack some of them",
-            evidence=evidence,
-            fix=lines(_CONVERGED, then, restart(facts)),
-        )
-    elif mode == _KVSTORE and holds("double_write_identities", cilium_version(facts)):
-        yield finding(
-            "CM-ID-06",
-            cluster=facts.host,
-            summary=f"Cluster {facts.host} does not keep its identities as CRDs, so clustermesh-apiserver has nothing to publish",
-            evidence=evidence,
-            fix=lines(first, restart(facts), _CONVERGED, then, restart(facts)),
-        )
+        severity, fix = Severity.REMEDIABLE, lines(_CONVERGED, to_crds, again)
+        summary = f"Cluster {facts.host} moves its identities to CRDs, which peers get, and until both agree peers may lack some of them"
+    elif mode != _KVSTORE:
+        fix = lines(to_crds_alone, again)
+        summary = f"Cluster {facts.host} has a mode of identities that is none of Cilium's"
+    elif holds("double_write_identities", cilium_version(facts)):
+        fix = lines(to_both, again, _CONVERGED, to_crds, again)
     else:
-        known = mode == _KVSTORE
-        yield finding(
-            "CM-ID-06",
-            cluster=facts.host,
-            summary=f"Cluster {facts.host} does not keep its identities as CRDs, so clustermesh-apiserver has nothing to publish"
-            if known
-            else f"Cluster {facts.host} has a mode of identities that is none of Cilium's",
-            evidence=evidence,
-            fix=lines(_COPIED if known else "", helm(facts, "identityAllocationMode=crd"), restart(facts)),
-        )
+        fix = lines(_COPIED, to_crds_alone, again)
+    evidence = config_evidence(facts, "identity-allocation-mode", "kvstore")
+    yield finding("CM-ID-06", cluster=facts.host, severity=severity, summary=summary, evidence=evidence, fix=fix)
 
 
 @check("CM-ID-07")

@@ -3,9 +3,9 @@
 """Client of one Kubernetes API server over urllib3, for the dozen requests that a mesh needs.
 
 It does not use the typed client of the ``kubernetes`` package: that hides field ownership behind models, quotes bodies in its errors, and
-wants keys in files for as long as it may connect. The package serves only to load what users configure, the kubeconfig
-(``credentials.py``). All paths are absolute API paths, e.g. ``/api/v1/namespaces/kube-system/secrets/cilium-ca``. Every failure is an error
-of ``base/errors.py``.
+wants keys in files for as long as it may connect. The package serves for what it knows of NO_PROXY (``proxies.py``) and to renew tokens of
+OpenID Connect (``authorization.py``); kubeconfigs are read by ``kubeconfig``. All paths are absolute API paths, e.g.
+``/api/v1/namespaces/kube-system/secrets/cilium-ca``. Every failure is an error of ``base/errors.py``.
 """
 
 from __future__ import annotations

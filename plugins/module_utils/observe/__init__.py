@@ -131,7 +131,7 @@ def _collect(observation: Observation, access: ClusterAccess, result: Future[_Ra
         certificates.keep_values(observation.secrets, access.host, raw.answers)
         for name, key in (("cilium-clustermesh", "clustermesh"), ("cilium-kvstoremesh", "kvstoremesh")):
             peers.keep_values(observation.secrets, access.host, name, raw.answers[key])
-    except Exception as caught:
+    except Exception as caught:  # a defect that the data of one cluster bring about must not end the run of all
         if raw is not None:
             raw.cluster.close()
         error = caught if isinstance(caught, MeshError) else Defect.of(caught)

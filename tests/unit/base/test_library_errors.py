@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -133,10 +134,10 @@ def acts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Act]]:
         found: dict[str, tuple[Callable[[], object], tuple[type[Exception], ...]]] = {}
         plain = server.kubeconfig()
         for name, request in REQUESTS.items():
-            found[f"request: {name}"] = (lambda r=request: opened(plain, r)), (ClusterError,)  # type: ignore[misc]
+            found[f"request: {name}"] = partial(opened, plain, request), (ClusterError,)
         for name, user in users(folder, shown).items():
             kubeconfig = in_file(f"{name}.yaml", server.kubeconfig(user))
-            found[f"user: {name}"] = (lambda k=kubeconfig: opened(k, REQUESTS["get"])), (ClusterError,)  # type: ignore[misc]
+            found[f"user: {name}"] = partial(opened, kubeconfig, REQUESTS["get"]), (ClusterError,)
         clusters: dict[str, Any] = {
             "proxy": server.kubeconfig(proxy_url="http://127.0.0.1:1"),
             "insecure": server.kubeconfig(certificate_authority_data=None, insecure_skip_tls_verify=True),
@@ -147,10 +148,10 @@ def acts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Act]]:
         }
         for name, kubeconfig in clusters.items():
             for which in ("get", "exec"):
-                found[f"cluster: {name}, {which}"] = (lambda k=kubeconfig, w=which: opened(k, REQUESTS[w])), (ClusterError,)  # type: ignore[misc]
+                found[f"cluster: {name}, {which}"] = partial(opened, kubeconfig, REQUESTS[which]), (ClusterError,)
         ranges = {"denied_networks": ("192.0.2.0/24",), "endpoint_networks": ("127.0.0.0/8",)}
         for which in ("get", "exec"):
-            found[f"guarded: {which}"] = (lambda w=which: opened(plain, REQUESTS[w], **ranges)), (ClusterError,)  # type: ignore[misc]
+            found[f"guarded: {which}"] = partial(opened, plain, REQUESTS[which], **ranges), (ClusterError,)
 
         def endpoint() -> object:
             return opened(plain, lambda cluster, _: cluster.endpoint)
@@ -214,7 +215,7 @@ def places(acts: list[Act]) -> list[tuple[Act, frozenset[Place]]]:
 
     for act in acts:
         run(act)
-    return [(act, frozenset(calls_into_libraries(lambda a=act: run(a)))) for act in acts]  # type: ignore[misc]
+    return [(act, frozenset(calls_into_libraries(partial(run, act)))) for act in acts]
 
 
 def strike(act: Act, place: Place, kind: type[BaseException]) -> str | None:

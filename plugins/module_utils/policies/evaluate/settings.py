@@ -17,9 +17,8 @@ KINDS: Final[Mapping[str, str]] = {
     "CiliumNetworkPolicy": "enable-cilium-network-policy",
     "CiliumClusterwideNetworkPolicy": "enable-cilium-clusterwide-network-policy",
 }
-"""Kind of policy -> the key that turns it off (pkg/option/config.go). Agents that do not know the key go on reading the kind
-(rule ``policy_kind_switches``).
-"""
+"""Kind of policy -> the key that turns it off (pkg/option/config.go). Agents that do not know the key (row ``policy_kind_switches``) go on
+reading the kind."""
 
 FLAGS: Final = (
     *KINDS.values(),
