@@ -137,7 +137,10 @@ class Client:
         return EtcdAccess(hostname=host, port=int(port), ips=self.ips, ca=ca, certificate=certificate, key=key)
 
     def _projected(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """The configuration, and every file of its volume, all of one moment: a folder that is replaced meanwhile is read again."""
+        """The configuration, and every file of its volume, all of one moment: a folder that is replaced meanwhile is read again.
+
+        The lab renames a folder before it empties it (tests/lab/volumes.py), so one that is still there has been read as a whole.
+        """
         while True:
             try:
                 folder = self._folder()
@@ -149,7 +152,7 @@ class Client:
 
     def _folder(self) -> Path:
         """The volume of the newest pod of kvstoremesh that has one, as of now: every file in it is of one moment."""
-        pods = self.place.glob("*/volumes/kvstoremesh-secrets/..data")
+        pods = self.place.glob("[!.]*/volumes/kvstoremesh-secrets/..data")
         newest = max((link for link in pods if (link / self.peer).exists()), key=lambda link: link.parent.stat().st_ctime)
         return newest.resolve()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +20,7 @@ from tests.lab.podstatus import ContainerState, pod_status
 from tests.lab.processes import FRUGAL, Process, contained, plain
 from tests.lab.translate import Probe, readiness, translate
 from tests.lab.trials import Trials, is_trial
-from tests.lab.volumes import Lookup, VolumeNotReadyError
+from tests.lab.volumes import Lookup, VolumeNotReadyError, remove_at_once
 
 Object = dict[str, Any]
 _PROBE_EAGERLY = 0.15
@@ -97,7 +96,7 @@ class PodRunner:
         grace = min(_GRACE, float(self.pod["spec"].get("terminationGracePeriodSeconds", 30)))
         await asyncio.gather(*(process.stop(grace) for process in self.processes.values()))
         self.files.unlist()
-        shutil.rmtree(self.files.folder, ignore_errors=True)
+        remove_at_once(self.files.folder)
 
     # Life
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import shutil
 import tempfile
@@ -95,6 +96,17 @@ def _data(kind: str, found: Mapping[str, Any]) -> dict[str, bytes]:
     return text | {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
 
 
+def remove_at_once(folder: Path) -> None:
+    """Remove a folder of files that others may be reading: by its path they find all of it or nothing, never a part.
+
+    The name of the folder that goes begins with a dot.
+    """
+    gone = folder.with_name(f"..removed-{folder.name}")
+    with contextlib.suppress(FileNotFoundError):  # the lab that ends removes the folders of all its pods
+        folder.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
 class AtomicFolder:
     """A folder whose content changes as a whole (kubernetes: pkg/volume/util/atomic_writer.go): files lie in a folder with a unique name,
     ``..data`` is a symlink to it that is swapped by rename, and every visible name is a symlink through ``..data``."""
@@ -124,7 +136,7 @@ class AtomicFolder:
         swap.rename(data)
         self._link(wanted)
         if old is not None:
-            shutil.rmtree(old)
+            remove_at_once(old)
         self._shown = wanted
         return True
 

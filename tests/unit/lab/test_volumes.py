@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,20 @@ def test_files_change_together_behind_one_link_as_cilium_watches_it(tmp_path: Pa
     assert os.readlink(tmp_path / "v" / "..data") != before
     assert sorted(path.name for path in (tmp_path / "v").iterdir() if not path.name.startswith("..")) == ["c2"]
     assert not folder.show({"c2": FileEntry(b"two", 0o400)})
+
+
+def test_replaced_files_are_out_of_reach_before_the_first_of_them_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = AtomicFolder(tmp_path / "v")
+    folder.show({"c2": FileEntry(b"one", 0o400), "c2.key": FileEntry(b"k", 0o400)})
+    old = (tmp_path / "v" / "..data").resolve()
+    removed: list[tuple[list[str], bool]] = []
+
+    def removes(path: Path, **_options: bool) -> None:
+        removed.append((sorted(entry.name for entry in path.iterdir()), old.exists()))
+
+    monkeypatch.setattr(shutil, "rmtree", removes)
+    folder.show({"c2": FileEntry(b"two", 0o400)})
+    assert removed == [(["c2", "c2.key"], False)], "a reader of the old folder could find a part of it"
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "d/e", "d/f"]), st.binary(max_size=8), max_size=5), max_size=4))
