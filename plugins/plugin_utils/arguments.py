@@ -148,6 +148,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "target": {"type": "dict", "required": True},
     },
     "mesh_exposure": {
+        "accept_incomplete": {"type": "list", "elements": "str", "default": []},
         "approve_refused": {"type": "list", "elements": "str", "default": []},
         "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
@@ -203,6 +204,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "mesh": {"type": "dict"},
     },
     "mesh_items": {
+        "accept_incomplete": {"type": "list", "elements": "str", "default": []},
         "approve_refused": {"type": "list", "elements": "str", "default": []},
         "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
@@ -241,6 +243,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "trust": {"type": "str", "choices": ["auto", "same_ca", "minted", "copied"], "default": "auto"},
     },
     "mesh_policy": {
+        "accept_incomplete": {"type": "list", "elements": "str", "default": []},
         "approve_refused": {"type": "list", "elements": "str", "default": []},
         "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
@@ -300,6 +303,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "report": {"type": "bool", "default": True},
     },
     "mesh_service": {
+        "accept_incomplete": {"type": "list", "elements": "str", "default": []},
         "approve_refused": {"type": "list", "elements": "str", "default": []},
         "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
@@ -368,6 +372,7 @@ VARIABLES: Final[tuple[str, ...]] = (
     "ca_sync_trust",
     "ca_sync_wait_timeout",
     "cilium_mesh",
+    "cilium_mesh_accept_incomplete",
     "cilium_mesh_approve_refused",
     "cilium_mesh_assign_identities",
     "cilium_mesh_binding_status",
@@ -444,6 +449,7 @@ VARIABLES: Final[tuple[str, ...]] = (
     "cluster_identity_report",
     "cluster_identity_wait",
     "cluster_identity_wait_timeout",
+    "exposed_service_accept_incomplete",
     "exposed_service_approve_refused",
     "exposed_service_assume_connected",
     "exposed_service_binding_status",
@@ -480,6 +486,7 @@ VARIABLES: Final[tuple[str, ...]] = (
     "fleet_workload_to_revision",
     "fleet_workload_wait",
     "fleet_workload_wait_timeout",
+    "global_service_accept_incomplete",
     "global_service_approve_refused",
     "global_service_assume_connected",
     "global_service_binding_status",
@@ -523,6 +530,7 @@ VARIABLES: Final[tuple[str, ...]] = (
     "mesh_connect_trust",
     "mesh_connect_wait",
     "mesh_connect_wait_timeout",
+    "network_policy_accept_incomplete",
     "network_policy_approve_refused",
     "network_policy_assume_connected",
     "network_policy_binding_status",

@@ -33,7 +33,8 @@ class ItemsAction(MeshAction):
         """Reconcile the items of these kinds, or remove all of them, as ``state`` says."""
         options = ItemsOptions.of(call.params)
         check_breadth(options)
-        check_names(options.approve_refused)
+        check_names("approve_refused", options.approve_refused)
+        check_names("accept_incomplete", options.accept_incomplete)
         approved = stored_plan(call.params["hash"]) if call.params["hash"] else None
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
         if options.state == "absent":  # then there is no item of these kinds, whatever the file says

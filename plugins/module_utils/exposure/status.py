@@ -32,11 +32,8 @@ def exposure_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[st
 
     ``addresses`` has a row for every cluster of the item, in its order.
     """
-    if not isinstance(item, ExposedService):
-        raise TypeError(f"not an ExposedService: {item.name}")
-    siblings = plan.detail if isinstance(plan.detail, CompetingServices) else CompetingServices()
-    decision = decide_placement(item, siblings, scene)
-    view = _View(decision, failed)
+    view = _view(item, plan, scene, failed)
+    decision = view.decision
     found: dict[str, Any] = {"phase": view.phase(), "addresses": [view.row(host) for host in decision.order]}
     hostname = view.hostname()
     if hostname:
@@ -51,30 +48,42 @@ def exposure_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[st
     return {**found, "conditions": conditions}
 
 
+def lacking_clusters(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> frozenset[str]:
+    """Return the clusters that should serve an ExposedService, do not, and will not in a moment. See ``KindRow`` (reconcile/kinds.py)."""
+    return frozenset(_view(item, plan, scene, failed).missed)
+
+
+def _view(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> _View:
+    if not isinstance(item, ExposedService):
+        raise TypeError(f"not an ExposedService: {item.name}")
+    siblings = plan.detail if isinstance(plan.detail, CompetingServices) else CompetingServices()
+    return _View(decide_placement(item, siblings, scene), failed)
+
+
 class _View:
     """Placement after the writes, with the errors of writes."""
 
     def __init__(self, decision: PlacementDecision, failed: Mapping[str, str]) -> None:
-        self._decision = decision
+        self.decision = decision
         self._failed = failed
         self._looks = decision.assessments
 
     @property
     def _closed(self) -> bool:
-        return not self._decision.item.source_ranges
+        return not self.decision.item.source_ranges
 
     def _serves(self, host: str) -> bool:
-        return host in self._decision.serving and self._looks[host].state is State.WELL and host not in self._failed
+        return host in self.decision.serving and self._looks[host].state is State.WELL and host not in self._failed
 
     @property
     def _serving(self) -> list[str]:
-        return [host for host in self._decision.order if self._serves(host)]
+        return [host for host in self.decision.order if self._serves(host)]
 
     @property
     def _lacking(self) -> list[str]:
         """Clusters that should serve and do not. Of a primary and its standbys, one is enough; the primary should."""
-        item = self._decision.item
-        asked = [item.primary] if item.primary else list(self._decision.order)
+        item = self.decision.item
+        asked = [item.primary] if item.primary else list(self.decision.order)
         return [host for host in asked if not self._serves(host)] + [h for h in self._failed if h not in asked]
 
     def _programmed(self, host: str) -> bool:
@@ -85,18 +94,18 @@ class _View:
     @property
     def _awaited(self) -> list[str]:
         """Clusters whose address may still be assigned."""
-        return [h for h in self._decision.wanted if self._looks[h].state is State.STARTING and h not in self._failed]
+        return [h for h in self.decision.wanted if self._looks[h].state is State.STARTING and h not in self._failed]
 
     @property
-    def _missed(self) -> list[str]:
-        """Clusters of ``_lacking`` that waiting does not help."""
-        return [host for host in self._lacking if host not in self._awaited]
+    def missed(self) -> list[str]:
+        """Clusters of ``_lacking`` that waiting does not help; none for a service that is closed, as no cluster should serve it."""
+        return [] if self._closed else [host for host in self._lacking if host not in self._awaited]
 
     def phase(self) -> str:
         """Return the phase of the item."""
         if self._closed:
             return "Pending"
-        if self._serving and not self._missed:
+        if self._serving and not self.missed:
             return "Exposing" if self._lacking else "Exposed"
         if self._serving:
             return "Degraded"
@@ -104,12 +113,12 @@ class _View:
             return "Exposing"
         if all(assessment.state is State.SILENT for assessment in self._looks.values()):
             return "Degraded" if not self._failed else "Error"
-        return "Error" if self._failed or not self._decision.wanted else "Degraded"
+        return "Error" if self._failed or not self.decision.wanted else "Degraded"
 
     def hostname(self) -> str:
         """Return the hostname, once it leads to a cluster."""
-        item = self._decision.item
-        led = [host for host in self._decision.serving if self._looks[host].named and host not in self._failed]
+        item = self.decision.item
+        led = [host for host in self.decision.serving if self._looks[host].named and host not in self._failed]
         return item.hostname if item.hostname and led and not self._closed else ""
 
     def row(self, host: str) -> dict[str, Any]:
@@ -117,7 +126,7 @@ class _View:
         assessment = self._looks[host]
         row: dict[str, Any] = {
             "clusterName": host,
-            "role": self._decision.role(host),
+            "role": self.decision.role(host),
             "serving": self._serves(host),
             "addresses": list(assessment.standing.addresses) if assessment.there is not None else [],
         }
@@ -128,7 +137,7 @@ class _View:
             row["endpoints"] = assessment.ready
         if assessment.remote:
             row["remoteEndpoints"] = assessment.remote
-        if assessment.enforcement is not None and host in self._decision.wanted:
+        if assessment.enforcement is not None and host in self.decision.wanted:
             row["sourceRangesBy"] = _enforced_by(assessment)
         return {**row, "conditions": [self._row_programmed(host), self._row_ready(host)]}
 
@@ -142,7 +151,7 @@ class _View:
             return condition("Programmed", False, "NoSourceRanges", "No client has access.")
         if assessment.trouble is not None:
             return condition("Programmed", False, assessment.trouble.reason, f"{assessment.trouble.summary}.")
-        if host not in self._decision.wanted:
+        if host not in self.decision.wanted:
             return condition("Programmed", False, "Standby", "It takes over when the clusters before it cannot serve.")
         if assessment.standing.rejected:
             return condition("Programmed", False, assessment.standing.rejected, assessment.standing.message)
@@ -164,7 +173,7 @@ class _View:
         """Return the condition Programmed."""
         if self._closed:
             return condition("Programmed", False, "NoSourceRanges", "No source range is given, so no client has access.")
-        hosts = [host for host in self._decision.order if host in self._decision.wanted or not self._decision.item.primary]
+        hosts = [host for host in self.decision.order if host in self.decision.wanted or not self.decision.item.primary]
         missing = [host for host in hosts if not self._programmed(host)]
         if hosts and not missing:
             return condition("Programmed", True, "AllClustersProgrammed", f"An address in {listed(hosts)}.")
@@ -184,15 +193,15 @@ class _View:
         if self._serving:
             return condition("Ready", True, "Exposed", f"{listed(self._serving)} can answer.")
         reason = self.programmed()["reason"] if not self._closed else "NoSourceRanges"
-        first = next((self._row_ready(host) for host in self._decision.order if host in self._decision.serving), None)
+        first = next((self._row_ready(host) for host in self.decision.order if host in self.decision.serving), None)
         return condition("Ready", False, first["reason"] if first and not self._closed else reason, "No cluster can answer.")
 
     def degraded(self) -> dict[str, Any]:
         """Return the condition Degraded."""
-        lacking = [] if self._closed else self._missed
+        lacking = self.missed
         if not lacking:
             return condition("Degraded", False, "AllClustersServe" if not self._closed else "NoSourceRanges")
-        item = self._decision.item
+        item = self.decision.item
         on_standby = bool(item.primary) and bool(self._serving)
         reason = "WriteFailed" if self._failed else "OnStandby" if on_standby else "SomeClustersLack"
         said = "; ".join(f"{host}: {self._row_ready(host)['reason']}" for host in lacking if host in self._looks)

@@ -16,15 +16,15 @@ from ..mesh.item_kinds import ItemRef
 UNNAMED: Final = "CM-PLAN-02"
 
 
-def check_names(named: Iterable[str]) -> None:
-    """Check that every entry of ``approve_refused`` is the name of an item.
+def check_names(option: str, named: Iterable[str]) -> None:
+    """Check that every entry of an option is the name of an item.
 
     :raises InvalidInput: when one is not.
     """
     wrong = [entry for entry in named if ItemRef.parse(entry) is None]
     if wrong:
         raise InvalidInput(
-            f"approve_refused has {listed(repr(entry) for entry in wrong)}, which names no item.",
+            f"{option} has {listed(repr(entry) for entry in wrong)}, which names no item.",
             remedy="Write KIND/NAME, for example connectivityIntents/frontend-to-backend.",
         )
 

@@ -28,6 +28,7 @@ from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
 from ..reconcile.scene import as_if_connected, observe_again, observe_scene
 from ..reconcile.seen_flows import outages, with_seen_flows
 from ..reconcile.status import Course, Rows, item_rows, requeue_seconds
+from ..reconcile.unmet import unmet_items
 from ..status.links import earlier_binding
 from .approval import unnamed_finding
 from .connect import NOTHING_WRITTEN, refuse_changed
@@ -201,11 +202,19 @@ def _record_statuses(
         what = f"item{'s' if len(stops) > 1 else ''} {'would take' if run.check_mode else 'took'} access from sources that had it"
         show(Sentence(f"{cell(name)}: outage: {items_sentence(stops, what)}", "bad"))
     extra = {"status": rows, "requeue_seconds": requeue_seconds(desired, rows), "outages": stops}
-    recorder.note(extra=extra, error=_error_of(decided, scene, course, rows))
+    to_come = {(step.item, step.cluster) for step in decided.plan.steps} if run.check_mode else set()
+    unmet: dict[str, list[str]] = {}
+    for ref, phase in unmet_items(desired, decided, scene, course, rows, to_come=to_come):
+        if str(ref) not in options.accept_incomplete:
+            unmet.setdefault(phase, []).append(str(ref))
+    recorder.note(extra=extra, error=_error_of(decided, scene, course, rows, unmet))
 
 
-def _error_of(decided: ItemsPlan, scene: Scene, course: Course, rows: Rows) -> str:
-    """Return one sentence that names the items that were not applied; "" when all were."""
+def _error_of(decided: ItemsPlan, scene: Scene, course: Course, rows: Rows, unmet: Mapping[str, Sequence[str]]) -> str:
+    """Return one sentence that names the items that are not as asked; "" when all are.
+
+    :param unmet: phase -> accepted items that are in it and should not be.
+    """
     refused = [str(plan.ref) for plan in decided.of(ItemVerdict.REFUSED)]
     waiting = [str(plan.ref) for plan in decided.of(ItemVerdict.WAITING)]
     failed = sorted({host for errors in course.failed.values() for host in errors})
@@ -217,6 +226,7 @@ def _error_of(decided: ItemsPlan, scene: Scene, course: Course, rows: Rows) -> s
         items_sentence(course.failed, f"not written in {', '.join(failed)}"),
         refusal_sentence(blocking, "the objects concerned were left as they are").rstrip("."),
         items_sentence(kept, "with objects that are kept, because their replacement may be missing"),
+        *(items_sentence(refs, f"in phase {phase}") for phase, refs in sorted(unmet.items())),
     ]
     summary = "; ".join(part for part in parts if part)
     every = sum(len(entries) for entries in rows.values())

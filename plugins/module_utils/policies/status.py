@@ -24,24 +24,37 @@ _WORST_FIRST: Final = ("ApplyFailed", "PolicyInvalid", "ClusterUnreachable", "Na
 
 def intent_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
     """See ``KindRow`` (reconcile/kinds.py). Beside the CRD's fields: ``policies``, one row per policy that is in force."""
-    if not isinstance(item, ConnectivityIntent):
-        raise TypeError(f"{plan.ref} is not a ConnectivityIntent")
-    detail = plan.detail if isinstance(plan.detail, IntentDetail) else IntentDetail()
-    wanted = {entry.cluster: entry for entry in detail.wanted}
-    troubles: dict[str, tuple[str, str]] = {}
-    applied: list[DesiredObject] = []
-    for host in destinations(item, scene.mesh.clusters):
-        trouble = _trouble(host, wanted.get(host), plan, scene, failed, detail)
-        if trouble is None:
-            applied.append(wanted[host])
-        else:
-            troubles[host] = trouble
+    applied, troubles = _standing(item, plan, scene, failed)
     return {
         "phase": _phase(bool(applied), {reason for reason, _message in troubles.values()}),
         "appliedClusters": [entry.cluster for entry in applied],
         "policies": [_policy_row(entry) for entry in applied],
         "conditions": _conditions(plan, [entry.cluster for entry in applied], troubles),
     }
+
+
+def lacking_destinations(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> frozenset[str]:
+    """Return the clusters in which the policy of an intent should be in force and is not. See ``KindRow`` (reconcile/kinds.py)."""
+    return frozenset(_standing(item, plan, scene, failed)[1])
+
+
+def _standing(
+    item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]
+) -> tuple[list[DesiredObject], dict[str, tuple[str, str]]]:
+    """Return the policies that are in force, and for each other cluster the (reason, message)."""
+    if not isinstance(item, ConnectivityIntent):
+        raise TypeError(f"{plan.ref} is not a ConnectivityIntent")
+    detail = plan.detail if isinstance(plan.detail, IntentDetail) else IntentDetail()
+    wanted = {entry.cluster: entry for entry in detail.wanted}
+    applied: list[DesiredObject] = []
+    troubles: dict[str, tuple[str, str]] = {}
+    for host in destinations(item, scene.mesh.clusters):
+        trouble = _trouble(host, wanted.get(host), plan, scene, failed, detail)
+        if trouble is None:
+            applied.append(wanted[host])
+        else:
+            troubles[host] = trouble
+    return applied, troubles
 
 
 def _trouble(

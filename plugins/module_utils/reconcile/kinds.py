@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..base.input_problems import Problems
 from ..exposure.parse import parse_exposed_service
 from ..exposure.plan import plan_exposures, prune_exposures
-from ..exposure.status import exposure_status
+from ..exposure.status import exposure_status, lacking_clusters
 from ..findings.finding import Finding
 from ..items.desired import Desired, Item
 from ..items.planned import ItemPlan
@@ -20,10 +20,10 @@ from ..mesh.item_kinds import ItemKind
 from ..plan.steps import Step
 from ..policies.parse import parse_intent
 from ..policies.plan import plan_intents, prune_intents
-from ..policies.status import intent_status
+from ..policies.status import intent_status, lacking_destinations
 from ..services.parse import parse_global_service
 from ..services.plan import plan_services, prune_services
-from ..services.status import service_status
+from ..services.status import lacking_targets, service_status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,16 +37,24 @@ class KindRow:
     - ``status(item, plan, scene, failed)``: the CRD's status without observedGeneration, lastSyncTime and times of conditions, which the
       caller adds. ``scene`` is the one after the writes; ``failed``: inventory name -> error of this item's writes. Called only for
       items that are ACCEPTED.
+    - ``lacking(item, plan, scene, failed)``: the clusters that keep the item from being as asked; none where no single one does.
     """
 
     parse: Callable[[Problems, str, Mapping[str, Any], tuple[str, ...]], Item | None]
     plan: Callable[[Desired, Scene], list[ItemPlan]]
     prune: Callable[[Desired, Scene], tuple[list[Step], list[Finding]]]
     status: Callable[[Item, ItemPlan, Scene, Mapping[str, str]], dict[str, Any]]
+    lacking: Callable[[Item, ItemPlan, Scene, Mapping[str, str]], frozenset[str]]
 
 
 ROWS: Final[Mapping[ItemKind, KindRow]] = {
-    ItemKind.GLOBAL_SERVICE: KindRow(parse=parse_global_service, plan=plan_services, prune=prune_services, status=service_status),
-    ItemKind.INTENT: KindRow(parse=parse_intent, plan=plan_intents, prune=prune_intents, status=intent_status),
-    ItemKind.EXPOSURE: KindRow(parse=parse_exposed_service, plan=plan_exposures, prune=prune_exposures, status=exposure_status),
+    ItemKind.GLOBAL_SERVICE: KindRow(
+        parse=parse_global_service, plan=plan_services, prune=prune_services, status=service_status, lacking=lacking_targets
+    ),
+    ItemKind.INTENT: KindRow(
+        parse=parse_intent, plan=plan_intents, prune=prune_intents, status=intent_status, lacking=lacking_destinations
+    ),
+    ItemKind.EXPOSURE: KindRow(
+        parse=parse_exposed_service, plan=plan_exposures, prune=prune_exposures, status=exposure_status, lacking=lacking_clusters
+    ),
 }

@@ -67,6 +67,13 @@ def service_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str
     return {**found, "conditions": _conditions(item, standing)}
 
 
+def lacking_targets(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> frozenset[str]:
+    """Return the targets that do not export a GlobalService. See ``KindRow`` (reconcile/kinds.py)."""
+    if not isinstance(item, GlobalService) or not isinstance(plan.detail, ServiceDetail):
+        raise TypeError(f"{plan.ref} is no GlobalService that was planned")
+    return frozenset(_standing(item, plan.detail, MeshView(scene=scene), failed).wrong)
+
+
 def _standing(item: GlobalService, detail: ServiceDetail, view: MeshView, failed: Mapping[str, str]) -> _Standing:
     scene = view.scene
     states: dict[str, list[str]] = {}

@@ -70,15 +70,23 @@ def prune(wanted: Desired, scene: Scene) -> tuple[list[Step], list[Finding]]:
     return prune_steps(scene.binding, KIND, wanted.kept(KIND), observed), []
 
 
+def there(planned: ItemPlan, scene: Scene) -> list[str]:
+    return [host for host in scene.hosts if any(owning_item(scene.binding, p) == planned.ref for p in scene.traffic[host].policies)]
+
+
+def lacking(item: Item, planned: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(scene.mesh.clusters) - frozenset(there(planned, scene))
+
+
 def status(item: Item, planned: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
-    there = [host for host in scene.hosts if any(owning_item(scene.binding, p) == planned.ref for p in scene.traffic[host].policies)]
-    phase = "Applied" if len(there) == len(scene.mesh.clusters) else "Degraded" if there else "Applying"
+    applied = there(planned, scene)
+    phase = "Applied" if len(applied) == len(scene.mesh.clusters) else "Degraded" if applied else "Applying"
     whole = phase == "Applied"
     conditions = [condition("Accepted", True, "SpecValid"), condition("Ready", whole, "Applied" if whole else "NotApplied")]
-    return {"phase": phase, "appliedClusters": there, "conditions": conditions}
+    return {"phase": phase, "appliedClusters": applied, "conditions": conditions}
 
 
-ROW = KindRow(parse=parse, plan=plan, prune=prune, status=status)
+ROW = KindRow(parse=parse, plan=plan, prune=prune, status=status, lacking=lacking)
 FAKE_ROWS = {**ROWS, KIND: ROW}
 
 

@@ -208,6 +208,17 @@ def test_a_refused_item_fails_the_run_and_the_others_are_carried_out(world: Worl
     assert any("action: is not known" in line for line in world.output)
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_an_item_that_is_not_as_asked_fails_the_run_unless_its_user_accepts_it(world: World, check: bool) -> None:
+    nowhere = {"name": "nginx", "selector": {"namespace": "production", "name": "nginx"}}
+    file = {**mesh("a"), "globalServices": [nowhere]}
+    result = world.run(mesh=file, check=check)
+    assert (result["failed"], result["msg"]) == (True, "Of 2 items: 1 in phase Error (globalServices/nginx).")
+    accepted = world.run(mesh=file, check=check, accept_incomplete=["globalServices/nginx"])
+    assert "failed" not in accepted and accepted["status"]["globalServices"][0]["phase"] == "Error"
+    assert world.run(mesh=file, check=check, accept_incomplete=["globalServices/other"])["failed"]
+
+
 def test_an_item_that_planning_refuses_fails_the_run(world: World) -> None:
     result = world.run(mesh=mesh("good", {"name": "bad", "action": "Forbidden"}))
     assert (result["failed"], rows(result)["bad"], world.policies("c1")) == (True, "Error", {"good"})
@@ -423,6 +434,7 @@ def test_only_the_approved_plan_is_carried_out(world: World) -> None:
     [
         ({"hash": "xyz"}, "hash is not 12 to 64"),
         ({"approve_refused": ["nginx"]}, "approve_refused has 'nginx', which names no item"),
+        ({"accept_incomplete": ["nginx"]}, "accept_incomplete has 'nginx', which names no item"),
         ({"parallel": 0}, "parallel is 0"),
         ({"max_failures": -1}, "max_failures is -1"),
         ({"state": "gone"}, "state"),
