@@ -27,7 +27,7 @@ from .kinds import BY_KIND
 from .request import MESH_NOT_FOUND, Wait
 from .resources import generation_of
 from .runs import RunResult, RunState
-from .status_findings import conditions_of, findings_of, rows_for_status
+from .status_findings import advised_condition, findings_of, rows_for_status
 from .store import Stored
 
 SYNC_SECONDS: Final = 900
@@ -69,9 +69,9 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
 def advised_status(stored: Stored, status: Status, result: Mapping[str, Any], now: datetime) -> Status:
     """Return a status with the findings that are about the object."""
     found = findings_of(stored, result)
-    new = conditions_of(stored, found)
-    kept = [entry for entry in status["conditions"] if entry["type"] not in {row["type"] for row in new}]
-    times = with_transition_times(new, now, rows_of(_before(stored), "conditions"))
+    new = advised_condition(found)
+    kept = [entry for entry in status["conditions"] if entry["type"] != new["type"]]
+    times = with_transition_times([new], now, rows_of(_before(stored), "conditions"))
     rest = {key: value for key, value in status.items() if key not in ("findings", "conditions")}
     listed = rows_for_status(found)
     return {**rest, **({"findings": listed} if listed else {}), "conditions": [*kept, *times]}

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Findings of a run or a dry run in the statuses of the objects that they are about, and the conditions that sum them up. Pure."""
+"""Findings of a run or a dry run in the statuses of the objects that they are about, and the condition that sums them up. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redac
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
-from .kinds import BINDING, BY_KIND
+from .kinds import BY_KIND
 from .resources import ref_of
 from .store import Stored
 
@@ -20,7 +20,6 @@ MOST: Final = 20  # findings of one object; blocking ones come first (findings/f
 _SEVERITIES: Final = [severity.value for severity in Severity]
 _LINES: Final = 8  # of a fix
 _TEXT: Final = 512  # characters of the texts of a finding
-_DIFFERS, _UNREAD = "CM-CFG-02", "CM-CFG-03"  # checks/settings.py: meshConfig and what runs; meshConfig that cannot be compared
 
 Finding = Mapping[str, Any]
 
@@ -46,22 +45,8 @@ def _row(row: Finding) -> dict[str, Any]:
     return texts | {key: value for key, value in rest.items() if value}
 
 
-def conditions_of(stored: Stored, found: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Return the condition Advised, and for a binding with meshConfig the condition ConfigMet."""
+def advised_condition(found: Sequence[Finding]) -> dict[str, Any]:
+    """Return the condition Advised: whether there are findings that do not block and are not accepted."""
     codes = list(dict.fromkeys(str(row.get("code")) for row in found if row.get("severity") != "blocking" and not row.get("accepted")))
     message = one_line(f"{', '.join(codes[:MOST])}: see status.findings", 2 * _TEXT) if codes else ""
-    rows = [condition("Advised", bool(codes), "FindingsReported" if codes else "NoFindings", message)]
-    if stored.key.kind == BINDING and (stored.obj.get("spec") or {}).get("meshConfig"):
-        rows.append(_config_met(found))
-    return rows
-
-
-def _config_met(found: Sequence[Finding]) -> dict[str, Any]:
-    differs = [row for row in found if row.get("code") == _DIFFERS]
-    unread = [row for row in found if row.get("code") == _UNREAD]
-    if differs:
-        values = "; ".join(f"{row.get('cluster')}: {str(row.get('fix') or '').partition(chr(10))[0]}" for row in differs)
-        return condition("ConfigMet", False, "ValuesDiffer", one_line(values, 2 * _TEXT))
-    if unread:
-        return condition("ConfigMet", None, "NotReadable", one_line(unread[0].get("summary"), _TEXT))
-    return condition("ConfigMet", True, "AsAsked", "Every cluster runs with the values of meshConfig.")
+    return condition("Advised", bool(codes), "FindingsReported" if codes else "NoFindings", message)

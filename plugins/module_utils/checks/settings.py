@@ -11,12 +11,11 @@ from typing import Final
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, kubectl, lines, listed, value_groups, where
 from ..mesh.cilium_config import enabled
+from ..mesh.config_request import HUBBLE_UI, config_requests
 from ..mesh.facts import ClusterFacts
 from ..mesh.versions import CiliumVersion, cilium_version, holds, policy_local_by_default
 from .context import CheckContext, members
 from .registry import check
-
-HUBBLE_UI: Final = "hubble-ui"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,60 +120,21 @@ def mesh_runs_as_binding_asks(context: CheckContext, facts: ClusterFacts) -> Ite
 
     Connect uses what runs and installs nothing, so that a value of meshConfig is never ignored without a finding.
     """
-    binding = context.mesh.binding
-    if facts.apiserver is None or facts.config is None:
-        return
-    service = facts.service.type if facts.service else None
-    hubble = enabled(facts, "enable-hubble")
-    deployment = where(facts, "Deployment", "clustermesh-apiserver")
-    rows = (
-        (
-            "serviceType",
-            binding.service_type,
-            service,
-            f"{where(facts, 'Service', 'clustermesh-apiserver')}: {service}",
-            "apiserver.service.type",
-        ),
-        (
-            "enableKvStoreMesh",
-            binding.enable_kvstoremesh,
-            facts.runs_kvstoremesh,
-            f"{deployment}: containers",
-            "apiserver.kvstoremesh.enabled",
-        ),
-        ("hubble.enabled", binding.hubble_enabled, hubble, config_evidence(facts, "enable-hubble"), ""),
-        ("hubble.ui", binding.hubble_ui, _runs_ui(facts), f"{where(facts, 'Deployment', HUBBLE_UI)}", ""),
-    )
-    for name, wanted, runs, evidence, value in rows:
-        if wanted is None or runs is None or wanted == runs:
-            continue
-        text = str(wanted) if isinstance(wanted, str) else str(wanted).lower()
-        yield finding(
-            "CM-CFG-02",
-            cluster=facts.host,
-            summary=f"The binding asks for meshConfig.{name} = {text}; {facts.host} runs with "
-            f"{runs if isinstance(runs, str) else str(runs).lower()}",
-            evidence=evidence,
-            fix=lines(
-                helm(facts, *([f"clustermesh.{value}={text}"] if value else _hubble_values(name, text))),
-                "Or remove it from the binding: connect uses what runs.",
-            ),
-        )
-
-
-def _runs_ui(facts: ClusterFacts) -> bool | None:
-    """Return whether Hubble UI runs; None if the Deployments may not be listed (CM-CFG-03)."""
-    return None if any(entry.what == "parts" for entry in facts.unread) else HUBBLE_UI in facts.parts
-
-
-def _hubble_values(name: str, text: str) -> list[str]:
-    """Return the Helm values that set ``name`` of meshConfig.
-
-    Hubble UI needs Hubble Relay, which the chart does not switch on with it.
-    """
-    if name != "hubble.ui":
-        return [f"{name}={text}"]
-    return ["hubble.relay.enabled=true", "hubble.ui.enabled=true"] if text == "true" else ["hubble.ui.enabled=false"]
+    evidence = {
+        "serviceType": f"{where(facts, 'Service', 'clustermesh-apiserver')}: {facts.service.type if facts.service else None}",
+        "enableKvStoreMesh": f"{where(facts, 'Deployment', 'clustermesh-apiserver')}: containers",
+        "hubble.enabled": config_evidence(facts, "enable-hubble"),
+        "hubble.ui": where(facts, "Deployment", HUBBLE_UI),
+    }
+    for row in config_requests(context.mesh.binding, facts):
+        if row.differs:
+            yield finding(
+                "CM-CFG-02",
+                cluster=facts.host,
+                summary=f"The binding asks for meshConfig.{row.name} = {row.wanted}; {facts.host} runs with {row.runs}",
+                evidence=evidence[row.name],
+                fix=lines(helm(facts, *row.helm_values), "Or remove it from the binding: connect uses what runs."),
+            )
 
 
 @check("CM-CFG-03")

@@ -23,6 +23,7 @@ from ..findings.finding import Finding
 from ..mesh.facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
 from ..mesh.link_stage import LinkStage
 from ..mesh.model import Mesh
+from .config_met import config_conditions
 from .link_proof import LinkProof, is_stale, link_proof, proof_columns
 from .node_paths import NODES_REACHABLE, NodePaths, cut_off, node_paths, nodes_condition, path_columns
 
@@ -297,6 +298,7 @@ def build_status(
             [
                 *_conditions(phase, len(mesh.clusters) - len(not_asked), not_asked, links, failures, findings, stale, cut),
                 *_nodes_conditions(links, paths, facts, previous),
+                *config_conditions(mesh, facts),
             ],
             now,
             rows_of(previous, "conditions"),

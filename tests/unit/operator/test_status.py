@@ -103,7 +103,7 @@ def test_whatever_the_engine_says_becomes_a_status_that_the_crd_has(made: Made) 
 def without_advice(status: Mapping[str, Any]) -> dict[str, Any]:
     """A status without its findings, and the conditions that sum them up."""
     rest = {key: value for key, value in status.items() if key != "findings"}
-    return {**rest, "conditions": [entry for entry in status["conditions"] if entry["type"] not in ("Advised", "ConfigMet")]}
+    return {**rest, "conditions": [entry for entry in status["conditions"] if entry["type"] != "Advised"]}
 
 
 # Findings
@@ -157,30 +157,6 @@ def test_findings_in_a_status_are_bounded_and_of_its_schema_whatever_they_say(ro
     assert found is not None
     fits(BINDING, found)
     assert len(json.dumps(found.get("findings", []))) < 20 * 16384
-
-
-@pytest.mark.parametrize(
-    ("rows", "condition"),
-    [
-        ([], ("True", "AsAsked")),
-        (
-            [row("CM-CFG-02", cluster="c1", fix="helm --set clustermesh.apiserver.service.type=NodePort\nOr remove it")],
-            ("False", "ValuesDiffer"),
-        ),
-        ([row("CM-CFG-03", cluster="c1")], ("Unknown", "NotReadable")),
-        ([row("CM-CFG-02", cluster="c1", fix="")], ("False", "ValuesDiffer")),
-    ],
-)
-def test_mesh_config_is_answered(rows: list[dict[str, Any]], condition: tuple[str, str]) -> None:
-    plain = stored(BINDING)
-    asked = stored(BINDING, meshConfig={"serviceType": "NodePort"})
-    found = status_of_result(asked, {"status": {"binding": CONNECTED}, "findings": rows}, NOW)
-    without = status_of_result(plain, {"status": {"binding": CONNECTED}, "findings": rows}, NOW)
-    assert found is not None and without is not None
-    assert conditions(found)["ConfigMet"] == condition and "ConfigMet" not in conditions(without)
-    if condition[0] == "False" and rows[0]["fix"]:
-        message = next(entry["message"] for entry in found["conditions"] if entry["type"] == "ConfigMet")
-        assert message == "c1: helm --set clustermesh.apiserver.service.type=NodePort"
 
 
 def test_a_resource_without_a_row_has_no_status_of_this_run() -> None:
