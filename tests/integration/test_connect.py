@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.labs import AGENTS, FIVE, NODE_PORT, NODES, OLDEST, OTHER_THREE_120, THREE_120, shared
+from tests.integration.labs import AGENTS, FIVE, NODE_PORT, NODES, OLDEST, OTHER_THREE_120, THREE_119, THREE_120, shared
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.tools import ToolUnavailable, clustermesh_binary
 from tests.testing.combinations import COMBINATIONS
@@ -101,23 +101,35 @@ def test_auth_mode_cluster_connects_and_leaves_no_user_behind(lab: MeshLab) -> N
 
 
 @pytest.mark.full
-@pytest.mark.lab(OTHER_THREE_120, use=2)
-def test_a_pod_that_waits_for_its_users_starts_when_connect_makes_them(lab: MeshLab) -> None:
-    """From 1.19 on no chart makes the ConfigMap with clustermesh.config.enabled=false, and the volume of the pod is not optional."""
-    api = lab.api("c1")
-    api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/clustermesh-remote-users")
-    for pod in api.list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver"):
-        api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
-    missing = next(entry for entry in lab.play("verify").result["findings"] if entry["code"] == "CM-USER-01")
-    assert (missing["cluster"], missing["severity"]) == ("c1", "remediable")
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param("1.19", marks=pytest.mark.lab(THREE_119, use=2)), pytest.param("1.20", marks=pytest.mark.lab(OTHER_THREE_120, use=2))],
+)
+def test_two_clusters_as_the_recommended_values_leave_them_become_one_mesh(lab: MeshLab, version: str) -> None:
+    """From 1.19 on no chart makes the ConfigMap with clustermesh.config.enabled=false, and the volume of the pod is not optional.
+
+    Both pods wait for their users, and start when connect makes them.
+    """
+    for name in lab.names:
+        api = lab.api(name)
+        api.delete(f"/api/v1/namespaces/{NAMESPACE}/configmaps/clustermesh-remote-users")
+        for pod in api.list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=clustermesh-apiserver"):
+            api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
+    missing = [entry for entry in lab.play("verify").result["findings"] if entry["code"] == "CM-USER-01"]
+    assert {(entry["cluster"], entry["severity"]) for entry in missing} == {("c1", "remediable"), ("c2", "remediable")}
 
     run = lab.play("connect")
     assert run.rc == 0, run.output
-    assert set(links_of(run.mesh_result).values()) == {"ready"}
-    assert [user["name"] for user in lab.users("c1")] == ["remote-c2"]
+    assert run.result["status"]["binding"]["phase"] == "Connected"
+    assert links_of(run.mesh_result) == {("c1", "c2"): "ready", ("c2", "c1"): "ready"}
+    for name, peer in (("c1", "c2"), ("c2", "c1")):
+        assert f"remote-{peer}" in [user["name"] for user in lab.users(name)], version
+        made = lab.api(name).get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/clustermesh-remote-users")
+        assert made is not None and made["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "Helm", "Helm could not take it over"
+        assert made["metadata"]["annotations"]["meta.helm.sh/release-name"] == "cilium"
     assert lab.play("connect").changed == 0
     assert lab.play("disconnect").rc == 0
-    assert lab.users("c1") == []
+    assert [lab.users(name) for name in lab.names] == [[], []]
 
 
 @pytest.mark.lab(FIVE, use=3)
