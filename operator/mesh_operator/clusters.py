@@ -116,6 +116,10 @@ class _Collection:
             if again and _version(before.get(name)) != _version(after.get(name)):
                 self._changed(before.get(name), after.get(name))
 
+    def unserved(self) -> None:
+        """Replace all objects by none: without them no cluster can be used."""
+        self.replace(())
+
     def put(self, obj: Object) -> None:
         """Store one object that was added or modified."""
         name = str(obj["metadata"]["name"])

@@ -49,6 +49,9 @@ class KarmadaBindings:
         for namespace in {text(obj, "metadata", "namespace") for obj in objects}:
             self._touch(namespace)
 
+    def unserved(self) -> None:
+        """Take that there are none."""
+
     def put(self, obj: Object) -> None:
         """Take an object that was added or modified."""
         self._touch(text(obj, "metadata", "namespace"))
@@ -83,6 +86,10 @@ class KarmadaClusters:
             self.put(obj)
         with self._lock:
             self._states = {name: state for name, state in self._states.items() if name in found}
+
+    def unserved(self) -> None:
+        """Take that there are none."""
+        self.replace(())
 
     def put(self, obj: Object) -> None:
         """Take an object that was added or modified."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from logging import WARNING
 from threading import Event, Thread, current_thread
 from typing import Any, Final, NamedTuple
 
@@ -80,6 +81,7 @@ class _Callbacks(NamedTuple):
     replace: Callable[[Iterable[Object]], None]
     put: Callable[[Object], None]
     missing: Callable[[Object], None]
+    unserved: Callable[[], None]
 
 
 class Operator:
@@ -220,7 +222,7 @@ class Operator:
                 continue
             chosen, relist = f"metadata.name={export}", self._settings.reconcile_interval
             take = partial(self._take_slice, export)
-            slices = _Callbacks(partial(_first, take), take, partial(_nothing, take))
+            slices = _Callbacks(partial(_first, take), take, partial(_nothing, take), partial(take, None))
             self._slices[export] = self._watch(
                 self._source_of(export).own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist
             )
@@ -322,7 +324,8 @@ class Operator:
             stop, watchers = Event(), list[tuple[KindRow, Watcher]]()
             source = self._source_of(export)
             for row in self._rows[export]:
-                sink = _Callbacks(*(partial(act, url, row.kind) for act in (self._store.replace, self._store.put, self._store.missing)))
+                acts = (self._store.replace, self._store.put, self._store.missing, self._unserved)
+                sink = _Callbacks(*(partial(act, url, row.kind) for act in acts))
                 reception = partial(Reception, row.kind, self._workspace_bounds)
                 watcher = Watcher(source.at(url), row.collection("*"), sink, stop, clock=time.monotonic, reception=reception)
                 watchers.append((row, watcher))
@@ -333,6 +336,10 @@ class Operator:
             for row, watcher in watchers:
                 _start(watcher, row.collection("*"))
             log("endpoint_found", url=url)
+
+    def _unserved(self, url: str, kind: str) -> None:
+        if self._store.unserved(url, kind):
+            log("kind_not_served", level=WARNING, url=url, kind=kind)
 
     def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
         self._fabrics.changed(key)
@@ -416,11 +423,11 @@ class Operator:
             ages={row.kind: now - min(self._listed(row.kind), default=now) for row in rows},
         )
         if listed and self._endpoints:
-            found = self._absence.orphans(self._records.all(), self._store, now)
+            found = self._absence.orphans(self._records.all(), self._store, now) if self._store.serves(BINDING) else []
             known, self._reconciler.orphaned = self._reconciler.orphaned, frozenset(record.key for record in found)
             for key in self._reconciler.orphaned - known:
                 self._queue.add(key, Urgency.RESYNC)
-            if self._fleets is not None:
+            if self._fleets is not None and self._store.serves(*(row.kind for row in FLEET_ROWS)):
                 self._fleets.search_orphans(now)
 
     def _are_clusters_listed(self) -> bool:

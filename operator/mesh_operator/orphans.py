@@ -26,7 +26,7 @@ class OrphanTracker:
     def orphans(self, records: tuple[Record, ...], store: Store, now: float) -> list[Record]:
         """Return the records without a resource for longer than the grace period.
 
-        Call it only while every URL has been listed: an object that is not listed may well exist.
+        Call it only while every URL has been listed and serves the kind: an object that is not listed may well exist.
         """
         absent = {record.key for record in records if store.mesh(record.key).binding is None}  # missing is not absent (store.py)
         self._since = {key: self._since.get(key, now) for key in absent}

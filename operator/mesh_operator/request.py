@@ -104,12 +104,13 @@ def _play(
 ) -> MeshRequest:
     """Return the play for an existing binding.
 
-    A list in the variable is complete for its kind, also when it is empty: objects of items that are in no list are pruned.
+    A list in the variable is complete for its kind, also when it is empty: objects of items that are in no list are pruned. A kind that is
+    not served has no list, and nothing of it is touched.
     """
     raw: dict[str, Any] = {"binding": {**entry_of(binding), **place_of(mesh.key)}}
     previous: dict[str, Any] = {"binding": binding.obj.get("status") or {}}
     items, leaving = list[Stored](), list[Stored]()
-    for row in ITEMS:
+    for row in (row for row in ITEMS if row.kind not in mesh.unserved):
         every = mesh.items.get(row.kind, ())
         kept = [stored for stored in every if not stored.deleting and mesh.key.name in row.names_of_bindings(stored.obj)]
         raw[row.listed] = [entry_of(stored) if choices.job_probes else _without_job(stored.key.kind, entry_of(stored)) for stored in kept]

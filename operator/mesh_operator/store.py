@@ -4,7 +4,7 @@
 
 An object that is gone from a list, or whose URL is gone, is *missing*, and never counts as deleted: only deletionTimestamp requests a
 deletion (multicluster-provider#80, kcp#2041). It stays known, in its last state, for KEEP seconds and until every remaining URL was listed
-after that without it; with no URL left, for ever.
+after that without it; with no URL left, or while the one that had it does not serve its kind (404), for ever.
 
 What a URL has not listed yet looks as if it did not exist. So the objects of a mesh come with whether all of them are listed, in one value:
 asked for later, the lists may have come in between, and the objects that are at hand lack what they brought.
@@ -77,6 +77,7 @@ class MeshObjects:
     key: MeshKey
     listed: bool
     binding: Stored | None
+    unserved: frozenset[str] = frozenset()  # kinds that the URL with the binding does not serve: of their items nothing is known
     items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
     beyond: tuple[Stored, ...] = ()  # binding and items beyond the bounds of the workspace; no such item is in ``items``
     clusters: Mapping[str, Stored] = field(default_factory=dict)  # KubernetesClusters of the workspace's namespace, by name
@@ -86,7 +87,7 @@ class MeshObjects:
 class TenantObjects:
     """All known objects of the fleet side of one namespace, sorted by kind and name; missing ones are included: see Stored.
 
-    ``listed``: everything was listed at all URLs before this was put together.
+    ``listed``: everything was listed at all URLs before this was put together, and those that have an object of it serve every kind.
     """
 
     workspace: str
@@ -115,7 +116,8 @@ class Store:
         self._stored: dict[ObjectKey, Stored] = {}
         self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the latest one last
         self._urls: dict[str, frozenset[str]] = {}  # with the kinds of which lists are to come, or have
-        self._listed: dict[tuple[str, str], float] = {}  # when a URL was listed for a kind
+        self._listed: dict[tuple[str, str], float] = {}  # when a URL was listed for a kind last; or first did not serve it
+        self._unserved: set[tuple[str, str]] = set()
         self._users: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)  # objects that refer to it, see _references
 
     def add_url(self, url: str, kinds: Iterable[str]) -> None:
@@ -127,10 +129,29 @@ class Store:
         """Take a whole list of one URL and kind. Objects that the URL had and has no more become missing."""
         with self._changing() as changes:
             self._listed[url, kind] = self._clock()  # set before objects become missing, which a later list has to confirm
+            self._unserved.discard((url, kind))
             shown = {self._show(url, kind, obj, changes) for obj in objects}
             for key in self._at(url, kind) - shown:
                 self._lose(url, key, changes)
             self._forget(kind)
+
+    def unserved(self, url: str, kind: str) -> bool:
+        """Take that a URL does not serve a kind: what it had becomes missing, and no list confirms that it is gone.
+
+        Returns whether that is new.
+        """
+        with self._changing() as changes:
+            is_new = (url, kind) not in self._unserved
+            self._listed.setdefault((url, kind), self._clock())
+            self._unserved.add((url, kind))
+            for key in self._at(url, kind):
+                self._lose(url, key, changes)
+        return is_new
+
+    def serves(self, *kinds: str) -> bool:
+        """Return whether every URL that has to list these kinds serves them: only then does an object that is not known not exist."""
+        with self._lock:
+            return self._is_listed(frozenset(kinds)) and not any(kind in kinds for _, kind in self._unserved)
 
     def put(self, url: str, kind: str, obj: Object) -> None:
         """Take an object that was ADDED or MODIFIED."""
@@ -154,6 +175,7 @@ class Store:
                 self._lose(url, key, changes)
             self._urls.pop(url, None)
             self._listed = {place: time for place, time in self._listed.items() if place[0] != url}
+            self._unserved = {place for place in self._unserved if place[0] != url}
 
     def get(self, key: ObjectKey) -> Stored | None:
         """Return an object, also one that is missing; None if it is not known."""
@@ -165,11 +187,12 @@ class Store:
         with self._lock:
             users, found = self._using(binding), self._stored.get(binding)
             clusters = self._using(binding._replace(kind=CLUSTER, name=""))
-            listed = self._is_listed(_MESH, found.url if found and found.missing_since is None else "")
+            home = found.url if found and found.missing_since is None else ""
+            listed, unserved = self._is_listed(_MESH, home), frozenset(kind for url, kind in self._unserved if url == home)
         beyond = tuple(user for user in users if user.beyond)
         items = {row.kind: tuple(user for user in users if user.key.kind == row.kind and not user.beyond) for row in ITEMS}
         by_name = {user.key.name: user for user in clusters}
-        return MeshObjects(key=key, listed=listed, binding=found, items=items, beyond=beyond, clusters=by_name)
+        return MeshObjects(key=key, listed=listed, unserved=unserved, binding=found, items=items, beyond=beyond, clusters=by_name)
 
     def meshes(self) -> tuple[MeshKey, ...]:
         """Return every mesh that an object belongs to, also if the binding itself is unknown. A Fabric belongs to none."""
@@ -189,7 +212,9 @@ class Store:
         """Return all objects of the fleet side of a namespace."""
         with self._lock:
             found, listed = self._using(ObjectKey(_TENANT, workspace, namespace, "")), self._is_listed(BY_KIND.keys())
-        return TenantObjects(workspace=workspace, namespace=namespace, listed=listed, objects=tuple(found))
+            homes = {stored.url for stored in found if stored.missing_since is None}
+            served = not any((url, kind) in self._unserved for url in homes for kind in _OF_FLEETS)
+        return TenantObjects(workspace=workspace, namespace=namespace, listed=listed and served, objects=tuple(found))
 
     def tenants(self) -> tuple[tuple[str, str], ...]:
         """Return workspace and namespace of every object of the fleet side."""
@@ -304,8 +329,9 @@ class Store:
         return self._using(binding._replace(kind=FABRIC))
 
     def _forget(self, kind: str) -> None:
-        before = min(self._clock() - KEEP, *(time for place, time in self._listed.items() if place[1] == kind))
-        for one in [one for one in self._stored.values() if one.key.kind == kind]:
+        served = (time for place, time in self._listed.items() if place[1] == kind and place not in self._unserved)
+        before = min(self._clock() - KEEP, *served)
+        for one in [one for one in self._stored.values() if one.key.kind == kind and (one.url, kind) not in self._unserved]:
             if one.missing_since is not None and one.missing_since < before:
                 del self._stored[one.key], self._shown[one.key]
                 self._usage[one.key.workspace].remove(one.key)

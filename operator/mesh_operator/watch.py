@@ -39,6 +39,9 @@ class Sink(Protocol):
     def replace(self, objects: Iterable[Object]) -> None:
         """Take a whole list."""
 
+    def unserved(self) -> None:
+        """Take that the API server has no such resource (404): nothing is known of its objects."""
+
     def put(self, obj: Object) -> None:
         """Take an object that was added or modified."""
 
@@ -50,7 +53,7 @@ class Sink(Protocol):
 class WatchState:
     """State of a watch for /readyz and /metrics. Times are monotonic seconds."""
 
-    listed_at: float | None = None  # the last whole list; a resource that is not served counts as an empty one
+    listed_at: float | None = None  # the last whole list, or the last answer that the resource is not served
     served: bool = True
     error: str = ""  # the last error's sentence; "" after a success
     restarts: int = 0  # number of lists and watches begun anew after an error
@@ -120,7 +123,10 @@ class Watcher:
             return
         # kcp before 0.33 answers 404 for an API that no workspace has bound, later ones an empty list without a version.
         self._version = version if page is not None else ""
-        self._sink.replace(objects if self._version else ())
+        if page is None:
+            self._sink.unserved()
+        else:
+            self._sink.replace(objects if self._version else ())
         self.state.listed_at, self.state.served, self.state.error, self.state.failing_since = self._clock(), bool(self._version), "", None
         self._due = self._clock() + self._relist * self._random(0.9, 1.1)
         self._unserved = 0 if self._version else self._unserved + 1

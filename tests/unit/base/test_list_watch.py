@@ -124,6 +124,9 @@ class World:
     def replace(self, objects: Iterable[Object]) -> None:
         self.seen.append([one["metadata"]["name"] for one in objects])
 
+    def unserved(self) -> None:
+        self.seen.append("unserved")
+
     def put(self, obj: Object) -> None:
         self.seen.append(("put", obj["metadata"]["name"]))
 
@@ -152,10 +155,10 @@ def test_a_token_that_expired_while_paging_starts_the_list_over() -> None:
 
 
 @pytest.mark.parametrize("unserved", [None, page(version=""), page("ghost", version="")], ids=["404", "no version", "no version, objects"])
-def test_what_is_not_served_is_empty_and_listed_again_and_again_but_not_watched(unserved: Object | None) -> None:
+def test_what_is_not_served_is_listed_again_and_again_but_not_watched(unserved: Object | None) -> None:
     world = World(*[unserved] * 7, page("a"), END).run()
     assert {what for what, _ in world.asked[:7]} == {"list"} and world.asked[8] == ("watch", "100")
-    assert world.seen == [[]] * 7 + [["a"]]
+    assert world.seen == ["unserved" if unserved is None else []] * 7 + [["a"]]
     assert world.waited[:7] == [2, 4, 8, 16, 30, 30, 30]
     assert world.state.served and world.state.error == ""
 
@@ -165,10 +168,14 @@ def test_what_is_not_served_counts_as_listed_so_that_readiness_does_not_wait_for
     assert world.state.listed_at == 50.0 and not world.state.served
 
 
-def test_a_resource_that_stops_being_served_becomes_empty() -> None:
+def test_a_resource_that_stops_being_served_is_unknown_and_not_empty() -> None:
     world = World(page("a"), refused(404), None, page("a"), END).run()
     assert [what for what, _ in world.asked] == ["list", "watch", "list", "list", "watch"]
-    assert world.seen == [["a"], [], ["a"]]
+    assert world.seen == [["a"], "unserved", ["a"]]
+
+
+def test_a_resource_that_stops_being_served_between_two_pages_is_unknown() -> None:
+    assert World(page("a", token="t1"), None, page("a"), END).run().seen == ["unserved", ["a"]]
 
 
 def test_a_watch_of_metadata_and_of_one_name_asks_for_no_more() -> None:

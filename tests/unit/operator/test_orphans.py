@@ -52,6 +52,17 @@ def test_a_mesh_that_is_not_seen_just_now_is_no_orphan() -> None:
         assert absence.orphans((RECORD,), store, now) == []
 
 
+def test_while_the_kind_is_not_served_it_is_not_known_whether_a_mesh_has_lost_its_resource() -> None:
+    store = Store(lambda *_: None, Clock())
+    assert not store.serves(BINDING), "there is no URL"
+    store.add_url(URL, [BINDING])
+    assert not store.serves(BINDING), "it is not listed"
+    store.unserved(URL, BINDING)
+    assert not store.serves(BINDING)
+    store.replace(URL, BINDING, [])
+    assert store.serves(BINDING)
+
+
 def test_what_is_left_is_the_mesh_as_if_it_were_being_deleted() -> None:
     mesh = mesh_to_remove(RECORD, listed=True)
     assert mesh.key == KEY and mesh.binding is not None and mesh.binding.deleting

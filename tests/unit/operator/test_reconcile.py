@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.d
 from mesh_operator.confined.process import Cause
 from mesh_operator.dry_runs import DryRunFailed
 from mesh_operator.keys import MeshKey
-from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, ROWS, SERVICE
+from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, ITEMS, ROWS, SERVICE
 from mesh_operator.management_plane import NotUsable, Usable
 from mesh_operator.queue import Urgency
 from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Reconciler
@@ -549,6 +549,32 @@ def test_a_list_that_comes_during_a_turn_makes_what_was_looked_at_before_no_more
     world.reconcile()
     told = [[item["name"] for item in run.variables["cilium_mesh"]["globalServices"]] for run in world.runs]
     assert told in ([], [["nginx"]])
+
+
+@pytest.mark.parametrize("kind", [row.kind for row in ITEMS])
+@pytest.mark.parametrize("begun", ["a moment ago", "long ago"])
+def test_nothing_of_a_kind_that_is_not_served_is_touched(world: World, kind: str, begun: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that answers 404 for a kind says nothing about its items: an empty list would take all of them away."""
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.runs.clear()
+    if begun == "a moment ago":  # an operator that has just begun; the mesh is on record
+        lists = {row.kind: [stored.obj for stored in world.store.of_kind(row.kind)] for row in ROWS}
+        fresh = Store(lambda *_: None, lambda: world.now)
+        fresh.add_url(URL, lists)
+        for other in lists.keys() - {kind}:
+            fresh.replace(URL, other, lists[other])
+        monkeypatch.setattr(world.reconciler, "_store", fresh)
+        monkeypatch.setattr(world, "store", fresh)
+    spec = (world.kcp.find(BINDING, "edge") or {})["spec"]
+    for _ in range(3):
+        world.store.unserved(URL, kind)
+        world.now += 2 * KEEP
+        world.kcp.put(BINDING, "edge", {**spec, "nodeAddresses": "InternalIP"})
+        world.reconcile()
+    assert all(BY_KIND[kind].listed not in run.variables["cilium_mesh"] for run in world.runs)
+    others = {row.listed for row in ITEMS} - {BY_KIND[kind].listed}
+    assert world.runs and all(others <= run.variables["cilium_mesh"].keys() for run in world.runs)
 
 
 def test_a_mesh_that_was_made_again_is_no_orphan_any_more(world: World) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mesh_operator.bounds import reduced
 from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, INTENT, ROWS, SERVICE
+from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, FLEET_ROWS, INTENT, ROWS, SERVICE
 from mesh_operator.store import KEEP, Store, Stored
 from tests.lab.patience import scaled
 
@@ -356,6 +356,24 @@ def test_ten_times_the_objects_take_ten_times_as_long_and_not_a_hundred() -> Non
 # Any order of events
 
 
+def test_the_fleet_of_a_tenant_is_not_known_while_a_kind_of_it_is_not_served_where_it_is() -> None:
+    store = Followed().store
+    kinds = [row.kind for row in FLEET_ROWS]
+    for url in (A, B):
+        store.add_url(url, kinds)
+        for kind in kinds:
+            store.replace(url, kind, [made(T1, "c1")] if (url, kind) == (A, CLUSTER) else ())
+    assert store.tenant(T1, "default").listed
+    for kind in kinds:
+        if kind != CLUSTER:
+            assert store.unserved(B, kind) and not store.unserved(B, kind), "it is news once"
+            assert store.tenant(T1, "default").listed, "elsewhere it says nothing about this tenant"
+            assert store.unserved(A, kind)
+            assert not store.tenant(T1, "default").listed and not store.serves(kind)
+            for url in (A, B):
+                store.replace(url, kind, ())
+
+
 class Model:
     """The same, written down as it is said: who has what, and since when nobody has."""
 
@@ -363,7 +381,8 @@ class Model:
         self.shown: dict[tuple[str, ObjectKey], tuple[int, Object]] = {}  # the number of the sighting, the object
         self.missing: dict[ObjectKey, tuple[Object, str, float]] = {}
         self.urls: dict[str, frozenset[str]] = {}
-        self.listed: dict[tuple[str, str], float] = {}
+        self.listed: dict[tuple[str, str], float] = {}  # when a URL listed a kind last; or first did not serve it
+        self.unserved: set[tuple[str, str]] = set()
         self.number = 0
 
     def put(self, url: str, key: ObjectKey, obj: Object) -> None:
@@ -383,10 +402,24 @@ class Model:
         for key, obj in objects.items():
             self.put(url, key, obj)
         self.listed[url, kind] = now
-        lists = [when for (_, of), when in self.listed.items() if of == kind]
-        for key, (_, _, since) in list(self.missing.items()):
-            if key.kind == kind and now - since > KEEP and all(when > since for when in lists):
+        self.unserved -= {(url, kind)}
+        lists = [when for (at, of), when in self.listed.items() if of == kind and (at, of) not in self.unserved]
+        for key, (_, last, since) in list(self.missing.items()):
+            confirmed = now - since > KEEP and all(when > since for when in lists) and (last, kind) not in self.unserved
+            if key.kind == kind and confirmed:
                 del self.missing[key]
+
+    def not_served(self, url: str, kind: str, now: float) -> None:
+        for at, key in list(self.shown):
+            if at == url and key.kind == kind:
+                self.lose(url, key, now)
+        self.listed.setdefault((url, kind), now)
+        self.unserved |= {(url, kind)}
+
+    def unknown(self, mesh: MeshKey) -> set[str]:
+        """Kinds of which nothing is known where the binding is."""
+        found = self.stored().get(ObjectKey(BINDING, *mesh))
+        return {kind for url, kind in self.unserved if found and found.missing_since is None and url == found.url}
 
     def is_listed(self, mesh: MeshKey) -> bool:
         """Whether every URL that may have something of a mesh has said all: that of the binding, or all if it is nowhere."""
@@ -403,6 +436,7 @@ class Model:
             if at == url:
                 self.lose(url, key, now)
         self.listed = {place: when for place, when in self.listed.items() if place[0] != url}
+        self.unserved = {place for place in self.unserved if place[0] != url}
 
     def stored(self) -> dict[ObjectKey, Stored]:
         newest: dict[ObjectKey, Stored] = {key: Stored(key, obj, url, since) for key, (obj, url, since) in self.missing.items()}
@@ -430,7 +464,7 @@ def objects(draw: st.DrawFn, kind: str) -> tuple[ObjectKey, Object]:
 
 @st.composite
 def events(draw: st.DrawFn) -> tuple[str, str, str, list[tuple[ObjectKey, Object]], float]:
-    what = draw(st.sampled_from(["replace", "replace", "put", "put", "missing", "drop", "all", "add"]))
+    what = draw(st.sampled_from(["replace", "replace", "put", "put", "missing", "drop", "all", "add", "unserved"]))
     kind = draw(st.sampled_from(KINDS))
     number = 3 if what == "replace" else 1
     found = draw(st.lists(objects(kind), min_size=0 if what == "replace" else 1, max_size=number))
@@ -456,6 +490,9 @@ def test_any_order_of_lists_events_and_lost_urls_leaves_what_the_model_has(happe
         elif what == "missing":
             store.missing(url, kind, found[0][1])
             model.lose(url, found[0][0], followed.now, found[0][1])
+        elif what == "unserved":
+            store.unserved(url, kind)
+            model.not_served(url, kind, followed.now)
         elif what in ("all", "add"):  # a URL is found, of all kinds or but one; "all": and listed
             kinds = frozenset(row.kind for row in ROWS) - ({kind} if found else set())
             store.add_url(url, kinds)
@@ -469,6 +506,7 @@ def test_any_order_of_lists_events_and_lost_urls_leaves_what_the_model_has(happe
         _agree(followed, model.stored())
         for mesh in (MeshKey(workspace, "default", name) for workspace in (T1, T2) for name in ("x", "y")):
             assert store.mesh(mesh).listed is model.is_listed(mesh), mesh
+            assert store.mesh(mesh).unserved == model.unknown(mesh), mesh
 
 
 def _agree(followed: Followed, expected: dict[ObjectKey, Stored]) -> None:
