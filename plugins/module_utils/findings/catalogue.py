@@ -440,7 +440,13 @@ _ROWS: Final = (
             Severity.ADVISORY: "for actions Deny and Isolate, unless a workload that is cut off speaks to the pods now",
         },
     ),
-    Row("CM-INT-32", "The pods that an intent isolates cannot be determined for certain", Severity.ADVISORY, Scope.ITEM),
+    Row(
+        "CM-INT-32",
+        "The pods that an intent isolates cannot be determined for certain",
+        Severity.ADVISORY,
+        Scope.ITEM,
+        cases={Severity.REMEDIABLE: "where traffic that was recorded may be cut"},
+    ),
     Row("CM-INT-33", "Sources that an intent allows are still blocked", Severity.REMEDIABLE, Scope.ITEM),
     # Probes of intents
     Row("CM-REACH-01", "A probe refuted an intent", Severity.REMEDIABLE, Scope.ITEM),

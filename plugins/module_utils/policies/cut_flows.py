@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded traffic that the policies of a run cut: packets that entered a pod, and that its ingress denies after the writes. Pure."""
+"""Recorded traffic that the policies of a run cut: packets that entered a pod, and that its ingress denies after them, or may deny."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..mesh.flow_facts import Flow, FlowSide
 from .evaluate.endpoints import Kind, Party, PolicyEndpoint, identity_of
 from .evaluate.label_filters import LabelFilters
 from .evaluate.rules import Direction
+from .evaluate.ternary import Ternary
 from .evaluate.verdict import Outcome, decide
 from .workload_index import Group, Planned, WorkloadIndex
 
@@ -39,6 +40,14 @@ class Cut:
         return cls(max(c.last for c in every), sum(c.packets for c in every), frozenset().union(*(c.ports for c in every)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cuts:
+    """Recorded traffic of one cluster that the policies cut for certain, and that they cut perhaps, by its source."""
+
+    sure: Mapping[Source, Cut]
+    perhaps: Mapping[Source, Cut]
+
+
 def party_of_kind(kind: Kind) -> Party:
     """Return any endpoint of a kind that is no pod."""
     endpoint = PolicyEndpoint(kind=kind)
@@ -53,32 +62,36 @@ _OUTSIDE: Final = {
 }
 
 
-def cut_flows(index: WorkloadIndex, planned: Planned, host: str, targets: Collection[int], flows: Iterable[Flow]) -> Mapping[Source, Cut]:
-    """Return the traffic to ``targets`` that is cut, by its source. What is denied already, or is perhaps allowed, is not cut.
+def cut_flows(index: WorkloadIndex, planned: Planned, host: str, targets: Collection[int], flows: Iterable[Flow]) -> Cuts:
+    """Return the traffic to ``targets`` that is cut. What is denied already is not.
 
     :param host: cluster of the destination, in which the flows were recorded.
     :param targets: numbers of groups there.
     """
 
     @cache
-    def is_cut(target: int, source: Source, protocol: str, port: int) -> bool:
+    def is_cut(target: int, source: Source, protocol: str, port: int) -> Ternary:
         group = index.groups[target]
         peer = index.groups[source].party if isinstance(source, int) else next(p for name, p in _OUTSIDE.values() if name == source)
         before, after = (
             decide(index.view(host), Direction.INGRESS, group.party, peer, protocol.upper(), port, rules).outcome
             for rules in (index.selecting(group), planned.selecting(group))
         )
-        return before is not Outcome.DENIED and after is Outcome.DENIED
+        if before is Outcome.DENIED or after is Outcome.ALLOWED:
+            return False
+        return True if after is Outcome.DENIED else None
 
-    found: dict[Source, list[Cut]] = {}
+    found: dict[Ternary, dict[Source, list[Cut]]] = {True: {}, None: {}}
     for flow in flows:
         target, source = _group(index, flow.destination), _source(index, flow.source)
         if target is None or source is None or target.host != host or target.number not in targets:
             continue
-        if is_cut(target.number, source, flow.protocol, flow.port):
+        cut = is_cut(target.number, source, flow.protocol, flow.port)
+        if cut is not False:
             what = f"{flow.protocol} type {flow.port}" if flow.protocol.startswith("ICMP") else f"{flow.protocol} {flow.port}"
-            found.setdefault(source, []).append(Cut(flow.time, 1, frozenset({what})))
-    return {source: Cut.sum(cuts) for source, cuts in found.items()}
+            found[cut].setdefault(source, []).append(Cut(flow.time, 1, frozenset({what})))
+    sure, perhaps = ({source: Cut.sum(cuts) for source, cuts in found[certain].items()} for certain in (True, None))
+    return Cuts(sure=sure, perhaps=perhaps)
 
 
 def _source(index: WorkloadIndex, side: FlowSide) -> Source | None:

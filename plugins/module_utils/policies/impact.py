@@ -36,6 +36,7 @@ class Impact:
     isolated: list[Group] = field(default_factory=list)
     perhaps_isolated: list[Group] = field(default_factory=list)
     closed: list[Group] = field(default_factory=list)  # to which a source loses access by a deny rule
+    perhaps_closed: list[Group] = field(default_factory=list)
     lost: set[int] = field(default_factory=set)
     unsure: set[int] = field(default_factory=set)
     limited: set[int] = field(default_factory=set)  # keep the ports that policies name, and no others
@@ -49,6 +50,11 @@ class Impact:
     def targets(self) -> dict[int, Group]:
         """Groups that sources lose access to, by number."""
         return {group.number: group for group in (*self.isolated, *self.perhaps_isolated, *self.closed)}
+
+    @property
+    def watched(self) -> dict[int, Group]:
+        """Groups that sources lose access to, or may lose it to, by number."""
+        return self.targets | {group.number: group for group in self.perhaps_closed}
 
     @property
     def limit_reached(self) -> bool:
@@ -134,6 +140,7 @@ def _assess_deny_entry(index: WorkloadIndex, found: Impact, group: Group, entry:
             found.closed.append(group)
         elif not sure or number in concerned.perhaps:
             found.unsure.add(number)
+            found.perhaps_closed.append(group)
 
 
 def _assess_refused_sources(index: WorkloadIndex, planned: Planned, found: Impact, group: Group, entry: Entry, after: Selecting) -> None:

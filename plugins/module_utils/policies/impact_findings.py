@@ -22,7 +22,7 @@ from ..items.models import ConnectivityIntent
 from ..items.scene import Scene
 from ..mesh.flow_facts import SeenFlows
 from ..mesh.item_kinds import ItemKind, ItemRef
-from .cut_flows import NODES, WORLD, Cut, Source, cut_flows
+from .cut_flows import NODES, WORLD, Cut, Cuts, Source, cut_flows
 from .impact import PAIRS, Impact, impact_of
 from .workload_index import Body, Group, Planned, WorkloadIndex, index_workloads
 
@@ -57,8 +57,8 @@ class IntentImpact:
 
     @property
     def cutting(self) -> tuple[str, ...]:
-        """Clusters in which sources lose access, or pods become isolated."""
-        return tuple(effect.host for effect in self.effects if effect.targets)
+        """Clusters in which sources lose access, or may lose it, or pods become isolated."""
+        return tuple(effect.host for effect in self.effects if effect.watched)
 
 
 def intent_impact(
@@ -93,7 +93,7 @@ def impact_findings(impact: IntentImpact, seen: Mapping[str, SeenFlows] | None =
         found += _lost_access_findings(intent, index, alike, traffic)
     for effect in effects:
         found += _refused_source_findings(intent, index, effect)
-    return [*found, *_uncertainty_findings(intent, index, effects)]
+    return [*found, *_uncertainty_findings(intent, index, effects, traffic)]
 
 
 def _alike(effects: Iterable[Impact], key: Callable[[Impact], Hashable]) -> list[list[Impact]]:
@@ -119,19 +119,23 @@ class _Traffic:
     """Recorded traffic to the pods of one intent, and what of it is cut, by cluster of the destination."""
 
     seen: Mapping[str, SeenFlows] = field(default_factory=dict)
-    cuts: Mapping[str, Mapping[Source, Cut]] = field(default_factory=dict)
+    cuts: Mapping[str, Cuts] = field(default_factory=dict)
 
     @classmethod
     def of(cls, impact: IntentImpact, seen: Mapping[str, SeenFlows]) -> _Traffic:
         index, planned, known = impact.index, impact.planned, (effect for effect in impact.effects if effect.host in seen)
-        return cls(seen, {e.host: cut_flows(index, planned, e.host, e.targets, seen[e.host].flows) for e in known})
+        return cls(seen, {e.host: cut_flows(index, planned, e.host, e.watched, seen[e.host].flows) for e in known})
 
     def cut(self, hosts: Iterable[str]) -> dict[Source, Cut]:
-        """Return what is cut in several clusters together."""
+        """Return what is cut for certain in several clusters together."""
         found: dict[Source, list[Cut]] = {}
-        for source, cut in (row for host in hosts for row in self.cuts.get(host, {}).items()):
+        for source, cut in (row for host in hosts if host in self.cuts for row in self.cuts[host].sure.items()):
             found.setdefault(source, []).append(cut)
         return {source: Cut.sum(cuts) for source, cuts in found.items()}
+
+    def perhaps_cut(self, host: str) -> list[Cut]:
+        """Return what is perhaps cut in one cluster."""
+        return list(self.cuts[host].perhaps.values()) if host in self.cuts else []
 
     def text(self, cut: Cut) -> str:
         """Return text such as ``on TCP 80 (17 flows in the last 5 minutes, last 12 s ago)``."""
@@ -319,9 +323,9 @@ def _refused_source_findings(intent: ConnectivityIntent, index: WorkloadIndex, e
     ]
 
 
-def _uncertainty_findings(intent: ConnectivityIntent, index: WorkloadIndex, effects: Iterable[Impact]) -> list[Finding]:
-    """Return a finding about what could not be read, or is not understood."""
-    scene, reasons = index.scene, {}
+def _uncertainty_findings(intent: ConnectivityIntent, index: WorkloadIndex, effects: Iterable[Impact], traffic: _Traffic) -> list[Finding]:
+    """Return a finding about what could not be read, or is not understood; remediable if recorded traffic may be cut."""
+    scene, reasons, speaking = index.scene, {}, False
     for effect in effects:
         host, view = effect.host, index.view(effect.host)
         why = [f"{what} could not be read" for what in ("pods", "networkpolicies") if scene.traffic[host].could_not_read(what)]
@@ -333,7 +337,10 @@ def _uncertainty_findings(intent: ConnectivityIntent, index: WorkloadIndex, effe
             why.append(f"{_policies_text(strange) or 'some of its policies'} cannot be evaluated")
         if why:
             pods = sum(len(group.pods) for group in effect.perhaps_isolated)
+            cuts = traffic.perhaps_cut(host)
+            speaking = speaking or bool(cuts)
             reasons[host] = ", ".join(why) + (f"; {count(pods, 'pod')} may be newly isolated" if pods else "")
+            reasons[host] += f"; traffic that is there now may be cut {traffic.text(Cut.sum(cuts))}" if cuts else ""
     if not reasons:
         return []
     return [
@@ -341,7 +348,9 @@ def _uncertainty_findings(intent: ConnectivityIntent, index: WorkloadIndex, effe
             intent.ref,
             "CM-INT-32",
             tuple(reasons),
-            summary=f"{listed(reasons)}: which pods the intent isolates, and which lose access, is not certain",
+            severity=Severity.REMEDIABLE if speaking else Severity.ADVISORY,
+            summary=f"{listed(reasons)}: which pods the intent isolates, and which lose access, is not certain"
+            + (", and traffic that is there now may be cut" if speaking else ""),
             evidence="; ".join(f"{host}: {why}" for host, why in reasons.items()),
             fix="Grant the right to list what could not be read, and check the policies that are named; or check the clusters yourself "
             "before you apply.",

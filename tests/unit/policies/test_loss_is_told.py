@@ -28,7 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.i
     impact_findings,
     intent_impact,
 )
-from tests.testing.facts_builders import NOW
+from tests.testing.facts_builders import NOW, cluster_facts
 from tests.testing.policy_worlds import policy_facts
 from tests.testing.properties import examples
 from tests.testing.traffic_builders import namespace_facts, scene, traffic
@@ -36,7 +36,7 @@ from tests.testing.traffic_builders import namespace_facts, scene, traffic
 HOSTS: Final = ("c1", "c2", "c3")
 NAMESPACES: Final = ("production", "other", "kube-system")
 APPS: Final = tuple(f"app-{n}" for n in range(7))
-LOST, ISOLATED = "CM-INT-31", "CM-INT-30"
+LOST, ISOLATED, UNCERTAIN = "CM-INT-31", "CM-INT-30", "CM-INT-32"
 
 
 def pods(app: str, namespace: str = "production", number: int = 1, **fields: Any) -> list[PodMeta]:
@@ -215,6 +215,25 @@ def test_what_is_not_known_of_traffic_is_said() -> None:
     assert "Whether they use these connections is not known: Hubble is off in c1." in told
     assert "Not all of the traffic is known: flows were requested from 6 of 9 nodes in c2." in told
     assert "Whether they use these connections is not known." in one(impact_findings(impact(intent(), where)), LOST).evidence
+
+
+@pytest.mark.parametrize("action", ["Allow", "Isolate", "Deny"])
+def test_traffic_that_may_stop_is_told_where_it_is_not_certain_that_it_goes_on(action: str) -> None:
+    """A filter of labels that cannot be read: whether the policies select the pods is not known."""
+    where = place({"c1": [*APP["app-0"], *APP["app-1"], *APP["app-2"]]})
+    unread = {"c1": cluster_facts("c1", version="1.18.11", config={"label-prefix-file": "/etc/cilium/label-prefix"})}
+    flows = {
+        "c1": seen(
+            packet(end("c1", APP["app-2"][0]), end("c1", APP["app-0"][0])), packet(end("c1", APP["app-1"][0]), end("c1", APP["app-0"][0]))
+        )
+    }
+    vague = impact(intent(action), replace(where, facts={**where.facts, **unread}))
+    assert vague.cutting == ("c1",), "its flows are asked for"
+    said = one(impact_findings(vague, flows), UNCERTAIN)
+    assert said.severity is Severity.REMEDIABLE and "traffic that is there now may be cut on TCP 80 (" in said.evidence
+    assert one(impact_findings(vague), UNCERTAIN).severity is Severity.ADVISORY
+    known = impact(intent(action), where)
+    assert not [entry for entry in impact_findings(known, flows) if entry.code == UNCERTAIN]
 
 
 def test_an_outage_stands_before_what_can_be_remedied_and_after_what_blocks() -> None:
