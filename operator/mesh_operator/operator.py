@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from logging import WARNING
 from threading import Event, Thread, current_thread
 from typing import Any, Final, NamedTuple
 
@@ -339,7 +338,7 @@ class Operator:
 
     def _unserved(self, url: str, kind: str) -> None:
         if self._store.unserved(url, kind):
-            log("kind_not_served", level=WARNING, url=url, kind=kind)
+            log("kind_not_served", url=url, kind=kind)
 
     def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
         self._fabrics.changed(key)

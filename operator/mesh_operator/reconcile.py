@@ -276,6 +276,7 @@ class Reconciler:
         key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
         shown, was_new = self._show_play(request, mesh, dry), self._was_never_carried_out(mesh)
         variables = {"cilium_mesh_lock_holder": self._holder, "mesh_connect_wait": False, **request.variables}
+        variables["cilium_mesh_accept_incomplete"] = ["all"]  # statuses tell of items; a play fails if something was not written
         variables |= {"cilium_mesh_binding_status": last_good.status} if last_good else {}
         if dry is not None:  # it found every name and id
             variables.pop(ASSIGNS, None)

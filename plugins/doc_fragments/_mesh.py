@@ -301,8 +301,8 @@ options:
     default: []
   accept_incomplete:
     description:
-      - Items that do not have to be as asked after the run, as C(globalServices/NAME). Without it, the task fails when an item that was
-        accepted is in phase V(Error), V(Degraded) or V(Pending). What can be written is written either way.
+      - Items that do not have to be as asked after the run, as C(globalServices/NAME), or V(all). Without it, the task fails when an item
+        that was accepted is in phase V(Error), V(Degraded) or V(Pending). What can be written is written either way.
       - An item that only members keep from being as asked that did not answer is judged by O(max_failures) alone.
     type: list
     elements: str

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from ..module_utils.items.desired import Desired
 from ..module_utils.mesh.item_kinds import ItemKind
 from ..module_utils.pipeline.approval import check_names
-from ..module_utils.pipeline.items import NO_ROWS, reconcile_items
+from ..module_utils.pipeline.items import ALL, NO_ROWS, reconcile_items
 from ..module_utils.pipeline.options import ItemsOptions
 from ..module_utils.pipeline.outcome import Outcome
 from ..module_utils.pipeline.participants import check_breadth
@@ -34,7 +34,7 @@ class ItemsAction(MeshAction):
         options = ItemsOptions.of(call.params)
         check_breadth(options)
         check_names("approve_refused", options.approve_refused)
-        check_names("accept_incomplete", options.accept_incomplete)
+        check_names("accept_incomplete", options.accept_incomplete, ALL)
         approved = stored_plan(call.params["hash"]) if call.params["hash"] else None
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
         if options.state == "absent":  # then there is no item of these kinds, whatever the file says

@@ -16,12 +16,12 @@ from ..mesh.item_kinds import ItemRef
 UNNAMED: Final = "CM-PLAN-02"
 
 
-def check_names(option: str, named: Iterable[str]) -> None:
-    """Check that every entry of an option is the name of an item.
+def check_names(option: str, named: Iterable[str], *more: str) -> None:
+    """Check that every entry of an option is the name of an item, or one of ``more``.
 
     :raises InvalidInput: when one is not.
     """
-    wrong = [entry for entry in named if ItemRef.parse(entry) is None]
+    wrong = [entry for entry in named if ItemRef.parse(entry) is None and entry not in more]
     if wrong:
         raise InvalidInput(
             f"{option} has {listed(repr(entry) for entry in wrong)}, which names no item.",

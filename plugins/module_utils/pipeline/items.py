@@ -42,6 +42,7 @@ from .shown import FindingsMade, ItemsMeasured, Sentence
 
 NO_ROWS: Final[Mapping[str, list[Any]]] = {kind.value: [] for kind in ItemKind}
 NAMED: Final = 3
+ALL: Final = "all"  # in place of the names of items
 
 
 def reconcile_items(run: Run, options: ItemsOptions, desired: Desired, *, approved: StoredPlan | None = None) -> Outcome:
@@ -205,7 +206,7 @@ def _record_statuses(
     to_come = {(step.item, step.cluster) for step in decided.plan.steps} if run.check_mode else set()
     unmet: dict[str, list[str]] = {}
     for ref, phase in unmet_items(desired, decided, scene, course, rows, to_come=to_come):
-        if str(ref) not in options.accept_incomplete:
+        if ALL not in options.accept_incomplete and str(ref) not in options.accept_incomplete:
             unmet.setdefault(phase, []).append(str(ref))
     recorder.note(extra=extra, error=_error_of(decided, scene, course, rows, unmet))
 

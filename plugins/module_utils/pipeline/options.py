@@ -64,7 +64,7 @@ class ItemsOptions(Options):
     former: tuple[str, ...] = ()  # former members
     probe_image: str = ""
     approve_refused: tuple[str, ...] = ()  # items that an approved plan may leave out
-    accept_incomplete: tuple[str, ...] = ()  # items that may end in phase Error, Degraded or Pending
+    accept_incomplete: tuple[str, ...] = ()  # items that may end in phase Error, Degraded or Pending; or all
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -854,6 +854,7 @@ def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_ar
     world.answer = connecting
     found = world.reconcile()
     assert world.runs[0].variables["mesh_connect_wait"] is False
+    assert world.runs[0].variables["cilium_mesh_accept_incomplete"] == ["all"], "its statuses tell of items that are not as asked"
     looks(world, monkeypatch, steps=0, phase="Connecting")
     pauses = []
     for _ in range(80):

@@ -217,6 +217,7 @@ def test_an_item_that_is_not_as_asked_fails_the_run_unless_its_user_accepts_it(w
     accepted = world.run(mesh=file, check=check, accept_incomplete=["globalServices/nginx"])
     assert "failed" not in accepted and accepted["status"]["globalServices"][0]["phase"] == "Error"
     assert world.run(mesh=file, check=check, accept_incomplete=["globalServices/other"])["failed"]
+    assert "failed" not in world.run(mesh=file, check=check, accept_incomplete=["all"])
 
 
 def test_an_item_that_planning_refuses_fails_the_run(world: World) -> None:
