@@ -216,6 +216,25 @@ def test_the_diff_shows_who_owns_what_and_no_value() -> None:
     assert "Helm" in marks["before"] and "Helm" not in marks["after"]
 
 
+TOUCHED = {
+    "Secret kube-system/cilium-clustermesh",
+    "Secret kube-system/cilium-kvstoremesh",
+    "ConfigMap kube-system/clustermesh-remote-users",
+}
+"""All objects that adopting and handing back write here. They know host aliases of workloads and the lease registry too, and no policy."""
+
+
+@examples(30)
+@given(marks=st.sampled_from(({}, HELM, ARGO)), steps=st.lists(st.sampled_from(("prepare", "adopt", "hand back")), min_size=1, max_size=4))
+def test_adopting_and_handing_back_touch_no_policy_and_delete_nothing(marks: dict[str, dict[str, str]], steps: list[str]) -> None:
+    ledger = made_by(marks=marks)
+    for what in steps:
+        facts = ledger.facts()
+        plan = plan_hand_back(MESH, facts) if what == "hand back" else plan_adopt(MESH, facts, handed_over=what == "adopt").plan
+        assert {step.object for step in plan.steps} <= TOUCHED and "delete" not in {step.verb for step in plan.steps}
+        ledger.run(plan)
+
+
 KEYS = st.sampled_from(("c2", "c2.etcd-client.crt", "c2.etcd-client.key", "c9", "note"))
 
 

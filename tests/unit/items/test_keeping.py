@@ -1,9 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept while an item of the kind is refused, waits or finds no place: global services and exposures. Intents have a property."""
+"""What is kept while an item of the kind is refused, waits or finds no place: every kind, and more of global services and exposures."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -55,6 +56,34 @@ def kept(file: dict[str, Any], at: Scene) -> list[str]:
     decided = planned(file, at)
     assert decided.plan.empty
     return [finding.item for finding in decided.findings if finding.code == KEPT]
+
+
+VALID: Final[dict[ItemKind, dict[str, Any]]] = {
+    ItemKind.GLOBAL_SERVICE: {"name": "shop", "selector": SELECTOR, "shared": False},
+    ItemKind.INTENT: {"name": "shop", "action": "Isolate", "destination": SELECTOR},
+    ItemKind.EXPOSURE: {"name": "shop", **EXPOSED},
+}
+"""An item of each kind that protects something: by an annotation, a policy, or ranges of sources."""
+
+REFUSED: Final[dict[ItemKind, dict[str, Any]]] = {
+    ItemKind.GLOBAL_SERVICE: {"affinity": "Lokal"},
+    ItemKind.INTENT: {"action": "Isolat"},
+    ItemKind.EXPOSURE: {"port": {"number": 80800}},
+}
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["in members", "in a cluster that left"])
+@pytest.mark.parametrize("name", ["shop", "renamed"])
+@pytest.mark.parametrize("kind", ItemKind)
+def test_while_an_item_of_any_kind_is_refused_nothing_of_the_kind_is_deleted_or_taken_back(kind: ItemKind, name: str, left: bool) -> None:
+    there = after(world(), {kind.value: [VALID[kind]]})
+    wrong = {kind.value: [{**VALID[kind], **REFUSED[kind], "name": name}]}
+    former = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, cluster_refs=("c2",)))) if left else None
+    now = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, cluster_refs=("c1", "c3")))) if left else there
+    decided = plan_items(desired_of(wrong, now.mesh), now, former=former)
+    assert decided.plan.empty and decided.plan.not_carried_out == (f"{kind.value}/{name}",)
+    without = plan_items(desired_of({kind.value: []}, now.mesh), now, former=former)
+    assert {step.cluster for step in without.plan.steps} == {"c1", "c2"}, "without the refused item it goes"
 
 
 @pytest.mark.parametrize(
