@@ -53,22 +53,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         links, items = (_first_result(given, params[option]) for option in ("links", "items"))
         if params["tasks"]:
             links = _other_result(given, params["tasks"], ended=params["ended"])
-        result = mesh_result(links, items, items_first=params["items_first"], both=params["both"], more=params["more_findings"])
+        further = [run for name in params["more"] if (run := _first_result(given, [name]))]
+        result = mesh_result(links, items, *further, items_first=params["items_first"], both=params["both"], more=params["more_findings"])
         if params["fabric"]:
             result["status"] |= {"fabric": result["status"]["binding"], "binding": None}
         result |= {key: links.get(key) for key in params["keys"]}
-        broken = self._write_metrics(params, result, [run for run in (links, items) if run])
+        runs = [run for run in (links, items, *further) if run]
+        broken = self._write_metrics(params, result, runs)
         # As ansible.builtin.set_stats returns it. https://github.com/ansible/ansible/blob/v2.19.0/lib/ansible/plugins/action/set_stats.py
         published = {"data": {STATISTIC: result}, "per_host": False, "aggregate": False}
         left_out = result["plan"].get("notCarriedOut", [])
-        changes = len(result["plan"]["steps"]) + params["more_changes"]
+        changes = len(result["plan"]["steps"])
         judged = changes_sentence(changes) if params["fail_on_changes"] and self._task.check_mode else ""
         end = RunEnd(
             playbook=params["playbook"],
             mesh=self._name_of_mesh(given),
             time=datetime.now(UTC),
             check_mode=bool(self._task.check_mode),
-            error=error_of([run for run in (links, items) if run], ended=params["ended"], judged=judged),
+            error=error_of(runs, ended=params["ended"], judged=judged),
         )
         return {
             "changed": False,

@@ -76,11 +76,13 @@ options:
         report each step of the plan is a failed case then.
     type: bool
     default: false
-  more_changes:
+  more:
     description:
-      - How many changes the playbook's own tasks make, besides the steps of the plan. From V(0) to V(1000000).
-    type: int
-    default: 0
+      - Names of the variables in which results of further actions of this collection are registered. Their changes, steps and findings come
+        after those of O(links) and O(items). They are no part of the hash.
+    type: list
+    elements: str
+    default: []
   check_places:
     description:
       - Only look whether the files can be written, and publish nothing. For playbooks that run no other action of this collection, which
@@ -159,7 +161,7 @@ not_carried_out:
   type: list
   elements: str
 changes:
-  description: The number of steps of the plan, and of O(more_changes).
+  description: The number of steps of the plan.
   returned: always
   type: int
 """

@@ -262,6 +262,18 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "require_connected": {"type": "bool", "default": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     },
+    "mesh_policy_replace": {
+        "binding_status": {"type": "dict"},
+        "fail_on_changes": {"type": "bool", "default": False},
+        "lock_duration": {"type": "int", "minimum": 5, "maximum": 3600},
+        "lock_holder": {"type": "str"},
+        "lock_timeout": {"type": "int", "minimum": 0, "maximum": 86400},
+        "managers": {"type": "list", "elements": "str", "default": ["kcp-cilium-mesh-provider"]},
+        "mesh": {"type": "dict"},
+        "parallel": {"type": "int", "default": 10, "minimum": 1, "maximum": 511},
+        "policies": {"type": "list", "elements": "dict", "required": True},
+        "report": {"type": "bool", "default": True},
+    },
     "mesh_publish": {
         "both": {"type": "bool", "default": False},
         "check_places": {"type": "bool", "default": False},
@@ -277,7 +289,7 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "metrics_mesh": {"type": "str", "default": ""},
         "metrics_run": {"type": "str", "default": ""},
         "metrics_state": {"type": "str", "choices": ["measured", "present", "absent"], "default": "measured"},
-        "more_changes": {"type": "int", "default": 0, "minimum": 0, "maximum": 1000000},
+        "more": {"type": "list", "elements": "str", "default": []},
         "more_findings": {"type": "list", "elements": "dict", "default": []},
         "playbook": {"type": "str", "default": ""},
         "result_file": {"type": "path"},
@@ -684,6 +696,10 @@ HANDED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "lock_timeout": ("cilium_mesh_lock_timeout",),
         "max_failures": ("network_policy_max_failures",),
         "parallel": ("network_policy_parallel",),
+    },
+    "mesh_policy_replace": {
+        "lock_duration": ("cilium_mesh_lock_duration",),
+        "lock_timeout": ("cilium_mesh_lock_timeout",),
     },
     "mesh_service": {
         "lock_duration": ("cilium_mesh_lock_duration",),

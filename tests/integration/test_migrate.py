@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A mesh of the Go provider is taken over: its links and its policies, without a link that drops and without a moment without a policy."""
+"""A mesh of the Go provider is taken over: its links and its policies, without a link that drops and without less protection."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.integration.labs import OTHER_THREE_120, THREE_120
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.peer_objects import contents, give_away, managers_of, objects, watched
 from tests.lab.api import Object
+from tests.testing.texts import mentions
 
 PROVIDER: Final = "kcp-cilium-mesh-provider"
 POLICIES: Final = f"/apis/cilium.io/v2/namespaces/{shop.NAMESPACE}/ciliumnetworkpolicies"
@@ -20,10 +21,15 @@ OWNER: Final = "cilium-mesh.edge-portal.eu/owner"
 INTENT: Final = shop.INTENT["name"]
 
 
-def policy(name: str) -> Object:
-    """A policy as the provider would write it for the intent; it has no mark of its author."""
+STORE: Final = {"namespace": shop.NAMESPACE, "name": "store"}
+DENY: Final[Object] = {"name": "no-frontend", "action": "Deny", "source": shop.INTENT["source"], "destination": STORE}
+ISOLATE: Final[Object] = {"name": "store-alone", "action": "Isolate", "destination": STORE}
+
+
+def policy(name: str, app: str = "nginx", key: str = "ingress") -> Object:
+    """A policy as the provider would write it for an intent; it has no mark of its author."""
     rule = {"fromEndpoints": [{"matchLabels": {"k8s:app": "frontend"}}], "toPorts": [{"ports": [{"port": "8080", "protocol": "TCP"}]}]}
-    spec = {"endpointSelector": {"matchLabels": {"k8s:app": "nginx"}}, "ingress": [rule]}
+    spec = {"endpointSelector": {"matchLabels": {"k8s:app": app}}, key: [rule]}
     return {
         "apiVersion": "cilium.io/v2",
         "kind": "CiliumNetworkPolicy",
@@ -47,7 +53,6 @@ def everywhere(lab: MeshLab, *names: str) -> dict[str, set[str]]:
 
 @pytest.mark.lab(OTHER_THREE_120, use=2, gate=THREE_120)
 def test_a_mesh_of_the_provider_is_taken_over_and_its_policies_go_when_they_are_replaced(lab: MeshLab) -> None:
-    pytest.importorskip("ansible_collections.kubernetes.core.plugins.modules.k8s", reason="the collection kubernetes.core is not installed")
     shop.furnish(lab)
     assert lab.play("connect", mesh_connect_wait=False).rc == 0
     lab.wait_connected()
@@ -83,3 +88,21 @@ def test_a_mesh_of_the_provider_is_taken_over_and_its_policies_go_when_they_are_
         (owner,) = managers_of(objects(lab, cluster)["cilium-kvstoremesh"], peer)
         assert owner.startswith("cilium-mesh.edge-portal.eu/")
     assert again.result["status"]["connectivityIntents"][0]["phase"] == "Applied"
+
+    # A Deny of the provider isolates its destination, which our Deny does not. It goes with the Isolate that replaces it, and not before.
+    container = {"name": "main", "image": "example.invalid/main"}
+    metadata = {**STORE, "labels": {"app": "store"}}
+    for cluster in lab.names:
+        lab.api(cluster).create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
+        lab.api(cluster).create(policy("denies", "store", "ingressDeny"), field_manager=PROVIDER)
+    denies = {**old, "name": "denies", "intent": DENY["name"]}
+    less = lab.play("migrate", mesh={**mesh, "connectivityIntents": [shop.INTENT, DENY]}, cilium_mesh_provider_policies=[old, denies])
+    assert less.rc != 0 and policies(lab) == everywhere(lab, "ours", "of-the-team", "denies"), less.output
+    (kept,) = {entry["summary"] for entry in less.result["findings"] if entry["code"] == "CM-INT-34" and entry["cluster"] == "c1"}
+    assert mentions(kept, "denies", "isolates", "store", "ingress"), kept
+    same = {**mesh, "connectivityIntents": [shop.INTENT, DENY, ISOLATE]}
+    gone = lab.play("migrate", mesh=same, cilium_mesh_provider_policies=[old, {**denies, "intent": ISOLATE["name"]}])
+    assert gone.rc == 0 and policies(lab) == everywhere(lab, "ours", "of-the-team"), gone.output
+    assert {step["object"] for step in gone.result["plan"]["steps"] if step["verb"] == "delete"} == {
+        f"CiliumNetworkPolicy {shop.NAMESPACE}/denies"
+    }

@@ -61,7 +61,7 @@ def diff_plan(plan: Plan, facts: Mapping[str, ClusterFacts], traffic: Mapping[st
     Headers are ``cluster/namespace/kind/name``. Only fields of the plan's field manager are included, save for users.yaml, which is one
     text and is shown whole.
 
-    :param traffic: objects that items are about, by inventory name.
+    :param traffic: objects that the steps are about, by inventory name; {} for a plan of links.
     """
     return [_entry(step, _sides(step, facts, plan.manager, traffic or {})) for step in plan.steps]
 
@@ -79,7 +79,7 @@ def _entry(step: Step, sides: Sides) -> dict[str, str]:
 def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str, traffic: Mapping[str, TrafficFacts]) -> Sides:
     cluster, action = facts[step.cluster], step.action
     if isinstance(action, ApiWrite):
-        if step.item and step.cluster in traffic:
+        if step.cluster in traffic:
             return _sides_of_item(action, traffic_object(traffic[step.cluster], action.path))
         there = observed_object(cluster, action.path)
         return _sides_of_call(action, there, {key: _planned(recipe, facts) for key, recipe in sorted(action.secret_data.items())})

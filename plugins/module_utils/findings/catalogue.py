@@ -448,6 +448,7 @@ _ROWS: Final = (
         cases={Severity.REMEDIABLE: "where traffic that was recorded may be cut"},
     ),
     Row("CM-INT-33", "Sources that an intent allows are still blocked", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-INT-34", "A policy that an intent replaces is not deleted", Severity.BLOCKING, Scope.ITEM),
     # Probes of intents
     Row("CM-REACH-01", "A probe refuted an intent", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-REACH-02", "A probe could not decide", Severity.ADVISORY, Scope.ITEM),

@@ -37,6 +37,7 @@ class ObjectFacts:
     labels: Labels = field(default_factory=dict)
     annotations: Labels = field(default_factory=dict)
     owner_kind: str = ""  # kind of the controller, e.g. "Job"; "" without one
+    writers: tuple[str, ...] = ()  # field managers of the object itself, not of its status
     spec: Mapping[str, Any] = field(default_factory=dict)
     specs: tuple[Mapping[str, Any], ...] = ()  # further rules of a CNP or CCNP
     status: Mapping[str, Any] = field(default_factory=dict)

@@ -17,7 +17,7 @@ whole counts as one that does not answer. A kind that goes away while it is read
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -214,6 +214,7 @@ def object_facts(kind: str, resource: str, collection: str, value: Any) -> Objec
         labels=labels_of(value),
         annotations=annotations_of(value),
         owner_kind=text(owner, "kind"),
+        writers=tuple(sorted({text(entry, "manager") for entry in _writes(value)})),
         spec=mapping(value, "spec"),
         specs=tuple(items(value, "specs")),
         status=mapping(value, "status"),
@@ -221,9 +222,13 @@ def object_facts(kind: str, resource: str, collection: str, value: Any) -> Objec
 
 
 def _changed(value: Any) -> str:
-    """Return the time of the newest entry of managedFields, without entries of the status, which agents and controllers write."""
-    entries = [e for e in items(value, "metadata", "managedFields") if not text(e, "subresource")]
-    return max((text(e, "time") for e in entries), default="")
+    """Return the time of the newest write of the object itself."""
+    return max((text(entry, "time") for entry in _writes(value)), default="")
+
+
+def _writes(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the entries of managedFields, without those of the status, which agents and controllers write."""
+    return (entry for entry in items(value, "metadata", "managedFields") if not text(entry, "subresource"))
 
 
 def _slice(value: Any) -> SliceFacts:

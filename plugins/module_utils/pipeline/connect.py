@@ -35,7 +35,7 @@ from ..status.node_paths import node_findings
 from ..status.wait import wait_for_links
 from .judgement import context_of, judge_and_plan, options_for
 from .links import missing_package, unobserved_members
-from .options import ConnectOptions
+from .options import ConnectOptions, Options
 from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
 from .participants import (
     leaving_clusters,
@@ -178,7 +178,7 @@ def _adoption(run: Run, observation: Observation) -> Plan | None:
     return plan_adopt(run.mesh, observation.facts).plan if asked and not observation.failures else None
 
 
-def carry_out(run: Run, options: ConnectOptions, plan: Plan, observation: Observation, recorder: Recorder) -> dict[str, ObserveFailure]:
+def carry_out(run: Run, options: Options, plan: Plan, observation: Observation, recorder: Recorder) -> dict[str, ObserveFailure]:
     """Write a plan that was announced.
 
     Returns the clusters in which a write failed, by inventory name; ``recorder`` then has a finding for each, and the error.

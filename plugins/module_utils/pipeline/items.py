@@ -64,7 +64,7 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
         run.observe(options.parallel) as observation,
     ):
         observe_former(run.ports, run.who, mesh, observation, parallel=options.parallel, more=options.former, reads_lock=run.reads_lock)
-        binding = _binding_status(run, options, desired, observation)
+        binding = binding_status_of(run, options, desired, observation)
         if binding is not None and not (options.binding_status or options.assume_connected):
             recorder.note(binding_status=binding)
         scene, former = observe_scenes(run, options, desired, binding, observation)
@@ -139,7 +139,7 @@ def decide_items(options: ItemsOptions, desired: Desired, scene: Scene, former: 
     return plan_items(desired, scene, former=former, waits=waits_for_mesh(scene), options=chosen)
 
 
-def _binding_status(run: Run, options: ItemsOptions, desired: Desired, observation: Observation) -> Mapping[str, Any] | None:
+def binding_status_of(run: Run, options: ItemsOptions, desired: Desired, observation: Observation) -> Mapping[str, Any] | None:
     """Return ``status.binding`` from an earlier task, or measure it now; None when the run does not need it.
 
     New connections prove the links where a member does not answer, and for global services with failover: these promise to notice within

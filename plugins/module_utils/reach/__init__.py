@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reach: which workloads may communicate on which ports by the policies of all clusters, now and after a plan. Pure.
 
-May import: base, items, mesh, plan, policies, services.
+May import: base, findings, items, mesh, plan, policies, services.
 """

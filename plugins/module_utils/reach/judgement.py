@@ -56,7 +56,7 @@ class Judgement:
         """Return what the judgement of a subject depends on; subjects with one key are judged alike."""
         if subject.kind is not SetKind.WORKLOADS:
             return subject.kind, subject.host, direction
-        rules = self._selecting(subject, direction)
+        rules = self.selecting(subject, direction)
         return subject.kind, subject.host, direction, tuple((id(rule), sure) for rule, sure in rules)
 
     def blocks(self, subject: WorkloadSet, direction: Direction) -> tuple[Block, ...]:
@@ -71,7 +71,8 @@ class Judgement:
         """Return how a subject treats one peer."""
         return next(block.profile for block in self.blocks(subject, direction) if block.peers >> peer & 1)
 
-    def _selecting(self, subject: WorkloadSet, direction: Direction) -> list[tuple[Rule, Ternary]]:
+    def selecting(self, subject: WorkloadSet, direction: Direction) -> list[tuple[Rule, Ternary]]:
+        """Return the rules of a direction that select the subject (True), or perhaps do (None)."""
         found = self._rules.get((subject.number, direction))
         if found is None:
             selecting = self.world.clusters[subject.host].selecting(subject.party) if subject.party else []
@@ -84,7 +85,7 @@ class Judgement:
             return [Block(everything, ((ALL, NOT_KNOWN),))]
         if subject.kind is not SetKind.WORKLOADS:
             return [Block(everything, ((ALL, self._of_no_pod(subject.party.endpoint, direction)),))]
-        rules = self._selecting(subject, direction)
+        rules = self.selecting(subject, direction)
         return self._by_rules(self.world.clusters[subject.host], subject, direction, rules)
 
     def _of_no_pod(self, endpoint: PolicyEndpoint, direction: Direction) -> Decision:

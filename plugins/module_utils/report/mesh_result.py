@@ -20,17 +20,20 @@ _Run = Mapping[str, Any]
 _Entry = Mapping[str, Any]
 
 
-def mesh_result(links: _Run, items: _Run, *, items_first: bool = False, both: bool = False, more: Sequence[_Entry] = ()) -> dict[str, Any]:
+def mesh_result(
+    links: _Run, items: _Run, *further: _Run, items_first: bool = False, both: bool = False, more: Sequence[_Entry] = ()
+) -> dict[str, Any]:
     """Return one ``mesh_result`` from the results of the action for the links and of the one for the items.
 
     :param links: The result of mesh_connect, mesh_verify, …; empty when the play did not reach it. ``items``: that of mesh_items.
+    :param further: Results of further actions, which are carried out last. They are no part of the hash.
     :param items_first: The items were carried out before the links: then their steps come first.
     :param both: The play has both, and so a hash of two parts; with half of it there is no hash that could be approved. If the action for
         the links did not measure them, as it did not wait, the one for the items did.
     :param more: Findings of the play itself.
     """
     given = [run for run in (links, items) if run] or [{}]
-    runs = given[::-1] if items_first else given
+    runs = [*(given[::-1] if items_first else given), *further]
     plans: list[_Entry] = [run.get("plan") or {} for run in runs]
     first: _Entry = given[0].get("plan") or {}
     status = items.get("status") or {}
@@ -51,7 +54,7 @@ def mesh_result(links: _Run, items: _Run, *, items_first: bool = False, both: bo
             **{kind.value: status.get(kind.value) or [] for kind in ItemKind},
         },
         **_withheld(runs),
-        "requeueSeconds": min(int(run.get("requeue_seconds", _REQUEUE_SECONDS)) for run in runs),
+        "requeueSeconds": min(int(run.get("requeue_seconds", _REQUEUE_SECONDS)) for run in given),
     }
 
 

@@ -56,6 +56,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.d
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import probe_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.run import run_probes
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.replaced_policies import plan_removal, replaced_policies
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, item_rows
@@ -342,6 +343,12 @@ def left_items(*lists: str) -> Json:
 def codes_beside_checks() -> tuple[str, ...]:
     """Return every code of a finding that no check makes."""
     return tuple(sorted(set(CATALOGUE) - set(registered())))
+
+
+def kept_policies(there: Scene, entries: list[Json], rows: list[Json], managers: list[str]) -> list[Json]:
+    """Return what is in the way of deleting policies of a provider."""
+    named = replaced_policies(entries, there.mesh.clusters, [row["name"] for row in rows])
+    return [finding.to_dict() for finding in plan_removal(there, named, rows, managers, foreseen=False).findings]
 
 
 def connect_plan(context: CheckContext, **options: Any) -> Json:

@@ -15,8 +15,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_ro
 from tests.testing.facts_builders import cluster_facts, context_of, key_facts, mesh_of, peer_secret
 from tests.unit.ca.test_ca_parts import seen
 from tests.unit.identity.test_identity import decided, fresh
+from tests.unit.reach.test_replaced_policies import APPLIED, DENY, OLD, OURS, PROVIDER, policy, shop
 
-from .adapter import checks, connect_plan, decisions, left_items, plain, still
+from .adapter import checks, connect_plan, decisions, kept_policies, left_items, plain, still
 
 
 def decided_on_facts() -> dict[str, Any]:
@@ -48,6 +49,19 @@ def decided_on_facts() -> dict[str, Any]:
             found[f"no CA key, {assign}"] = decisions("identity_findings", given, {"c1": c1, "c7": bare}, assign=assign)
         large = replace(c2, server_cert=replace(c2.server_cert, sizes={"ca.crt": 1024 * 1024}))
         found["a Secret without room"] = connect_plan(context_of(c1, large))
+        for name, there, row in (
+            ("isolates", shop(policy("old", **DENY)), APPLIED),
+            ("denies", shop(policy("old", **DENY), OURS), APPLIED),
+            ("is another author's", shop(policy("old", "kubectl"), OURS), APPLIED),
+            ("has no author", shop(replace(policy("old"), writers=()), OURS), APPLIED),
+            ("is this project's", shop(replace(OURS, name="old"), OURS), APPLIED),
+            ("is about nodes", shop(replace(policy("old", namespace=""), spec={"nodeSelector": {}, "ingress": [{}]})), APPLIED),
+            ("is not understood", shop(policy("old", ingress="x"), OURS), APPLIED),
+            ("may be in a silent member", shop(policy("old"), OURS, members=("c3",)), APPLIED),
+            ("is not replaced yet", shop(policy("old"), OURS), {**APPLIED, "phase": "Pending"}),
+        ):
+            entry = {**OLD, "namespace": "" if "nodes" in name else "shop"}
+            found[f"a replaced policy {name}"] = kept_policies(there, [entry], [row], [PROVIDER])
         found["items that remain"] = left_items("globalServices", "exposedServices")
     return plain(found)  # type: ignore[no-any-return]  # it comes from JSON
 

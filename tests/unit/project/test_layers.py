@@ -43,7 +43,7 @@ ALLOWED: Final[dict[str, str]] = {
     "exposure": "base findings items mesh plan policies services",
     "probe": "base findings items kube mesh observe policies",
     "explain": "base items kube mesh policies services",
-    "reach": "base items mesh plan policies services",
+    "reach": "base findings items mesh plan policies services",
     "upgrade": "base findings items mesh plan policies reach services",
     "fleet": "base findings items kube plan",
     "members": "base findings fleet kube mesh plan",
@@ -52,7 +52,7 @@ ALLOWED: Final[dict[str, str]] = {
     "report": "base checks findings mesh",
     "gather": "base leases mesh",
     "pipeline": "adopt apply base ca checks envelope etcd findings fleet gather identity items kube leases links lock members mesh observe"
-    " plan probe reconcile rehearse report services status",
+    " plan probe reach reconcile rehearse report services status",
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 

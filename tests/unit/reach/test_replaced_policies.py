@@ -1,104 +1,177 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Policies of a replaced provider: only those that are named, replaced and the provider's alone are deleted, and one in doubt keeps all."""
+"""Policies of a replaced provider: only those that are named, replaced, the provider's alone, and protect nothing more are deleted."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import pytest
-from ansible.errors import AnsibleFilterError
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.filter.provider_policies import FilterModule
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.provider_policies import Removal, removal_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.replaced_policies import (
+    KEPT_POLICY,
+    NOT_ENFORCED,
+    Removal,
+    plan_removal,
+    replaced_policies,
+)
+from tests.testing.facts_builders import cluster_facts, failure
 from tests.testing.rows import in_one_test
+from tests.testing.texts import mentions
+from tests.testing.traffic_builders import namespace_facts, object_facts, pod, scene, traffic
 
-PROVIDER = "kcp-cilium-mesh-provider"
-OLD = {"name": "old", "namespace": "shop", "intent": "front"}
-APPLIED = {"name": "front", "phase": "Applied", "conditions": [{"type": "Accepted", "status": "True"}]}
+PROVIDER: Final = "kcp-cilium-mesh-provider"
+OLD: Final[dict[str, Any]] = {"name": "old", "namespace": "shop", "intent": "front"}
+APPLIED: Final[dict[str, Any]] = {"name": "front", "phase": "Applied", "conditions": [{"type": "Accepted", "status": "True"}]}
+WEB: Final[dict[str, Any]] = {"fromEndpoints": [{"matchLabels": {"app": "web"}}]}
+DENY: Final[dict[str, Any]] = {"ingressDeny": [WEB]}
+ISOLATE: Final[dict[str, Any]] = {"ingress": [{}]}
+ALLOW: Final[dict[str, Any]] = {"ingress": [WEB]}
 
 
-def policy(name: str = "old", *managers: str, namespace: str = "shop", **labels: str) -> dict[str, Any]:
-    fields: list[dict[str, Any]] = [{"manager": manager} for manager in managers or (PROVIDER,)]
-    fields.append({"manager": "cilium-agent", "subresource": "status"})
-    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": "7", "labels": labels, "managedFields": fields}
+def policy(name: str, *managers: str, namespace: str = "shop", labels: Any = None, **rule: Any) -> ObjectFacts:
+    """A policy of the provider, or of other managers. Without a rule it allows web."""
     kind = "CiliumNetworkPolicy" if namespace else "CiliumClusterwideNetworkPolicy"
-    return {"kind": kind, "metadata": metadata | ({"namespace": namespace} if namespace else {})}
+    resource = "ciliumnetworkpolicies" if namespace else "ciliumclusterwidenetworkpolicies"
+    spec = {"endpointSelector": {"matchLabels": {"app": "db"}}, **(rule or ALLOW)}
+    fields = {"writers": managers or (PROVIDER,), "labels": labels or {}, "spec": spec}
+    return object_facts(kind, resource, name, namespace=namespace, api="/apis/cilium.io/v2", **fields)
 
 
-def removed(entries: Any, *found: dict[str, Any], row: dict[str, Any] = APPLIED, foreseen: bool = False) -> Removal:
-    return removal_of(entries, {"c1": list(found), "c2": []}, [row], [PROVIDER], foreseen=foreseen)
+OURS: Final = policy("ours", "cilium-mesh.edge-portal.eu/x", labels={OWNER_LABEL: "x"})
+
+
+def shop(*policies: ObjectFacts, config: dict[str, str] | None = None, members: tuple[str, ...] = ()) -> Scene:
+    """Cluster c1 with these policies, and c2 without one."""
+    pods = tuple(pod(f"{app}-0", namespace="shop", app=app) for app in ("web", "db"))
+    place: dict[str, Any] = {"namespaces": [namespace_facts("shop")], "pods": pods}
+    facts = {host: cluster_facts(host, version="1.18.11", config=config or {}) for host in ("c1", "c2")}
+    return scene(traffic("c1", policies=policies, **place), traffic("c2", **place), facts=facts, members=members)
+
+
+def removed(entries: Any, there: Scene, row: dict[str, Any] | None = None, *, foreseen: bool = False) -> Removal:
+    named = replaced_policies(entries, there.mesh.clusters, ["front"])
+    return plan_removal(there, named, [row or APPLIED], [PROVIDER], foreseen=foreseen)
+
+
+def why(found: Removal) -> str:
+    """The summary of the only finding. Then nothing is deleted."""
+    (entry,) = found.findings
+    assert (found.steps, entry.code, entry.item, entry.blocks) == ((), KEPT_POLICY, "connectivityIntents/front", True) and entry.fix
+    return entry.summary
 
 
 def test_only_named_policies_of_the_provider_that_are_replaced_go() -> None:
-    others = (policy("other"), policy("old", namespace="elsewhere"), policy("old", namespace=""))
-    found = removed([OLD], policy(), *others)
-    (gone,) = found.deletions
-    assert found.problems == () and (gone["cluster"], gone["namespace"], gone["name"]) == ("c1", "shop", "old")
-    assert (gone["kind"], gone["uid"], gone["resourceVersion"]) == ("CiliumNetworkPolicy", "uid-old", "7")
-    assert [entry["kind"] for entry in removed([{"name": "old", "intent": "front"}], *others).deletions] == [
-        "CiliumClusterwideNetworkPolicy"
-    ]
-    assert removed([OLD]) == removed([{**OLD, "clusters": ["c2"]}], policy()) == removed([], policy()) == Removal(deletions=(), problems=())
-
-
-@pytest.mark.parametrize(
-    ("obj", "why"),
-    [
-        (policy("old", PROVIDER, "kubectl-edit"), "was written by kubectl-edit"),
-        (policy("old", **{OWNER_LABEL: "x"}), "is a policy of this project"),
-        ({**policy(), "metadata": {**policy()["metadata"], "managedFields": []}}, "does not say who wrote it"),
-    ],
-)
-def test_one_policy_in_doubt_keeps_all(obj: dict[str, Any], why: str) -> None:
-    found = removed([OLD, {**OLD, "name": "sound"}], obj, policy("sound"))
-    assert found.deletions == () and len(found.problems) == 1 and why in found.problems[0]
-
-
-@pytest.mark.parametrize(
-    ("row", "why"),
-    [
-        ({**APPLIED, "phase": "Degraded"}, "is Degraded and not Applied in every cluster"),
-        ({**APPLIED, "phase": "Pending"}, "is Pending"),
-        ({**APPLIED, "name": "another"}, "names the intent front, which is not in connectivityIntents"),
-    ],
-)
-def test_a_policy_that_nothing_replaces_stays(row: dict[str, Any], why: str) -> None:
-    found = removed([OLD], policy(), row=row)
-    assert found.deletions == () and why in found.problems[0]
-
-
-def test_check_mode_takes_an_accepted_intent_for_an_applied_one() -> None:
-    pending = {**APPLIED, "phase": "Pending"}
-    assert removed([OLD], policy(), row=pending, foreseen=True).deletions
-    refused = {**APPLIED, "phase": "Error", "conditions": [{"type": "Accepted", "status": "False"}]}
-    assert removed([OLD], policy(), row=refused, foreseen=True).problems
+    others = (policy("other"), policy("old", namespace="elsewhere"), policy("old", namespace=""), OURS)
+    (gone,) = removed([OLD], shop(policy("old"), *others)).steps
+    assert isinstance(gone.action, ApiWrite) and (gone.cluster, gone.verb, gone.object) == ("c1", "delete", "CiliumNetworkPolicy shop/old")
+    assert (gone.action.method, gone.action.path) == ("delete", "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies/old")
+    assert gone.action.body == {"metadata": {"uid": "uid-shop-old", "resourceVersion": "11"}}
+    (clusterwide,) = removed([{"name": "old", "intent": "front"}], shop(*others)).steps
+    assert clusterwide.object == "CiliumClusterwideNetworkPolicy old"
+    nothing = Removal()
+    assert removed([OLD], shop(OURS)) == removed([{**OLD, "clusters": ["c2"]}], shop(policy("old"))) == removed([], shop()) == nothing
 
 
 @in_one_test
 @pytest.mark.parametrize(
-    ("entries", "why"),
+    ("found", "names"),
+    [
+        (policy("old", PROVIDER, "kubectl-edit"), "kubectl-edit"),
+        (policy("old", labels={OWNER_LABEL: "x"}), "this project"),
+        (replace(policy("old"), writers=()), "who wrote it"),
+    ],
+)
+def test_one_policy_in_doubt_keeps_all(found: ObjectFacts, names: str) -> None:
+    assert mentions(why(removed([OLD, {**OLD, "name": "sound"}], shop(found, policy("sound"), OURS))), "c1", names)
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("old", "stays"),
+    [
+        (policy("old", **DENY), ()),
+        (policy("old", **DENY), (policy("ours", enableDefaultDeny={"ingress": False}, **DENY),)),
+        (policy("old"), ()),
+        (policy("old", **DENY), (OURS,)),  # isolated, and web is allowed then
+        (policy("old", namespace=""), ()),
+        (policy("old", egressDeny=[{"toEndpoints": [{}]}]), (OURS,)),
+        (policy("old", **{"ingress": "x"}), (OURS,)),
+    ],
+)
+def test_a_policy_that_protects_more_than_what_replaces_it_stays_and_the_finding_says_why(
+    old: ObjectFacts, stays: tuple[ObjectFacts, ...]
+) -> None:
+    entry = {**OLD, "namespace": old.namespace}
+    assert mentions(why(removed([entry], shop(old, *stays))), old.shown, "c1")
+
+
+def test_a_policy_about_nodes_stays() -> None:
+    nodes = replace(policy("old", namespace=""), spec={"nodeSelector": {}, "ingress": [WEB]})
+    assert mentions(why(removed([{**OLD, "namespace": ""}], shop(nodes, OURS))), "nodeSelector")
+
+
+def test_the_finding_names_an_example_and_what_to_do() -> None:
+    (lost,) = removed([OLD], shop(policy("old", **DENY))).findings
+    assert mentions(lost.summary, "isolates", "shop in c1", "db", "ingress") and mentions(lost.fix, "Isolate")
+    assert mentions(lost.evidence, "->", "shop in c1", "allowed")
+    (denied,) = removed([OLD], shop(policy("old", **DENY), OURS)).findings
+    assert mentions(denied.evidence, "web", "->", "db", "all ports")
+
+
+def test_with_the_intent_that_isolates_a_deny_goes() -> None:
+    deny = policy("ours", enableDefaultDeny={"ingress": False}, **DENY)
+    assert removed([OLD], shop(policy("old", **DENY), deny, policy("isolates", **ISOLATE))).steps
+
+
+def test_policies_are_judged_as_if_they_were_enforced() -> None:
+    """Otherwise audit mode, in which many try out a migration, would let everything go."""
+    for key, values in NOT_ENFORCED.items():
+        for value in values:
+            there = shop(policy("old", **DENY), config={key: value})
+            there = replace(there, facts={**there.facts, "c1": cluster_facts("c1", version="1.20.2", config={key: value})})
+            assert mentions(why(removed([OLD], there)), "isolates"), (key, value)
+
+
+def test_a_member_that_does_not_answer_may_have_the_policy() -> None:
+    there = replace(shop(policy("old"), OURS, members=("c3",)), failures={"c3": failure("c3")})
+    assert mentions(why(removed([OLD], there)), "c3")
+    assert removed([{**OLD, "clusters": ["c1"]}], there).steps
+
+
+@in_one_test
+@pytest.mark.parametrize("phase", ["Degraded", "Pending", "Error"])
+def test_a_policy_whose_intent_is_not_in_force_stays(phase: str) -> None:
+    assert mentions(why(removed([OLD], shop(policy("old"), OURS), {**APPLIED, "phase": phase})), phase, "front")
+
+
+def test_check_mode_takes_an_accepted_intent_for_an_applied_one() -> None:
+    there = shop(policy("old"), OURS)
+    assert removed([OLD], there, {**APPLIED, "phase": "Pending"}, foreseen=True).steps
+    refused = {**APPLIED, "phase": "Error", "conditions": [{"type": "Accepted", "status": "False"}]}
+    assert mentions(why(removed([OLD], there, refused, foreseen=True)), "front")
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("entries", "told"),
     [
         ("old", "policies: must be a list"),
         ([{"name": "old"}], "policies[0].intent: must be"),
+        ([{**OLD, "intent": "frnt"}], "did you mean front?"),
         ([{**OLD, "name": "*"}], "policies[0].name: must be the name of a policy"),
         ([{**OLD, "label": "x"}], "policies[0]"),
         ([{**OLD, "clusters": ["c9"]}], "c9 is none"),
         ([OLD, OLD], "is there twice"),
     ],
 )
-def test_what_is_no_list_of_policies_is_reported_by_its_place(entries: Any, why: str) -> None:
-    found = removed(entries, policy())
-    assert found.deletions == () and why in " ".join(found.problems)
-
-
-def test_the_filter_reads_the_results_of_a_loop() -> None:
-    judge = FilterModule().filters()["provider_policies"]
-    results = [
-        {"item": ["c1", "CiliumNetworkPolicy"], "resources": [policy()]},
-        {"item": ["c1", "CiliumClusterwideNetworkPolicy"], "resources": []},
-    ]
-    assert len(judge([OLD], results, [APPLIED], [PROVIDER])["deletions"]) == 1
-    with pytest.raises(AnsibleFilterError, match="k8s_info"):
-        judge([OLD], [{"resources": []}], [APPLIED], [PROVIDER])
+def test_what_is_no_list_of_policies_is_reported_by_its_place(entries: Any, told: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        removed(entries, shop())
+    assert told in str(refused.value)

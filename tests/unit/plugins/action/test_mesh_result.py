@@ -46,6 +46,7 @@ CASES: dict[str, dict[str, Any]] = {
     "of_fabric": {"links": ["fabric"], "fabric": True},
     "of_explanation": {"links": ["explained"], "keys": ["explanation", "roll"]},
     "of_braces": {"links": ["braces"]},
+    "of_further": {"links": ["links"], "items": ["items"], "both": True, "more": ["skipped", "deleted", "not_registered"]},
     "of_more": {"links": ["links"], "more_findings": [finding("CM-ITEM-20", "advisory")]},
 }
 
@@ -57,6 +58,12 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "links": LINKS,
         "items": ITEMS,
         "fabric": FABRIC,
+        "deleted": {
+            "changed": True,
+            "findings": [finding("CM-INT-34", "blocking")],
+            "plan": {"hash": "c" * 64, "steps": [{"wave": 1, "verb": "delete"}]},
+            "requeue_seconds": 5,
+        },
         "skipped": {"skipped": True, "changed": False},
         "explained": {**LINKS, "explanation": {"verdict": "ok"}},
     }
@@ -101,6 +108,13 @@ def test_of_two_actions_everything_is_there_once_and_what_blocks_comes_first(mad
     assert [step["wave"] for step in both["plan"]["steps"]] == [1, 2, 13]
     assert (both["changed"], both["requeueSeconds"]) == (True, 30)
     assert both["status"]["binding"]["phase"] == "Connected" and both["status"]["globalServices"] == [{"name": "nginx"}]
+
+
+def test_a_further_action_adds_its_steps_and_findings_and_is_no_part_of_the_hash(made: dict[str, Any]) -> None:
+    both, more = made["of_both"], made["of_further"]
+    assert more["plan"]["steps"] == [*both["plan"]["steps"], {"wave": 1, "verb": "delete"}]
+    assert (more["plan"]["hash"], more["requeueSeconds"], more["changed"]) == (both["plan"]["hash"], both["requeueSeconds"], True)
+    assert sorted(entry["code"] for entry in more["findings"]) == sorted(["CM-INT-34", *(entry["code"] for entry in both["findings"])])
 
 
 def test_what_is_taken_away_first_comes_first_and_the_hash_stays_in_its_order(made: dict[str, Any]) -> None:
