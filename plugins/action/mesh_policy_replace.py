@@ -24,5 +24,7 @@ class ActionModule(MeshAction):
         """Judge the policies, and delete them if none is in doubt."""
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
         desired = desired_of(call.params["mesh"], mesh, kinds=tuple(ItemKind))
-        options = ItemsOptions.of(call.params, assume_connected=True)  # in check mode, in which no earlier task connected the mesh
+        # In check mode no earlier task connected the mesh. After a deletion that failed no further wave is begun: its policy may allow
+        # what a policy of that wave denies.
+        options = ItemsOptions.of(call.params, assume_connected=True, max_failures=0)
         return delete_replaced_policies(call.run(mesh), options, desired, call.params["policies"], call.params["managers"])

@@ -17,6 +17,7 @@ description:
   - Where something cannot be judged, that counts as a reason to keep the policy.
   - If one policy is in doubt, none is deleted, and the task fails with a finding C(CM-INT-34) for each.
   - It observes, judges and deletes under the lock of the mesh. A policy that was changed or made anew since it was observed is not deleted.
+  - Policies that deny are deleted last. After a deletion that failed, none of them is deleted in any cluster.
   - In check mode the mesh counts as connected, and the intents count as the items of O(mesh) would write them.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)

@@ -53,9 +53,9 @@ def _judge_and_delete(
         status = binding_status_of(run, options, desired, observation)
         scene, _former = observe_scenes(run, options, desired, status, observation)
         decided = decide_items(options, desired, scene, None)
-        rows = item_rows(desired, decided, scene, Course(), now=run.ports.now())[ItemKind.INTENT.value]
         judged = scene_with_planned_policies(scene, decided.plan.steps) if run.check_mode else scene
-        removal = plan_removal(judged, named, rows, managers, foreseen=run.check_mode)
+        rows = item_rows(desired, decided, judged, Course(), now=run.ports.now())[ItemKind.INTENT.value]
+        removal = plan_removal(judged, named, rows, managers)
         plan = _plan_of(run, scene, removal)
         if not observation_stands(run, observation, write=not plan.empty):
             return None

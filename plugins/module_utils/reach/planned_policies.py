@@ -43,13 +43,14 @@ def scene_with_planned_policies(scene: Scene, steps: Iterable[Step]) -> Scene:
 
 def _written(path: str, body: Mapping[str, Any], there: ObjectFacts | None) -> ObjectFacts:
     """Return the policy after a server-side apply by the binding, which owns every field of its spec. Cilium judges the new spec anew."""
-    parts = path.split("/")
+    parts, metadata = path.split("/"), body.get("metadata") or {}
     return ObjectFacts(
         kind=KINDS[parts[-2]],
         path=path,
         namespace=parts[parts.index("namespaces") + 1] if "namespaces" in parts else "",
         name=parts[-1],
-        labels={**(there.labels if there else {}), **((body.get("metadata") or {}).get("labels") or {})},
+        labels={**(there.labels if there else {}), **(metadata.get("labels") or {})},
+        annotations={**(there.annotations if there else {}), **(metadata.get("annotations") or {})},
         spec=body.get("spec") or (there.spec if there else {}),
         specs=tuple(body.get("specs") or ()),
     )

@@ -35,6 +35,8 @@ KEPT_POLICY: Final = "CM-INT-34"
 """Code of the finding about a policy of a provider that is not deleted."""
 
 WAVE: Final = 1
+DENY_WAVE: Final = 2
+"""Wave of policies that deny. They go after all others: they may deny what another one allows, until that has gone."""
 
 NOT_ENFORCED: Final[Mapping[str, Collection[str]]] = {
     "enable-policy": ("never",),
@@ -119,19 +121,18 @@ def replaced_policies(entries: Any, members: tuple[str, ...], intents: Collectio
     return tuple(parsed.values())
 
 
-def plan_removal(scene: Scene, named: Iterable[ReplacedPolicy], rows: Rows, managers: Collection[str], *, foreseen: bool) -> Removal:
+def plan_removal(scene: Scene, named: Iterable[ReplacedPolicy], rows: Rows, managers: Collection[str]) -> Removal:
     """Return which policies of a provider go.
 
-    :param scene: with the policies of the intents, as they are or as a plan leaves them.
-    :param rows: statuses of the intents.
+    :param scene: with the policies of the intents, as they are or, in check mode, as a plan leaves them.
+    :param rows: statuses of the intents in this scene.
     :param managers: field managers of the provider.
-    :param foreseen: nothing is written (check mode): an intent counts as soon as it is accepted.
     """
     states = {str(row.get("name")): row for row in rows}
     findings: list[Finding] = []
     going: dict[tuple[str, str], tuple[ReplacedPolicy, ObjectFacts]] = {}
     for policy in named:
-        findings += _not_in_force(policy, states[policy.intent], foreseen)
+        findings += _not_in_force(policy, states[policy.intent])
         for host in policy.clusters:
             policies = scene.traffic[host].policies if host in scene.hosts else ()
             there = next((entry for entry in policies if entry.shown == policy.shown), None)
@@ -139,14 +140,17 @@ def plan_removal(scene: Scene, named: Iterable[ReplacedPolicy], rows: Rows, mana
                 findings += _not_of_provider(host, policy, there, managers)
                 going[host, policy.shown] = policy, there
         findings += _not_observed(scene, policy)
-    steps = [_deletion(host, policy, there) for (host, _shown), (policy, there) in going.items()]
+    steps = sorted((_deletion(host, policy, there) for (host, _shown), (policy, there) in going.items()), key=lambda step: step.wave)
     findings += _protecting(scene, steps, {place: policy for place, (policy, _there) in going.items()}) if steps else ()
     findings += [_about_nodes(host, policy) for (host, _shown), (policy, there) in going.items() if _selects_nodes(there)]
     return Removal(findings=tuple(findings)) if findings else Removal(steps=tuple(steps))
 
 
 def _deletion(host: str, policy: ReplacedPolicy, there: ObjectFacts) -> Step:
-    step = delete_step(policy.ref, host, there, wave=WAVE, why=f"ConnectivityIntent {policy.intent} replaces it", needs=())
+    denies = any(rule.get("ingressDeny") or rule.get("egressDeny") for rule in (there.spec, *there.specs))
+    step = delete_step(
+        policy.ref, host, there, wave=DENY_WAVE if denies else WAVE, why=f"ConnectivityIntent {policy.intent} replaces it", needs=()
+    )
     return replace(step, undo="create it again from the copy that was saved before", item="")
 
 
@@ -156,9 +160,8 @@ def _kept(host: str, policy: ReplacedPolicy, *, why: str, evidence: str = "", fi
     return item_finding(policy.ref, KEPT_POLICY, (host,) if host else (), summary=summary, evidence=evidence, fix=fix)
 
 
-def _not_in_force(policy: ReplacedPolicy, row: Mapping[str, Any], foreseen: bool) -> Iterator[Finding]:
-    conditions = {str(entry.get("type")): str(entry.get("status")) for entry in row.get("conditions") or ()}
-    if conditions.get("Accepted") != "True" if foreseen else row.get("phase") != "Applied":
+def _not_in_force(policy: ReplacedPolicy, row: Mapping[str, Any]) -> Iterator[Finding]:
+    if row.get("phase") != "Applied":
         why = f"the intent {policy.intent}, which replaces it, is {row.get('phase')} and not Applied in every cluster"
         yield _kept("", policy, why=why, fix="Run again when the intent is Applied.")
 

@@ -348,7 +348,7 @@ def codes_beside_checks() -> tuple[str, ...]:
 def kept_policies(there: Scene, entries: list[Json], rows: list[Json], managers: list[str]) -> list[Json]:
     """Return what is in the way of deleting policies of a provider."""
     named = replaced_policies(entries, there.mesh.clusters, [row["name"] for row in rows])
-    return [finding.to_dict() for finding in plan_removal(there, named, rows, managers, foreseen=False).findings]
+    return [finding.to_dict() for finding in plan_removal(there, named, rows, managers).findings]
 
 
 def connect_plan(context: CheckContext, **options: Any) -> Json:

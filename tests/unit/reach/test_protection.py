@@ -14,6 +14,7 @@ from hypothesis import given
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, verdict
@@ -187,13 +188,31 @@ def test_every_way_in_which_a_policy_protects_counts(old: ObjectFacts, stays: tu
     "there",
     [
         shop(DENY, OURS, ISOLATE, unread=(Unread(what="pods", message="Forbidden.", remedy=""),)),
-        shop(DENY, OURS, ISOLATE, config={"static-cnp-path": "/policies"}),
+        shop(cnp("old", ingress=[WEB]), ISOLATE, config={"static-cnp-path": "/policies"}),
         shop(DENY, ALLOW, unread=(Unread(what="networkpolicies", message="Forbidden.", remedy=""),)),
         replace(shop(DENY, OURS, ISOLATE), traffic={}),
     ],
 )
 def test_what_is_not_known_counts_as_lost(there: Scene) -> None:
     assert of_old(there)
+
+
+ACCOUNT = {"matchLabels": {"io.cilium.k8s.policy.serviceaccount": "x"}}
+"""Selects pods perhaps: the account of a pod is not known."""
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("old", "stays"),
+    [
+        (cnp("old", ingressDeny=[{"fromEndpoints": [ACCOUNT]}], enableDefaultDeny=OPEN), ()),
+        (cnp("old", ingress=[WEB]), (cnp("perhaps", endpointSelector=ACCOUNT, ingress=[{}]),)),
+        (cnp("old", endpointSelector=ACCOUNT, ingress=[{}]), ()),
+        (cnp("old", endpointSelector=ACCOUNT, ingress=[{}]), (cnp("perhaps", endpointSelector=ACCOUNT, ingress=[{}]),)),
+    ],
+)
+def test_perhaps_is_not_enough_to_replace_and_enough_to_protect(old: ObjectFacts, stays: tuple[ObjectFacts, ...]) -> None:
+    assert of_old(shop(old, *stays))
 
 
 def test_a_member_of_which_nothing_is_known_is_a_source_that_may_be_denied() -> None:
@@ -203,6 +222,15 @@ def test_a_member_of_which_nothing_is_known_is_a_source_that_may_be_denied() -> 
     assert of_old(there) == [] and [loss.isolation for loss in of_old(wider)] == [False]
     allow = cnp("old", ingress=[WEB])
     assert of_old(replace(wider, traffic={"c1": replace(there.traffic["c1"], policies=(allow, ISOLATE))})) == []
+
+
+def test_a_cluster_without_a_link_keeps_no_policy_that_another_one_replaces() -> None:
+    """Of its flows nothing is known for certain, but a denial for it goes on."""
+    place: dict[str, Any] = {"namespaces": [namespace_facts("shop")], "pods": (pod("web-0", namespace="shop", app="web"),)}
+    there = scene(*shop(DENY, OURS, ISOLATE).traffic.values(), traffic("c2", **place), traffic("c3", **place))
+    pairs = Topology(mode=Mode.PAIRS, pairs=(("c1", "c2"),))
+    apart = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, topology=pairs)))
+    assert of_old(apart) == []
 
 
 def test_two_policies_that_go_together_do_not_stand_in_for_each_other() -> None:

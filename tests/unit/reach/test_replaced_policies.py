@@ -5,15 +5,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any, Final
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.workload_index import index_workloads
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.difference import ChangeKind, changes_between
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.planned_policies import scene_with_planned_policies
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.reach import Reach
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.replaced_policies import (
     KEPT_POLICY,
     NOT_ENFORCED,
@@ -21,7 +28,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.repl
     plan_removal,
     replaced_policies,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.workload_set import workload_sets
 from tests.testing.facts_builders import cluster_facts, failure
+from tests.testing.properties import examples
 from tests.testing.rows import in_one_test
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import namespace_facts, object_facts, pod, scene, traffic
@@ -33,6 +42,7 @@ WEB: Final[dict[str, Any]] = {"fromEndpoints": [{"matchLabels": {"app": "web"}}]
 DENY: Final[dict[str, Any]] = {"ingressDeny": [WEB]}
 ISOLATE: Final[dict[str, Any]] = {"ingress": [{}]}
 ALLOW: Final[dict[str, Any]] = {"ingress": [WEB]}
+ALLOW_ALL: Final[dict[str, Any]] = {"ingress": [{"fromEntities": ["all"]}]}
 
 
 def policy(name: str, *managers: str, namespace: str = "shop", labels: Any = None, **rule: Any) -> ObjectFacts:
@@ -55,9 +65,9 @@ def shop(*policies: ObjectFacts, config: dict[str, str] | None = None, members: 
     return scene(traffic("c1", policies=policies, **place), traffic("c2", **place), facts=facts, members=members)
 
 
-def removed(entries: Any, there: Scene, row: dict[str, Any] | None = None, *, foreseen: bool = False) -> Removal:
+def removed(entries: Any, there: Scene, row: dict[str, Any] | None = None) -> Removal:
     named = replaced_policies(entries, there.mesh.clusters, ["front"])
-    return plan_removal(there, named, [row or APPLIED], [PROVIDER], foreseen=foreseen)
+    return plan_removal(there, named, [row or APPLIED], [PROVIDER])
 
 
 def why(found: Removal) -> str:
@@ -151,11 +161,20 @@ def test_a_policy_whose_intent_is_not_in_force_stays(phase: str) -> None:
     assert mentions(why(removed([OLD], shop(policy("old"), OURS), {**APPLIED, "phase": phase})), phase, "front")
 
 
-def test_check_mode_takes_an_accepted_intent_for_an_applied_one() -> None:
-    there = shop(policy("old"), OURS)
-    assert removed([OLD], there, {**APPLIED, "phase": "Pending"}, foreseen=True).steps
-    refused = {**APPLIED, "phase": "Error", "conditions": [{"type": "Accepted", "status": "False"}]}
-    assert mentions(why(removed([OLD], there, refused, foreseen=True)), "front")
+@given(seed=st.integers(0, 2**32))
+@examples(60)
+def test_no_flow_opens_between_two_deletions(seed: int) -> None:
+    """A policy of the provider may allow what another one denies, so the order counts."""
+    draw = Random(seed)
+    old = [policy(f"old-{number}", **draw.choice((ALLOW, DENY, ISOLATE, ALLOW_ALL))) for number in range(draw.randint(1, 4))]
+    there = shop(*old, policy("ours", **draw.choice((ALLOW, ISOLATE))))
+    steps = removed([{**OLD, "name": entry.name} for entry in old], there).steps
+    steps = tuple(sorted(steps, key=lambda step: (step.wave, draw.random())))
+    for done in range(1, len(steps) + 1):
+        now, then = (index_workloads(scene_with_planned_policies(there, steps[:number])) for number in (0, done))
+        sets = workload_sets(now, then)
+        changes = changes_between(Reach.of(sets), Reach.of(sets.seen_by(then)))
+        assert {change.kind for change in changes} <= {ChangeKind.LOST}, (seed, [step.object for step in steps[:done]])
 
 
 @in_one_test

@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mes
 from tests.testing.facts_builders import cluster_facts, failure
 from tests.testing.free_lock import FreeLock
 from tests.testing.texts import mentions
-from tests.testing.traffic_builders import NAMESPACE, object_facts, pod, traffic
+from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, traffic
 from tests.unit.plugins.action.test_items import World
 
 HOSTS: Final = ("c1", "c2")
@@ -122,6 +122,27 @@ def test_what_the_server_refuses_to_delete_fails_the_run(world: World) -> None:
     done = replaced(world, DENY, ISOLATE)
     assert done["failed"] and done["changed"] and mentions(done["msg"], "1 of 2 steps done", "c2")
     assert names(world) == {"c1": {"team"}, "c2": {"old", "team"}}
+
+
+def test_after_a_deletion_that_failed_no_policy_that_denies_is_deleted_anywhere(world: World) -> None:
+    """The policy that stays may allow what the other one denies."""
+    spec = {"endpointSelector": {"matchLabels": {"k8s:app": "db"}}, "ingress": [{"fromEntities": ["all"]}]}
+    allow = replace(old_policy("allow"), spec=spec)
+    world.traffic = {host: replace(there, policies=(*there.policies, allow)) for host, there in world.traffic.items()}
+    world.run("mesh_items", mesh=mesh(DENY, ISOLATE))
+    world.refusing["c2", ""] = ServerRefused("The object has been modified.", remedy="Run again.", cluster="c2")
+    done = replaced(world, DENY, ISOLATE, policies=[OLD, {**OLD, "name": "allow"}])
+    assert done["failed"] and [step["object"].rpartition("/")[2] for step in done["plan"]["steps"]] == ["allow", "allow", "old", "old"]
+    assert names(world) == {"c1": {"old", "team"}, "c2": {"old", "team", "allow"}}
+
+
+def test_check_mode_knows_that_an_intent_will_not_be_in_force_everywhere(world: World) -> None:
+    world.traffic["c1"] = replace(world.traffic["c1"], namespaces={**world.traffic["c1"].namespaces, "shop": namespace_facts("shop")})
+    elsewhere = {**DENY, "destination": {"namespace": "shop", "name": "db"}}
+    promised = replaced(world, elsewhere, ISOLATE, check=True)
+    world.run("mesh_items", mesh=mesh(elsewhere, ISOLATE))
+    refused = replaced(world, elsewhere, ISOLATE)
+    assert refused["findings"] == promised["findings"] and mentions(refused["findings"][0]["summary"], "Degraded") and names(world) == KEPT
 
 
 def test_while_another_run_is_at_work_nothing_is_deleted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
