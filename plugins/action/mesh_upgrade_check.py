@@ -19,7 +19,7 @@ from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.plan.steps import Plan
 from ..module_utils.reconcile.scene import observe_scene
-from ..module_utils.upgrade.forecast import forecast, values_of
+from ..module_utils.upgrade.forecast import NothingKnown, forecast, values_of
 from ..module_utils.upgrade.report import UpgradeReport, upgrade_json
 from ..plugin_utils.files import check_places, write_whole
 from ..plugin_utils.mesh_action import Call, MeshAction
@@ -46,15 +46,17 @@ class ActionModule(MeshAction):
             def plan_of(facts: Mapping[str, ClusterFacts]) -> tuple[tuple[Finding, ...], Plan | None]:
                 return judge_and_plan(replace(context, facts=facts), options)
 
-            report = UpgradeReport(forecast(scene, call.params["target"] or "", plan_of, values))
+            found = Outcome(
+                findings=failure_findings(observation.failures.values(), Severity.ADVISORY),
+                clusters=mesh.clusters,
+                requests=requests(observation),
+            )
+            try:
+                report = UpgradeReport(forecast(scene, call.params["target"] or "", plan_of, values))
+            except NothingKnown as error:  # the findings say of each member what to do
+                return replace(found, error=str(error))
             self.show(upgrade_lines(report))
             for form, path in {} if call.check_mode else places.items():
                 write_whole(form, path, upgrade_json(report))
                 self.show([Line(f"  written: {cell(path)}")])
-            return Outcome(
-                findings=failure_findings(observation.failures.values(), Severity.ADVISORY),
-                clusters=mesh.clusters,
-                requests=requests(observation),
-                error="; ".join(report.violations(call.params["fail_on"])),
-                extra={"upgrade": report.to_dict()},
-            )
+            return replace(found, error="; ".join(report.violations(call.params["fail_on"])), extra={"upgrade": report.to_dict()})

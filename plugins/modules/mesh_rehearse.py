@@ -92,7 +92,7 @@ rehearsal:
       description: Number of global services that have a ready backend now.
       type: int
     verdicts:
-      description: Number of losses by verdict, which is V(outage), V(degraded), V(stalled) or V(none).
+      description: Number of losses by verdict, which is V(outage), V(degraded), V(stalled), V(unknown) or V(none).
       type: dict
     losses:
       description: A row per loss, with C(harms), C(sums), C(services), C(exposures), C(stalls) and C(noticed); see docs/rehearse.md.

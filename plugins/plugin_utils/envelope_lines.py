@@ -85,11 +85,14 @@ def _colour(entry: Row) -> str:
 
 def _verdict(name: str, envelope: Envelope) -> Line:
     fullest = next((entry for entry in envelope.rows if entry.now.percent is not None), None)
-    first = f"fullest limit {fullest.now.bound.value} of {cell(fullest.now.cluster)}, {fullest.now.percent} %" if fullest else "empty"
+    if fullest is None:  # every member that answered has limits whose use is known, such as that of clusters
+        return Line(f"{cell(name)}: nothing is known, since no member answered", "yellow")
+    first = f"fullest limit {fullest.now.bound.value} of {cell(fullest.now.cluster)}, {fullest.now.percent} %"
+    first += ", as far as is known" if envelope.silent else ""
     size = envelope.newcomer
     if size is None:
         return Line(f"{cell(name)}: {first}; what {NEWCOMER} takes is not known")
     what = f"{size.nodes} nodes, {size.endpoints} endpoints, {size.identities} identities, {size.services} global services"
     more = envelope.more
     fit = "no limit keeps more such clusters out" if more is None else f"{more} more of this size fit"
-    return Line(f"{cell(name)}: {first}; {NEWCOMER} of {what}: {fit}", "red" if more == 0 else "green")
+    return Line(f"{cell(name)}: {first}; {NEWCOMER} of {what}: {fit}", "red" if more == 0 else "yellow" if envelope.silent else "green")

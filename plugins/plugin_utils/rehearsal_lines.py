@@ -18,7 +18,7 @@ from .report import Line
 LOSSES_SHOWN: Final = 40
 DETAILED: Final = 5  # losses, the gravest ones, with their services
 SERVICES_SHOWN: Final = 4  # of one loss
-_COLOURS: Final = {Verdict.OUTAGE: "red", Verdict.DEGRADED: "yellow", Verdict.STALLED: "yellow", Verdict.NONE: "green"}
+_COLOURS: Final = dict.fromkeys(Verdict, "yellow") | {Verdict.OUTAGE: "red", Verdict.NONE: "green"}
 
 
 def rehearsal_lines(name: str, rehearsals: Rehearsals) -> list[Line]:
@@ -27,14 +27,15 @@ def rehearsal_lines(name: str, rehearsals: Rehearsals) -> list[Line]:
     shown = ranked[:LOSSES_SHOWN]
     cells = [(entry.loss.name, entry.verdict.value) for entry in shown]
     found = widths(cells) if cells else []
-    lines = [Line(f"If something is lost in {cell(name)} ({count(rehearsals.services, 'global service')} with ready backends):")]
+    known = ", as far as is known" if rehearsals.unknown else ""
+    lines = [Line(f"If something is lost in {cell(name)} ({count(rehearsals.services, 'global service')} with ready backends{known}):")]
     lines += [
         Line(f"  {row(columns, found)}  {text(entry.summary)}", _COLOURS[entry.verdict])
         for entry, columns in zip(shown, cells, strict=True)
     ]
     if len(ranked) > len(shown):
         lines.append(Line(f"  and {len(ranked) - len(shown)} losses that do less harm; all are in the result"))
-    for entry in [entry for entry in ranked if entry.verdict is not Verdict.NONE][:DETAILED]:
+    for entry in [entry for entry in ranked if entry.numbers][:DETAILED]:
         lines += _details(entry)
     lines += [Line(f"Not known: {cell(host)}: {text(reason)}", "yellow") for host, reason in rehearsals.unknown.items()]
     return [*lines, _verdict(name, rehearsals)]

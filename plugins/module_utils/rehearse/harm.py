@@ -38,16 +38,22 @@ class Verdict(StrEnum):
     OUTAGE = "outage"  # something that works today does not work any more
     DEGRADED = "degraded"  # everything still works, for some connections or with old data
     STALLED = "stalled"  # traffic is not touched; changes of the mesh wait
+    UNKNOWN = "unknown"  # no harm is known, and nothing is known of a member that the loss concerns
     NONE = "none"
 
 
-def verdict_of(harms: Sequence[Harm]) -> Verdict:
-    """Return the verdict on a loss with these harms."""
+def verdict_of(harms: Sequence[Harm], *, known: bool = True) -> Verdict:
+    """Return the verdict on a loss with these harms.
+
+    :param known: whether something is known of every member that the loss concerns.
+    """
     if OUTAGE & set(harms):
         return Verdict.OUTAGE
     if DEGRADED & set(harms):
         return Verdict.DEGRADED
-    return Verdict.STALLED if harms else Verdict.NONE
+    if harms:
+        return Verdict.STALLED
+    return Verdict.NONE if known else Verdict.UNKNOWN
 
 
 def harms_of(names: Sequence[str]) -> tuple[Harm, ...]:

@@ -60,6 +60,10 @@ class Loss:
         lost = (host, peer) in self.links or (host, peer) in self.dead
         return host not in self.members and peer not in self.members and not lost
 
+    def concerns(self, host: str) -> bool:
+        """Return whether the services, clients or links of ``host`` may be touched: a member that is gone is missed by all of them."""
+        return bool(self.members) or any(host in pair for pair in (*self.links, *self.networks))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the loss as results have it."""
         return {

@@ -27,7 +27,10 @@ NAMED: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """What one loss does. ``services`` are listed for the gravest losses; ``omitted`` is the number of rows that are not."""
+    """What one loss does. ``services`` are listed for the gravest losses; ``omitted`` is the number of rows that are not.
+
+    ``unknown``: members that the loss concerns and of which nothing is known.
+    """
 
     loss: Loss
     tally: ServiceTally
@@ -37,6 +40,7 @@ class Rehearsal:
     services: tuple[ServiceLoss, ...] = ()
     omitted: int = 0
     returns_until: str = ""
+    unknown: tuple[str, ...] = ()
 
     @cached_property
     def numbers(self) -> Mapping[Harm, int]:
@@ -57,12 +61,15 @@ class Rehearsal:
     @property
     def verdict(self) -> Verdict:
         """Worst that the loss does."""
-        return verdict_of(tuple(self.numbers))
+        return verdict_of(tuple(self.numbers), known=not self.unknown)
 
     @property
     def summary(self) -> str:
         """One sentence: what the loss does, the gravest first."""
-        return "; ".join(self._phrases()) or "no global service, exposed service or change of the mesh is touched"
+        found = self._phrases()
+        if self.unknown:
+            return "; ".join((*found, f"nothing is known of {_named(self.unknown)}"))
+        return "; ".join(found) or "no global service, exposed service or change of the mesh is touched"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rehearsal as results have it."""
@@ -121,7 +128,7 @@ class Rehearsals:
     """All rehearsals, the gravest first. ``unknown``: members of which nothing is known, with the reason."""
 
     ranked: tuple[Rehearsal, ...]
-    services: int  # global services with a ready backend today
+    services: int  # global services with a ready backend today, in the members that answered
     unknown: Mapping[str, str] = field(default_factory=dict)
 
     def failing(self, fail_on: Iterable[Harm]) -> tuple[Rehearsal, ...]:
@@ -172,10 +179,11 @@ def rehearse(inputs: RehearsalInputs, losses: Sequence[Loss], *, rows: int = ROW
             exposures=exposures.judge(loss),
             stalls=inputs.stalls.stalls(loss),
             returns_until=inputs.stalls.returns_until(loss) if loss.members else "",
+            unknown=tuple(host for host in scene.silent if loss.concerns(host)),
         )
         for loss in losses
     ]
-    ranked = sorted(found, key=lambda entry: [-entry.numbers.get(harm, 0) for harm in Harm])
+    ranked = sorted(found, key=lambda entry: [*(-entry.numbers.get(harm, 0) for harm in Harm), not entry.unknown])
     detailed = []
     left = rows
     for entry in ranked:

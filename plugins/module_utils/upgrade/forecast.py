@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
-from ..base.errors import InvalidInput
+from ..base.errors import InvalidInput, MeshError, clause
 from ..findings.finding import Finding, Severity
 from ..items.scene import Scene
 from ..mesh.facts import ClusterFacts
@@ -41,6 +41,10 @@ TEXT: Final = 8
 
 PlanOf = Callable[[Mapping[str, ClusterFacts]], tuple[tuple[Finding, ...], "Plan | None"]]
 """Checks and plan of connect for these facts: what the run of connect would find and write. The plan is None where a finding blocks."""
+
+
+class NothingKnown(MeshError):
+    """Lack of any member to forecast something for. Decision: repair what keeps the members from being read, and run again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,13 +156,13 @@ def forecast(scene: Scene, target: str, plan_of: PlanOf, values: Values | None =
 
     :param values: Helm values that the user sets in every member.
 
-    :raises InvalidInput: the target is not valid, or no member has a version that is known.
+    :raises InvalidInput: the target is not valid.
+    :raises NothingKnown: no member has a version that is known.
     """
     minors, unknown = minors_of(scene)
     if not minors:
-        raise InvalidInput(
-            "No member has a version of Cilium that is known.", remedy="; ".join(f"{h}: {why}" for h, why in unknown.items())
-        )
+        reasons = "; ".join(f"{host}: {clause(why)}" for host, why in unknown.items())
+        raise NothingKnown(f"No member has a version of Cilium that is known: {reasons}.")
     found = target_of(target, minors)
     hops = hops_of(minors, found)
     state = dict(scene.facts)

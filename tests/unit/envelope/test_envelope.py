@@ -119,6 +119,13 @@ def test_what_is_not_known_is_said_and_holds_no_gate() -> None:
     assert texts[-1] == "edge-mesh-eu: fullest limit clusters of c1, 0 %; what one more cluster takes is not known"
 
 
+def test_a_mesh_of_which_nothing_is_known_is_not_called_empty_and_not_said_to_have_room() -> None:
+    found = envelope_of(mesh("c1", "c2"), {}, SMALL, silent={"c1": "no answer", "c2": "no answer"})
+    assert envelope_lines("edge-mesh-eu", found)[-1].text == "edge-mesh-eu: nothing is known, since no member answered"
+    part = envelope_of(mesh("c1", "c2"), {"c1": size("c1")}, SMALL, silent={"c2": "no answer"})
+    assert ", as far as is known; one more cluster of" in envelope_lines("edge-mesh-eu", part)[-1].text
+
+
 def test_the_gate_judges_the_mesh_with_one_more_cluster() -> None:
     full = [size("c1", endpoints=250_000), size("c2", endpoints=200_000)]
     assert envelope(*full, newcomer=None).gate(90) == ""

@@ -129,7 +129,7 @@ def test_losses_are_ranked_by_harm_and_summed_up() -> None:
     # "only": c1 and c3 are cut off. "both": c1 has its own beside a dead one, c3 that of c1. "three": one dead one in each.
     assert dict(worst.numbers) == {Harm.SERVICE: 1, Harm.CLIENTS: 2, Harm.DEAD: 4, Harm.KEPT: 6}
     assert worst.summary.startswith("1 service without a backend (production/only); clients without a backend that answers: 2 times")
-    assert found.to_dict()["verdicts"] == {"outage": 3, "degraded": 6, "stalled": 0, "none": 0}
+    assert found.to_dict()["verdicts"] == {"outage": 3, "degraded": 6, "stalled": 0, "unknown": 0, "none": 0}
     assert found.services == 3
 
 
@@ -149,6 +149,22 @@ def test_members_that_are_silent_are_not_known() -> None:
     failure = ObserveFailure(host="c9", code="CM-API-01", message="no answer within 5 s")
     current = scene(traffic("c1"), traffic("c2"), members=("c9",), failures={"c9": failure})
     assert rehearsed(current, gone("c1")).to_dict()["unknown"] == [{"cluster": "c9", "reason": "no answer within 5 s"}]
+
+
+def test_a_loss_is_harmless_only_where_all_that_it_concerns_is_known() -> None:
+    failure = ObserveFailure(host="c9", code="CM-API-01", message="no answer within 5 s")
+    current = scene(traffic("c1"), traffic("c2"), members=("c9",), failures={"c9": failure})
+    found = {entry.loss.name: entry for entry in rehearsed(current).ranked}
+    assert (found["links c1 - c2 are cut"].verdict, found["network c1 - c2 is cut"].verdict) == (Verdict.NONE, Verdict.NONE)
+    for name in ("c1 is gone", "c9 is gone", "links c1 - c9 are cut", "network c2 - c9 is cut"):
+        assert (found[name].verdict, found[name].summary) == (Verdict.UNKNOWN, "nothing is known of c9")
+    harmed = scene(
+        *(traffic(host, services=[service("web", annotations=GLOBAL)], slices=(slice_facts("web", ready=1),)) for host in ("c1", "c2")),
+        members=("c9",),
+        failures={"c9": failure},
+    )
+    (worst, *_others) = rehearsed(harmed, gone("c1")).ranked
+    assert worst.verdict is Verdict.DEGRADED and worst.summary.endswith("; nothing is known of c9")
 
 
 def test_a_harm_that_does_not_exist_is_refused_with_the_nearest_one() -> None:
