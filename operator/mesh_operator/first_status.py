@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""First statuses of new objects, within two seconds, whatever the workers do: nothing is read from a cluster for them.
+"""First statuses of new objects, whatever the workers do: nothing is read from a cluster for them.
 
 They have a queue and a thread of their own, fair between workspaces as that of meshes. An object that has a status keeps it.
 """

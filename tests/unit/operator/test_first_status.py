@@ -134,6 +134,20 @@ def test_many_objects_of_one_mesh_take_several_turns(world: World) -> None:
     assert world.turns() == 0
 
 
+def test_of_many_new_objects_of_a_mesh_sixteen_have_a_status_every_0_3_seconds_and_another_mesh_does_not_wait_for_them(world: World) -> None:
+    assert (A_TURN, SOON) == (16, 0.3), "docs/operator-status.md has these figures"
+    names = [f"s{number}" for number in range(10 * A_TURN)]
+    for name in names:
+        world.kcp.put(SERVICE, name, VALID[SERVICE])
+    world.kcp.put(SERVICE, "theirs", VALID[SERVICE], workspace="ws2")
+    for rounds in range(1, 11):
+        world.now += SOON
+        while world.first.next(0):
+            pass
+        assert sum("phase" in world.status(SERVICE, name) for name in names) == rounds * A_TURN
+        assert (world.kcp.find(SERVICE, "theirs", workspace="ws2") or {})["status"]["phase"]
+
+
 def test_an_object_beyond_the_bounds_of_its_workspace_says_so() -> None:
     world = World(WorkspaceBounds(objects=2))
     world.kcp.put(BINDING, "edge", REFS, creationTimestamp="2026-11-01T00:00:00Z")
