@@ -414,6 +414,7 @@ class ReaderFacts:
     links: tuple[LinkFacts, ...] = ()
     agents_total: int = 0  # agent pods that should run (DaemonSet desired)
     agents_asked: int = 0
+    agents_ready: int = 0  # of these, pods that are ready
     agents_unasked: int = 0  # ready agent pods that were not asked: in a large cluster a sample is
     nodes: tuple[NodeReport, ...] = ()  # node health: one report per agent that gave it and peer
     nodes_asked: tuple[str, ...] | None = None  # nodes whose agents were asked for node health; None: this reading is without it

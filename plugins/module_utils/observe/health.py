@@ -31,7 +31,7 @@ from .pods import AGENT, APISERVER, pod_facts
 from .reads import pods_read
 from .troubleshoot import Hint, parse_troubleshoot
 
-AGENTS_ASKED: Final = 20  # at most; in larger clusters a sample that holds every agent that is not ready
+AGENTS_ASKED: Final = 20  # at most; in larger clusters a sample that holds the agents that are not ready, as far as it has room
 AT_ONCE: Final = 8
 TROUBLESHOOT_AGENTS: Final = 3  # pods; each try costs seconds
 TROUBLESHOOT_PEERS: Final = 8
@@ -95,6 +95,7 @@ def read_links(
         links=tuple(link for answer in answers for link in answer.links),
         agents_total=max(len(agents), facts.agent.desired if facts.agent else 0),
         agents_asked=len(asked),
+        agents_ready=sum(pod.ready for pod in asked),
         agents_unasked=sum(pod.ready for pod in agents) - sum(pod.ready for pod in asked),
         nodes=tuple(report for answer in answers for report in answer.nodes),
         nodes_asked=None if nodes is None else tuple(pod.node for pod in probing),
@@ -122,7 +123,7 @@ def _mesh_pods(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
 
 
 def _sample(pods: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
-    """Return every running agent that is not ready, then ready ones evenly spread over the names, AGENTS_ASKED in all."""
+    """Return the running agents that are not ready, then ready ones evenly spread over the names, AGENTS_ASKED in all."""
     running = [pod for pod in pods if pod.phase == "Running"]
     chosen = [pod for pod in running if not pod.ready][:AGENTS_ASKED]
     ready = [pod for pod in running if pod.ready]

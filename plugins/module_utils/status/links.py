@@ -390,7 +390,8 @@ def _cluster_row(host: str, facts: ClusterFacts | None, reader: ReaderFacts | No
     """Return a row of meshStatus.
 
     ``connected``: every link from here is ready; ``readyNodes``: nodes whose agents report every peer as ready. ``askedNodes`` of them were
-    asked; if these are fewer than there are, the ready agents that were not asked count in the same proportion.
+    asked; if these are fewer than there are, the agents that were not asked count in the proportion of those that were. Both are agents
+    whose pods are ready: the others come first in a sample, and would make all look worse.
     """
     own = [link for link in links if link.cluster == host]
     row: dict[str, Any] = {
@@ -413,7 +414,9 @@ def _ready_nodes(reader: ReaderFacts | None) -> int:
     links = [link for link in reader.links if link.reader == "agent"] if reader else []
     pods = {link.pod for link in links}
     ready = len(pods - {link.pod for link in links if link_stage(link) is not LinkStage.READY})
-    return ready + (reader.agents_unasked * ready // reader.agents_asked if reader and reader.agents_asked else 0)
+    if reader is None or not reader.agents_ready:
+        return ready
+    return ready + reader.agents_unasked * min(ready, reader.agents_ready) // reader.agents_ready
 
 
 def _conditions(

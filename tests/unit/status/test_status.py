@@ -165,7 +165,7 @@ def test_a_sample_of_agents_is_enough_and_is_shown_as_one() -> None:
 
 
 def test_in_a_large_cluster_ready_nodes_are_all_that_are_ready_and_the_status_says_how_many_were_asked() -> None:
-    sampled = replace(READERS["c1"], agents_total=100, agents_asked=2, agents_unasked=98)
+    sampled = replace(READERS["c1"], agents_total=100, agents_asked=2, agents_ready=2, agents_unasked=98)
     row = build_status(MESH, FACTS, {}, {**READERS, "c1": sampled}, now=NOW)["meshStatus"][0]
     assert (row["readyNodes"], row["askedNodes"], row["totalNodes"]) == (100, 2, 100)
     half = replace(sampled, links=tuple(not_ready(x) if x.pod == "cilium-c1-1" else x for x in sampled.links))
@@ -175,15 +175,31 @@ def test_in_a_large_cluster_ready_nodes_are_all_that_are_ready_and_the_status_sa
     assert build_status(MESH, FACTS, {}, {**READERS, "c1": none}, now=NOW)["meshStatus"][0]["readyNodes"] == 0
 
 
-@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5000))
-def test_ready_nodes_are_never_more_than_there_are(ready: int, behind: int, unasked: int) -> None:
+def test_agents_that_are_not_ready_do_not_make_those_look_worse_that_were_not_asked() -> None:
+    """Of 100 agents five are not ready: all five are in the sample, and the 80 that are not are as the 15 ready ones of it."""
+    links = [link_facts("c1", "c2", reader="agent", pod=f"p{i}", node=f"n{i}") for i in range(20)]
+    links = [not_ready(link) if i < 5 else link for i, link in enumerate(links)]
+    reader = ReaderFacts(cluster="c1", links=tuple(links), agents_total=100, agents_asked=20, agents_ready=15, agents_unasked=80)
+    row = build_status(MESH, FACTS, {}, {"c1": reader}, now=NOW)["meshStatus"][0]
+    assert (row["readyNodes"], row["askedNodes"], row["totalNodes"]) == (95, 20, 100)
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 5000), st.integers(0, 40))
+def test_ready_nodes_are_never_more_than_there_are(ready: int, behind: int, unasked: int, pods_ready: int) -> None:
     asked = ready + behind
     links = [link_facts("c1", "c2", reader="agent", pod=f"p{i}", node=f"n{i}") for i in range(asked)]
     links = [link if i < ready else not_ready(link) for i, link in enumerate(links)]
-    reader = ReaderFacts(cluster="c1", links=tuple(links), agents_total=asked + unasked, agents_asked=asked, agents_unasked=unasked)
+    reader = ReaderFacts(
+        cluster="c1",
+        links=tuple(links),
+        agents_total=asked + unasked,
+        agents_asked=asked,
+        agents_ready=min(pods_ready, asked),
+        agents_unasked=unasked,
+    )
     row = build_status(MESH, FACTS, {}, {"c1": reader}, now=NOW)["meshStatus"][0]
     assert ready <= row["readyNodes"] <= row["totalNodes"] == asked + unasked
-    assert behind or row["readyNodes"] == (row["totalNodes"] if asked else 0)
+    assert behind or not reader.agents_ready or row["readyNodes"] == row["totalNodes"]
 
 
 def test_each_link_counts_what_has_arrived_by_the_agent_that_has_least() -> None:
