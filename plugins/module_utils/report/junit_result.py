@@ -100,8 +100,7 @@ def _cases(result: _Entry, *, judges_changes: bool) -> Iterator[Case]:
         text = "" if skipped else "\n".join(filter(None, ("" if broken else hop["summary"], *hop["evidence"], fix)))
         yield Case(suite="hops", name=where, wrong=hop["summary"] if broken else "", text=text, skipped=hop["summary"] if skipped else "")
     for loss in (result.get("rehearsal") or {}).get("losses") or ():
-        harmful = bool(loss["harms"])
-        yield Case(suite="losses", name=loss["name"], wrong=loss["summary"] if harmful else "", text="" if harmful else loss["summary"])
+        yield _loss(loss)
     for row in (result.get("envelope") or {}).get("rows") or ():
         yield _limit(row)
 
@@ -141,6 +140,13 @@ def _limit(row: _Entry) -> Case:
         return Case(suite="limits", name=name, skipped=f"not known of {', '.join(row['unknownOf'])}")
     text = f"{row['used']} of {row['most']}, {row['percent']} percent"
     return Case(suite="limits", name=name, wrong=text if row["used"] > row["most"] else "", text="" if row["used"] > row["most"] else text)
+
+
+def _loss(row: _Entry) -> Case:
+    if row["verdict"] == "unknown":
+        return Case(suite="losses", name=row["name"], skipped=row["summary"])
+    harmful = bool(row["harms"])
+    return Case(suite="losses", name=row["name"], wrong=row["summary"] if harmful else "", text="" if harmful else row["summary"])
 
 
 def _reason(row: _Entry) -> str:

@@ -134,7 +134,9 @@ def test_many_objects_of_one_mesh_take_several_turns(world: World) -> None:
     assert world.turns() == 0
 
 
-def test_of_many_new_objects_of_a_mesh_sixteen_have_a_status_every_0_3_seconds_and_another_mesh_does_not_wait_for_them(world: World) -> None:
+def test_of_many_new_objects_of_a_mesh_sixteen_have_a_status_every_0_3_seconds_and_another_mesh_does_not_wait_for_them(
+    world: World,
+) -> None:
     assert (A_TURN, SOON) == (16, 0.3), "docs/operator-status.md has these figures"
     names = [f"s{number}" for number in range(10 * A_TURN)]
     for name in names:

@@ -42,6 +42,7 @@ def cases(root: ET.Element) -> dict[str, str]:
     }
 
 
+LOSS: dict[str, Any] = {"name": "c1 is gone", "verdict": "degraded", "harms": {"dead-backends": 1}, "summary": "x"}
 STATUS: dict[str, Any] = {"binding": None, "globalServices": [], "connectivityIntents": [], "exposedServices": []}
 PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "a finding": ({"findings": [finding()]}, "cluster c1/CM-ID-01"),
@@ -54,7 +55,7 @@ PARTS: dict[str, tuple[dict[str, Any], str]] = {
         {"explanation": {"hops": [{"hop": "link", "cluster": "c1", "verdict": "broken", "summary": "x", "evidence": [], "fix": ""}]}},
         "hops/link in c1",
     ),
-    "a loss": ({"rehearsal": {"losses": [{"name": "c1 is gone", "harms": {"dead-backends": 1}, "summary": "x"}]}}, "losses/c1 is gone"),
+    "a loss": ({"rehearsal": {"losses": [LOSS]}}, "losses/c1 is gone"),
     "a limit": (
         {"envelope": {"rows": [{"limit": "nodes", "cluster": "c1", "detail": "", "used": 9, "most": 8, "percent": 112, "unknownOf": []}]}},
         "limits/nodes c1",
@@ -85,6 +86,11 @@ def test_a_link_that_works_passes_and_one_that_was_not_asked_is_skipped() -> Non
     links = [link("ready", ready=True), {**link(LinkStage.NOT_ASKED.value, ready=False), "peer": "c3"}]
     found = cases(report("other", status={**STATUS, "binding": {"links": links}}))
     assert (found["links/c1 -> c2"], found["links/c1 -> c3"]) == ("passed", "skipped")
+
+
+def test_a_loss_of_which_nothing_is_known_is_skipped() -> None:
+    unknown = {**LOSS, "verdict": "unknown", "harms": {}, "summary": "nothing is known of c1"}
+    assert cases(report("other", rehearsal={"losses": [unknown]}))["losses/c1 is gone"] == "skipped"
 
 
 def test_an_accepted_finding_is_no_failure() -> None:
