@@ -1,0 +1,37 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Pages that list playbooks list all that they are about: a new playbook, or a new option of one, fails here until the page says so."""
+
+from __future__ import annotations
+
+import re
+
+from tests.collection_path import CHECKOUT
+
+PLAYBOOKS = {path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")}
+
+
+def page(name: str) -> str:
+    return (CHECKOUT / name).read_text(encoding="utf-8")
+
+
+def with_variable(variable: str) -> set[str]:
+    """The playbooks that read a variable, by the table of docs/variables.md, which a test of its own holds."""
+    rows = re.findall(r"(?m)^\| `(\w+)` \| (.*)$", page("docs/variables.md"))
+    return {name for name, cells in rows if name in PLAYBOOKS and f"`{variable}`" in cells}
+
+
+def named(text: str) -> set[str]:
+    return set(re.findall(r"`(\w+)`", text)) & PLAYBOOKS
+
+
+def test_fail_on_changes_works_with_the_playbooks_that_the_page_says() -> None:
+    sentence = page("docs/exit-statuses.md").partition("The variable works with every playbook")[2].partition("\n\n")[0]
+    assert {"kcp_setup", "label_clusters", "plan", "fleet_status"} == named(sentence)
+    of_fleets = {"fleet", "fleet_clusters", "fleet_rollout", "fleet_status"}
+    assert with_variable("cilium_mesh_fail_on_changes") == with_variable("cilium_mesh_lock_timeout") | {"plan"} | of_fleets
+
+
+def test_the_playbooks_that_take_the_lock_are_those_of_the_page() -> None:
+    first = page("docs/locking.md").partition("takes the lock of that mesh first:")[2].partition("All other playbooks")[0]
+    assert named(first) == with_variable("cilium_mesh_lock_timeout")
