@@ -93,11 +93,12 @@ def status_of_refused(stored: Stored, now: datetime) -> Status:
 
 
 def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Status:
-    """Return the status after a run without a result: reason RunnerFailed (or Timeout, Canceled), the task's name, never output.
+    """Return the status after a run without a result: reason RunnerFailed or Timeout, the task's name, never output.
 
-    The phase stays, as Degraded if it was good: objects of earlier plays still exist.
+    The phase stays, as Degraded if it was good: objects of earlier plays still exist. After a run that was cancelled no status is written:
+    the mesh has its next turn at once, here or with the next leader.
     """
-    reason = {RunState.TIMEOUT: "Timeout", RunState.CANCELED: "Canceled"}.get(run.state, "RunnerFailed")
+    reason = "Timeout" if run.state is RunState.TIMEOUT else "RunnerFailed"
     task = one_line(run.last_task, 200)
     message = f"The run ended without a result, {f'in task {task!r}' if task else 'before its first task'}. It is tried again."
     return _unmeasured(stored, _before(stored).get("phase") or "Error", reason, message, now)
