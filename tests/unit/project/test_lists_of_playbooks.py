@@ -32,6 +32,12 @@ def test_fail_on_changes_works_with_the_playbooks_that_the_page_says() -> None:
     assert with_variable("cilium_mesh_fail_on_changes") == with_variable("cilium_mesh_lock_timeout") | {"plan"} | of_fleets
 
 
+def test_every_playbook_of_a_mesh_says_what_a_limit_means_for_it() -> None:
+    table = page("docs/topologies.md").partition("\n## Limit\n")[2].partition("\nTo remove a site")[0]
+    of_no_mesh = {"kcp_setup", "label_clusters", "fleet", "fleet_clusters", "fleet_rollout", "fleet_status"}
+    assert {name for first in re.findall(r"(?m)^\| (`[^|]+) \|", table) for name in named(first)} == PLAYBOOKS - of_no_mesh
+
+
 def test_the_playbooks_that_take_the_lock_are_those_of_the_page() -> None:
     first = page("docs/locking.md").partition("takes the lock of that mesh first:")[2].partition("All other playbooks")[0]
     assert named(first) == with_variable("cilium_mesh_lock_timeout")
