@@ -183,6 +183,14 @@ def test_the_documentation_has_every_flag_with_its_variable_and_default() -> Non
         field = flag[2:].replace("-", "_")
         if default not in ("", "required", "that of the Clusters"):
             assert getattr(parse_settings([*NEEDED, f"{flag}={default}"], {}), field) == getattr(Settings, field)
+    values = dict(zip(NEEDED[::2], NEEDED[1::2], strict=True))
+    lacking = set()  # flags without which it starts in no setting
+    for flag in values:
+        try:
+            parse_settings([f"{other}={value}" for other, value in values.items() if other != flag] + ["--source=kubernetes"], {})
+        except SystemExit:
+            lacking.add(flag)
+    assert lacking == {flag for flag, (_, default) in table.items() if default == "required"}
     for variable in ("KCP_KUBECONFIG", "MGMT_KUBECONFIG", "MGMT_NAMESPACE", "NODE_ID", "NAMESPACE", "KCP_EXTERNAL_URL"):
         assert [flag for flag, (shown, _) in table.items() if shown == variable] == [f"--{variable.lower().replace('_', '-')}"]
 
