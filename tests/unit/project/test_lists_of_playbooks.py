@@ -38,6 +38,11 @@ def test_every_playbook_of_a_mesh_says_what_a_limit_means_for_it() -> None:
     assert {name for first in re.findall(r"(?m)^\| (`[^|]+) \|", table) for name in named(first)} == PLAYBOOKS - of_no_mesh
 
 
+def test_every_playbook_has_its_rights() -> None:
+    table = page("docs/rbac.md").partition("\n## Rights by playbook\n")[2].partition("\n## ")[0]
+    assert {name for first in re.findall(r"(?m)^\| (`[^|]+) \|", table) for name in named(first)} == PLAYBOOKS
+
+
 def test_the_playbooks_that_take_the_lock_are_those_of_the_page() -> None:
     first = page("docs/locking.md").partition("takes the lock of that mesh first:")[2].partition("All other playbooks")[0]
     assert named(first) == with_variable("cilium_mesh_lock_timeout")
