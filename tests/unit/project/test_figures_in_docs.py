@@ -1,0 +1,145 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Figures that pages promise are those of the code: who changes a bound finds the sentence that names it here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import spec_limits
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd import peer_records
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock import state as lock
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import waivers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import (
+    REQUESTS_AT_ONCE,
+    health,
+    heartbeats,
+    new_connections,
+    node_health,
+    reads,
+    sizes,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies import compile as policies
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.seen_flows import LIMITS as SEEN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import status as items
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse import rehearsal
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.plan import LINKS_SHOWN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import link_proof, withheld
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import report
+from mesh_operator import (
+    awaited_links,
+    first_status,
+    operator,
+    queue,
+    reconcile,
+    resource_writer,
+    serve,
+    status,
+    status_findings,
+    store,
+    turns,
+)
+from tests.collection_path import CHECKOUT
+
+COMMANDS: Final = 1 + new_connections.SHARED * (new_connections.ROUNDS - 1)
+OBSERVED: Final = 1 + len(reads.other_reads("kube-system", "leases"))
+NUMBERS: Final[Mapping[float, str]] = {2: "two", 3: "three", 4: "four", 5: "five", 8: "eight", 9: "nine", 10: "ten"}
+SHARES: Final = {8: "an eighth"}
+
+
+def spaced(number: int) -> str:
+    return f"{number:,}".replace(",", " ")
+
+
+FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
+    "docs/operator-status.md": (
+        f"One object gets it {first_status.SOON} seconds after",
+        f"{first_status.A_TURN} of one mesh get it every {first_status.SOON} seconds",
+        f"2,000 need {2000 / first_status.A_TURN * first_status.SOON:g} seconds at least",
+        f"written once in {status.SYNC_SECONDS // 60} minutes",
+        f"the worst first, {status_findings.MOST} at most",
+        f"{NUMBERS[resource_writer.EVENTS]} at once at most",
+        f"tries again after {reconcile.RETRY_AFTER_ANOTHER_RUN:g} seconds",
+        f"deleted only after {NUMBERS[store.KEEP // 60]} minutes",
+    ),
+    "docs/operator.md": (
+        f"dry runs after {awaited_links.FIRST:g} second, then less and less often up to every {awaited_links.LONGEST:g} seconds",
+        f"After {NUMBERS[awaited_links.PATIENCE // 60]} minutes without success",
+        f"the last turn took less than {turns.SLOW:g} seconds",
+        f"takes longer than {turns.TOO_LONG:g} seconds is ended",
+        f"more often than every {reconcile.SOONEST:g} seconds",
+        f"for {SHARES[queue.RESYNC_SHARE]} of the time",
+        f"missing for {NUMBERS[store.KEEP // 60]} minutes",
+    ),
+    "docs/operator-flags.md": (
+        f"A connection has {serve.SECONDS} seconds",
+        f"each port has {serve.CONNECTIONS} connections at once",
+        f"for {operator.HANG_MARGIN / 60:g} minutes longer than `--job-timeout` and the longest dry run together",
+        f"a stop has lasted for {2 * operator.STOPPING:g} seconds",
+        f"without an answer for more than {operator.OUT_OF_REACH:g} seconds",
+        f"| all ask every | {operator.RETRY:g} |",
+        f"gets {withheld.MOST} such lines within an hour",
+    ),
+    "docs/dead-peers.md": (
+        f"({COMMANDS} commands and {new_connections.ROUNDS * new_connections.COMMAND_SECONDS:g} seconds per pod)",
+        f"A peer that does not answer costs {new_connections.PEER_SECONDS} seconds",
+        f"reads up to {heartbeats.LINKS_EACH} links one by one, {heartbeats.AT_ONCE} at a time",
+        f"older than {NUMBERS[link_proof.STALE_SECONDS // 60]} minutes",
+        f"reads up to {peer_records.KEYS * len(peer_records.PREFIXES)} keys of each member",
+    ),
+    "docs/results.md": (
+        f"Of more than {health.AGENTS_ASKED} agents {health.AGENTS_ASKED} are asked",
+        f"more than {node_health.REPORTED:,} nodes, fewer of them are",
+        f"none if one alone would report more than {node_health.MOST_NODES:,}",
+    ),
+    "docs/verify.md": (
+        f"`verify` makes {OBSERVED + len(sizes.COUNTED)} requests per cluster",
+        f"over {NUMBERS[REQUESTS_AT_ONCE]} connections at most: {OBSERVED} to observe it",
+        f"of more than {client.PAGE} objects",
+    ),
+    "docs/locking.md": (
+        f"| `cilium_mesh_lock_duration` | {lock.DURATION} |",
+        f"was killed; {lock.SHORTEST} to {lock.LONGEST} |",
+        f"for that time and {lock.MARGIN:g} seconds more is free",
+        f"usually, {lock.DURATION + lock.MARGIN:g} seconds",
+    ),
+    "docs/items.md": (
+        f"may have {spec_limits.DEPTH} levels, {spaced(spec_limits.VALUES)} values and {spaced(spec_limits.CHARACTERS)} characters",
+        f"The first {spec_limits.PROBLEMS} problems",
+        f"pages of {client.PAGE} objects",
+        f"is the smallest of: {items.LOOK_AGAIN};",
+        f"{items.GOING_ON_AGAIN} while a write is under way",
+        f"{items.WAITING_AGAIN} while an item waits; {items.DEGRADED_AGAIN} while",
+    ),
+    "docs/policies.md": (
+        f"in groups of {policies.PER_RULE},",
+        f"the last {SEEN.window / 60:g} minutes: at most {SEEN.agents} agents of a cluster and the last {SEEN.flows} flows of each,"
+        f" for {SEEN.intents} intents, in {SEEN.total:g} s",
+    ),
+    "docs/choices.md": (f"more than {waivers.LONGEST.days} days has no effect",),
+    "docs/topologies.md": (
+        f"with more than {LINKS_SHOWN} links",
+        f"with more than {report.STEPS_SHOWN} steps",
+        f"With more than {report.CLUSTERS_SHOWN} clusters only {report.BEHIND} clusters and {report.BEHIND} links",
+        f"sends {NUMBERS[len(reads.FOR_LINKS) + 2]} requests to each",
+    ),
+    "docs/rehearse.md": (f"at most {rehearsal.ROWS_LISTED:,} rows of services",),
+}
+"""Page -> texts as they stand there, with the figures of the code. ``status`` reads the namespace and the pods besides ``FOR_LINKS``."""
+
+
+@pytest.mark.parametrize("page", FIGURES)
+def test_the_figures_of_a_page_are_those_of_the_code(page: str) -> None:
+    text = " ".join((CHECKOUT / page).read_text(encoding="utf-8").split())
+    assert [figure for figure in FIGURES[page] if figure not in text] == []
+
+
+def test_a_job_that_a_killed_run_left_ends_within_the_time_that_the_page_says() -> None:
+    limits = Limits()
+    assert limits.job_seconds + limits.job_ttl <= 120
+    assert "they end by themselves within two minutes" in (CHECKOUT / "docs/rbac.md").read_text(encoding="utf-8")
