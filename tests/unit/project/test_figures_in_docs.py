@@ -11,6 +11,8 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import spec_limits
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd import peer_records
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure import ranges
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.assessment import PATIENCE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock import state as lock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import waivers
@@ -22,6 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe im
     node_health,
     reads,
     sizes,
+    tls_probe,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies import compile as policies
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
@@ -29,6 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.seen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import status as items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse import rehearsal
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.plan import LINKS_SHOWN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services import failover_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import link_proof, withheld
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import report
 from mesh_operator import (
@@ -46,6 +50,7 @@ from mesh_operator import (
 )
 from tests.collection_path import CHECKOUT
 
+PROBE: Final = Limits()
 COMMANDS: Final = 1 + new_connections.SHARED * (new_connections.ROUNDS - 1)
 OBSERVED: Final = 1 + len(reads.other_reads("kube-system", "leases"))
 NUMBERS: Final[Mapping[float, str]] = {2: "two", 3: "three", 4: "four", 5: "five", 8: "eight", 9: "nine", 10: "ten"}
@@ -121,6 +126,21 @@ FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
         f"the last {SEEN.window / 60:g} minutes: at most {SEEN.agents} agents of a cluster and the last {SEEN.flows} flows of each,"
         f" for {SEEN.intents} intents, in {SEEN.total:g} s",
     ),
+    "docs/probe.md": (
+        f"| intents probed in a run | {PROBE.intents};",
+        f"| {PROBE.total:g} s for all, {PROBE.per_intent:g} s for one intent, {PROBE.exec_seconds:g} s for an agent's answer |",
+        f"| {PROBE.agents} per intent and cluster,",
+        f"the last {PROBE.flows}; {PROBE.output // 1024**2} MiB of its answer",
+        f"| {PROBE.pods} per end and cluster |",
+        f"at most {PROBE.window:g} s old, and at least {PROBE.settle:g} s younger",
+        f"ends within {PROBE.job_seconds} s, Kubernetes removes it {PROBE.job_ttl} s later",
+    ),
+    "docs/endpoints.md": (f"from the controller, {tls_probe.PARALLEL} at a time, with {tls_probe.TIMEOUT:g} seconds for each of the two",),
+    "docs/failover.md": (f"A value below {failover_findings.SHORTEST_DETECTION} s cannot be promised",),
+    "docs/exposed-services.md": (
+        f"it gets {NUMBERS[PATIENCE.seconds // 60]} minutes; then a standby takes over",
+        f"At most {ranges.LIMIT} |",
+    ),
     "docs/choices.md": (f"more than {waivers.LONGEST.days} days has no effect",),
     "docs/topologies.md": (
         f"with more than {LINKS_SHOWN} links",
@@ -140,6 +160,5 @@ def test_the_figures_of_a_page_are_those_of_the_code(page: str) -> None:
 
 
 def test_a_job_that_a_killed_run_left_ends_within_the_time_that_the_page_says() -> None:
-    limits = Limits()
-    assert limits.job_seconds + limits.job_ttl <= 120
+    assert PROBE.job_seconds + PROBE.job_ttl <= 120
     assert "they end by themselves within two minutes" in (CHECKOUT / "docs/rbac.md").read_text(encoding="utf-8")
