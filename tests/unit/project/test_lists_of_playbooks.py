@@ -38,6 +38,19 @@ def test_every_playbook_of_a_mesh_says_what_a_limit_means_for_it() -> None:
     assert {name for first in re.findall(r"(?m)^\| (`[^|]+) \|", table) for name in named(first)} == PLAYBOOKS - of_no_mesh
 
 
+def test_every_playbook_leaves_its_result_and_a_report_where_a_variable_says() -> None:
+    assert with_variable("cilium_mesh_result_file") == with_variable("cilium_mesh_junit_file") == PLAYBOOKS
+
+
+def test_pages_name_the_playbooks_that_read_a_variable() -> None:
+    row = re.search(r"(?m)^\| `cilium_mesh_proof` \(playbooks ([^)]*)\)", page("docs/dead-peers.md"))
+    assert row is not None and named(row[1]) == with_variable("cilium_mesh_proof")
+    sentence = re.search(r"`cilium_mesh_previous_status` of ([^;]*?), `mesh_connect_previous_status`", page("docs/results.md"))
+    assert sentence is not None and named(sentence[1]) == with_variable("cilium_mesh_previous_status")
+    metrics = page("docs/metrics.md").partition("Without the operator, the playbooks")[2].partition("write theirs")[0]
+    assert named(metrics) == with_variable("cilium_mesh_metrics_file")
+
+
 def test_every_playbook_has_its_rights() -> None:
     table = page("docs/rbac.md").partition("\n## Rights by playbook\n")[2].partition("\n## ")[0]
     assert {name for first in re.findall(r"(?m)^\| (`[^|]+) \|", table) for name in named(first)} == PLAYBOOKS
