@@ -10,8 +10,8 @@ version_added: 0.1.0
 short_description: Explain why pods of one cluster cannot reach a Service or pods of another
 description:
   - Follows the connection from one end to the other, hop by hop, and gives a verdict for each, with its evidence.
-  - The hops are source, identity, service, backend, namespace, link, egress policy, ingress policy, node port and network.
-  - What the API servers do not know is V(unknown) and never guessed, for example whether packets pass between nodes.
+  - The hops are source, target, identity, service, backend, node port, namespace, link, egress policy, ingress policy and network.
+  - What the API servers do not know is V(unknown) and never guessed, for example whether packets pass between nodes that no agent has probed.
   - Reads, and writes nothing.
 requirements:
   - grpcio and protobuf >= 4.22 on the controller, for the age of the peers' heartbeats; without them it stays unknown
@@ -49,7 +49,7 @@ options:
         type: dict
   target:
     description:
-      - The workload or address that it wants to reach.
+      - The Service or the pods that it wants to reach.
     type: dict
     required: true
     suboptions:

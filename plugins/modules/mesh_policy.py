@@ -16,7 +16,7 @@ description:
   - The objects of an item that is no longer in the list are pruned. They are recognised by their own labels and the
     annotation C(cilium-mesh.edge-portal.eu/item). Objects of other owners are never overwritten.
   - A write that fails stops its own item in that cluster, and nothing else.
-  - The number of reads does not grow with the number of items.
+  - The number of reads does not grow with the number of items, but for recorded flows and probes, of which it has bounds.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:

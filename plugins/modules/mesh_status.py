@@ -10,7 +10,7 @@ version_added: 0.1.0
 short_description: Measure whether the clusters of a mesh are connected
 description:
   - Asks kvstoremesh and the agents of every cluster for the state of their peers. Secrets that exist prove nothing, so they do not count.
-  - Then has every link proven by a new connection, as kvstoremesh notices a peer that is gone only after up to 130 seconds.
+  - Then tries every link with a new connection, as kvstoremesh notices a peer that is gone only after up to 130 seconds.
 requirements:
   - grpcio and protobuf >= 4.22 on the controller, for the age of the peers' heartbeats; without them it stays unknown
 author:
