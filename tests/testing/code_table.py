@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the docs say of every finding, made from the catalogue: the table in docs/verify.md, the header of each runbook page, their index.
 
+Beside it stands the table of the settings of Cilium that are read, made from mesh/cilium_values.py.
+
 ``make findings`` (write_code_table.py) writes all of it; a unit test holds that it is current.
 """
 
@@ -15,12 +17,15 @@ from typing import Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE, FAMILIES, Row
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Cure, Scope
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_values import KEYS, Kind, key_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED
 from tests.collection_path import CHECKOUT
 
 DOCUMENT: Final = CHECKOUT / "docs" / "verify.md"
 RUNBOOKS: Final = CHECKOUT / "docs" / "runbooks"
 INDEX: Final = RUNBOOKS / "README.md"
 BEGIN, END = "<!-- table of findings: begin -->\n", "<!-- table of findings: end -->\n"
+SETTINGS_BEGIN, SETTINGS_END = "<!-- table of settings: begin -->\n", "<!-- table of settings: end -->\n"
 HEADER: Final = re.compile(r"# CM-[^\n]*\n\n(?:- \*\*[^\n]*\n)*")
 """The block that starts a page. What follows is written by hand."""
 
@@ -80,6 +85,21 @@ def table() -> str:
     return "\n".join([*rows, *others]) + "\n"
 
 
+def settings_table() -> str:
+    """Return the Markdown for docs/verify.md: every key of cilium-config that is read, and the values that the supported minors accept."""
+    rows = ["| key | read by | value |", "| --- | --- | --- |"]
+    for name in KEYS:
+        ways: dict[str, list[str]] = {}
+        for minor in SUPPORTED.minors:
+            way = key_of(name, minor)
+            if way is not None:
+                ways.setdefault("text" if way.kind is Kind.TEXT else way.shown(minor), []).append(str(minor))
+        for accepted, minors in ways.items() or [("", [])]:
+            read = "all" if len(minors) == len(SUPPORTED.minors) else f"{minors[0]} to {minors[-1]}" if minors else "none of these"
+            rows.append(_row([f"`{name}`", read if len(minors) != 1 else minors[0], accepted]))
+    return "\n".join(rows) + "\n"
+
+
 def header(row: Row) -> str:
     """Return the first lines of the page of a code."""
     cases = "".join(f"; {severity.value} {case}" for severity, case in row.cases.items())
@@ -106,6 +126,11 @@ def scope(row: Row) -> str:
 def documented() -> str:
     """Return the table that stands in docs/verify.md."""
     return DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+
+
+def documented_settings() -> str:
+    """Return the table of settings that stands in docs/verify.md."""
+    return DOCUMENT.read_text(encoding="utf-8").partition(SETTINGS_BEGIN)[2].partition(SETTINGS_END)[0]
 
 
 def page(code: str) -> Path:
@@ -139,7 +164,9 @@ def _row(cells: Iterable[str]) -> str:
 def write() -> None:
     """Write the table, the index and the headers anew. A code without a page gets one that holds its header alone."""
     text = DOCUMENT.read_text(encoding="utf-8")
-    DOCUMENT.write_text(text.partition(BEGIN)[0] + BEGIN + table() + END + text.partition(END)[2], encoding="utf-8")
+    for begin, made, end in ((SETTINGS_BEGIN, settings_table(), SETTINGS_END), (BEGIN, table(), END)):
+        text = text.partition(begin)[0] + begin + made + end + text.partition(end)[2]
+    DOCUMENT.write_text(text, encoding="utf-8")
     INDEX.write_text(index(), encoding="utf-8")
     for row in CATALOGUE.values():
         file = page(row.code)

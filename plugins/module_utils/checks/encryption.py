@@ -29,11 +29,12 @@ from ..findings.wording import (
 from ..mesh.cidrs import allocated_ranges, parse_networks, pool_ranges
 from ..mesh.cilium_config import enabled, setting
 from ..mesh.facts import ClusterFacts
+from ..mesh.versions import cilium_version, holds
 from .context import CheckContext, members
 from .registry import check
 
 _KINDS = {"enable-ipsec": "ipsec", "enable-wireguard": "wireguard"}
-_STRICT = (  # key of 1.15 to 1.18, key since 1.19
+_STRICT = (  # key of 1.15 to 1.19, key since 1.19
     ("enable-encryption-strict-mode", "enable-encryption-strict-mode-egress"),
     ("enable-encryption-strict-mode-ingress",),
 )
@@ -187,11 +188,15 @@ def strict_encryption_covers_peer_pods(context: CheckContext, facts: ClusterFact
         if c.network.version == 4
         if not own.contains(c.network)
     ]
+    egress = holds("strict_egress", cilium_version(facts))
     if outside:
         yield finding(
             "CM-ENC-07",
             cluster=facts.host,
             summary=f"Strict encryption of {facts.host} does not watch over traffic to {listed(outside, 3)}",
             evidence=f"cilium-config: strict range {show(text)}; pods outside of it: {listed(outside)}",
-            fix=lines(helm(facts, "encryption.strictMode.egress.cidr=A_RANGE_THAT_HOLDS_THE_PODS_OF_ALL_CLUSTERS"), restart(facts)),
+            fix=lines(
+                helm(facts, f"encryption.strictMode.{'egress.' if egress else ''}cidr=A_RANGE_THAT_HOLDS_THE_PODS_OF_ALL_CLUSTERS"),
+                restart(facts),
+            ),
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, show, where
-from ..mesh.cilium_config import enabled, replaces_kube_proxy
+from ..mesh.cilium_config import serves_node_ports
 from ..mesh.endpoint_addresses import ip_version
 from ..mesh.endpoints import SHOWN, EndpointProblem, MeshEndpoint, split_host_port
 from ..mesh.facts import ClusterFacts
@@ -104,8 +104,7 @@ def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peer: Cl
     """
     if local.service is None or local.service.node_port is None or _node_port_dialled(peer) != local.service.node_port:
         return
-    replaces = replaces_kube_proxy(local) or enabled(local, "enable-node-port")
-    if not replaces or not holds("node_port_clash", cilium_version(local)):
+    if not serves_node_ports(local) or not holds("node_port_clash", cilium_version(local)):
         return
     port = local.service.node_port
     yield finding(

@@ -14,6 +14,7 @@ from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, show, where
 from ..leases.agreement import mesh_registry
 from ..leases.registry import Lease
+from ..mesh.cidrs import ipam_mode
 from ..mesh.cilium_config import setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.limits import MAX_CLUSTERS, max_clusters
@@ -146,22 +147,20 @@ def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[
     The double-write modes keep both (Documentation, "Migration with the Double Write identity allocation mode").
     """
     mode = setting(facts, "identity-allocation-mode", _KVSTORE)
-    if (
-        facts.config is None
-        or mode in ("crd", _BOTH_READ_CRD)
-        or (mode in (_KVSTORE, _BOTH_READ_KVSTORE) and not setting(facts, "kvstore"))
-    ):
+    both = holds("double_write_identities", cilium_version(facts))
+    known = ("crd", _KVSTORE, *((_BOTH_READ_CRD, _BOTH_READ_KVSTORE) if both else ()))
+    if facts.config is None or (mode in known and (mode in ("crd", _BOTH_READ_CRD) or not setting(facts, "kvstore"))):
         return
     to_both, to_crds, to_crds_alone = (helm(facts, f"identityAllocationMode={to}") for to in (_BOTH_READ_KVSTORE, _BOTH_READ_CRD, "crd"))
     again, severity = restart(facts), None
     summary = f"Cluster {facts.host} does not keep its identities as CRDs, so clustermesh-apiserver has nothing to publish"
-    if mode == _BOTH_READ_KVSTORE:
+    if mode not in known:
+        fix = lines(to_crds_alone, again)
+        summary = f"Cluster {facts.host} has a mode of identities that its version of Cilium does not know: new agents do not start"
+    elif mode == _BOTH_READ_KVSTORE:
         severity, fix = Severity.REMEDIABLE, lines(_CONVERGED, to_crds, again)
         summary = f"Cluster {facts.host} moves its identities to CRDs, which peers get, and until both agree peers may lack some of them"
-    elif mode != _KVSTORE:
-        fix = lines(to_crds_alone, again)
-        summary = f"Cluster {facts.host} has a mode of identities that is none of Cilium's"
-    elif holds("double_write_identities", cilium_version(facts)):
+    elif both:
         fix = lines(to_both, again, _CONVERGED, to_crds, again)
     else:
         fix = lines(_COPIED, to_crds_alone, again)
@@ -204,7 +203,7 @@ def max_connected_clusters_is_valid(context: CheckContext, facts: ClusterFacts) 
 @check("CM-ID-09")
 def cluster_id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report a cluster id whose bit 0x80 collides with packet marks of ENI, Alibaba Cloud or aws-cni."""
-    cloud = setting(facts, "ipam") in _CLOUD_IPAM or setting(facts, "cni-chaining-mode") == "aws-cni"
+    cloud = ipam_mode(facts) in _CLOUD_IPAM or setting(facts, "cni-chaining-mode") == "aws-cni"
     if not facts.id or not cloud or not facts.id & 0x80:
         return
     yield finding(

@@ -17,7 +17,9 @@ from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, value_groups
 from ..mesh.cidrs import (
     BY_CILIUM,
+    BY_CLOUD,
     PAIRS_KEPT,
+    POOLED,
     AddressRange,
     Overlap,
     allocated_ranges,
@@ -27,7 +29,7 @@ from ..mesh.cidrs import (
     parse_networks,
     pool_ranges,
 )
-from ..mesh.cilium_config import enabled, routing_mode, setting, tunnel
+from ..mesh.cilium_config import enabled, routing_mode, setting, tunnel, underlay
 from ..mesh.endpoint_addresses import canonical_ip, is_ip
 from ..mesh.facts import ClusterFacts
 from .context import CheckContext, members
@@ -56,16 +58,30 @@ def allocated_pod_ranges_are_disjoint(context: CheckContext) -> Iterator[Finding
             fix=lines(
                 "Give all but one of them another range. It cannot be changed under running pods: recreate the nodes of that "
                 "cluster afterwards.",
-                _new_range(context.facts[overlap.hosts[-1]]),
+                _new_range(context.facts[overlap.hosts[-1]], _family_of(overlap, overlap.hosts[-1])),
             ),
         )
 
 
-def _new_range(facts: ClusterFacts) -> str:
-    """Return how to give the cluster another pod range."""
-    if ipam_mode(facts) == "kubernetes":
+def _new_range(facts: ClusterFacts, version: int) -> str:
+    """Return how to give the cluster another pod range of the IP version."""
+    mode = ipam_mode(facts)
+    if mode in POOLED:
+        return helm(facts, f"ipam.operator.clusterPoolIPv{version}PodCIDRList={{A_RANGE_OF_ITS_OWN}}")
+    if mode == "kubernetes":
         return f"Cluster {facts.host} takes its ranges from Kubernetes: set --cluster-cidr of its kube-controller-manager."
-    return helm(facts, "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
+    if mode == "multi-pool":
+        return (
+            f"Cluster {facts.host} takes its ranges from CiliumPodIPPools: make pools with other ranges, and let its namespaces use them."
+        )
+    if mode in BY_CLOUD:
+        return f"Cluster {facts.host} gives pods addresses of the cloud's network (ipam {mode}): move its nodes to another network."
+    return f"Cluster {facts.host} gets the addresses of pods from what runs beside Cilium (ipam {mode}): set another range there."
+
+
+def _family_of(overlap: Overlap, host: str) -> int:
+    """Return the IP version of a range of the cluster that overlaps."""
+    return next(claim.network.version for pair in overlap.pairs for claim in pair if claim.host == host)
 
 
 @check("CM-CIDR-02")
@@ -93,9 +109,9 @@ def pod_pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
 
 
 def _pool_fix(context: CheckContext, overlap: Overlap) -> str:
-    """Return the Helm command for the cluster whose pool is the wider one of two that overlap."""
-    host = next(claim.host for pair in overlap.pairs for claim in pair if not claim.allocated)
-    return helm(context.facts[host], "ipam.operator.clusterPoolIPv4PodCIDRList={A_RANGE_OF_ITS_OWN}")
+    """Return what to do in the cluster whose pool is the wider one of two that overlap."""
+    pool = next(claim for pair in overlap.pairs for claim in pair if not claim.allocated)
+    return _new_range(context.facts[pool.host], pool.network.version)
 
 
 @check("CM-CIDR-03")
@@ -113,7 +129,10 @@ def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
             hosts,
             summary=f"Clusters {listed(hosts)}: nodes of one have addresses that another gives to its pods",
             evidence=describe(mixed),
-            fix=lines("Give the pods another range, then recreate the nodes of that cluster:", _new_range(context.facts[mixed[0][0].host])),
+            fix=lines(
+                "Give the pods another range, then recreate the nodes of that cluster:",
+                _new_range(context.facts[mixed[0][0].host], mixed[0][0].network.version),
+            ),
         )
 
 
@@ -266,7 +285,7 @@ def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: 
     wanted = pool_ranges(peer) or allocated_ranges(peer)
     for version, family in ((4, "ipv4"), (6, "ipv6")):
         key = f"{family}-native-routing-cidr"
-        text = setting(local, key) or (setting(local, "native-routing-cidr") if version == 4 else "")
+        text = setting(local, key)
         if not text or not enabled(local, f"enable-{family}-masquerade", True) or enabled(local, "enable-ip-masq-agent"):
             continue  # with ip-masq-agent its own list decides as well (CM-NET-05)
         own = NetworkSet(parse_networks([text]))
@@ -294,8 +313,7 @@ def native_range_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[
     """
     if facts.config is None or routing_mode(facts) != "native":
         return
-    legacy = setting(facts, "native-routing-cidr")
-    given = {"ipv4": setting(facts, "ipv4-native-routing-cidr") or legacy, "ipv6": setting(facts, "ipv6-native-routing-cidr")}
+    given = {family: setting(facts, f"{family}-native-routing-cidr") for family in ("ipv4", "ipv6")}
     masked = [f for f in given if enabled(facts, f"enable-{f}", True) and enabled(facts, f"enable-{f}-masquerade", True)]
     by_list = enabled(facts, "enable-ip-masq-agent")
     missing = [family for family in masked if by_list or not given[family]]
@@ -320,25 +338,25 @@ def native_range_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[
     )
 
 
-_DATAPATH: Final = (
-    # key, Helm value, agent's default, where it matters, what happens
+_DATAPATH: Final[tuple[tuple[str, str, Callable[[ClusterFacts], str], str, str], ...]] = (
+    # key, Helm value, what the cluster uses, where it matters, what happens
     (
         "auto-direct-node-routes",
         "autoDirectNodeRoutes",
-        "false",
+        lambda facts: str(enabled(facts, "auto-direct-node-routes")).lower(),
         "native",
         "only some of the nodes have routes to the pods of the other clusters",
     ),
-    ("mtu", "MTU", "0", "", "large packets from clusters with the larger value are lost on the way"),
+    ("mtu", "MTU", lambda facts: setting(facts, "mtu", "0"), "", "large packets from clusters with the larger value are lost on the way"),
 )
 
 
 @check("CM-NET-06")
 def datapath_settings_agree(context: CheckContext) -> Iterator[Finding]:
     """Report connected clusters that differ in a datapath setting of ``_DATAPATH``."""
-    for key, value, default, mode, meaning in _DATAPATH:
+    for key, value, used, mode, meaning in _DATAPATH:
         clusters = [f for f in members(context) if mode in ("", routing_mode(f))]
-        groups = grouped(clusters, lambda facts, key=key, default=default: setting(facts, key, default).lower())  # type: ignore[misc]
+        groups = grouped(clusters, used)
         if len(groups) > 1:
             yield group_finding(
                 "CM-NET-06",
@@ -349,27 +367,15 @@ def datapath_settings_agree(context: CheckContext) -> Iterator[Finding]:
             )
 
 
-def underlay(facts: ClusterFacts) -> str:
-    """Return the IP family of the addresses between which tunnels run: "ipv4", "ipv6" or "auto".
-
-    The setting exists since 1.18. Its default is ipv4, which is also what earlier versions use.
-    """
-    return setting(facts, "underlay-protocol", "ipv4")
-
-
 @check("CM-NET-07")
 def underlays_agree(context: CheckContext) -> Iterator[Finding]:
-    """Report connected clusters whose tunnels run over different IP families.
-
-    With "auto" (1.20) the agents of each cluster determine the family at run time, so that it is not known here.
-    """
-    tunnelled = [f for f in members(context) if routing_mode(f) == "tunnel" and underlay(f) != "auto"]
-    groups = grouped(tunnelled, underlay)
+    """Report connected clusters whose tunnels run over different IP families."""
+    groups = grouped((f for f in members(context) if routing_mode(f) == "tunnel"), underlay)
     if len(groups) > 1:
         yield group_finding(
             "CM-NET-07",
             [host for group in groups.values() for host in group],
             summary="Some clusters tunnel between IPv4 and others between IPv6 addresses of nodes, so their nodes do not reach each other",
-            evidence=f"cilium-config, {value_groups(groups, 'underlay-protocol')}",
+            evidence=f"cilium-config (defaults by version where unset), {value_groups(groups, 'underlay-protocol')}",
             fix="Set the same Helm value underlayProtocol in all clusters.",
         )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 
 from ..base.networks import Network, NetworkSet
+from ..base.numbers import whole_number
 from ..etcd.peer_records import ADDRESSES, CONFIG, IDENTITIES, NODES, RESERVED, PeerRecords, identity_range
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed, show
@@ -229,5 +230,4 @@ def _published_addresses(records: PeerRecords) -> Iterator[tuple[str, Network | 
 
 def _max_connected(facts: ClusterFacts) -> int:
     """Return max-connected-clusters of cilium-config; 255 where it is not a number."""
-    text = setting(facts, "max-connected-clusters", "255")
-    return int(text) if text.isascii() and text.isdecimal() else 255
+    return whole_number(setting(facts, "max-connected-clusters", "255")) or 255

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..findings.finding import Finding
-from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, kubectl, lines, listed, value_groups, where
+from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, kubectl, lines, listed, restart, value_groups, where
 from ..mesh.cilium_config import enabled
+from ..mesh.cilium_values import refused_values
 from ..mesh.config_request import HUBBLE_UI, config_requests
 from ..mesh.facts import ClusterFacts
 from ..mesh.versions import CiliumVersion, cilium_version, holds, policy_local_by_default
@@ -34,8 +35,7 @@ class _Setting:
 
     def value(self, facts: ClusterFacts) -> str:
         """Return the value that the cluster uses: its own, or the default of its version."""
-        version = cilium_version(facts)
-        return str(enabled(facts, self.key, self.default(version)) if holds(self.rule, version) else self.default(version)).lower()
+        return str(enabled(facts, self.key, self.default(cilium_version(facts)))).lower()
 
 
 def _always(value: str) -> Callable[[CiliumVersion | None], str]:
@@ -112,6 +112,32 @@ def _equal_fix(entry: _Setting, others: Sequence[ClusterFacts]) -> str:
     if too_old:
         parts.append(f"{listed(too_old)} has no such setting in its version of Cilium: upgrade it.")
     return lines(*parts)
+
+
+@check("CM-CFG-04")
+def cilium_accepts_its_values(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+    """Report values of cilium-config that Cilium refuses.
+
+    Agents and operator validate every value when they start (pkg/option/config.go, validateConfigMap). Those that run go on with what the
+    key was before.
+    """
+    version = cilium_version(facts)
+    refused = refused_values(facts.config or {}, version.release if version else None)
+    if not refused:
+        return
+    yield finding(
+        "CM-CFG-04",
+        cluster=facts.host,
+        summary=f"Cilium refuses the value of {listed(refused)} in {facts.host}: pods of Cilium that start anew do not come up, and what "
+        "those that run use is not known",
+        evidence=config_evidence(facts, *refused),
+        fix=lines(
+            "Set a value that Cilium accepts, where the configuration is declared: "
+            + "; ".join(f"{key} is {accepted}" for key, accepted in refused.items())
+            + ". Then:",
+            restart(facts),
+        ),
+    )
 
 
 @check("CM-CFG-02")

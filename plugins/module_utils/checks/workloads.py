@@ -110,8 +110,9 @@ def _operator_joins(facts: ClusterFacts) -> bool:
     one only).
     """
     version = cilium_version(facts)
-    sync = enabled(facts, "clustermesh-enable-endpoint-sync") and holds("endpoint_sync", version)
-    return sync or (enabled(facts, "clustermesh-enable-mcs-api") and holds("operator_mcs", version))
+    return enabled(facts, "clustermesh-enable-endpoint-sync") or (
+        enabled(facts, "clustermesh-enable-mcs-api") and holds("operator_mcs", version)
+    )
 
 
 @check("CM-INST-08")

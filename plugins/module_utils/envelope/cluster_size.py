@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..base.numbers import whole_number
 from ..mesh.cilium_config import enabled, setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.limits import max_clusters
@@ -95,7 +96,7 @@ def size_of(facts: ClusterFacts, sizes: SizeFacts | None, services: ServiceNumbe
         lb_peers=services.lb_peers if services else None,
         families=max(families, 1),
         max_clusters=int(most) if most in {str(number) for number in IDENTITIES_OF} else min(IDENTITIES_OF),
-        lb_most=int(lb_most) if lb_most.isascii() and lb_most.isdecimal() and int(lb_most) else LOAD_BALANCER_ENTRIES,
+        lb_most=whole_number(lb_most) or LOAD_BALANCER_ENTRIES,
         ipsec=enabled(facts, "enable-ipsec"),
         kvstoremesh=facts.runs_kvstoremesh,
         replicas=max(facts.apiserver.desired, 1) if facts.apiserver else 1,

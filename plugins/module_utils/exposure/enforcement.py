@@ -30,6 +30,7 @@ from ..mesh.traffic_facts import TrafficFacts
 from ..mesh.versions import cilium_version, first_minor, holds
 from ..policies.evaluate.endpoints import NAMESPACE
 from ..policies.evaluate.label_filters import label_filters
+from ..policies.evaluate.settings import unreadable_flags
 from .competing_services import CompetingService
 from .issues import ExposureIssue
 from .ranges import of_versions, opens_to_everyone, versions_of
@@ -90,7 +91,7 @@ def _served_versions(facts: ClusterFacts) -> frozenset[int]:
 def _load_balancer(item: ExposedService, facts: ClusterFacts) -> tuple[ExposureIssue, ...]:
     version = cilium_version(facts)
     cilium = replaces_kube_proxy(facts)
-    if cilium and holds("source_range_check_optional", version) and not enabled(facts, CHECK_KEY, True):
+    if cilium and not enabled(facts, CHECK_KEY, True):
         return (
             ExposureIssue(
                 code="CM-EXPO-08",
@@ -100,11 +101,10 @@ def _load_balancer(item: ExposedService, facts: ClusterFacts) -> tuple[ExposureI
                 fix=lines(helm(facts, "svcSourceRangeCheck=true"), restart(facts)),
             ),
         )
-    everywhere = cilium and holds("source_ranges_everywhere", version) and enabled(facts, ALL_TYPES_KEY, False)
-    if everywhere or not item.node_ports:
+    can = cilium and holds("source_ranges_everywhere", version)
+    if (can and enabled(facts, ALL_TYPES_KEY)) or not item.node_ports:
         return ()
     by_cilium = f"Cilium checks them there too with bpf.lbSourceRangeAllTypes=true:\n{helm(facts, 'bpf.lbSourceRangeAllTypes=true')}"
-    can = cilium and holds("source_ranges_everywhere", version)
     return (
         ExposureIssue(
             code="CM-EXPO-08",
@@ -171,11 +171,16 @@ def _settings(facts: ClusterFacts) -> Iterable[str]:
         yield f"policies are not enforced ({config_evidence(facts, 'enable-policy')})"
     if enabled(facts, "policy-audit-mode"):
         yield f"what a policy denies is let through, and logged ({config_evidence(facts, 'policy-audit-mode')})"
-    for key, rule in (("enable-cilium-network-policy", "policy_kind_switches"), ("enable-non-default-deny-policies", "non_default_deny")):
-        if holds(rule, version) and not enabled(facts, key, True):
+    for key in ("enable-cilium-network-policy", "enable-non-default-deny-policies"):
+        if not enabled(facts, key, True):
             yield config_evidence(facts, key)
-    if "nodes" in setting(facts, "policy-cidr-match-mode").split():
+    for key in unreadable_flags(version.release if version else None, facts.config or {}):
+        yield f"Cilium does not read the value ({config_evidence(facts, key)})"
+    meant = setting(facts, "policy-cidr-match-mode").split()
+    if "nodes" in meant:
         yield f"CIDRs select nodes too, so that it would cut off their health checks ({config_evidence(facts, 'policy-cidr-match-mode')})"
+    if "pods" in meant:
+        yield f"CIDRs select pods too, so that it would cut off pods of the mesh ({config_evidence(facts, 'policy-cidr-match-mode')})"
 
 
 def _labels(target: ExposureTarget, facts: ClusterFacts) -> Iterable[str]:

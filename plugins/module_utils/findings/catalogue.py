@@ -198,6 +198,7 @@ _ROWS: Final = (
         cure=Cure.RESTART,
     ),
     Row("CM-CFG-03", "RBAC forbids comparing a setting of the binding with the cluster", Severity.ADVISORY, Scope.CLUSTER),
+    Row("CM-CFG-04", "Cilium refuses a value of its configuration", Severity.BLOCKING, Scope.CLUSTER, cure=Cure.RESTART, acceptable=True),
     # Agreement between members
     Row("CM-MESH-01", "Two inventory hosts are the same cluster", Severity.BLOCKING, Scope.MESH),
     # Size of a mesh

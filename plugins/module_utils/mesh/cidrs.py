@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from ..base.networks import Network
-from .cilium_config import setting
+from .cilium_config import enabled, setting
 from .facts import ClusterFacts
 
 
@@ -41,8 +41,8 @@ BY_CLOUD = ("eni", "azure", "alibabacloud")
 
 
 def ipam_mode(facts: ClusterFacts) -> str:
-    """Return the IPAM mode of Cilium. The default of the chart and of the agent is cluster-pool."""
-    return setting(facts, "ipam", "cluster-pool")
+    """Return the IPAM mode of Cilium. The default of the chart and of the agent is cluster-pool; agents take it in any case (IPAMMode)."""
+    return setting(facts, "ipam", "cluster-pool").lower()
 
 
 def allocated_ranges(facts: ClusterFacts) -> tuple[AddressRange, ...]:
@@ -69,7 +69,7 @@ def pool_ranges(facts: ClusterFacts) -> tuple[AddressRange, ...]:
         return ()
     texts: dict[str, str] = {}
     for family in ("ipv4", "ipv6"):
-        if setting(facts, f"enable-{family}", "true") == "true":
+        if enabled(facts, f"enable-{family}", True):
             texts |= dict.fromkeys(setting(facts, f"cluster-pool-{family}-cidr").replace(",", " ").split(), f"cluster-pool-{family}-cidr")
     return tuple(_ranges(facts.host, texts.items(), "", allocated=False))
 

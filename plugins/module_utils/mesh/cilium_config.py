@@ -1,20 +1,44 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of Cilium in ConfigMap cilium-config, read as Cilium itself reads them."""
+"""Settings of Cilium in ConfigMap cilium-config, read as Cilium itself reads them.
+
+A key that the version of the cluster does not read counts as unset (mesh/cilium_values.py). A value that Cilium refuses says nothing: the
+default is returned, and CM-CFG-04 reports the value.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from .cilium_values import key_of, parse_bool
 from .facts import ClusterFacts
+from .versions import Minor, cilium_version, holds
+
+
+def value_of(config: Mapping[str, str], minor: Minor | None, key: str, default: str = "") -> str:
+    """Return the value of a key in the data of cilium-config, or ``default`` if it is unset, empty, or not read by the minor."""
+    return (config.get(key, "") if key_of(key, minor) else "") or default
+
+
+def flag_of(config: Mapping[str, str], minor: Minor | None, key: str, default: bool = False) -> bool:
+    """Return the value of a boolean key in the data of cilium-config, or ``default`` if it is unset, not read, or not a boolean."""
+    given = parse_bool(value_of(config, minor, key))
+    return default if given is None else given
 
 
 def setting(facts: ClusterFacts, key: str, default: str = "") -> str:
-    """Return the value of a key of cilium-config, or ``default`` if it is unset or empty."""
-    return (facts.config or {}).get(key, "") or default
+    """Return the value of a key of cilium-config, or ``default`` if it is unset, empty, or not read by the version of the cluster."""
+    return value_of(facts.config or {}, _minor(facts), key, default)
 
 
 def enabled(facts: ClusterFacts, key: str, default: bool = False) -> bool:
-    """Return the value of a boolean key of cilium-config, as Go's strconv.ParseBool reads it; anything else is false."""
-    return setting(facts, key, str(default)).lower() in ("true", "t", "1")
+    """Return the value of a boolean key of cilium-config, or ``default`` if it is unset, not read, or not a boolean."""
+    return flag_of(facts.config or {}, _minor(facts), key, default)
+
+
+def _minor(facts: ClusterFacts) -> Minor | None:
+    version = cilium_version(facts)
+    return version.release if version else None
 
 
 def replaces_kube_proxy(facts: ClusterFacts) -> bool:
@@ -22,17 +46,36 @@ def replaces_kube_proxy(facts: ClusterFacts) -> bool:
 
     The value ``true`` was ``strict`` up to 1.15, and ``probe`` in still older versions (pkg/option/config.go).
     """
-    return setting(facts, "kube-proxy-replacement").lower() in ("true", "strict", "probe")
+    value = setting(facts, "kube-proxy-replacement")
+    return parse_bool(value) is True or value in ("strict", "probe")
+
+
+def serves_node_ports(facts: ClusterFacts) -> bool:
+    """Return whether Cilium serves the node ports of Services."""
+    return replaces_kube_proxy(facts) or enabled(facts, "enable-node-port")
 
 
 def routing_mode(facts: ClusterFacts) -> str:
-    """Return ``tunnel`` or ``native``. Before 1.14 the key was ``tunnel`` with the value ``disabled``."""
-    legacy = setting(facts, "tunnel")
-    return setting(facts, "routing-mode") or ("native" if legacy == "disabled" else "tunnel")
+    """Return ``tunnel`` or ``native``. Before 1.14 the key was ``tunnel`` with the value ``disabled``, which 1.14 still reads."""
+    return setting(facts, "routing-mode") or ("native" if setting(facts, "tunnel") == "disabled" else "tunnel")
+
+
+def tunnel_protocol(facts: ClusterFacts) -> str:
+    """Return ``vxlan`` or ``geneve``."""
+    return setting(facts, "tunnel-protocol") or setting(facts, "tunnel", "vxlan")
 
 
 def tunnel(facts: ClusterFacts) -> str:
     """Return protocol and port of the tunnel with Cilium's defaults, e.g. ``vxlan on UDP 8472``."""
-    protocol = setting(facts, "tunnel-protocol") or setting(facts, "tunnel", "vxlan")
-    port = setting(facts, "tunnel-port", "0")
+    protocol, port = tunnel_protocol(facts), setting(facts, "tunnel-port", "0")
     return f"{protocol} on UDP {port if port != '0' else '6081' if protocol == 'geneve' else '8472'}"
+
+
+def underlay(facts: ClusterFacts) -> str:
+    """Return the IP family of the node addresses between which tunnels run: "ipv4" or "ipv6".
+
+    The default is ipv4, also of the versions that have no such key, and "auto" from 1.20 on: IPv4 where it is on, else IPv6
+    (pkg/datapath/tunnel/tunnel.go, newConfig).
+    """
+    family = setting(facts, "underlay-protocol", "auto" if holds("underlay_by_family", cilium_version(facts)) else "ipv4")
+    return ("ipv4" if enabled(facts, "enable-ipv4", True) else "ipv6") if family == "auto" else family

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from ..base.errors import clause
+from ..base.numbers import whole_number
 from .node_health import NodeReport
 
 
@@ -319,9 +320,8 @@ class ClusterFacts:
 
     @property
     def id(self) -> int | None:
-        """``cluster-id`` of cilium-config; None when it is not a number. Unset means 0, as Cilium reads it."""
-        text = (self.config or {}).get("cluster-id", "0") or "0"
-        return int(text) if text.isascii() and text.isdecimal() else None
+        """``cluster-id`` of cilium-config; None when it is not a plain decimal number. Unset means 0, as Cilium reads it."""
+        return whole_number((self.config or {}).get("cluster-id", "0") or "0")
 
     @property
     def ca_unread(self) -> bool:

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from .cilium_config import enabled
 from .endpoint_addresses import ip_version, is_ip
 from .endpoints import MeshEndpoint
 from .facts import ClusterFacts
-
-_TRUE = ("true", "t", "1")  # as Go's strconv.ParseBool reads it
 
 
 def dialable_families(local: ClusterFacts) -> frozenset[int]:
@@ -52,6 +51,4 @@ def _node_families(local: ClusterFacts) -> frozenset[int]:
 
 def _enabled_families(local: ClusterFacts) -> frozenset[int]:
     """Return the families that Cilium enables. The chart writes both keys, with these defaults."""
-    config = local.config or {}
-    found = {4} if config.get("enable-ipv4", "true").lower() in _TRUE else set()
-    return frozenset(found | ({6} if config.get("enable-ipv6", "false").lower() in _TRUE else set()))
+    return frozenset(version for version in (4, 6) if enabled(local, f"enable-ipv{version}", version == 4))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .cilium_config import enabled, routing_mode, setting
+from .cilium_config import enabled, routing_mode, setting, tunnel_protocol
 from .facts import ClusterFacts
 
 
@@ -60,7 +60,7 @@ def pod_network_ports(facts: ClusterFacts) -> str:
         NODE_PORTS[name].shown(facts) for name, key in (("wireguard", "enable-wireguard"), ("ipsec", "enable-ipsec")) if enabled(facts, key)
     ]
     if routing_mode(facts) == "tunnel":
-        protocol = setting(facts, "tunnel-protocol") or setting(facts, "tunnel", "vxlan")
+        protocol = tunnel_protocol(facts)
         found.append(NODE_PORTS[protocol].shown(facts) if protocol in NODE_PORTS else f"the tunnel {protocol}")
     else:
         found.append("routes to the pod networks, and all ports of pods (routing-mode native)")

@@ -127,6 +127,29 @@ RULES: Final[dict[str, Rule]] = {
         unknown=True,
         source="identity-allocation-mode doublewrite-*: Documentation/operations/upgrade.rst of 1.17, not of 1.16",
     ),
+    # Keys of cilium-config (mesh/cilium_values.py)
+    "tunnel_key": Rule(before=Minor(1, 15), unknown=True, source="pkg/option/config.go of 1.15 has routing-mode and tunnel-protocol alone"),
+    "kube_proxy_replacement_words": Rule(
+        before=Minor(1, 19),
+        unknown=False,
+        source="kube-proxy-replacement: true or false (daemon/cmd of 1.18); a boolean in pkg/kpr of 1.19",
+    ),
+    "node_port_key": Rule(before=Minor(1, 19), unknown=True, source="enable-node-port: pkg/kpr/kpr.go of 1.18, not of 1.19"),
+    "ztunnel": Rule(since=Minor(1, 19), unknown=True, source="enable-ztunnel: Documentation/cmdref of 1.19, not of 1.18"),
+    "strict_egress": Rule(
+        since=Minor(1, 19),
+        unknown=True,
+        source="enable-encryption-strict-mode-egress and the Helm values encryption.strictMode.egress: 1.19, not 1.18",
+    ),
+    "strict_mode_key": Rule(before=Minor(1, 20), unknown=True, source="enable-encryption-strict-mode: deprecated in 1.19, not in 1.20"),
+    "underlay_key": Rule(since=Minor(1, 18), unknown=True, source="pkg/datapath/tunnel/tunnel.go of 1.18: underlay-protocol"),
+    "underlay_by_family": Rule(
+        since=Minor(1, 20), unknown=True, source="pkg/datapath/tunnel/tunnel.go of 1.20: underlay-protocol defaults to auto, before to ipv4"
+    ),
+    "cidr_means_pods": Rule(since=Minor(1, 20), unknown=True, source="policy-cidr-match-mode pods: pkg/option/config.go of 1.20"),
+    "cluster_network_policy": Rule(
+        since=Minor(1, 20), unknown=True, source="enable-k8s-cluster-network-policy: pkg/option/config.go of 1.20, not of 1.19"
+    ),
     "mcs_api": Rule(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-mcs-api"),
     "mcs_api_value": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.mcsapi.enabled; before enableMCSAPISupport"),
     "mcs_export": Rule(since=Minor(1, 17), unknown=True, source="clustermesh-apiserver of 1.17; 1.16 has no serviceexportsync.go"),
@@ -166,11 +189,9 @@ RULES: Final[dict[str, Rule]] = {
     "policy_kind_switches": Rule(
         since=Minor(1, 17),
         unknown=True,
-        source="enable-cilium-(clusterwide-)network-policy: pkg/option/config.go of 1.18, not of 1.16; 1.17 is taken to read them",
+        source="enable-cilium-(clusterwide-)network-policy: pkg/option/config.go of 1.17, not of 1.16",
     ),
-    "newer_label_filters": Rule(
-        since=Minor(1, 18), unknown=True, source="pkg/labelsfilter/filter.go of 1.18, not of 1.16; 1.17 is taken to be as 1.16"
-    ),
+    "newer_label_filters": Rule(since=Minor(1, 18), unknown=True, source="pkg/labelsfilter/filter.go of 1.18, not of 1.16 and 1.17"),
     "ip_block_beside_local_cluster": Rule(
         since=Minor(1, 19), unknown=False, source="1.18 adds the own cluster to the missing selector, and refuses both in one rule"
     ),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ..base.json_fields import items, secret_values, text
 from ..base.redact import digest
+from ..mesh.cilium_config import flag_of, value_of
 from ..mesh.facts import IpsecFacts
 
 VOLUME: Final = "cilium-ipsec-secrets"  # name in the charts' DaemonSet
@@ -24,7 +25,7 @@ LIMIT: Final = 64 * 1024  # bytes; a key is a line of some 60
 
 def ipsec_enabled(config: Mapping[str, str]) -> bool:
     """Return whether the data of cilium-config turns IPsec on."""
-    return config.get("enable-ipsec", "").lower() in ("true", "t", "1")
+    return flag_of(config, None, "enable-ipsec")
 
 
 def secret_name(agent: Any) -> str:
@@ -40,7 +41,7 @@ def ipsec_facts(value: Any, name: str, config: Mapping[str, str]) -> IpsecFacts:
     """
     if value is None:
         return IpsecFacts(name=name)
-    key = config.get("ipsec-key-file", "").rpartition("/")[2] or KEY
+    key = value_of(config, None, "ipsec-key-file").rpartition("/")[2] or KEY
     content = secret_values(value).get(key, b"")
     keys, problem = parse_keys(content) if content else ({}, f"it has no key {key}")
     return IpsecFacts(name=name, present=True, problem=problem, keys=keys)

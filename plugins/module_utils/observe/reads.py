@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from ..base.json_fields import text
 from ..kube.client import Cluster
+from ..mesh.cilium_config import value_of
 from . import bundle, ipsec
 from .config import config_data
 
@@ -101,7 +102,7 @@ def further_reads(namespace: str, found: Mapping[str, Any]) -> dict[str, Read]:
     reads: dict[str, Read] = {}
     if ipsec.ipsec_enabled(config):
         reads["ipsec"] = Read(path=f"{core}/secrets/{ipsec.secret_name(found['agent'])}", optional=True)
-    if config.get("ipam") == "multi-pool":
+    if value_of(config, None, "ipam").lower() == "multi-pool":
         reads["pod_pools"] = Read(path="/apis/cilium.io/v2alpha1/ciliumpodippools", many=True, optional=True)
     ref = bundle.bundle_of(found)
     if ref is not None:

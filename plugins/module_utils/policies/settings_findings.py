@@ -108,7 +108,7 @@ def _deny_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) ->
     key = "enable-non-default-deny-policies"
     if intent.action != "Deny":
         return
-    isolating = [entry for entry in facts if holds("non_default_deny", cilium_version(entry)) and not enabled(entry, key, True)]
+    isolating = [entry for entry in facts if not enabled(entry, key, True)]
     if isolating:
         hosts = [entry.host for entry in isolating]
         yield item_finding(
@@ -123,8 +123,7 @@ def _deny_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) ->
 
 def _no_effect_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
     def off(entry: ClusterFacts) -> bool:
-        switched = holds("policy_kind_switches", cilium_version(entry)) and not enabled(entry, _BY_MODE[intent.mode], True)
-        return _mode(entry) == "never" or switched or enabled(entry, AUDIT)
+        return _mode(entry) == "never" or not enabled(entry, _BY_MODE[intent.mode], True) or enabled(entry, AUDIT)
 
     powerless = [entry for entry in facts if off(entry)]
     if powerless:
@@ -135,13 +134,18 @@ def _no_effect_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts
             hosts,
             summary=f"{listed(hosts)}: Cilium does not enforce policies of this kind there, so the intent would have no effect",
             evidence="; ".join(config_evidence(entry, "enable-policy", _BY_MODE[intent.mode], *_audited(entry)) for entry in powerless),
-            fix=lines(*(line for entry in powerless for line in (helm(entry, *_enforcing(entry)), restart(entry)))),
+            fix=lines(*(line for entry in powerless for line in (helm(entry, *_enforcing(entry, _BY_MODE[intent.mode])), restart(entry)))),
         )
 
 
-def _enforcing(entry: ClusterFacts) -> tuple[str, ...]:
-    """Return the Helm values with which policies are enforced. In audit mode agents log what a policy denies, and let it through."""
-    return ("policyEnforcementMode=default", *("policyAuditMode=false" for _key in _audited(entry)))
+def _enforcing(entry: ClusterFacts, switch: str) -> tuple[str, ...]:
+    """Return the Helm values with which policies are enforced. In audit mode agents log what a policy denies, and let it through.
+
+    The charts have no value of their own for ``switch``, the key that turns off the kind of policy.
+    """
+    mode = ("policyEnforcementMode=default",) if _mode(entry) == "never" else ()
+    kind = () if enabled(entry, switch, True) else (f"extraConfig.{switch}=true",)
+    return (*mode, *("policyAuditMode=false" for _key in _audited(entry)), *kind)
 
 
 def _audited(entry: ClusterFacts) -> tuple[str, ...]:

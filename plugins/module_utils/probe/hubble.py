@@ -18,6 +18,7 @@ from ..base.conditions import timestamp
 from ..base.errors import ClusterError
 from ..items.models import ConnectivityIntent, PodSelection, PortRule
 from ..kube.client import Cluster
+from ..mesh.cilium_config import enabled, setting
 from ..mesh.facts import ClusterFacts, PodFacts
 from ..mesh.flow_facts import Flow
 from ..observe.pods import AGENT, pod_facts
@@ -53,7 +54,7 @@ class Agents:
 
 def hubble_on(facts: ClusterFacts) -> bool:
     """Return whether agents keep flows, by cilium-config."""
-    return (facts.config or {}).get("enable-hubble", "").strip().lower() == "true"
+    return enabled(facts, "enable-hubble")
 
 
 def read_agents(cluster: Cluster, facts: ClusterFacts) -> Agents:
@@ -91,7 +92,7 @@ def observe_pods_command(
 
 
 def _command(facts: ClusterFacts, since: datetime, last: int) -> list[str]:
-    socket = (facts.config or {}).get("hubble-socket-path", "") or SOCKET
+    socket = setting(facts, "hubble-socket-path", SOCKET)
     command = ["hubble", "observe", "--server", f"unix://{socket}", "-o", "jsonpb", "--since", timestamp(since), "--last", str(last)]
     for kind in _TYPES:
         command += ["--type", kind]

@@ -27,6 +27,7 @@ from ..findings.wording import config_evidence, helm, item_finding, lines, liste
 from ..items.labels import matches
 from ..items.models import Failover, GlobalService
 from ..items.scene import Scene
+from ..mesh.cilium_config import setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.traffic_facts import Key
 from ..mesh.versions import cilium_version, holds
@@ -272,4 +273,4 @@ def _given(facts: ClusterFacts) -> tuple[str, str]:
             name, equals, value = argument.partition("=")
             if name.lstrip("-") == KEY and equals:
                 return value, f"{where(facts, 'Deployment', 'clustermesh-apiserver')}, container kvstoremesh: --{KEY}={show(value)}"
-    return (facts.config or {}).get(KEY, ""), config_evidence(facts, KEY)
+    return setting(facts, KEY), config_evidence(facts, KEY)

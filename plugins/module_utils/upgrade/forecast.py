@@ -12,6 +12,7 @@ from typing import Any, Final
 from ..base.errors import InvalidInput, MeshError, clause
 from ..findings.finding import Finding, Severity
 from ..items.scene import Scene
+from ..mesh.cilium_config import enabled
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..mesh.versions import SUPPORTED, Minor, cilium_version
@@ -265,7 +266,7 @@ def _changed(scene: Scene, before: Mapping[str, ClusterFacts], after: Mapping[st
 
 
 def _turns_local(before: ClusterFacts, after: ClusterFacts) -> bool:
-    return (before.config or {}).get(LOCAL) != "true" and (after.config or {}).get(LOCAL) == "true"
+    return not enabled(before, LOCAL) and enabled(after, LOCAL)
 
 
 def _with_config(facts: ClusterFacts, key: str, value: str) -> ClusterFacts:

@@ -275,7 +275,7 @@ ENCRYPTION: Table = {
             ),
             lambda: pair(
                 *(
-                    cluster_facts(h, config={"enable-wireguard": "true", "enable-encryption-strict-mode-ingress": n})
+                    cluster_facts(h, version="1.19.5", config={"enable-wireguard": "true", "enable-encryption-strict-mode-ingress": n})
                     for h, n in (("c1", "true"), ("c2", "false"))
                 )
             ),
@@ -297,6 +297,7 @@ ENCRYPTION: Table = {
     ),
 }
 
+IPV6_ALONE: dict[str, str | None] = {"enable-ipv4": "false", "enable-ipv6": "true"}
 NETWORK: Table = {
     "CM-NET-05": (
         [
@@ -322,11 +323,21 @@ NETWORK: Table = {
         [lambda: one(config={"auto-direct-node-routes": "true"}), lambda: both(mtu="1400"), lambda: one(config={"mtu": "0"})],
     ),
     "CM-NET-07": (
-        [lambda: one(config={"underlay-protocol": "ipv6"})],
+        [
+            lambda: one(config={"underlay-protocol": "ipv6"}),
+            lambda: one("1.20.0", {"underlay-protocol": "ipv6", "enable-ipv6": "true"}),
+            lambda: one("1.20.0", {"underlay-protocol": "auto", **IPV6_ALONE}),
+            lambda: one("1.20.0", IPV6_ALONE),
+        ],
         [
             lambda: one(config={"underlay-protocol": "ipv4"}),
+            lambda: one("1.17.17", {"underlay-protocol": "ipv6"}),  # before 1.18 the key means nothing
             lambda: one("1.20.0", {"underlay-protocol": "auto"}),
             lambda: both(**{"underlay-protocol": "ipv6"}),
+            lambda: pair(  # unset is auto in 1.20, which is IPv6 here
+                cluster_facts("c1", version="1.20.0", config=IPV6_ALONE),
+                cluster_facts("c2", version="1.19.5", config={**IPV6_ALONE, "underlay-protocol": "ipv6"}),
+            ),
         ],
     ),
 }
@@ -384,6 +395,20 @@ OTHERS: Table = {
     ),
     "CM-RBAC-01": ([lambda: unread("parts"), lambda: unread("ca", "ipsec")], [lambda: unread("ca"), lambda: unread()]),
     "CM-RBAC-02": ([lambda: unread("ca")], [lambda: unread("parts")]),
+    "CM-CFG-04": (
+        [
+            lambda: one(config={"enable-wireguard": "yes"}),
+            lambda: one(config={"routing-mode": "disabled", "mtu": ""}),
+            lambda: one("1.19.5", {"policy-cidr-match-mode": "pods"}),
+            lambda: one(config={"kube-proxy-replacement": "strict"}),
+        ],
+        [
+            lambda: one(config={"enable-wireguard": "f", "enable-host-firewall": "FALSE"}),
+            lambda: one("1.20.0", {"policy-cidr-match-mode": "nodes pods"}),
+            lambda: one("1.18.11", {"enable-ztunnel": "yes"}),  # no minor before 1.19 reads the key
+            lambda: one("1.15.19", {"kube-proxy-replacement": "strict"}),  # its values were not read
+        ],
+    ),
     "CM-CFG-03": (
         [lambda: unread("parts", hubble_ui=True), lambda: unread("parts", hubble_ui=False)],
         [lambda: unread(hubble_ui=True), lambda: unread("parts")],

@@ -457,7 +457,7 @@ ENDPOINTS: Table = {
     "CM-EP-05": (
         [
             lambda: pair(node_port("c1", 32379), node_port("c2", 32379)),
-            lambda: pair(node_port("c1", 32379, kube_proxy="strict"), node_port("c2", 32379, version="1.19.5")),
+            lambda: pair(node_port("c1", 32379, kube_proxy="strict", version="1.15.19"), node_port("c2", 32379, version="1.19.5")),
             lambda: pair(cluster_facts("c1"), node_port("c2", 30001)),  # a LoadBalancer Service has a node port too
             lambda: pair(node_port("c1", 32379), cluster_facts("c2", endpoint_override="172.16.2.1:32379")),
         ],
@@ -663,8 +663,15 @@ NETWORK: Table = {
         [lambda: pair(node_at("c1", "172.16.9.8"), node_at("c2", "172.16.9.9"))],
     ),
     "CM-NET-01": (
-        [lambda: pair(with_config(routing_mode="native")), lambda: pair(with_config(routing_mode=None, tunnel="disabled"))],
-        [lambda: pair(with_config(routing_mode=None)), lambda: both(routing_mode="native")],
+        [
+            lambda: pair(with_config(routing_mode="native")),
+            lambda: pair(with_config(version="1.14.20", routing_mode=None, tunnel="disabled")),
+        ],
+        [
+            lambda: pair(with_config(routing_mode=None)),
+            lambda: pair(with_config(routing_mode=None, tunnel="disabled")),  # none reads the key any more
+            lambda: both(routing_mode="native"),
+        ],
     ),
     "CM-NET-02": (
         [lambda: pair(with_config(tunnel_protocol="geneve")), lambda: pair(with_config(tunnel_port="9999"))],
@@ -887,6 +894,8 @@ def test_a_healthy_mesh_has_no_findings(version: str, kvstoremesh: bool, auth_mo
         (None, "etcd", "1.18.11", Severity.BLOCKING, "identityAllocationMode=doublewrite-readkvstore"),
         (None, "", "1.18.11", None, ""),
         ("CRD", "", "1.18.11", Severity.BLOCKING, "identityAllocationMode=crd"),
+        ("doublewrite-readcrd", "etcd", "1.16.19", Severity.BLOCKING, "identityAllocationMode=crd"),
+        ("doublewrite-readkvstore", "", "1.16.19", Severity.BLOCKING, "identityAllocationMode=crd"),
     ],
 )
 def test_every_mode_of_identities_has_its_verdict(

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cidrs import (
     AddressRange,
     allocated_ranges,
@@ -16,7 +19,20 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cidrs
     parse_networks,
     pool_ranges,
 )
-from tests.testing.facts_builders import cluster_facts
+from tests.testing.facts_builders import cluster_facts, context_of
+from tests.testing.rows import in_one_test
+
+OWN_RANGE = {
+    "cluster-pool": "ipam.operator.clusterPoolIPv4PodCIDRList=",
+    "kubernetes": "--cluster-cidr of its kube-controller-manager",
+    "multi-pool": "CiliumPodIPPools",
+    "eni": "move its nodes to another network",
+    "azure": "move its nodes to another network",
+    "alibabacloud": "move its nodes to another network",
+    "crd": "what runs beside Cilium",
+    "delegated-plugin": "what runs beside Cilium",
+}
+"""IPAM mode -> the place where a cluster gets another pod range."""
 
 texts = st.one_of(
     st.builds("10.{}.{}.0/{}".format, st.integers(0, 3), st.sampled_from([0, 64, 128]), st.integers(8, 24)),
@@ -76,3 +92,31 @@ def test_node_ranges_count_only_where_kubernetes_allocates() -> None:
         "Node c1-n1",
         "Node c1-n2",
     }
+
+
+@in_one_test
+@pytest.mark.parametrize("mode", OWN_RANGE)
+def test_another_pod_range_is_asked_for_where_the_mode_takes_it_from(mode: str) -> None:
+    there = [cluster_facts(host, config={"ipam": mode, "cluster-pool-ipv4-cidr": None}) for host in ("c1", "c2")]
+    taken = replace(there[1], nodes=(replace(there[1].nodes[0], allocated_cidrs=("10.1.0.0/16",)),))
+    (found,) = (entry for entry in run_checks(context_of(there[0], taken)) if entry.code == "CM-CIDR-01")
+    assert [text for text in dict.fromkeys(OWN_RANGE.values()) if text in found.fix] == [OWN_RANGE[mode]]
+
+
+def test_a_pool_of_ipv6_is_changed_as_one_of_ipv6() -> None:
+    there = [cluster_facts(host, config={"enable-ipv6": "True", "cluster-pool-ipv6-cidr": "fd00::/104"}) for host in ("c1", "c2")]
+    (found,) = (entry for entry in run_checks(context_of(*there)) if entry.code == "CM-CIDR-02")
+    assert "ipam.operator.clusterPoolIPv6PodCIDRList=" in found.fix and "IPv4" not in found.fix
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("version", "value"), [("1.18.11", "encryption.strictMode.cidr="), ("1.19.5", "encryption.strictMode.egress.cidr=")]
+)
+def test_the_strict_range_is_set_by_the_value_that_the_chart_has(version: str, value: str) -> None:
+    keys = ("enable-encryption-strict-mode", "encryption-strict-mode-cidr")
+    if version == "1.19.5":
+        keys = ("enable-encryption-strict-mode-egress", "encryption-strict-egress-cidr")
+    config = dict(zip(keys, ("true", "10.1.0.0/16"), strict=True))
+    found = run_checks(context_of(*(cluster_facts(host, version=version, config=config) for host in ("c1", "c2"))))
+    assert all(value in entry.fix for entry in found if entry.code == "CM-ENC-07") and "CM-ENC-07" in {entry.code for entry in found}

@@ -211,6 +211,8 @@ class TestNodePort:
             ("1.18.11", {"enable-non-default-deny-policies": "false"}, "enable-non-default-deny-policies"),
             ("1.18.11", {"enable-cilium-network-policy": "false"}, "enable-cilium-network-policy"),
             ("1.18.11", {"policy-cidr-match-mode": "nodes"}, "CIDRs select nodes too"),
+            ("1.20.2", {"policy-cidr-match-mode": "pods"}, "CIDRs select pods too"),
+            ("1.18.11", {"policy-audit-mode": "yes"}, "Cilium does not read the value"),
             ("1.18.11", {"labels": "k8s:team"}, "does not take app into identities"),
             ("1.18.11", {"labels": "k8s:(a|b)+"}, "which labels count for policies is not known"),
             ("1.18.11", {"label-prefix-file": "/etc/x"}, "which labels count for policies is not known"),

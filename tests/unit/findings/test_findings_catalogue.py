@@ -16,7 +16,18 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.c
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Cure, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.wording import finding
 from tests.collection_path import CHECKOUT
-from tests.testing.code_table import INDEX, RUNBOOKS, documented, documented_header, header, index, page, table
+from tests.testing.code_table import (
+    INDEX,
+    RUNBOOKS,
+    documented,
+    documented_header,
+    documented_settings,
+    header,
+    index,
+    page,
+    settings_table,
+    table,
+)
 from tests.testing.rows import in_one_test
 
 PAGES = {file.stem for file in RUNBOOKS.glob("CM-*.md")}
@@ -100,6 +111,10 @@ def test_texts_of_a_finding_are_printable_and_of_a_sane_length() -> None:
 
 def test_the_table_of_findings_is_current() -> None:
     assert documented() == table(), STALE
+
+
+def test_the_table_of_settings_is_current() -> None:
+    assert documented_settings() == settings_table(), STALE
 
 
 def test_the_index_of_the_runbooks_is_current() -> None:

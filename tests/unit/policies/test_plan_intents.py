@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -222,6 +223,24 @@ def test_a_cluster_whose_name_is_unknown_refuses_the_intent() -> None:
 )
 def test_settings_of_the_destination(key: str, value: str, fields: dict[str, Any], expected: list[str]) -> None:
     assert codes(planned(intent(**fields), world(config={"c2": {key: value}}))) == expected
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("config", "values"),
+    [
+        ({"enable-policy": "never"}, ["policyEnforcementMode=default"]),
+        ({"policy-audit-mode": "true"}, ["policyAuditMode=false"]),
+        ({"enable-cilium-network-policy": "false"}, ["extraConfig.enable-cilium-network-policy=true"]),
+        (
+            {"enable-policy": "never", "policy-audit-mode": "T", "enable-cilium-network-policy": "0"},
+            ["policyEnforcementMode=default", "policyAuditMode=false", "extraConfig.enable-cilium-network-policy=true"],
+        ),
+    ],
+)
+def test_what_to_do_turns_on_what_is_off_and_nothing_else(config: dict[str, str], values: list[str]) -> None:
+    (found,) = (entry for entry in planned(intent(), world(config={"c2": config})).findings if entry.code == "CM-INT-04")
+    assert re.findall(r"--set (\S+)", found.fix) == values
 
 
 def test_before_1_17_nothing_reads_the_switches() -> None:

@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import prune_intents
 from tests.testing import traffic_builders as facts
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, policy_facts, world
@@ -205,6 +206,15 @@ def test_addresses_never_mean_the_own_node(version: str) -> None:
 
     assert outcome(world({"c1": [policy]}, version=version), TARGET, HOST) is DENIED
     assert outcome(world({"c1": [policy]}, version=version, config={"policy-cidr-match-mode": "nodes"}), TARGET, HOST) is UNKNOWN
+
+
+@pytest.mark.parametrize(("mode", "pods"), [("", DENIED), ("nodes", DENIED), ("pods", UNKNOWN), ("nodes pods", UNKNOWN)])
+def test_addresses_may_mean_pods_where_the_setting_says_so(mode: str, pods: Outcome) -> None:
+    """pkg/policy/types/selector.go of 1.20, PolicyCIDRMatchesPods."""
+    spec = {"endpointSelector": {}, "egress": [{"toCIDR": ["0.0.0.0/0"]}]}
+    policy = policy_facts({"kind": "CiliumNetworkPolicy", "metadata": {"name": "p"}, "spec": spec})
+
+    assert outcome(world({"c1": [policy]}, version="1.20.2", config={"policy-cidr-match-mode": mode}), TARGET, C) is pods
 
 
 def test_a_named_port_is_a_pods_port() -> None:

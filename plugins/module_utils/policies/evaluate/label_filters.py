@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from ...mesh.cilium_config import value_of
 from ...mesh.versions import Minor, holds
 from .ternary import Ternary
 
@@ -110,13 +111,13 @@ def label_filters(version: Minor | None, config: Mapping[str, str]) -> LabelFilt
     included = (*_INCLUDED, *(_INCLUDED_LATER if later else ()))
     ignored = (*_IGNORED, *(_IGNORED_LATER if later else ()))
     patterns = [_pattern(text, ignore=False) for text in included] + [_pattern(text, ignore=True) for text in ignored]
-    given = config.get("labels", "").split()
+    given = value_of(config, version, "labels").split()
     own = {text: _parsed(text) for text in given}
     unread = {_ignores(text) for text, pattern in own.items() if pattern is None}
     return LabelFilters(
         patterns=(*patterns, *(pattern for pattern in own.values() if pattern is not None)),
         inclusive=any(not _ignores(text) for text in given),
-        in_file=bool(config.get("label-prefix-file")),
+        in_file=bool(value_of(config, version, "label-prefix-file")),
         unread_including=False in unread,
         unread_ignoring=True in unread,
     )

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -53,7 +53,7 @@ class Peers:
     nodes: bool = False  # nodes by their labels
     doubts: tuple[str, ...] = ()
 
-    def match(self, peer: Party, requires: Iterable[Selector] = (), *, cidr_means_nodes: bool = False) -> Ternary:
+    def match(self, peer: Party, requires: Iterable[Selector] = (), *, cidr_kinds: Collection[Kind] = ()) -> Ternary:
         """Return whether the peer is one of these.
 
         ``requires`` is what ``fromRequires`` of any rule demands of peers that are selected by labels (pkg/policy/rules.go of 1.16).
@@ -65,22 +65,22 @@ class Peers:
             (
                 *(all_of((entry.matches(peer.identity), required)) for entry in self.selectors),
                 *(entry.matches(peer.identity) for entry in self.entities),
-                *(self._by_address(entry, peer, cidr_means_nodes) for entry in self.cidrs),
+                *(self._by_address(entry, peer, cidr_kinds) for entry in self.cidrs),
                 *((None,) if self.nodes and peer.endpoint.kind in (Kind.HOST, Kind.REMOTE_NODE) else ()),
                 *((None,) if self.doubts else ()),
             )
         )
 
     @staticmethod
-    def _by_address(entry: Cidr, peer: Party, cidr_means_nodes: bool) -> Ternary:
+    def _by_address(entry: Cidr, peer: Party, cidr_kinds: Collection[Kind]) -> Ternary:
         """Return whether a CIDR means the peer.
 
-        A CIDR never means a pod that Cilium manages (layer3.rst, "IP/CIDR based"), and means a node only where that is configured.
+        A CIDR means a pod that Cilium manages, or a node, only where that is configured (layer3.rst, "IP/CIDR based").
         """
         kind = peer.endpoint.kind
         if kind is Kind.WORLD:
             return entry.covers(peer.endpoint.address)
-        return None if cidr_means_nodes and kind in (Kind.HOST, Kind.REMOTE_NODE) else False
+        return None if kind in cidr_kinds else False
 
 
 ANYONE: Final = Peers(anyone=True)

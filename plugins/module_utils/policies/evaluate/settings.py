@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from ...mesh.cilium_config import flag_of, value_of
+from ...mesh.cilium_values import parse_bool
 from ...mesh.versions import SUPPORTED, CiliumVersion, Minor, holds
+from .endpoints import Kind
 from .label_filters import LabelFilters, label_filters
 from .ternary import Ternary
 
@@ -26,9 +30,8 @@ FLAGS: Final = (
     *("enable-node-selector-labels", "enable-host-firewall", "enable-k8s-cluster-network-policy"),
 )
 """Boolean keys that decide about policies."""
+_CIDR_KINDS: Final = {"nodes": (Kind.HOST, Kind.REMOTE_NODE), "pods": (Kind.POD,)}  # pkg/policy/types/selector.go of 1.20
 _MODES: Final = ("", "default", "always", "never")
-_TRUE: Final = frozenset({"1", "t", "true"})
-_FALSE: Final = frozenset({"0", "f", "false"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,7 @@ class Settings:
     l7_proxy: bool = True  # enable-l7-proxy: without it a rule of layer 7 is refused
     node_labels: bool = False  # enable-node-selector-labels: without it a rule about labels of nodes is refused
     host_firewall: bool = False
-    cidr_means_nodes: bool = False  # policy-cidr-match-mode
+    cidr_kinds: frozenset[Kind] = frozenset()  # policy-cidr-match-mode: what a CIDR may mean besides addresses outside
     filters: LabelFilters
     doubts: tuple[str, ...] = ()  # why no decision of this cluster is certain
 
@@ -59,28 +62,23 @@ class Settings:
 def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> Settings:
     """Return the settings for the agents' version and the data of ConfigMap cilium-config."""
     minor = version.release if version else None
-    reads_flag = holds("non_default_deny", version)
+    flag, text = partial(flag_of, config, minor), partial(value_of, config, minor)
     return Settings(
         version=minor,
-        mode=config.get("enable-policy", "default").lower() or "default",
-        audit=_flag(config, "policy-audit-mode", False),
-        non_default_deny=_flag(config, "enable-non-default-deny-policies", True) if reads_flag else True,
+        mode=text("enable-policy", "default").lower(),
+        audit=flag("policy-audit-mode"),
+        non_default_deny=flag("enable-non-default-deny-policies", True),
         local_by_default=_local_by_default(version, config),
-        own_node_allowed=config.get("allow-localhost", "auto").lower() != "policy",
-        ignored=frozenset(kind for kind in KINDS if _is_ignored(kind, version, config)),
-        icmp_rules=_flag(config, "enable-icmp-rules", True),
-        l7_proxy=_flag(config, "enable-l7-proxy", True),
-        node_labels=_flag(config, "enable-node-selector-labels", False),
-        host_firewall=_flag(config, "enable-host-firewall", False),
-        cidr_means_nodes="nodes" in config.get("policy-cidr-match-mode", ""),
+        own_node_allowed=text("allow-localhost", "auto").lower() != "policy",
+        ignored=frozenset(kind for kind, key in KINDS.items() if not flag(key, True)),
+        icmp_rules=flag("enable-icmp-rules", True),
+        l7_proxy=flag("enable-l7-proxy", True),
+        node_labels=flag("enable-node-selector-labels"),
+        host_firewall=flag("enable-host-firewall"),
+        cidr_kinds=frozenset(kind for word in text("policy-cidr-match-mode").split() for kind in _CIDR_KINDS.get(word, ())),
         filters=label_filters(minor, config),
         doubts=tuple(_doubts(minor, config)),
     )
-
-
-def _is_ignored(kind: str, version: CiliumVersion | None, config: Mapping[str, str]) -> bool:
-    known = kind == "NetworkPolicy" or holds("policy_kind_switches", version)
-    return known and not _flag(config, KINDS[kind], True)
 
 
 def _local_by_default(version: CiliumVersion | None, config: Mapping[str, str]) -> Ternary:
@@ -88,11 +86,9 @@ def _local_by_default(version: CiliumVersion | None, config: Mapping[str, str]) 
 
     It is False before the key exists; then the value of the key, else the default of the version (pkg/clustermesh/types/option.go).
     """
-    given = config.get("policy-default-local-cluster", "").lower()
     if version is None:
-        return given in _TRUE if given in _TRUE | _FALSE else None
-    default = holds("policy_local_by_default", version)
-    return _flag(config, "policy-default-local-cluster", default) if holds("policy_local_key", version) else False
+        return parse_bool(value_of(config, None, "policy-default-local-cluster"))
+    return flag_of(config, version.release, "policy-default-local-cluster", holds("policy_local_by_default", version))
 
 
 def _doubts(minor: Minor | None, config: Mapping[str, str]) -> list[str]:
@@ -101,17 +97,16 @@ def _doubts(minor: Minor | None, config: Mapping[str, str]) -> list[str]:
         found.append("the version of Cilium is not known")
     elif minor not in SUPPORTED:
         found.append(f"Cilium {minor} is none of the versions {SUPPORTED}")
-    if config.get("static-cnp-path"):
+    if value_of(config, minor, "static-cnp-path"):
         found.append("agents read policies from a directory (static-cnp-path)")
-    if _flag(config, "enable-k8s-cluster-network-policy", False):
+    if flag_of(config, minor, "enable-k8s-cluster-network-policy"):
         found.append("ClusterNetworkPolicy is on (enable-k8s-cluster-network-policy), and its policies are not read")
-    found += [f"{key} is neither true nor false" for key in FLAGS if config.get(key, "") and config[key].lower() not in _TRUE | _FALSE]
-    if config.get("enable-policy", "").lower() not in _MODES:
+    found += [f"{key} is neither true nor false" for key in unreadable_flags(minor, config)]
+    if value_of(config, minor, "enable-policy").lower() not in _MODES:
         found.append("enable-policy is none of default, always and never")
     return found
 
 
-def _flag(config: Mapping[str, str], key: str, default: bool) -> bool:
-    """Return a boolean as strconv.ParseBool reads it; the default for another value, which ``_doubts`` reports."""
-    text = config.get(key, "").lower()
-    return True if text in _TRUE else False if text in _FALSE else default
+def unreadable_flags(minor: Minor | None, config: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the keys of ``FLAGS`` whose value is no boolean, so that agents keep an earlier one that is not known."""
+    return tuple(key for key in FLAGS if (text := value_of(config, minor, key)) and parse_bool(text) is None)

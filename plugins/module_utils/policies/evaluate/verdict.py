@@ -222,7 +222,7 @@ def _hits(
     for rule, sure, section in sections:
         for entry in section.entries:
             demanded = requires_deny if entry.deny else requires
-            peers = entry.peers.match(peer, demanded, cidr_means_nodes=view.settings.cidr_means_nodes)
+            peers = entry.peers.match(peer, demanded, cidr_kinds=view.settings.cidr_kinds)
             if peers is False:
                 continue
             if entry.ports is None:
