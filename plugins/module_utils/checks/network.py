@@ -29,7 +29,7 @@ from ..mesh.cidrs import (
     parse_networks,
     pool_ranges,
 )
-from ..mesh.cilium_config import enabled, routing_mode, setting, tunnel, underlay
+from ..mesh.cilium_config import enabled, ip_versions, routing_mode, setting, tunnel, underlay
 from ..mesh.endpoint_addresses import canonical_ip, is_ip
 from ..mesh.facts import ClusterFacts
 from .context import CheckContext, members
@@ -254,11 +254,8 @@ def tunnels_agree(context: CheckContext) -> Iterator[Finding]:
 
 
 def _address_families(facts: ClusterFacts) -> str:
-    """Return the IP families that are on in the cluster.
-
-    The agent's default is both (pkg/defaults); the chart always sets the keys, and IPv6 to false.
-    """
-    return " and ".join(name for name in ("IPv4", "IPv6") if enabled(facts, f"enable-{name.lower()}", True))
+    """Return the IP families that are on in the cluster."""
+    return " and ".join(f"IPv{version}" for version in sorted(ip_versions(facts)))
 
 
 @check("CM-NET-03")

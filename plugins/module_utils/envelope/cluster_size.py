@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..base.numbers import whole_number
-from ..mesh.cilium_config import enabled, setting
+from ..mesh.cilium_config import enabled, ip_versions, setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.limits import max_clusters
 from ..mesh.size_facts import ServiceNumbers, SizeFacts
@@ -85,7 +85,6 @@ class ClusterSize:
 def size_of(facts: ClusterFacts, sizes: SizeFacts | None, services: ServiceNumbers | None) -> ClusterSize:
     """Return the size of a cluster from its facts."""
     most, lb_most = max_clusters(facts), setting(facts, "bpf-lb-map-max", str(LOAD_BALANCER_ENTRIES))
-    families = int(enabled(facts, "enable-ipv4", True)) + int(enabled(facts, "enable-ipv6"))
     return ClusterSize(
         host=facts.host,
         nodes=len(facts.nodes),
@@ -94,7 +93,7 @@ def size_of(facts: ClusterFacts, sizes: SizeFacts | None, services: ServiceNumbe
         services=services.exported if services else None,
         lb_own=services.lb_own if services else None,
         lb_peers=services.lb_peers if services else None,
-        families=max(families, 1),
+        families=max(len(ip_versions(facts)), 1),
         max_clusters=int(most) if most in {str(number) for number in IDENTITIES_OF} else min(IDENTITIES_OF),
         lb_most=whole_number(lb_most) or LOAD_BALANCER_ENTRIES,
         ipsec=enabled(facts, "enable-ipsec"),

@@ -24,7 +24,7 @@ from typing import Final
 
 from ..findings.wording import config_evidence, helm, lines, listed, printable, restart
 from ..items.models import ExposedService
-from ..mesh.cilium_config import enabled, replaces_kube_proxy, setting
+from ..mesh.cilium_config import enabled, ip_versions, replaces_kube_proxy, setting
 from ..mesh.facts import ClusterFacts
 from ..mesh.traffic_facts import TrafficFacts
 from ..mesh.versions import cilium_version, first_minor, holds
@@ -68,7 +68,7 @@ def enforcement(
 
     :param competitors: other Services that publish pods of the namespace; read only where they count.
     """
-    served = _served_versions(facts)
+    served = ip_versions(facts)
     versions = versions_of(item.source_ranges) & served
     if not versions:
         return _no_family(facts)
@@ -81,11 +81,6 @@ def enforcement(
         why = why_no_policy(target, facts, traffic, competitors)
         return _node_port(why) if why else Enforcement(versions=versions, ranges=found.ranges, by_policy=True)
     return Enforcement(versions=versions, ranges=found.ranges, remarks=_load_balancer(item, facts))
-
-
-def _served_versions(facts: ClusterFacts) -> frozenset[int]:
-    found = {4} if enabled(facts, "enable-ipv4", True) else set()
-    return frozenset(found | ({6} if enabled(facts, "enable-ipv6", False) else set()))
 
 
 def _load_balancer(item: ExposedService, facts: ClusterFacts) -> tuple[ExposureIssue, ...]:
@@ -129,7 +124,7 @@ def _node_port(why: tuple[str, ...]) -> ExposureIssue:
 
 
 def _gateway(facts: ClusterFacts) -> ExposureIssue:
-    both = enabled(facts, "enable-ipv4", True) and enabled(facts, "enable-ipv6", False)
+    both = len(ip_versions(facts)) > 1
     return ExposureIssue(
         code="CM-EXPO-04",
         reason="RangesNotEnforceable",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from ..base.networks import Network
-from .cilium_config import enabled, setting
+from .cilium_config import ip_versions, setting
 from .facts import ClusterFacts
 
 
@@ -68,9 +68,9 @@ def pool_ranges(facts: ClusterFacts) -> tuple[AddressRange, ...]:
     if ipam_mode(facts) not in POOLED:
         return ()
     texts: dict[str, str] = {}
-    for family in ("ipv4", "ipv6"):
-        if enabled(facts, f"enable-{family}", True):
-            texts |= dict.fromkeys(setting(facts, f"cluster-pool-{family}-cidr").replace(",", " ").split(), f"cluster-pool-{family}-cidr")
+    for version in sorted(ip_versions(facts)):
+        key = f"cluster-pool-ipv{version}-cidr"
+        texts |= dict.fromkeys(setting(facts, key).replace(",", " ").split(), key)
     return tuple(_ranges(facts.host, texts.items(), "", allocated=False))
 
 

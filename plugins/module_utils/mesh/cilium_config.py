@@ -41,6 +41,14 @@ def _minor(facts: ClusterFacts) -> Minor | None:
     return version.release if version else None
 
 
+def ip_versions(facts: ClusterFacts) -> frozenset[int]:
+    """Return the IP versions (4, 6) of pods.
+
+    Both are on by the agents' default (pkg/defaults); the chart always sets the keys, and IPv6 to false.
+    """
+    return frozenset(version for version in (4, 6) if enabled(facts, f"enable-ipv{version}", True))
+
+
 def replaces_kube_proxy(facts: ClusterFacts) -> bool:
     """Return whether Cilium replaces kube-proxy completely.
 
@@ -78,4 +86,4 @@ def underlay(facts: ClusterFacts) -> str:
     (pkg/datapath/tunnel/tunnel.go, newConfig).
     """
     family = setting(facts, "underlay-protocol", "auto" if holds("underlay_by_family", cilium_version(facts)) else "ipv4")
-    return ("ipv4" if enabled(facts, "enable-ipv4", True) else "ipv6") if family == "auto" else family
+    return f"ipv{min(ip_versions(facts), default=4)}" if family == "auto" else family

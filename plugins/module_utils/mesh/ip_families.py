@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from .cilium_config import enabled
+from .cilium_config import ip_versions
 from .endpoint_addresses import ip_version, is_ip
 from .endpoints import MeshEndpoint
 from .facts import ClusterFacts
@@ -28,7 +28,7 @@ def possible_families(local: ClusterFacts) -> frozenset[int]:
 
     A node may have an address that its status does not list (kubelet's --node-ip may name one family); for pods, Cilium's setting counts.
     """
-    return _enabled_families(local) if local.runs_kvstoremesh else _node_families(local) or _enabled_families(local)
+    return ip_versions(local) if local.runs_kvstoremesh else _node_families(local) or ip_versions(local)
 
 
 def limit_to_families(endpoint: MeshEndpoint, families: Collection[int]) -> MeshEndpoint:
@@ -47,8 +47,3 @@ def addresses_of(endpoint: MeshEndpoint) -> tuple[str, ...]:
 
 def _node_families(local: ClusterFacts) -> frozenset[int]:
     return frozenset(ip_version(ip) for node in local.nodes for ip in node.internal_ips if is_ip(ip))
-
-
-def _enabled_families(local: ClusterFacts) -> frozenset[int]:
-    """Return the families that Cilium enables. The chart writes both keys, with these defaults."""
-    return frozenset(version for version in (4, 6) if enabled(local, f"enable-ipv{version}", version == 4))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from ..mesh.cilium_config import enabled
+from ..mesh.cilium_config import ip_versions
 from ..policies.evaluate.endpoints import Kind, Party, PolicyEndpoint
 from ..policies.evaluate.rules import Rule
 from ..policies.evaluate.selectors import Selector
@@ -197,7 +197,7 @@ def workload_sets(index: WorkloadIndex, *others: WorkloadIndex) -> WorkloadSets:
 def _families(index: WorkloadIndex) -> tuple[int, ...]:
     """Return the IP families that any cluster has, as the chart writes them into cilium-config."""
     facts = [index.scene.facts[host] for host in index.world.clusters]
-    return tuple(version for version in (4, 6) if not facts or any(enabled(entry, f"enable-ipv{version}", version == 4) for entry in facts))
+    return tuple(version for version in (4, 6) if not facts or any(version in ip_versions(entry) for entry in facts))
 
 
 def _outsider(number: int, world: PolicyWorld, region: Region) -> WorkloadSet:

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-MINORS: Final = ("1.16", "1.17", "1.18", "1.19", "1.20")
+PATCHES: Final = {"1.16": 19, "1.17": 17, "1.18": 11, "1.19": 5, "1.20": 0}
+"""Minor -> a patch release of it."""
+MINORS: Final = tuple(PATCHES)
 REFUSED: Final = "CM-CFG-04"
 NATIVE: Final = "ports routes to the pod networks, and all ports of pods (routing-mode native)"
 NO_POOL: Final = "pools 0"
@@ -60,6 +62,7 @@ def flag(*to: str, off: tuple[str, ...] = (), doubt: tuple[str, ...] = (), since
 UNSURE: Final = ("CM-INT-32", "CM-EXPO-04", "unsure True")
 """The evaluator is not certain of anything in the cluster, so intents are not either, and no range of a NodePort is enforced."""
 NO_EFFECT: Final = ("CM-INT-04", "CM-EXPO-04", "-CM-INT-30", "-CM-INT-31")
+WITHOUT_IPV4: Final = ("CM-EP-06", "CM-EXPO-13", "CM-NET-03", NO_POOL)
 IPV6: Final = {"enable-ipv6": "true"}
 V6_NATIVE: Final = {"routing-mode": "native", "enable-ipv6": "true", "ipv4-native-routing-cidr": "10.0.0.0/8"}
 WIREGUARD: Final = {"enable-wireguard": "true"}
@@ -137,10 +140,15 @@ TABLE: Final[Mapping[str, tuple[Row, ...]]] = {
     ),
     "ipv6-native-routing-cidr": (row("fd00::/8"), row("fd00::/8", to=("-CM-NET-05",), both=V6_NATIVE, everywhere=True)),
     "enable-ipv4": (
-        *flag(off=("CM-EP-06", "CM-EXPO-13", "CM-NET-03", NO_POOL), last="1.19"),
-        *flag(off=("CM-EP-06", "CM-EXPO-13", "CM-NET-03", "CM-NET-07", NO_POOL, "underlay ipv6"), since="1.20"),
+        *flag(off=(*WITHOUT_IPV4, "families ")),  # none is left, which agents refuse
+        row(None),
+        row("false", to=(*WITHOUT_IPV4, "families 6"), both=IPV6, last="1.19"),
+        row("false", to=(*WITHOUT_IPV4, "families 6", "CM-NET-07", "underlay ipv6"), both=IPV6, since="1.20"),
     ),
-    "enable-ipv6": flag("CM-NET-03", doubt=("CM-NET-03",)),  # the agents' default is on, the chart's is off
+    "enable-ipv6": (  # the agents' default is on, the chart's is off
+        *flag("CM-NET-03", "families 4 6", doubt=("CM-NET-03", "families 4 6")),
+        row(None, to=("CM-NET-03", "families 4 6")),
+    ),
     "enable-ipv4-masquerade": (
         *flag(),
         row("false", to=("-CM-NET-05",), both={"routing-mode": "native"}, everywhere=True),

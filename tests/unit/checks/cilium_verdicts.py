@@ -18,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import cilium_config
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cidrs import allocated_ranges, ipam_mode, pool_ranges
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ip_families import possible_families
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.limits import max_clusters
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_ports import health_port, pod_network_ports
@@ -33,9 +34,7 @@ from tests.testing.exposure_world import cluster as exposing
 from tests.testing.exposure_world import item as exposure
 from tests.testing.facts_builders import NOW, cluster_facts, context_of
 from tests.testing.traffic_builders import NAMESPACE, pod, scene, service, slice_facts
-
-PATCHES: Final = {"1.16": 19, "1.17": 17, "1.18": 11, "1.19": 5, "1.20": 0}
-"""Minor -> a patch release of it."""
+from tests.unit.checks.cilium_values import PATCHES
 
 Config = Mapping[str, str | None]
 Verdict = frozenset[str]
@@ -77,6 +76,7 @@ def _policy_settings(facts: ClusterFacts) -> Settings:
 
 READINGS: Final[Mapping[str, Callable[[ClusterFacts], object]]] = {
     "id": lambda facts: facts.id,
+    "families": lambda facts: " ".join(map(str, sorted(possible_families(facts)))),
     "routing": cilium_config.routing_mode,
     "tunnel": cilium_config.tunnel,
     "underlay": cilium_config.underlay,

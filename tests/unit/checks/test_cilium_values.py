@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_config import flag_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_values import KEYS, Kind, key_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_values import KEYS, Kind, key_of, refused_values
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED, Minor
 from tests.collection_path import CHECKOUT
+from tests.lab.profiles.charts import CHARTS, COMMON_CONFIG
 from tests.testing.facts_builders import cluster_facts, context_of
 from tests.testing.properties import PROFILES
 from tests.testing.rows import in_one_test
-from tests.unit.checks.cilium_values import MINORS, TABLE, Row
-from tests.unit.checks.cilium_verdicts import PATCHES, verdict
+from tests.unit.checks.cilium_values import MINORS, PATCHES, TABLE, Row
+from tests.unit.checks.cilium_verdicts import verdict
 
 ENGINE: Final = CHECKOUT / "plugins" / "module_utils"
 TABLES: Final = ("mesh/cilium_values.py", "gather/harmless.py")
@@ -39,8 +40,8 @@ def release(minor: str) -> Minor:
 
 
 def tried(row: Row) -> tuple[str, ...]:
-    """Return the minors of a row; in the gate the first and the last one, since this is dear."""
-    return row.minors if settings().max_examples > PROFILES["fast"] else tuple(dict.fromkeys((row.minors[0], row.minors[-1])))
+    """Return the minors of a row; but for the deep run the first and the last one, since each costs 4 ms."""
+    return row.minors if settings().max_examples >= PROFILES["full"] else tuple(dict.fromkeys((row.minors[0], row.minors[-1])))
 
 
 @in_one_test
@@ -54,6 +55,7 @@ def test_a_value_has_the_verdict_of_its_row(key: str, row: Row) -> None:
 
 def test_every_key_that_is_read_has_rows_for_every_minor_and_no_value_has_two() -> None:
     assert TABLE.keys() == KEYS.keys()
+    assert tuple(map(str, SUPPORTED.minors)) == MINORS
     for key, rows in TABLE.items():
         told = Counter(
             (value, minor, row.everywhere, *sorted(row.both.items())) for row in rows for value in row.values for minor in row.minors
@@ -74,6 +76,11 @@ def test_every_word_that_a_minor_accepts_has_a_row_and_only_these_are_not_refuse
             assert {value: "CM-CFG-04" in row.verdict for value, row in told.items()} == {
                 value: not way.accepts(value, release(minor)) for value in told
             }
+
+
+def test_cilium_accepts_what_its_charts_write() -> None:
+    refused = {minor: refused_values({**COMMON_CONFIG, **chart.config}, release(str(minor))) for minor, chart in CHARTS.items()}
+    assert refused == dict.fromkeys(map(str, SUPPORTED.minors), {})
 
 
 def test_a_minor_that_does_not_read_a_key_makes_nothing_of_it() -> None:
