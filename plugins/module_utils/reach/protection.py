@@ -118,10 +118,8 @@ def _restricts(entry: Entry) -> bool:
 
 def _peers_of(reach: Reach, subject: WorkloadSet, entry: Entry) -> int:
     """Return the bits of the sets that the entry means, or perhaps means."""
-    nodes = reach.judgement.world.clusters[subject.host].settings.cidr_means_nodes
-    return bits_of(
-        peer.number for peer in reach.sets if peer.party is None or entry.peers.match(peer.party, cidr_means_nodes=nodes) is not False
-    )
+    kinds = reach.judgement.world.clusters[subject.host].settings.cidr_kinds
+    return bits_of(peer.number for peer in reach.sets if peer.party is None or entry.peers.match(peer.party, cidr_kinds=kinds) is not False)
 
 
 def _ports_of(entry: Entry) -> PortSet:
