@@ -156,10 +156,13 @@ def _opened_for(before: Reach, after: Reach, subject: WorkloadSet, direction: Di
             changed = (ports - Ports.of(old.profile).allowed) - Ports.of(new.profile).denied
             for peer in numbers_of(old.peers & new.peers & peers) if changed else ():
                 source, destination = (peer, subject.number) if direction is Direction.INGRESS else (subject.number, peer)
-                then = next(cell.ports for cell in after.cells[destination] if cell.sources >> source & 1)
-                for outcome, kept in then.each():
+                for outcome, kept in _ports_between(after, source, destination).each():
                     if outcome is not Outcome.DENIED and (left := changed & kept):
                         yield Example(source=source, destination=destination, ports=left, outcome=outcome)
+
+
+def _ports_between(reach: Reach, source: int, destination: int) -> Ports:
+    return next(cell.ports for cell in reach.cells[destination] if cell.sources >> source & 1)
 
 
 def _names(rules: Iterable[Rule]) -> tuple[str, ...]:
