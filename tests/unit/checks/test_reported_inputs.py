@@ -49,7 +49,7 @@ def test_a_load_balancer_whose_name_resolves_in_a_private_zone_alone_has_no_addr
     assert codes(cluster_facts("c1", service=balancer), cluster_facts("c2")) == {"CM-EP-02": "blocking"}
 
 
-def test_a_node_port_that_one_node_answers_is_told() -> None:
+def test_a_node_port_that_one_node_answers_is_reported() -> None:
     local = load_balancer(type="NodePort", node_port=31000, external_traffic_policy="Local")
     assert codes(cluster_facts("c1", node_count=5, service=local), cluster_facts("c2")) == {"CM-SVC-02": "advisory"}
 

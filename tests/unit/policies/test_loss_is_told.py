@@ -218,7 +218,7 @@ def test_what_is_not_known_of_traffic_is_said() -> None:
 
 
 @pytest.mark.parametrize("action", ["Allow", "Isolate", "Deny"])
-def test_traffic_that_may_stop_is_told_where_it_is_not_certain_that_it_goes_on(action: str) -> None:
+def test_traffic_that_may_stop_is_reported_where_it_is_not_certain_that_it_goes_on(action: str) -> None:
     """A filter of labels that cannot be read: whether the policies select the pods is not known."""
     where = place({"c1": [*APP["app-0"], *APP["app-1"], *APP["app-2"]]})
     unread = {"c1": cluster_facts("c1", version="1.18.11", config={"label-prefix-file": "/etc/cilium/label-prefix"})}
