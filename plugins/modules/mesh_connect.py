@@ -14,9 +14,9 @@ description:
   - Writes the Secrets C(cilium-clustermesh) and C(cilium-kvstoremesh), the ConfigMap C(clustermesh-remote-users), and before Cilium 1.20
     the host aliases of one workload, by server-side apply under a field manager of its own. Keys, users and aliases of others stay.
   - Writes the ConfigMap with the leases of names and ids and the Lease that is the lock of the mesh, too.
-  - With O(state=absent) it removes what it wrote, in the clusters that answer. An empty list of users stays where Cilium needs one. A cluster
-    that does not answer is a finding and does not keep the others from leaving it. The task then fails with phase V(Degraded), unless
-    O(max_failures) allows it.
+  - With O(state=absent) it removes what it wrote, in the clusters that answer. An empty list of users stays where Cilium needs one. A
+    cluster that does not answer is a finding and does not keep the others from leaving it. The task then fails with phase V(Degraded),
+    unless O(max_failures) allows it.
   - Links that the mesh no longer asks for are withdrawn, in the members and in clusters that left it and take part in the play.
   - Members that C(--limit) leaves out are not contacted. O(state=present) then brings those inside up to date and leaves their links to
     the others as they are. O(state=absent) ends the links that cross the border of the limit, on the inside.

@@ -11,7 +11,7 @@ short_description: Explain why pods of one cluster cannot reach a Service or pod
 description:
   - Follows the connection from one end to the other, hop by hop, and gives a verdict for each, with its evidence.
   - The hops are source, target, identity, service, backend, node port, namespace, link, egress policy, ingress policy and network.
-  - What the API servers do not know is V(unknown) and never guessed, for example whether packets pass between nodes that no agent has probed.
+  - What the API servers do not know is V(unknown) and never guessed, such as whether packets pass between nodes that no agent has probed.
   - Reads, and writes nothing.
 requirements:
   - grpcio and protobuf >= 4.22 on the controller, for the age of the peers' heartbeats; without them it stays unknown
