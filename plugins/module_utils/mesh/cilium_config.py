@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .cilium_values import key_of, parse_bool
+from .cilium_values import VARYING, key_of, parse_bool
 from .facts import ClusterFacts
 from .versions import Minor, cilium_version, holds
 
@@ -28,16 +28,16 @@ def flag_of(config: Mapping[str, str], minor: Minor | None, key: str, default: b
 
 def setting(facts: ClusterFacts, key: str, default: str = "") -> str:
     """Return the value of a key of cilium-config, or ``default`` if it is unset, empty, or not read by the version of the cluster."""
-    return value_of(facts.config or {}, _minor(facts), key, default)
+    return value_of(facts.config or {}, _minor(facts, key), key, default)
 
 
 def enabled(facts: ClusterFacts, key: str, default: bool = False) -> bool:
     """Return the value of a boolean key of cilium-config, or ``default`` if it is unset, not read, or not a boolean."""
-    return flag_of(facts.config or {}, _minor(facts), key, default)
+    return flag_of(facts.config or {}, _minor(facts, key), key, default)
 
 
-def _minor(facts: ClusterFacts) -> Minor | None:
-    version = cilium_version(facts)
+def _minor(facts: ClusterFacts, key: str) -> Minor | None:
+    version = cilium_version(facts) if key in VARYING else None
     return version.release if version else None
 
 

@@ -150,12 +150,17 @@ KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
 """The keys. A read of another one fails (mesh/cilium_config.py)."""
 
 
+VARYING: Final = frozenset(name for name, rows in KEYS.items() if any(row.rule for row in rows))
+"""Keys that not all minors read in the same way. For the others a reader need not find out the version, of which there are many."""
+
+
 def key_of(name: str, minor: Minor | None) -> Key | None:
     """Return how a minor reads a key; None if it does not read it.
 
     :raises KeyError: when the key is none of ``KEYS``.
     """
-    return next((row for row in KEYS[name] if row.is_read(minor)), None)
+    rows = KEYS[name]
+    return next((row for row in rows if row.is_read(minor)), None) if name in VARYING else rows[0]
 
 
 def refused_values(config: Mapping[str, str], minor: Minor | None) -> dict[str, str]:
