@@ -11,6 +11,8 @@ from functools import cached_property
 from typing import Final
 
 from ..etcd.peer_records import PeerRecords
+from ..leases.agreement import mesh_registry
+from ..leases.registry import Registry
 from ..mesh.facts import ClusterFacts, ObserveFailure, ProbeResult
 from ..mesh.link_choices import Choices
 from ..mesh.model import Mesh
@@ -25,7 +27,7 @@ HELD: Final = "CM-EP-09"
 class CheckContext:
     """Inputs of the checks: values only, no connection to a cluster."""
 
-    mesh: Mesh
+    mesh: Mesh  # in a check of parts of a mesh: the part
     facts: Mapping[str, ClusterFacts]  # by inventory name; only clusters that answered
     failures: Mapping[str, ObserveFailure]  # by inventory name; clusters that did not
     now: datetime  # aware, UTC
@@ -44,12 +46,19 @@ class CheckContext:
     sizes: Mapping[str, SizeFacts] = field(default_factory=dict)  # by inventory name; numbers of objects, which verify reads
     take_back: frozenset[str] = field(default_factory=frozenset)  # returning clusters that the user vouches for (leases/tombstones.py)
     unproven: frozenset[str] = frozenset()  # as for Choices: members whose new addresses are not proven
+    whole: Mesh | None = None  # the mesh of which ``mesh`` is a part; None: it is no part
     probes: tuple[ProbeResult, ...] = ()  # TLS handshakes that the caller made from the controller (observe/tls_probe.py)
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Members that were not asked at all: --limit, or the hosts pattern of the play, leaves them out."""
         return tuple(host for host in self.mesh.clusters if host not in self.facts and host not in self.failures)
+
+    @cached_property
+    def leases(self) -> Registry:
+        """What the copies of the leases agree on that the members of the whole mesh keep, whichever part of it is checked."""
+        mesh = self.whole or self.mesh
+        return mesh_registry(mesh, {host: self.facts[host] for host in mesh.clusters if host in self.facts})
 
     def acceptance(self, code: str) -> str:
         """Return why and until when the binding accepts a finding; "" if it does not, and the code is accepted for one run."""

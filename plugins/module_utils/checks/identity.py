@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, show, where
-from ..leases.agreement import mesh_registry
 from ..leases.registry import Lease
 from ..mesh.cidrs import ipam_mode
 from ..mesh.cilium_config import setting
@@ -87,8 +86,7 @@ def cluster_id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[
 
 def _holders_last(context: CheckContext, hosts: Sequence[str], holds: Callable[[Lease], bool]) -> list[str]:
     """Return the hosts with those last to which the mesh has leased the name or the id: the finding is about the others."""
-    registry = mesh_registry(context.mesh, {host: context.facts[host] for host in context.mesh.clusters if host in context.facts})
-    return sorted(hosts, key=lambda host: (lease := registry.active(host)) is not None and holds(lease))
+    return sorted(hosts, key=lambda host: (lease := context.leases.active(host)) is not None and holds(lease))
 
 
 def _holds_name(name: str) -> Callable[[Lease], bool]:

@@ -13,17 +13,18 @@ from collections.abc import Iterator
 from ..base.tables import count
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, kubectl, lines, listed, show, where
-from ..leases.agreement import mesh_registry, unwitnessed
+from ..leases.agreement import is_certain, readable_copies, unwitnessed
+from ..leases.claims import without_ended_claims
 from ..leases.plan_tombstones import lockout_finding
 from ..leases.quarantine import lease_text, quarantine_end
 from ..leases.registry import (
     Lease,
     LeaseState,
     NewerRegistry,
-    Registry,
     RegistryProblem,
     is_ours,
     member_copies,
+    merge,
     registry_name,
     without_oldest,
 )
@@ -40,15 +41,10 @@ def _members(context: CheckContext) -> dict[str, ClusterFacts]:
     return {host: context.facts[host] for host in context.mesh.clusters if host in context.facts}
 
 
-def _registry(context: CheckContext) -> Registry:
-    """Return the lease registry, merged from the copies of all members."""
-    return mesh_registry(context.mesh, _members(context))
-
-
 @check("CM-LEASE-01")
 def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose name or id is not the one of its active lease."""
-    registry = _registry(context)
+    registry = context.leases
     for host, facts in _members(context).items():
         lease = registry.active(host)
         if lease is None or facts.config is None or lease.uid not in ("", facts.uid) or (facts.name, facts.id) == (lease.name, lease.id):
@@ -66,7 +62,7 @@ def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
 @check("CM-LEASE-02")
 def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose uid is not the one of its active lease."""
-    registry = _registry(context)
+    registry = context.leases
     for host, facts in _members(context).items():
         lease = registry.active(host)
         if lease is None or not lease.uid or not facts.uid or lease.uid == facts.uid:
@@ -88,7 +84,8 @@ def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[
 @check("CM-LEASE-03")
 def name_and_id_are_not_leased_to_another(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose name or id is leased to another cluster."""
-    registry, members = _registry(context), _members(context)
+    members, everywhere = _members(context), (context.whole or context.mesh).clusters
+    registry = without_ended_claims(context.leases, everywhere, context.now)
     for host, facts in members.items():
         taken = [lease for lease in registry.leases if lease.holds and _collides(lease, facts) and not _lease_ends(lease, context)]
         if taken:
@@ -124,7 +121,7 @@ def _lease_ends(lease: Lease, context: CheckContext) -> bool:
 @check("CM-LEASE-04")
 def ids_are_not_in_quarantine(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose id another cluster released, while its quarantine lasts."""
-    registry = _registry(context)
+    registry = context.leases
     for host, facts in _members(context).items():
         lease = registry.active(host)
         if not facts.id or (lease is not None and lease.id == facts.id):
@@ -147,7 +144,7 @@ def assignments_are_finished(context: CheckContext) -> Iterator[Finding]:
 
     cilium-config has the new name and id; whether the pods use them, only the run that restarts them knows.
     """
-    registry = _registry(context)
+    registry = context.leases
     for host, facts in _members(context).items():
         claims = [one for one in registry.leases if one.host == host and one.state is LeaseState.RESERVED]
         if registry.active(host) is None and any((one.name, one.id) == (facts.name, facts.id) for one in claims):
@@ -169,8 +166,7 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
     """
     members = _members(context)
     found = member_copies(context.mesh, members)
-    agreement = mesh_registry(context.mesh, members)
-    whole = without_oldest(agreement)
+    whole = without_oldest(context.leases)
     if not any(facts.registry.present for facts in members.values()):
         return
     for host, copy in found.items():
@@ -197,20 +193,24 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
 def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose copy of the lease registry holds leases, or later versions of them, that no other copy holds."""
     members = _members(context)
-    whole = mesh_registry(context.mesh, members)
-    for host, copy in member_copies(context.mesh, members).items():
-        alone = unwitnessed(copy, whole) if isinstance(copy, Registry) else ()
+    readable = readable_copies(context.mesh, members)
+    certain = is_certain(len(readable), len(context.mesh.clusters))
+    for host, copy in readable.items():
+        others = [other for member, other in readable.items() if member != host]
+        alone = unwitnessed(copy, context.leases if certain else merge(others)) if others else ()
         if alone:
             yield finding(
                 "CM-LEASE-16",
                 cluster=host,
                 summary=f"The copy of the mesh's leases in {host} holds {count(len(alone), 'lease')} that no other member confirms: "
-                "the run ignores them",
+                + ("the run ignores them" if certain else "only two copies can be read, so it is not known which is wrong"),
                 evidence=f"{where(members[host], 'ConfigMap', registry_name(context.mesh.binding))}: "
                 + listed(f"{show(lease.host)} ({lease.state.value}) {lease_text(lease)}, serial {lease.serial}" for lease in alone),
                 fix=lines(
                     "If a run was stopped, run it again: it writes the same leases to every member.",
-                    f"If none was, find out who writes this ConfigMap in {host}. Run connect: it writes what the members agree on.",
+                    f"If none was, find out who writes this ConfigMap in {host}. Run connect"
+                    + ("" if certain else " when a third copy can be read")
+                    + ": it writes what the members agree on.",
                 ),
             )
 

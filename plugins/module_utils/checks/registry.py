@@ -57,7 +57,7 @@ def _call(entry: Check, context: CheckContext) -> Iterator[Finding]:
             entry.scope, (context.mesh,)
         )
         for part in parts:
-            yield from entry.function(context if part is context.mesh else replace(context, mesh=part))
+            yield from entry.function(context if part is context.mesh else replace(context, mesh=part, whole=context.mesh))
         return
     for local in context.facts.values():
         if entry.scope is Scope.CLUSTER:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 from ..base.errors import InvalidInput
+from ..leases.claims import without_ended_claims
 from ..leases.quarantine import QUARANTINE, quarantine_end
 from ..leases.registry import Lease, LeaseState, Registry, lease_of
 from ..mesh.cilium_config import setting
@@ -24,6 +25,7 @@ from ..mesh.facts import ClusterFacts, PeerSecretFacts
 from ..mesh.limits import MAX_CLUSTERS, max_clusters
 from ..mesh.model import Mesh
 from ..mesh.trust import user_for
+from ..plan.steps import NOW
 
 DEFAULT_NAME: Final = "default"  # the chart's; refused by Cilium together with an id
 NAME_LENGTH: Final = 32
@@ -159,6 +161,7 @@ def decide(
     :raises InvalidInput: when a request is not valid.
     """
     members = [facts[host] for host in mesh.clusters if host in facts]
+    registry = without_ended_claims(registry, mesh.clusters, now)
     _check_requests(mesh, facts, requests)
     on_record = {lease.host for lease in registry.leases if lease.holds}
     unknown = tuple(host for host in mesh.clusters if host not in facts and host not in on_record)
@@ -241,8 +244,9 @@ def _allocate(cluster: ClusterFacts, taken: _TakenIdentities, request: IdentityR
     """
     reasons: list[str] = []
     claim = taken.registry.claim(cluster.host)
-    kept = claim if claim and not taken.id_conflict(cluster, claim.id) and not taken.name_conflict(cluster, claim.name) else None
-    name = request.name or (kept.name if kept else "") or _name(cluster, taken, reasons, new_name)
+    name = request.name or _name(cluster, taken, reasons, new_name)
+    # Only the id is kept: the name of a claim may be the choice of the owner of a member in whose copy it stands.
+    kept = claim if claim and claim.name == name and not taken.id_conflict(cluster, claim.id) else None
     conflict = taken.name_conflict(cluster, name)
     made = IdentityDecision(host=cluster.host, verdict=IdentityVerdict.ASSIGN, name=name, id=None)
     if conflict:
@@ -252,7 +256,7 @@ def _allocate(cluster: ClusterFacts, taken: _TakenIdentities, request: IdentityR
     if request.id is not None:
         conflict = taken.id_conflict(cluster, request.id)
         return replace(made, reasons=(*reasons, f"id {request.id} is not free: {conflict}")) if conflict else replace(made, id=request.id)
-    if kept is not None and kept.name == name and kept.id in set(legal_ids(cluster)):
+    if kept is not None and kept.id in set(legal_ids(cluster)):
         return replace(made, id=kept.id, reasons=(*reasons, "claimed before"))
     id = next((id for id in legal_ids(cluster) if not taken.id_conflict(cluster, id)), None)
     return replace(made, id=id, reasons=tuple(reasons) if id else (*reasons, "every id that is legal for it is in use or in quarantine"))
@@ -330,6 +334,6 @@ def reserved_leases(decisions: Iterable[IdentityDecision], facts: Mapping[str, C
         if claim is not None and (claim.name, claim.id) == (decision.name, decision.id):
             made.append(claim)
         else:
-            wanted = replace(lease_of(cluster), name=decision.name, id=decision.id, state=LeaseState.RESERVED)
+            wanted = replace(lease_of(cluster), name=decision.name, id=decision.id, state=LeaseState.RESERVED, since=NOW)
             made.append(replace(wanted, serial=registry.serial(decision.host) + 1))
     return tuple(made)

@@ -6,13 +6,15 @@ The owner of a member may write anything into its copy: that another cluster is 
 version that one copy alone holds is therefore news of its writer, and decides nothing about others. Runs that were stopped leave such
 versions too: the next one plans the change again and writes it to all. docs/decisions/0048 says why two copies are enough.
 
-Two copies that differ cannot be judged: there the later version counts, as in ``merge``.
+In a mesh of two, two copies that differ cannot be judged: there the later version counts, as in ``merge``. In a larger mesh of which only
+two copies can be read, a version that one of them holds alone is not certain: it decides nothing, and stays where it is until a third copy
+can be read (``leases.plan.copies_after``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ..mesh.facts import ClusterFacts
@@ -20,25 +22,38 @@ from ..mesh.model import Mesh
 from .registry import Lease, LeaseState, Registry, member_copies, merge, precedence
 
 WITNESSES: Final = 2  # copies that must hold a version, or a later one
-JUDGEABLE: Final = 3  # from so many copies on
+JUDGEABLE: Final = 3  # from so many copies on it shows which one is wrong
 
 
-def witnesses_needed(copies: int) -> int:
-    """Return how many of so many copies must hold a version of a lease for it to count."""
-    return WITNESSES if copies >= JUDGEABLE else 1
+def witnesses_needed(copies: int, members: int) -> int:
+    """Return how many of so many copies must hold a version of a lease for it to count, in a mesh with so many members.
+
+    The only copy of a mesh is all that is known. In a mesh of two, each has links only with the other.
+    """
+    return WITNESSES if copies >= WITNESSES and members >= JUDGEABLE else 1
 
 
-def agreed(copies: Collection[Registry], mesh: str, *, needed: int | None = None) -> Registry:
+def is_certain(copies: int, members: int) -> bool:
+    """Return whether so many copies show which of them is wrong, as far as one can know it in a mesh with so many members."""
+    return copies >= JUDGEABLE or members < JUDGEABLE
+
+
+def agreed(copies: Collection[Registry], mesh: str, enough: int) -> Registry:
     """Return the registry of the latest version of each lease that enough copies hold; a later version of a copy counts for the earlier.
 
+    Of two copies that both have to hold it, the versions must be equal: the earlier one may be made up as well as the later.
+
     :param mesh: owner hash of the binding.
-    :param needed: how many copies are enough; None: ``witnesses_needed`` of these copies.
+    :param enough: how many copies must hold it: ``witnesses_needed``.
     :raises RegistryProblem: when the copies are of different meshes.
     """
-    enough = witnesses_needed(len(copies)) if needed is None else needed
     distinct = {id(copy): copy for copy in copies}  # equal copies are mostly one object: see ``member_copies``
     if enough <= 1 or (len(distinct) == 1 and len(copies) >= enough):
         return merge(distinct.values(), mesh)
+    if len(copies) == enough:
+        first, *others = copies
+        same = set(first.leases).intersection(*(copy.leases for copy in others))
+        return merge((Registry(mesh=mesh, leases=tuple(same)), *(Registry(mesh=copy.mesh) for copy in distinct.values())))
     times = Counter(id(copy) for copy in copies)
     versions: dict[tuple[str, str, int], list[tuple[Lease, int]]] = {}
     for place, copy in distinct.items():
@@ -51,34 +66,32 @@ def agreed(copies: Collection[Registry], mesh: str, *, needed: int | None = None
 
 def mesh_registry(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> Registry:
     """Return what the members that answered agree on; without leases if no copy can be parsed."""
-    readable = [copy for copy in member_copies(mesh, facts).values() if isinstance(copy, Registry)]
-    return agreed(readable, mesh.binding.owner)
+    readable = readable_copies(mesh, facts).values()
+    return agreed(readable, mesh.binding.owner, witnesses_needed(len(readable), len(mesh.clusters)))
+
+
+def readable_copies(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, Registry]:
+    """Return the copies that can be parsed, by inventory name."""
+    return {host: copy for host, copy in member_copies(mesh, facts).items() if isinstance(copy, Registry)}
+
+
+def doubted(whole: Registry, copies: Collection[Registry], members: int) -> tuple[Lease, ...]:
+    """Return what keeps ids from new clusters although one copy alone holds it, since too few copies can be read to tell which is wrong.
+
+    Claims are not among it (``leases.claims``).
+
+    :param whole: what the copies agree on.
+    """
+    if is_certain(len(copies), members):
+        return ()
+    alone = (lease for copy in copies for lease in unwitnessed(copy, whole) if lease.state is not LeaseState.RESERVED)
+    return tuple(dict.fromkeys(alone))
 
 
 def unwitnessed(held: Registry, elsewhere: Registry) -> tuple[Lease, ...]:
     """Return the leases that are held later than they are elsewhere, or that are missing there."""
     known = {lease.key: precedence(lease) for lease in elsewhere.leases}
     return tuple(lease for lease in held.leases if lease.key not in known or precedence(lease) > known[lease.key])
-
-
-def with_open_claims(whole: Registry, copies: Iterable[Registry]) -> Registry:
-    """Return the registry with the claims of all copies, for a controller that chooses ids.
-
-    A claim that one copy holds may be that of a controller that is at work, and is never taken for free. It counts for nothing if another
-    active cluster holds its name or its id, or if it is of an active or a dead lease: no controller claims these.
-    """
-    active = [lease for lease in whole.leases if lease.state is LeaseState.ACTIVE]
-    ids, names = {lease.id: lease.host for lease in active}, {lease.name: lease.host for lease in active}
-    decided = {lease.key for lease in whole.leases if lease.state in (LeaseState.ACTIVE, LeaseState.DEAD)}
-    claims = {
-        (lease.key, lease.serial): lease
-        for copy in {id(copy): copy for copy in copies}.values()
-        for lease in copy.leases
-        if lease.state is LeaseState.RESERVED
-        and lease.key not in decided
-        and ids.get(lease.id, lease.host) == names.get(lease.name, lease.host) == lease.host
-    }
-    return whole.with_leases(claims.values()) if claims else whole
 
 
 def _latest_witnessed(versions: list[tuple[Lease, int]], enough: int) -> Lease | None:

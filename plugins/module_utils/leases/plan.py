@@ -18,7 +18,7 @@ from ..mesh.facts import ClusterFacts
 from ..mesh.model import Binding, Mesh
 from ..mesh.ownership import labels_of_new_object, made_by_bindings
 from ..plan.steps import NOW, ApiWrite, Step
-from .agreement import mesh_registry
+from .agreement import is_certain, mesh_registry, readable_copies, unwitnessed
 from .plan_tombstones import without_tombstones
 from .registry import (
     KEY,
@@ -97,6 +97,20 @@ def registry_after_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], lea
     return with_tombstones(
         with_released(registry, [host for host in leaving if host in facts]), [host for host in leaving if host not in facts]
     )
+
+
+def copies_after(mesh: Mesh, facts: Mapping[str, ClusterFacts], after: Registry) -> dict[str, Registry]:
+    """Return what the copy of each cluster in ``facts`` is to be: ``after``.
+
+    Where too few copies of a larger mesh can be read to tell which is wrong, what one of them holds alone stays in it, and in it alone:
+    nothing that is true gets lost, and nothing that is made up spreads.
+    """
+    copies = readable_copies(mesh, facts)
+    if is_certain(len(copies), len(mesh.clusters)):
+        return dict.fromkeys(facts, after)
+    whole = mesh_registry(mesh, facts)
+    alone = {host: unwitnessed(copy, whole) for host, copy in copies.items()}
+    return {host: after.with_leases(alone[host]) if alone.get(host) else after for host in facts}
 
 
 def registry_step(mesh: Mesh, cluster: ClusterFacts, after: Registry | None, *, wave: int, why: str = "") -> Step | None:

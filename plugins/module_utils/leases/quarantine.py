@@ -12,6 +12,7 @@ from .registry import Lease
 
 QUARANTINE: Final = timedelta(hours=24)
 """Time for which a released id is not assigned again: clients of the old cluster's identities and addresses are gone by then."""
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def lease_text(lease: Lease) -> str:
@@ -21,7 +22,16 @@ def lease_text(lease: Lease) -> str:
 
 def quarantine_end(lease: Lease, quarantine: timedelta = QUARANTINE) -> datetime:
     """Return the end of the quarantine, when a released id may be assigned again. A time that is not valid counts as none."""
+    since = time_of(lease)
     try:
-        return datetime.strptime(lease.since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC) + quarantine
-    except (ValueError, OverflowError):
-        return datetime.min.replace(tzinfo=UTC)
+        return since + quarantine if since is not None else _NEVER
+    except OverflowError:
+        return _NEVER
+
+
+def time_of(lease: Lease) -> datetime | None:
+    """Return the time of the lease's change of state, aware; None if it is not valid."""
+    try:
+        return datetime.strptime(lease.since, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -16,8 +16,8 @@ from ..base.redact import one_line
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..mesh.trust import PLAIN_USER, anchor, user_for_name
-from .agreement import agreed, witnesses_needed
-from .registry import Lease, LeaseState, Registry, covers, lease_of, member_copies
+from .agreement import agreed, mesh_registry, readable_copies, witnesses_needed
+from .registry import Lease, LeaseState, Registry, covers, lease_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,25 +32,25 @@ class ReturningMember:
 
 def tombstones(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[Lease, ...]:
     """Return the tombstones in whose place no active lease stands, from the copies of all members that answered."""
-    registry = agreed(_readable(mesh, _members(mesh, facts)).values(), mesh.binding.owner)
+    registry = mesh_registry(mesh, _members(mesh, facts))
     return tuple(lease for lease in registry.leases if lease.state is LeaseState.DEAD and registry.active(lease.host) is None)
 
 
 def returning_members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[ReturningMember, ...]:
     """Return the members with the inventory name or uid of a dead cluster, with their differences from its tombstone."""
     members = _members(mesh, facts)
-    readable = _readable(mesh, members)
+    readable = readable_copies(mesh, members)
     distinct = {id(copy): copy for copy in readable.values()}.values()  # equal copies are one object
     dead = {lease.key for copy in distinct for lease in copy.leases if lease.state is LeaseState.DEAD}
     if not dead:
         return ()
-    needed = witnesses_needed(len(readable))
+    needed = witnesses_needed(len(readable), len(mesh.clusters))
     hosts, uids = {host for host, name, number in dead}, {x.uid for c in distinct for x in c.leases if x.key in dead and x.uid}
     found = []
     for host, cluster in members.items():
         if host not in hosts and cluster.uid not in uids:
             continue
-        others = agreed([copy for member, copy in readable.items() if member != host], mesh.binding.owner, needed=needed)
+        others = agreed([copy for member, copy in readable.items() if member != host], mesh.binding.owner, needed)
         tombstone = _newest_tombstone(others, cluster)
         if tombstone is not None:
             running = lease_of(cluster)
@@ -60,10 +60,6 @@ def returning_members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[Re
 
 def _members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:
     return {host: facts[host] for host in mesh.clusters if host in facts}
-
-
-def _readable(mesh: Mesh, members: Mapping[str, ClusterFacts]) -> dict[str, Registry]:
-    return {host: copy for host, copy in member_copies(mesh, members).items() if isinstance(copy, Registry)}
 
 
 def _newest_tombstone(registry: Registry, cluster: ClusterFacts) -> Lease | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ..findings.finding import Finding
-from ..leases.plan import DISCONNECT_WAVE, leased_names, registry_after_disconnect, registry_step
+from ..leases.plan import DISCONNECT_WAVE, copies_after, leased_names, registry_after_disconnect, registry_step
 from ..mesh.etcd_config import valid_cluster_name
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
@@ -40,7 +40,7 @@ def plan_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: froz
     names = _names(mesh, facts)
     steps: list[Step] = []
     problems: list[Finding] = []
-    leases = registry_after_disconnect(mesh, facts, leaving or ())
+    leases = copies_after(mesh, facts, registry_after_disconnect(mesh, facts, leaving or ()))
     for host, cluster in facts.items():
         peers = {h: n for h, n in remembered_peers(mesh.binding, cluster).items() if valid_cluster_name(n)}
         # Two clusters may have one name if they have no common peer, so a name is withdrawn only where its cluster was a peer.
@@ -51,7 +51,7 @@ def plan_disconnect(mesh: Mesh, facts: Mapping[str, ClusterFacts], leaving: froz
         kept = {h: n for h, n in {**linked, **peers}.items() if h not in (leaving or ()) and n not in gone} if stays else {}
         steps.extend(withdrawal(mesh, cluster, kept=kept, gone=gone, wave=WAVE_SECRETS))
         if cluster.registry.present:  # a member that lost its copy gets a new one when it is connected
-            after = leases if stays else None
+            after = leases[host] if stays else None
             steps.extend(step for step in [registry_step(mesh, cluster, after, wave=DISCONNECT_WAVE)] if step)
         problems.extend(users_problems(cluster, frozenset(), mesh.binding))
     return Plan(

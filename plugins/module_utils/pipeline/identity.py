@@ -39,7 +39,8 @@ from ..identity.plan import (
     registry_if_done,
 )
 from ..identity.verify import IdentityProof, prove
-from ..leases.agreement import mesh_registry
+from ..leases.agreement import doubted, mesh_registry, readable_copies
+from ..leases.claims import with_renewed_claims
 from ..leases.quorum import NotRecorded, Recorded, record, recording
 from ..leases.registry import KEY, Registry
 from ..mesh.facts import ClusterFacts
@@ -92,9 +93,11 @@ def _decide_and_assign(
 ) -> bool:
     """Decide, and assign if that is wanted. Return False, before anything is shown, if the clusters have to be observed again."""
     mesh, facts, assign = run.mesh, observation.facts, options.identity_policy == "assign"
-    registry = mesh_registry(mesh, {host: facts[host] for host in mesh.clusters if host in facts})
+    members = {host: facts[host] for host in mesh.clusters if host in facts}
+    registry = mesh_registry(mesh, members)
+    doubts = doubted(registry, readable_copies(mesh, members).values(), len(mesh.clusters))
     assignment = Assignment(run=run, observation=observation, requests=requests, options=options)
-    decisions = assignment.decide(registry)
+    decisions = assignment.decide(registry.with_leases(doubts))
     findings = _findings(run, observation, decisions, assign)
     error = refusal_sentence(findings, NOTHING_WRITTEN if assign else "see the findings.")
     plan = plan_assign(mesh, facts, decisions, registry) if assign and not error else None
@@ -171,7 +174,9 @@ class Assignment:
         facts = self.observation.facts
 
         def choose(known: Registry) -> Registry:
-            return registry_after(self.decide(known), facts, known)
+            decisions = self.decide(known)
+            assigned = [decision.host for decision in assignments(decisions)]
+            return with_renewed_claims(registry_after(decisions, facts, known), assigned, self.run.now)
 
         result = self._record(choose, self.observation, done)
         if isinstance(result, NotRecorded):

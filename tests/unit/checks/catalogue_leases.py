@@ -54,6 +54,11 @@ def three(own: RegistryFacts) -> CheckContext:
     return context_of(*clusters, mesh=mesh_of("c1", "c2", "c3"))
 
 
+def two_of_three(one: RegistryFacts, other: RegistryFacts) -> CheckContext:
+    """c1 keeps the one, c2 the other, and c3 was not asked."""
+    return context_of(replace(C1, registry=one), replace(C2, registry=other), mesh=mesh_of("c1", "c2", "c3"))
+
+
 def ago(hours: int) -> str:
     return (NOW - timedelta(hours=hours)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -127,9 +132,12 @@ LEASES: dict[str, tuple[list[Case], list[Case]]] = {
             lambda: three(kept(*THREE, gone("ghost", LeaseState.RESERVED, id=9))),
             lambda: three(kept(OWN[0], replace(OWN[1], state=LeaseState.DEAD, since=ago(1), serial=2), THREE[2])),
             lambda: three(kept(OWN[0], replace(OWN[1], uid="another", serial=MAX_SERIAL), THREE[2])),
+            lambda: two_of_three(kept(OWN[0], replace(OWN[1], uid="another", serial=MAX_SERIAL), THREE[2]), kept(*THREE)),
         ],
         [
             lambda: three(kept(*THREE)),
+            lambda: two_of_three(kept(*THREE), kept(*THREE)),
+            lambda: two_of_three(kept(*THREE), RegistryFacts()),  # the only copy has nothing that contradicts it
             lambda: three(kept(*OWN)),
             lambda: three(RegistryFacts()),
             lambda: copies(kept(*OWN), kept(OWN[0], gone())),  # of two copies none is known to be wrong

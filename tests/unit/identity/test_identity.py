@@ -107,7 +107,10 @@ def test_a_valid_name_that_the_user_chose_is_kept() -> None:
         (released(2, hours=30), 48, 3),
         (replace(released(2, hours=1), uid="uid-of-c7"), 24, 2),  # its own
         (replace(released(2, hours=999), state=LeaseState.DEAD), 24, 3),
-        (replace(released(2, hours=999), state=LeaseState.RESERVED), 24, 3),
+        (replace(released(2, hours=23), state=LeaseState.RESERVED), 24, 3),
+        (replace(released(2, hours=25), state=LeaseState.RESERVED), 24, 2),  # of no member, and never activated: the claim has ended
+        (replace(released(2, hours=-2), state=LeaseState.RESERVED), 24, 2),  # of a time that no controller can have written
+        (replace(released(2, hours=1), state=LeaseState.RESERVED, since=""), 24, 2),
         (replace(released(2, hours=999), state=LeaseState.ACTIVE, since=""), 24, 3),
     ],
 )

@@ -6,17 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.agreement import agreed, mesh_registry, with_open_claims
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.agreement import agreed
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import registry_after_connect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.quorum import Copy, Read, Recorded, recording
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
+    KEY,
     MAX_SERIAL,
     Lease,
     LeaseState,
@@ -31,8 +30,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RegistryFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
-from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, PlanOptions
+from tests.testing.facts_builders import NOW, cluster_facts, context_of, failure, mesh_of
 from tests.testing.properties import examples
 
 HOSTS = ("c1", "c2", "c3", "c4")
@@ -123,38 +123,50 @@ def test_a_tombstone_that_two_others_hold_counts_and_one_of_a_single_other_does_
 
 @given(st.lists(REGISTRIES, min_size=3, max_size=5), st.randoms())
 def test_the_agreement_is_the_latest_version_that_two_copies_hold(copies: list[Registry], random: object) -> None:
-    found = agreed(copies, OWNER)
+    found = agreed(copies, OWNER, 2)
     versions: Mapping[tuple[str, str, int], list[tuple[object, ...]]] = {
         key: sorted((precedence(lease) for copy in copies for lease in copy.leases if lease.key == key), reverse=True)
         for key in {lease.key for copy in copies for lease in copy.leases}
     }
     assert {lease.key: precedence(lease) for lease in found.leases} == {key: v[1] for key, v in versions.items() if len(v) > 1}
-    assert agreed(copies[::-1], OWNER) == found
-    assert agreed([found] * 3, OWNER) == found
-    assert agreed(copies[:2], OWNER) == merge(copies[:2], OWNER)
+    assert agreed(copies[::-1], OWNER, 2) == found
+    assert agreed([found] * 3, OWNER, 2) == found
+    assert agreed(copies, OWNER, 1) == merge(copies, OWNER)
 
 
 @given(REGISTRIES)
 @examples(40)
-def test_a_run_that_claims_an_id_spreads_no_forged_state_and_takes_no_claimed_id(bad: Registry) -> None:
-    facts = world(bad)
-    copies = {host: parse_registry(cluster.registry.text) for host, cluster in facts.items()}
-    claim = Lease(host="c9", name="c9", id=9, state=LeaseState.RESERVED)
-    protocol = recording(OWNER, lambda known: known.with_leases([claim]), HOSTS, HOSTS, now=datetime.now(UTC))
-    request = next(protocol)
-    try:
-        while True:
-            request = protocol.send(Copy(registry=copies[request.host], version="1") if isinstance(request, Read) else True)
-    except StopIteration as end:
-        result = end.value
-    assert isinstance(result, Recorded)
-    states = {lease.key: lease.state for lease in result.registry.leases}
-    assert all(states[lease.key] is LeaseState.ACTIVE for lease in SOUND.leases)
-    assert all(lease.state is LeaseState.RESERVED for lease in result.registry.leases if lease.key not in {s.key for s in SOUND.leases})
-    newcomer = Lease(host="newcomer", name="newcomer", id=5, state=LeaseState.RESERVED)
-    copies[BAD] = bad.with_leases([newcomer])
-    open_claims = with_open_claims(mesh_registry(MESH, world(copies[BAD])), copies.values())
-    assert newcomer in open_claims.leases, "another controller may be about to take it"
+def test_while_a_member_is_silent_no_copy_blocks_another_member_and_none_changes_another_copy(bad: Registry) -> None:
+    """Of three members one does not answer, so that two copies can be read and nothing shows which is wrong."""
+    mesh = mesh_of("c1", "c2", BAD)
+    facts = {host: cluster for host, cluster in world(bad).items() if host in ("c1", BAD)}
+    silent = replace(context_of(*facts.values(), mesh=mesh, failures=[failure("c2")]), tolerated=frozenset(["c2"]))
+    findings = run_checks(silent)
+    assert [f for f in findings if f.blocks] == []
+    assert {f.cluster for f in findings if f.code == "CM-LEASE-16"} <= {BAD, "c1"}
+    steps = [step for step in plan_connect(mesh, facts, PlanOptions(), NOW).steps if "ConfigMap kube-system/cilium-mesh-" in step.object]
+    written = {step.cluster: parse_registry(step.action.body["data"][KEY]) for step in steps if isinstance(step.action, ApiWrite)}
+    assert set(written) <= {BAD}, "what is known is lost in no copy, and what one copy says reaches no other"
+    for copy in written.values():
+        held = {lease.key: precedence(lease) for lease in copy.leases}
+        assert all(held[lease.key] >= precedence(lease) for lease in bad.leases)
+
+
+def test_a_forged_death_while_a_member_is_silent_is_reported_on_its_writer() -> None:
+    mesh = mesh_of("c1", "c2", BAD)
+    for forged in (dead("c1"), replace(lease_of(CLUSTERS["c1"]), uid="another", serial=MAX_SERIAL)):
+        facts = {host: cluster for host, cluster in world(SOUND.with_leases([forged])).items() if host in ("c1", BAD)}
+        context = replace(context_of(*facts.values(), mesh=mesh, failures=[failure("c2")]), tolerated=frozenset(["c2"]))
+        found = [f for f in run_checks(context) if f.code.startswith(("CM-LEASE", "CM-TOMB"))]
+        assert [(f.code, f.cluster, f.blocks) for f in found] == [("CM-LEASE-16", BAD, False)]
+
+
+def test_a_copy_that_a_part_of_the_mesh_shares_with_one_other_member_condemns_it_no_more_than_elsewhere() -> None:
+    """With a topology of pairs, a check of names and ids looks at one pair."""
+    forged = Lease(host="ghost", name="ghost", id=1, state=LeaseState.RESERVED, since=SINCE, serial=MAX_SERIAL)
+    facts = world(SOUND.with_leases([replace(forged, since=NOW.strftime("%Y-%m-%dT%H:%M:%SZ"))]))
+    mesh = mesh_of(*HOSTS, topology=Topology(mode=Mode.PAIRS, pairs=(("c1", BAD), ("c2", "c3"))))
+    assert [f for f in run_checks(context_of(*facts.values(), mesh=mesh)) if f.blocks] == []
 
 
 def test_a_serial_beyond_all_changes_makes_a_copy_unreadable_and_nothing_else() -> None:

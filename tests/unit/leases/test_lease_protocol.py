@@ -195,7 +195,8 @@ def test_what_ends_is_written_with_the_time_and_can_be_read_again() -> None:
 
 def test_a_claim_that_another_controller_holds_too_is_left_and_another_id_taken() -> None:
     """Two claims for one id can stand side by side after a third controller merged copies; then neither counts."""
-    claims = [Lease(host=host, name=host, id=4, uid=f"uid-of-{host}", state=LeaseState.RESERVED) for host in ("n1", "n2")]
+    since = NOW.strftime("%Y-%m-%dT%H:%M:%SZ")
+    claims = [Lease(host=host, name=host, id=4, uid=f"uid-of-{host}", state=LeaseState.RESERVED, since=since) for host in ("n1", "n2")]
     known = with_active_leases(Registry(mesh=MESH), MEMBERS).with_leases(claims)
     copies = Copies(texts=dict.fromkeys(ESTABLISHED, write_registry(known)), versions=dict.fromkeys(ESTABLISHED, 1))
     first = claimed(record(copies, assigning("n1"), pause=lambda: None), "n1")
