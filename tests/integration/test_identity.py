@@ -67,6 +67,15 @@ def test_members_keep_the_leases_of_all_and_restore_each_other(lab: MeshLab) -> 
         refused = lab.play(playbook)
         assert refused.rc != 0 and "CM-LEASE-01" in codes(refused), refused.output
     assert lab.snapshot(volatile=True) == before
+
+    # A member that takes the id of another loses its own links: the others are written all the same.
+    set_config(lab, "c3", cluster_id="1")
+    lab.api("c2").delete(f"{CONFIG_MAPS}/{REGISTRY}")
+    thief = lab.play("connect")
+    assert thief.rc != 0 and {"CM-ID-05", "CM-LEASE-03"} <= codes(thief), thief.output
+    assert {finding["cluster"] for finding in thief.result["findings"] if finding["severity"] == "blocking"} == {"c3"}
+    assert [step["cluster"] for step in thief.result["plan"]["steps"]] == ["c2"] and leases(lab, "c2") == kept[0]
+    assert "c3 cannot take part" in thief.output and thief.result["status"]["binding"]["phase"] == "Degraded"
     set_config(lab, "c3", cluster_id="3")
 
     assert lab.play("disconnect", mesh_connect_clusters=["c3"]).rc == 0

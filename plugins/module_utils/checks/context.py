@@ -36,6 +36,7 @@ class CheckContext:
     node_addresses: str = "InternalIP"  # as PlanOptions.node_addresses
     resolved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # DNS name -> addresses, where the caller looked them up
     tolerated: frozenset[str] = field(default_factory=frozenset)  # members without an answer that do not stop the run (mesh/tolerance.py)
+    excluded: frozenset[str] = frozenset()  # members that were observed and cannot take part (checks/offenders.py); ``facts`` lacks them
     max_failures: int | None = None  # as the option; None: members may be silent if the mesh tolerates it
     former: Mapping[str, ClusterFacts] = field(default_factory=dict)  # by inventory name; former members, observed to withdraw their links
     former_failures: Mapping[str, ObserveFailure] = field(default_factory=dict)  # by inventory name; former members that did not answer
@@ -52,7 +53,8 @@ class CheckContext:
     @property
     def left_out(self) -> tuple[str, ...]:
         """Members that were not asked at all: --limit, or the hosts pattern of the play, leaves them out."""
-        return tuple(host for host in self.mesh.clusters if host not in self.facts and host not in self.failures)
+        known = {*self.facts, *self.failures, *self.excluded}
+        return tuple(host for host in self.mesh.clusters if host not in known)
 
     @cached_property
     def leases(self) -> Registry:

@@ -85,12 +85,16 @@ def cluster_id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[
 
 
 def _holders_last(context: CheckContext, hosts: Sequence[str], holds: Callable[[Lease], bool]) -> list[str]:
-    """Return the hosts with those last to which the mesh has leased the name or the id: the finding is about the others."""
+    """Return the hosts with those last to which the mesh has leased the value: the finding is about the others."""
     return sorted(hosts, key=lambda host: (lease := context.leases.active(host)) is not None and holds(lease))
 
 
 def _holds_name(name: str) -> Callable[[Lease], bool]:
     return lambda lease: lease.name == name
+
+
+def _holds_uid(uid: str) -> Callable[[Lease], bool]:
+    return lambda lease: lease.uid == uid
 
 
 def _holds_id(number: int) -> Callable[[Lease], bool]:
@@ -222,7 +226,7 @@ def hosts_are_different_clusters(context: CheckContext) -> Iterator[Finding]:
         if uid and len(hosts) > 1:
             yield group_finding(
                 "CM-MESH-01",
-                hosts,
+                _holders_last(context, hosts, _holds_uid(uid)),
                 summary=f"Inventory hosts {listed(hosts)} are the same cluster",
                 evidence=f"the namespace where Cilium runs has the uid {uid} behind each of them",
                 fix="Correct cilium_mesh_kubeconfig or cilium_mesh_context of these hosts, or name only one of them in "

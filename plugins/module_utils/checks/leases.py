@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..base.tables import count
-from ..findings.finding import Finding
+from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, finding, kubectl, lines, listed, show, where
 from ..leases.agreement import is_certain, readable_copies, unwitnessed
 from ..leases.claims import without_ended_claims
@@ -28,7 +28,7 @@ from ..leases.registry import (
     registry_name,
     without_oldest,
 )
-from ..leases.tombstones import remaining_access, returning_members, tombstones
+from ..leases.tombstones import doubtful_deaths, remaining_access, returning_members, tombstones
 from ..mesh.facts import ClusterFacts
 from .context import CheckContext
 from .registry import check
@@ -47,8 +47,10 @@ def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
     registry = context.leases
     for host, facts in _members(context).items():
         lease = registry.active(host)
-        if lease is None or facts.config is None or lease.uid not in ("", facts.uid) or (facts.name, facts.id) == (lease.name, lease.id):
+        if lease is None or facts.config is None or (facts.name, facts.id) == (lease.name, lease.id):
             continue
+        if facts.uid and lease.uid not in ("", facts.uid):
+            continue  # CM-LEASE-02
         yield finding(
             "CM-LEASE-01",
             cluster=host,
@@ -191,16 +193,21 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
 
 @check("CM-LEASE-16")
 def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[Finding]:
-    """Report a member whose copy of the lease registry holds leases, or later versions of them, that no other copy holds."""
+    """Report a member whose copy of the lease registry holds leases, or later versions of them, that no other copy holds.
+
+    It blocks only where two copies can be read and one says that the other member died: connecting that member could let a stranger in.
+    """
     members = _members(context)
-    readable = readable_copies(context.mesh, members)
+    readable, doubts = readable_copies(context.mesh, members), doubtful_deaths(context.mesh, members)
     certain = is_certain(len(readable), len(context.mesh.clusters))
     for host, copy in readable.items():
         others = [other for member, other in readable.items() if member != host]
         alone = unwitnessed(copy, context.leases if certain else merge(others)) if others else ()
+        dead = [item.host for item in doubts.get(host, ()) if item.host not in context.take_back]
         if alone:
             yield finding(
                 "CM-LEASE-16",
+                severity=Severity.BLOCKING if dead else None,
                 cluster=host,
                 summary=f"The copy of the mesh's leases in {host} holds {count(len(alone), 'lease')} that no other member confirms: "
                 + ("the run ignores them" if certain else "only two copies can be read, so it is not known which is wrong"),
@@ -211,6 +218,7 @@ def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[
                     f"If none was, find out who writes this ConfigMap in {host}. Run connect"
                     + ("" if certain else " when a third copy can be read")
                     + ": it writes what the members agree on.",
+                    *[f'If {one} is the cluster that it was: -e \'{{"mesh_connect_take_back": ["{one}"]}}\'' for one in dead],
                 ),
             )
 

@@ -254,7 +254,13 @@ _ROWS: Final = (
         cases={Severity.ADVISORY: "with `wait: false`"},
     ),
     Row("CM-LEASE-15", "An assignment of a name and an id is not finished", Severity.BLOCKING, Scope.MESH),
-    Row("CM-LEASE-16", "A member's copy of the leases holds what no other member holds", Severity.REMEDIABLE, Scope.MESH),
+    Row(
+        "CM-LEASE-16",
+        "A member's copy of the leases holds what no other member holds",
+        Severity.REMEDIABLE,
+        Scope.MESH,
+        cases={Severity.BLOCKING: "where one of two copies says that the other member died"},
+    ),
     # Topology
     Row("CM-TOPO-01", "A member has no link", Severity.ADVISORY, Scope.MESH),
     Row("CM-TOPO-02", "Members were not contacted", Severity.ADVISORY, Scope.MESH),

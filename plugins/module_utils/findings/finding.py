@@ -16,7 +16,7 @@ from typing import Any, Final
 class Severity(StrEnum):
     """Effect of a finding on the run."""
 
-    BLOCKING = "blocking"  # nothing is written anywhere while it stands
+    BLOCKING = "blocking"  # nothing is written anywhere while it stands; of a member that cannot take part, none of its links
     OUTAGE = "outage"  # the run goes on, and traffic that passes today stops with its writes
     REMEDIABLE = "remediable"  # the run goes on, but something does not work or will stop working; the fix is known
     ADVISORY = "advisory"  # for information; nothing needs to be done now

@@ -16,7 +16,7 @@ from ..base.redact import one_line
 from ..mesh.facts import ClusterFacts
 from ..mesh.model import Mesh
 from ..mesh.trust import PLAIN_USER, anchor, user_for_name
-from .agreement import agreed, mesh_registry, readable_copies, witnesses_needed
+from .agreement import WITNESSES, agreed, is_certain, mesh_registry, readable_copies, witnesses_needed
 from .registry import Lease, LeaseState, Registry, covers, lease_of
 
 
@@ -56,6 +56,27 @@ def returning_members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[Re
             running = lease_of(cluster)
             found.append(ReturningMember(host=host, tombstone=tombstone, running=running, differences=differences(tombstone, running)))
     return tuple(found)
+
+
+def doubtful_deaths(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, tuple[ReturningMember, ...]]:
+    """Return the members of which one other copy alone says that they died, by the member that keeps it; {} if enough copies can be read.
+
+    Nothing shows whether that copy is wrong. To connect the member would let a stranger in if it is right, and to refuse the member would
+    let one copy condemn it: the caller waits for a third copy.
+    """
+    members = _members(mesh, facts)
+    readable = readable_copies(mesh, members)
+    if is_certain(len(readable), len(mesh.clusters)) or len(readable) < WITNESSES:
+        return {}
+    certain = {item.host for item in returning_members(mesh, facts)}
+    found: dict[str, list[ReturningMember]] = {}
+    for writer, copy in readable.items():
+        for host in members.keys() - certain - {writer}:
+            tombstone, running = _newest_tombstone(copy, members[host]), lease_of(members[host])
+            if tombstone is not None and differences(tombstone, running):
+                item = ReturningMember(host=host, tombstone=tombstone, running=running, differences=differences(tombstone, running))
+                found.setdefault(writer, []).append(item)
+    return {writer: tuple(sorted(items, key=lambda item: item.host)) for writer, items in found.items()}
 
 
 def _members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:

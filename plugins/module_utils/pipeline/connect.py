@@ -8,7 +8,7 @@ Every write is decided before the first one is made. If any finding blocks, noth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,7 +17,7 @@ from ..base.tables import cell, count
 from ..checks import run_checks
 from ..etcd.heartbeat import ProofVerdict
 from ..findings.finding import Finding, ordered
-from ..findings.wording import finding
+from ..findings.wording import finding, listed
 from ..leases.plan_tombstones import lockout_findings
 from ..links.disconnect import plan_disconnect
 from ..links.load_balancer import awaiting_address
@@ -33,7 +33,7 @@ from ..status.link_findings import unmeasured_findings
 from ..status.links import LinkState, build_status, earlier_binding
 from ..status.node_paths import node_findings
 from ..status.wait import wait_for_links
-from .judgement import context_of, judge_and_plan, options_for
+from .judgement import context_of, judge_without_offenders, options_for
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions, Options
 from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
@@ -60,10 +60,11 @@ PLAN_CHANGED: Final = "CM-PLAN-01"
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Findings about a run, and its plan; ``plan`` is None while a finding blocks."""
+    """Findings about a run, and its plan; ``plan`` is None while a finding blocks it."""
 
     findings: tuple[Finding, ...]
     plan: Plan | None
+    excluded: tuple[str, ...] = ()  # members that cannot take part: a finding blocks, and the plan is that of the others
     adopts: bool = False  # the plan takes over what another tool made; the links are planned after it
 
 
@@ -99,10 +100,11 @@ def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, 
             failed = carry_out(run, options, plan, observation, recorder)
             goes_on = decision.adopts and approved is None and not failed
             if not goes_on:
-                _measure(run, options, leaving, observation, failed, recorder)
+                _measure(run, options, leaving, observation, failed, recorder, decision.excluded)
         # A dead member is taken out by name, so that nothing is expected of it.
         silent = [host for host in observation.failures if host not in options.clusters]
-        recorder.note(unmet=silence(run.who, run.mesh, silent, options.max_failures))
+        missing = silence(run.who, run.mesh, silent, options.max_failures)
+        recorder.note(unmet=" ".join(filter(None, (exclusion(decision), missing))))
     return _connect_adopted(run, options, leaving, recorder.outcome) if goes_on else recorder.outcome
 
 
@@ -113,10 +115,11 @@ def _measure(
     observation: Observation,
     failed: Mapping[str, ObserveFailure],
     recorder: Recorder,
+    excluded: Collection[str],
 ) -> None:
     """Measure the links after a plan was written, as the options say."""
     if options.purpose == "connect" and options.wait:
-        _wait(run, options, observation, failed, recorder)
+        _wait(run, options, observation, failed, recorder, excluded)
     elif options.purpose == "disconnect" and not failed:
         _measure_rest(run, options, leaving, observation, recorder)
     if run.lock is not None and options.wait:
@@ -138,8 +141,18 @@ def plan_only(run: Run, options: ConnectOptions, disconnect_option: str) -> Outc
     """Decide and announce a plan as ``connect`` does, and write nothing. Raises as ``connect``."""
     leaving = leaving_clusters(run.who, run.mesh, options, disconnect_option)
     with observing(run, options) as (recorder, observation):
-        _announce_decision(run, decide(run, options, leaving, observation), observation, recorder)
+        decision = decide(run, options, leaving, observation)
+        _announce_decision(run, decision, observation, recorder)
+        recorder.note(unmet=exclusion(decision))
     return replace(recorder.outcome, changed=False)
+
+
+def exclusion(decision: Decision) -> str:
+    """Return the sentence with which a run ends that left members as they are because they cannot take part; "" without such members."""
+    if not decision.excluded:
+        return ""
+    blocking = refusal_sentence(decision.findings, "").rstrip("; ")
+    return f"{blocking}: {listed(decision.excluded)} cannot take part, and the links there stay as they are; the others are linked."
 
 
 def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation) -> Decision:
@@ -151,15 +164,16 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
         observe_former(run.ports, run.who, run.mesh, observation, parallel=options.parallel, reads_lock=run.reads_lock)
     context = context_of(observation, run.mesh, options, run.now)
     plan: Plan | None
+    excluded: tuple[str, ...] = ()
     adoption = _adoption(run, observation) if options.purpose == "connect" else None
     adopts = adoption is not None and not adoption.empty and not adoption.blocked
     if adoption is not None and adopts:
         findings, plan = ordered(adoption.problems), adoption
     elif options.purpose == "connect":
         require_two(run.who, context)
-        findings, plan = judge_and_plan(context, options)
-        findings = ordered((*findings, *(adoption.problems if adoption else ())))
-        plan = None if any(finding.blocks for finding in findings) else plan
+        judged, problems = judge_without_offenders(context, options), adoption.problems if adoption else ()
+        findings = ordered((*judged.findings, *problems))
+        plan, excluded = (None, ()) if any(problem.blocks for problem in problems) else (judged.plan, judged.excluded)
     else:
         lockouts = lockout_findings(run.mesh, observation.facts, leaving or ())
         findings = ordered((*run_checks(context, "disconnect"), *lockouts))
@@ -169,7 +183,7 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
             findings, plan = ordered((*findings, *plan.problems)), None
     effective = options_for(run.mesh, options, run.now) if options.purpose == "connect" else options
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(effective).items()}
-    return Decision(findings=findings, plan=plan and replace(plan, options=options_data(chosen)), adopts=adopts)
+    return Decision(findings=findings, plan=plan and replace(plan, options=options_data(chosen)), excluded=excluded, adopts=adopts)
 
 
 def _adoption(run: Run, observation: Observation) -> Plan | None:
@@ -228,15 +242,22 @@ def refuse_changed(run: Run, approved: StoredPlan, fresh: str, recorder: Recorde
     recorder.note(changed=False, findings=(changed, *recorder.outcome.findings), error=error)
 
 
-def _wait(run: Run, options: ConnectOptions, observation: Observation, failed: Mapping[str, ObserveFailure], recorder: Recorder) -> None:
+def _wait(
+    run: Run,
+    options: ConnectOptions,
+    observation: Observation,
+    failed: Mapping[str, ObserveFailure],
+    recorder: Recorder,
+    excluded: Collection[str],
+) -> None:
     """Wait until every link between clusters that answer is ready or the time is over, and record the status.
 
-    Links to clusters that do not answer are measured from the end that answers. After a failed write the links are measured once, without
-    waiting.
+    Links to clusters that do not answer are measured from the end that answers, and those of ``excluded`` members are measured but not
+    awaited. After a failed write the links are measured once, without waiting.
     """
     mesh, ports, plan = run.mesh, run.ports, recorder.outcome.plan or {}
     without = awaiting_address(recorder.outcome.findings, (link["peer"] for link in plan.get("links", ())))
-    awaited = mesh.among([host for host in observation.facts if host not in without])
+    awaited = mesh.among([host for host in observation.facts if host not in without and host not in excluded])
     seconds = float(options.wait_timeout) if awaited.links and not failed else 0.0
     written = bool(plan.get("steps"))
     progress = Progress(ports=ports, links=len(awaited.links), timeout=seconds, guard=run.lock.settle if run.lock else lambda: None)
@@ -254,7 +275,17 @@ def _wait(run: Run, options: ConnectOptions, observation: Observation, failed: M
     proofs = ports.prove_as_controller(observation, mesh, options.proof, written=written)
     now = ports.now()
     missing, before = {**failed, **unobserved_members(observation, mesh)}, earlier_binding(options.previous_status)
-    status = build_status(mesh, observation.facts, missing, waited.readers, now=now, written=True, proofs=proofs, previous=before)
+    status = build_status(
+        mesh,
+        observation.facts,
+        missing,
+        waited.readers,
+        now=now,
+        written=True,
+        findings=[finding for finding in recorder.outcome.findings if finding.cluster in excluded],
+        proofs=proofs,
+        previous=before,
+    )
     _show(run, missing_package(options.proof))
     ports.show(LinksMeasured(mesh.binding.name, status))
     found = (*(unmeasured_findings(waited.last, missing) if awaited.links else ()), *node_findings(status, observation.facts))

@@ -100,7 +100,7 @@ def _plan_and_measure(
     requeue = min(REQUEUE_SECONDS.get(status["phase"], 60), requeue_seconds(desired, rows))
     written = len(decision.plan.steps) if decision.plan else 0
     steps = written + len(decided.plan.steps) + probes_due(intents, previous, requeue, run.now)
-    linked = decision.plan is not None and not written
+    linked = decision.plan is not None and not written and not decision.excluded
     kept = frozenset(finding.item for finding in decided.findings if finding.code == KEPT)
     withheld = {"withheld": observation.withheld} if observation.withheld else {}
     # Not as ``findings``: those of a mesh_result are about what stopped a run.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
@@ -16,6 +16,7 @@ from ..base.dialling import resolve as resolve_name
 from ..base.errors import InvalidInput
 from ..checks import run_checks
 from ..checks.context import CheckContext
+from ..checks.offenders import offenders
 from ..checks.registry import registered
 from ..findings.catalogue import CATALOGUE
 from ..findings.finding import Finding, ordered
@@ -141,6 +142,32 @@ def judge_and_plan(
     known = {(f.code, f.cluster, f.peer) for f in findings}
     findings = ordered((*findings, *(p for p in plan.problems if (p.code, p.cluster, p.peer) not in known)))
     return findings, None if plan.blocked else plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """Findings, the plan unless one blocks it, and the members that the plan leaves as they are because they cannot take part."""
+
+    findings: tuple[Finding, ...]
+    plan: Plan | None
+    excluded: tuple[str, ...] = ()
+
+
+def judge_without_offenders(context: CheckContext, chosen: ConnectOptions) -> Judgement:
+    """Judge and plan; if only findings about members alone block, plan the links among the others, as if these members did not answer.
+
+    What was written for an excluded member stays as it is, nothing is written in it, and its findings still block: it is not as asked.
+    """
+    findings, plan = judge_and_plan(context, chosen)
+    excluded = offenders(context, findings) if plan is None else frozenset()
+    facts = {host: cluster for host, cluster in context.facts.items() if host not in excluded}
+    if not excluded or not context.mesh.among(facts).links:
+        return Judgement(findings=findings, plan=plan)
+    others, plan = judge_and_plan(replace(context, facts=facts, excluded=excluded), chosen)
+    if plan is None:
+        return Judgement(findings=findings, plan=None)
+    about = (f for f in findings if f not in others and not excluded.isdisjoint((f.cluster, f.peer, *f.others)))
+    return Judgement(findings=ordered((*about, *others)), plan=plan, excluded=tuple(h for h in context.mesh.clusters if h in excluded))
 
 
 def resolve(clusters: Iterable[ClusterFacts]) -> dict[str, tuple[str, ...]]:

@@ -271,7 +271,8 @@ def build_status(
     configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
     was = str((previous or {}).get("phase", ""))
     worked = not written and _worked(mesh, facts, links, now)
-    phase = _phase(links, facts, failures, findings, configured=configured, worked=worked, was=was, partly=bool(not_asked))
+    how = {"configured": configured, "worked": worked, "written": written, "partly": bool(not_asked)}
+    phase = _phase(links, facts, failures, findings, was=was, **how)
     stale = _stale(links, now)
     paths = node_paths([(link.cluster, link.peer) for link in links], readers, facts)
     cut = cut_off(paths.values())
@@ -364,6 +365,7 @@ def _phase(
     *,
     configured: bool,
     worked: bool,
+    written: bool,
     was: str,
     partly: bool,
 ) -> str:
@@ -372,8 +374,8 @@ def _phase(
     all_ready = bool(links) and ready == len(links) and not failures
     table = (
         (all_ready and not blocked, "Connected"),
-        # The links may be another binding's: the phase stays as it was.
-        (all_ready, "Degraded" if was in ("Connected", "Degraded") else "Error"),
+        # The links may be another binding's: the phase stays as it was. A run that wrote them was blocked for some members only.
+        (all_ready, "Degraded" if written or was in ("Connected", "Degraded") else "Error"),
         (ready > 0, "Degraded"),
         (blocked, "Error"),
         (was in ("Connected", "Degraded") or worked or any(link.broke for link in links), "Degraded"),
