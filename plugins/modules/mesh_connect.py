@@ -10,7 +10,8 @@ version_added: 0.1.0
 short_description: Connect clusters into one Cilium Cluster Mesh, or take them out of it
 description:
   - Does the whole step for the whole mesh on one observation of its clusters. It verifies, plans, writes, waits and measures.
-  - Everything is decided before the first write. One blocking finding anywhere means that nothing is written anywhere.
+  - Everything is decided before the first write. One blocking finding anywhere means that nothing is written anywhere. If it is about one
+    member whose name, id or address is wrong, that member is left as it is, and the others are linked; the task fails all the same.
   - Writes the Secrets C(cilium-clustermesh) and C(cilium-kvstoremesh), the ConfigMap C(clustermesh-remote-users), and before Cilium 1.20
     the host aliases of one workload, by server-side apply under a field manager of its own. Keys, users and aliases of others stay.
   - Writes the ConfigMap with the leases of names and ids and the Lease that is the lock of the mesh, too.
