@@ -117,8 +117,9 @@ def _meant(cluster_folder: str, cluster: Mapping[str, Any], user_folder: str, us
     _demand(not ("token" in user and ("username" in user or "password" in user)), "two ways")
     _demand(not ("tokenFile" in user and "username" in user), "two ways")
     _demand("as" in user or (not {"as-uid", "as-groups"} & user.keys() and not user.get("as-user-extra")), "nobody to be")
-    _demand("auth-provider" not in user, "no such provider")
-    plugin = _plugin(user)
+    secret = server.startswith("https://")  # else no credentials are sent, and no plugin is asked
+    _demand("auth-provider" not in user or not (secret or "exec" in user), "no such provider")
+    plugin = _plugin(user, asked=secret)
     headers: list[tuple[str, str]] = []
     if not server.startswith("https://"):
         pass  # credentials are not sent where all can read them, and not read either
@@ -173,15 +174,15 @@ def _token(folder: str, user: Mapping[str, Any]) -> str:
     return content or str(user["token"])
 
 
-def _plugin(user: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _plugin(user: Mapping[str, Any], *, asked: bool) -> Mapping[str, Any] | None:
     if "exec" not in user:
         return None
     plugin: Mapping[str, Any] = user["exec"]
     version, mode = plugin.get("apiVersion") or "", plugin.get("interactiveMode") or ""
     _demand(bool(plugin.get("command")), "no command")
-    _demand(version.endswith(("/v1", "/v1beta1")), "no such version of plugins")
-    _demand(bool(mode) or version.endswith("/v1beta1"), "no mode")
-    _demand(mode in ("", "Never", "IfAvailable"), "nobody to ask")
+    _demand(version.endswith(("/v1", "/v1beta1")) or (bool(version) and not asked), "no such version of plugins")
+    _demand(bool(mode) or not version.endswith("/v1"), "no mode")
+    _demand(mode in ("", "Never", "IfAvailable") or (mode == "Always" and not asked), "nobody to ask")
     return plugin
 
 

@@ -77,11 +77,12 @@ def check(chosen: Chosen) -> None:
     """
     if chosen.namespace and not _LABEL.fullmatch(chosen.namespace):
         raise KubeconfigInvalid("has a namespace that cannot be one", subject=entry_subject("context", chosen.context))
-    for subject, checked, entry in (
-        (entry_subject("cluster", chosen.cluster_name), _wrong_in_cluster, chosen.cluster),
-        (entry_subject("user", chosen.user_name), _wrong_in_user, chosen.user),
+    tls = not chosen.cluster.get("server", "").startswith("http://")
+    for subject, problems in (
+        (entry_subject("cluster", chosen.cluster_name), _wrong_in_cluster(chosen.cluster, tls=tls)),
+        (entry_subject("user", chosen.user_name), _wrong_in_user(chosen.user, tls=tls)),
     ):
-        for what, remedy in checked(entry):
+        for what, remedy in problems:
             raise KubeconfigInvalid(what, subject=subject, remedy=remedy)
 
 
@@ -91,13 +92,12 @@ def _known(kubeconfig: Kubeconfig) -> str:
     return f"It has the contexts {', '.join(names[:10])}{more}." if names else "It has no contexts."
 
 
-def _wrong_in_cluster(cluster: Entry) -> Iterator[tuple[str, str]]:
+def _wrong_in_cluster(cluster: Entry, *, tls: bool) -> Iterator[tuple[str, str]]:
     """Yield what is wrong, and what to do."""
     if not cluster.get("server"):
         yield "has no server", ""
     yield from _wrong_in_server(cluster.get("server", ""))
     yield from _both(cluster, "certificate-authority", "certificate-authority-data")
-    tls = not cluster.get("server", "").startswith("http://")
     if tls and cluster.get("insecure-skip-tls-verify") and {"certificate-authority", "certificate-authority-data"} & cluster.keys():
         # client-go, transport/transport.go: "specifying a root certificates file with the insecure flag is not allowed"; without TLS it is
         yield "has a certificate authority and insecure-skip-tls-verify, which exclude each other", "Remove one of them."
@@ -124,7 +124,8 @@ def _wrong_in_server(server: str) -> Iterator[tuple[str, str]]:
         yield "has a server with a user in its URL", "Write username and password into the user of the kubeconfig."
 
 
-def _wrong_in_user(user: Entry) -> Iterator[tuple[str, str]]:
+def _wrong_in_user(user: Entry, *, tls: bool) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong, and what to do. Without TLS no way to authenticate is used: client-go, tools/clientcmd/client_config.go."""
     yield from _both(user, "client-certificate", "client-certificate-data")
     if {"client-certificate", "client-certificate-data"} & user.keys():
         yield from _both(user, "client-key", "client-key-data")
@@ -138,22 +139,22 @@ def _wrong_in_user(user: Entry) -> Iterator[tuple[str, str]]:
     if "exec" in user and "auth-provider" in user:
         yield "has exec and auth-provider, which exclude each other", "Remove one of them."
     if "exec" in user:
-        yield from _wrong_in_plugin(user["exec"])
-    if "auth-provider" in user:
+        yield from _wrong_in_plugin(user["exec"], tls=tls)
+    if tls and "auth-provider" in user:
         yield from _wrong_in_provider(user["auth-provider"].get("name", ""))
 
 
-def _wrong_in_plugin(plugin: Entry) -> Iterator[tuple[str, str]]:
+def _wrong_in_plugin(plugin: Entry, *, tls: bool) -> Iterator[tuple[str, str]]:
     version, mode = plugin.get("apiVersion", ""), plugin.get("interactiveMode", "")
     if not plugin.get("command"):
         yield "has an exec without command", ""
-    if version not in EXEC_VERSIONS:
+    if version not in EXEC_VERSIONS and (tls or not version):
         yield f"has an exec whose apiVersion is none that Kubernetes knows: {' and '.join(EXEC_VERSIONS)}", ""
     if not mode and version == EXEC_VERSIONS[0]:
         yield f"has an exec without interactiveMode, which {version} wants", f"Write one of {', '.join(_MODES)}."
     if mode and mode not in _MODES:
         yield f"has an exec whose interactiveMode is none of {', '.join(_MODES)}", ""
-    if mode == "Always":
+    if tls and mode == "Always":
         yield "has an exec whose interactiveMode is Always, and no person can be asked here", "Use a user that needs no terminal."
     if any(not variable.get("name") for variable in plugin.get("env", ())):
         yield "has an exec whose env has a variable without a name", ""

