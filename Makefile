@@ -168,7 +168,7 @@ bench-operator: venv ## the operator: from resource to written object, restart w
 	@$(python) -m tests.bench.operator $(ARGS)
 
 .PHONY: lab-tools
-lab-tools: venv ## the lab's servers: found, or built once; `make test-all` also builds Helm and Karmada
+lab-tools: venv ## the lab's servers: found, or built once; `make test-all` also builds Helm, promtool and Karmada
 	@$(python) -m tests.lab.tools build
 
 .PHONY: lock
