@@ -100,7 +100,11 @@ class Bench:
         self._paused = False
         self._writes: dict[str, list[Call]] = {}  # by scene: what it writes where nothing fails
         self._always: dict[str, set[Call]] = {}  # by scene: what each recording has, without what depends on time
-        self.foreign = foreign_values(lab)
+        self.know_foreign_values()
+
+    def know_foreign_values(self) -> None:
+        """Take what other managers own now for what no run may change."""
+        self.foreign = foreign_values(self.lab)
 
     def record(self, scene: Scene) -> list[Call]:
         """Return the calls of a scene that fails nowhere, in the order of their names."""
@@ -141,7 +145,7 @@ class Bench:
             self.lab.api(name).patch(
                 f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver", {"spec": {"paused": paused}}
             )
-        self.foreign = foreign_values(self.lab)
+        self.know_foreign_values()
 
     def attempt(self, case: Case) -> Verdict:
         """Run a scene with its fault and once more, and look at everything that must hold."""
