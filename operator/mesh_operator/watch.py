@@ -12,6 +12,7 @@ from threading import Event
 from typing import Any, Final, Protocol
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Defect, MeshError, ServerRefused
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import number
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Object
 
 LONGEST: Final = (240.0, 300.0)  # seconds of one watch, drawn anew each time, so that they do not all begin again at once
@@ -144,8 +145,7 @@ class Watcher:
 
     def _take(self, kind: str, obj: Object) -> None:
         if kind == "ERROR":  # its object is a Status, whose text may quote anything
-            code = obj.get("code")
-            status = code if isinstance(code, int) else 0
+            status = number(obj, "code")
             raise ServerRefused(f"The API server ended the watch of {self._path} with status {status}.", status=status)
         self._failures, self.state.error, self.state.failing_since = 0, "", None
         if kind in ("ADDED", "MODIFIED"):

@@ -31,10 +31,10 @@ def text(value: Any, *keys: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def number(value: Any, *keys: str) -> int:
-    """Return the integer at ``value[key]…``, else 0."""
+def number(value: Any, *keys: str, absent: int = 0) -> int:
+    """Return the integer at ``value[key]…``, else ``absent``. A boolean, which Python counts among the integers, is none."""
     found = mapping(value, *keys[:-1]).get(keys[-1])
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) else absent
 
 
 def texts(value: Any, *keys: str) -> tuple[str, ...]:

@@ -67,7 +67,7 @@ LIMITS: Final[Mapping[Bound, Limit]] = {
         title="addresses in the ipcache of each node: endpoints and nodes of the cluster and its peers",
         source="pkg/maps/ipcache, MaxEntries = 512000; it is no setting",
         consequence="further addresses have no identity, so policies drop their traffic",
-        remedy="Link fewer clusters (topology), or keep namespaces from the mesh (clustermesh.cilium.io/global, from 1.20).",
+        remedy="Link fewer clusters (topology), or keep namespaces from the mesh (clustermesh.cilium.io/global, from 1.19).",
         estimate=True,
     ),
     Bound.LOAD_BALANCER: Limit(
@@ -87,7 +87,7 @@ LIMITS: Final[Mapping[Bound, Limit]] = {
         title="bytes in the mesh etcd, with what kvstoremesh keeps of the peers",
         source="etcd docs, op-guide/configuration: quota-backend-bytes, default 2 GiB; the charts 1.16 to 1.20 do not set it",
         consequence="etcd takes no further write, and peers receive no change",
-        remedy="Link fewer clusters (topology), or keep namespaces from the mesh (clustermesh.cilium.io/global, from 1.20).",
+        remedy="Link fewer clusters (topology), or keep namespaces from the mesh (clustermesh.cilium.io/global, from 1.19).",
         estimate=True,
     ),
     Bound.NODES: Limit(

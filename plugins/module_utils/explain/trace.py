@@ -78,16 +78,18 @@ def _between(question: Question, target: End, inputs: ExplainInputs) -> Sequence
 def _namespace_hop(host: str, namespace: str, inputs: ExplainInputs) -> Hop:
     """Return the hop of a namespace.
 
-    From 1.20 a namespace that is not global exports neither its backends nor the identities of its pods.
+    A namespace that is not global exports no identities of its pods (from 1.19) and none of its Services (from 1.20).
     """
-    if Services(scene=inputs.scene).namespace_global(host, namespace):
+    services = Services(scene=inputs.scene)
+    if services.namespace_known(host, namespace):
         return Hop(
             name="namespace",
             answer=Answer.OK,
             cluster=host,
             summary=f"{namespace} of {host} is global, so its data is published to the other clusters",
         )
-    text = f"{namespace} of {host} is not global: other clusters know neither its backends nor the identities of its pods"
+    unknown = "the identities of its pods" if services.namespace_global(host, namespace) else "its backends and the identities of its pods"
+    text = f"{namespace} of {host} is not global: other clusters do not know {unknown}"
     fix = f"kubectl annotate --overwrite namespace {namespace} {NAMESPACE_GLOBAL}=true"
     return Hop(name="namespace", answer=Answer.BROKEN, cluster=host, summary=text, fix=fix)
 

@@ -41,7 +41,7 @@ identity-management-mode install-no-conntrack-iptables-rules ipam ipam-cilium-no
 ipv4-native-routing-cidr ipv6-native-routing-cidr k8s-client-burst k8s-client-qps k8s-require-ipv4-pod-cidr k8s-require-ipv6-pod-cidr
 kube-proxy-replacement kube-proxy-replacement-healthz-bind-address label-prefix-file labels local-max-addr-scope max-connected-clusters
 mesh-auth-enabled mesh-auth-gc-interval mesh-auth-queue-size mesh-auth-rotated-identities-queue-size metrics-sampling-interval
-monitor-aggregation monitor-aggregation-flags monitor-aggregation-interval native-routing-cidr node-port-bind-protection
+kvstore monitor-aggregation monitor-aggregation-flags monitor-aggregation-interval mtu native-routing-cidr node-port-bind-protection
 nodeport-addresses nodes-gc-interval operator-api-serve-addr operator-prometheus-serve-addr packetization-layer-pmtud-mode
 policy-audit-mode policy-cidr-match-mode policy-default-local-cluster policy-deny-response-mode policy-queue-size preallocate-bpf-maps
 prometheus-serve-addr proxy-cluster-max-connections proxy-cluster-max-requests proxy-connect-timeout proxy-idle-timeout-seconds

@@ -166,6 +166,11 @@ RULES: Final[dict[str, Rule]] = {
     "source_range_check_optional": Rule(before=Minor(1, 19), unknown=True, source="pkg/kpr/kpr.go of 1.18: removed in 1.19"),
     "cache_ttl": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh-cache-ttl"),
     "namespace_filter": Rule(since=Minor(1, 20), unknown=True, source="chart 1.20, clustermesh-default-global-namespace; issue 43918"),
+    "namespace_identities": Rule(
+        since=Minor(1, 19),
+        unknown=True,
+        source="clustermesh-apiserver/clustermesh/synchronizer.go of 1.19.0: identities, endpoints; Services see namespace_filter",
+    ),
     # What upgrades change (upgrade/rules.py)
     "kvstoremesh_by_default": Rule(since=Minor(1, 16), unknown=True, source="charts 1.15 and 1.16, kvstoremesh.enabled of the apiserver"),
     "strict_cluster_names": Rule(since=Minor(1, 17), unknown=True, source="upgrade guide of 1.17: names are enforced strictly"),

@@ -46,8 +46,7 @@ def _pod_counts(value: Any, kind: str) -> dict[str, int]:
     if kind == "DaemonSet":
         names = {"desired": "desiredNumberScheduled", "ready": "numberReady", "updated": "updatedNumberScheduled"}
         return {ours: number(value, "status", theirs) for ours, theirs in names.items()}
-    replicas = mapping(value, "spec").get("replicas")
-    desired = replicas if isinstance(replicas, int) else 1  # apps/v1: absent means 1
+    desired = number(value, "spec", "replicas", absent=1)  # apps/v1
     return {"desired": desired, "ready": number(value, "status", "readyReplicas"), "updated": number(value, "status", "updatedReplicas")}
 
 

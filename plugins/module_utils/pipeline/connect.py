@@ -15,15 +15,17 @@ from typing import Final
 from ..adopt.plan import plan_adopt
 from ..base.tables import cell, count
 from ..checks import run_checks
-from ..etcd.heartbeat import ProofVerdict
+from ..etcd.heartbeat import ControllerProof, ProofVerdict
 from ..findings.finding import Finding, ordered
 from ..findings.wording import finding, listed
 from ..leases.plan_tombstones import lockout_findings
 from ..links.disconnect import plan_disconnect
 from ..links.load_balancer import awaiting_address
 from ..mesh.facts import ObserveFailure
+from ..mesh.model import Mesh
 from ..mesh.waivers import WaiverKind
 from ..observe import Observation
+from ..observe.heartbeats import Link
 from ..plan.compare import plan_changes
 from ..plan.steps import Plan
 from ..plan.stored import StoredPlan, options_data
@@ -32,7 +34,7 @@ from ..report.sentences import links_not_ready, verdict
 from ..status.link_findings import unmeasured_findings
 from ..status.links import LinkState, build_status, earlier_binding
 from ..status.node_paths import node_findings
-from ..status.wait import wait_for_links
+from ..status.wait import FIRST_PAUSE, LONGEST_PAUSE, wait_for_links
 from .judgement import context_of, judge_without_offenders, options_for
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions, Options
@@ -272,7 +274,8 @@ def _wait(
         prove=(lambda: ports.prove_links(observation, mesh)) if options.proof != "none" else None,
         settled=not written,
     )
-    proofs = ports.prove_as_controller(observation, mesh, options.proof, written=written)
+    again = seconds - waited.elapsed if written and waited.ready else 0.0
+    proofs = _controller_proofs(run, options, observation, awaited, written=written, timeout=again, sleep=progress.sleep)
     now = ports.now()
     missing, before = {**failed, **unobserved_members(observation, mesh)}, earlier_binding(options.previous_status)
     status = build_status(
@@ -292,10 +295,39 @@ def _wait(
     if found:
         ports.show(FindingsMade(found, brief=True))
     recorder.note(status=status, findings=(*recorder.outcome.findings, *found))
-    refuted = [link for link in awaited.links if link in proofs and proofs[link].verdict is ProofVerdict.REFUTED]
-    if awaited.links and (refuted or not waited.ready):
+    if awaited.links and (_refuted(awaited, proofs) or not waited.ready):
         late = f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s. {links_not_ready(status)}"
         recorder.note(error=recorder.outcome.error or late)
+
+
+def _controller_proofs(
+    run: Run,
+    options: ConnectOptions,
+    observation: Observation,
+    awaited: Mesh,
+    *,
+    written: bool,
+    timeout: float,
+    sleep: Callable[[float], None],
+) -> Mapping[Link, ControllerProof]:
+    """Return the controller's proofs; links that a peer does not let it read are tried again for ``timeout`` seconds.
+
+    A clustermesh-apiserver that has just started has an empty etcd and grants its users their rights one after the other, so a link may be
+    refused for a moment after its readers, which the pod before still serves, say that it is ready.
+    """
+    ports, pause = run.ports, FIRST_PAUSE
+    end = ports.clock() + timeout
+    while True:
+        proofs = ports.prove_as_controller(observation, run.mesh, options.proof, written=written)
+        left = end - ports.clock()
+        if left <= 0 or not _refuted(awaited, proofs):
+            return proofs
+        sleep(min(pause, left))
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _refuted(mesh: Mesh, proofs: Mapping[Link, ControllerProof]) -> bool:
+    return any(link in proofs and proofs[link].verdict is ProofVerdict.REFUTED for link in mesh.links)
 
 
 def _measure_rest(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation, recorder: Recorder) -> None:

@@ -18,7 +18,7 @@ from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import Scene
 from ..items.system import APP_LABEL, control_plane_pods
 from ..mesh.traffic_facts import PodMeta, TrafficFacts
-from ..services.mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, is_global_namespace
+from ..services.mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, exports_identities
 from .compile import clusters_of
 
 
@@ -154,7 +154,7 @@ def _link_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding
 def _export_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
     """Yield a finding for source namespaces that are not global.
 
-    They export no identities (from 1.20; values.yaml, clustermesh.defaultGlobalNamespace; issue 46090).
+    They export no identities (from 1.19; values.yaml, clustermesh.defaultGlobalNamespace; issue 46090).
     """
     source = intent.source
     if source is None or source.all_namespaces:
@@ -181,7 +181,7 @@ def _export_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Findi
 def _is_local(namespace: str, host: str, scene: Scene) -> bool:
     """Return whether the namespace exists and is not global. An absent one has no pods to export."""
     there = scene.traffic[host].namespaces.get(namespace)
-    return there is not None and not is_global_namespace(scene.facts[host], there)
+    return there is not None and not exports_identities(scene.facts[host], there)
 
 
 def _unselected_side_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:

@@ -194,7 +194,7 @@ class Reach:
 
     @cached_property
     def _global(self) -> int:
-        """Bits of the sets of workloads in namespaces that are exported (from Cilium 1.20 one can turn that off)."""
+        """Bits of the sets of workloads in namespaces that are exported (from Cilium 1.19 one can turn that off)."""
         view = MeshView(scene=self.sets.index.scene)
         answers: dict[tuple[str, str], bool] = {}
         found = 0
@@ -202,7 +202,7 @@ class Reach:
             if entry.kind is SetKind.WORKLOADS:
                 place = (entry.host, entry.namespace)
                 if place not in answers:
-                    answers[place] = view.namespace_global(*place)
+                    answers[place] = view.namespace_known(*place)
                 found |= answers[place] << entry.number
         return found
 

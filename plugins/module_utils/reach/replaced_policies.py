@@ -20,6 +20,7 @@ from ..findings.finding import Finding
 from ..findings.wording import item_finding, listed
 from ..items.owned import delete_step
 from ..items.scene import Scene
+from ..mesh.cilium_values import parse_bool
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.marks import OWNER_LABEL
 from ..mesh.traffic_facts import ObjectFacts
@@ -38,11 +39,11 @@ WAVE: Final = 1
 DENY_WAVE: Final = 2
 """Wave of policies that deny. They go after all others: they may deny what another one allows, until that has gone."""
 
-NOT_ENFORCED: Final[Mapping[str, Collection[str]]] = {
-    "enable-policy": ("never",),
-    "policy-audit-mode": ("1", "t", "true"),
-    "enable-cilium-network-policy": ("0", "f", "false"),
-    "enable-cilium-clusterwide-network-policy": ("0", "f", "false"),
+NOT_ENFORCED: Final[Mapping[str, bool | str]] = {
+    "enable-policy": "never",
+    "policy-audit-mode": True,
+    "enable-cilium-network-policy": False,
+    "enable-cilium-clusterwide-network-policy": False,
 }
 """Settings with which policies are not enforced, by key. Policies are judged without these settings, which are taken back one day: then
 what goes now would be missing."""
@@ -220,10 +221,15 @@ def _protecting(scene: Scene, steps: Iterable[Step], policies: Mapping[tuple[str
 def _enforced(scene: Scene) -> Scene:
     """Return the scene as if policies were enforced in every cluster."""
     facts = {
-        host: replace(entry, config={k: v for k, v in (entry.config or {}).items() if v.lower() not in NOT_ENFORCED.get(k, ())})
+        host: replace(entry, config={k: v for k, v in (entry.config or {}).items() if not _leaves_unenforced(k, v)})
         for host, entry in scene.facts.items()
     }
     return replace(scene, facts=facts)
+
+
+def _leaves_unenforced(key: str, value: str) -> bool:
+    without = NOT_ENFORCED.get(key)
+    return without is not None and without in (value.lower(), parse_bool(value))
 
 
 def _example(loss: Loss, sets: WorkloadSets) -> str:

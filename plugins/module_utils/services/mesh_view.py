@@ -86,16 +86,27 @@ class MeshView:
 
     def namespace_global(self, host: str, namespace: str) -> bool:
         """Return whether the namespace is global in the cluster."""
-        return is_global_namespace(self.scene.facts[host], self.scene.traffic[host].namespaces.get(namespace))
+        return exports_services(self.scene.facts[host], self.scene.traffic[host].namespaces.get(namespace))
+
+    def namespace_known(self, host: str, namespace: str) -> bool:
+        """Return whether other clusters know the identities of the pods of the namespace."""
+        return exports_identities(self.scene.facts[host], self.scene.traffic[host].namespaces.get(namespace))
 
 
-def is_global_namespace(facts: ClusterFacts, namespace: ObjectFacts | None) -> bool:
-    """Return whether the namespace is exported.
+def exports_services(facts: ClusterFacts, namespace: ObjectFacts | None) -> bool:
+    """Return whether the Services of the namespace are exported (operator/watchers/service_sync.go of 1.20)."""
+    return not holds("namespace_filter", cilium_version(facts)) or _is_global(facts, namespace)
 
-    From 1.20 a namespace that is not global exports nothing (pkg/clustermesh/namespace/manager.go).
+
+def exports_identities(facts: ClusterFacts, namespace: ObjectFacts | None) -> bool:
+    """Return whether the identities and endpoints of the pods of the namespace are exported.
+
+    1.19 reads the annotation already, and not yet the key of cilium-config (clustermesh-apiserver/clustermesh/synchronizer.go).
     """
-    if not holds("namespace_filter", cilium_version(facts)):
-        return True
+    return not holds("namespace_identities", cilium_version(facts)) or _is_global(facts, namespace)
+
+
+def _is_global(facts: ClusterFacts, namespace: ObjectFacts | None) -> bool:
     said = namespace.annotations.get(NAMESPACE_GLOBAL) if namespace else None
     return enabled(facts, DEFAULT_GLOBAL, True) if said is None else said.lower() == "true"
 

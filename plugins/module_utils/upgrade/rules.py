@@ -264,7 +264,15 @@ def _aliases(context: HopContext) -> Iterator[Effect]:
         )
 
 
-def _namespaces(context: HopContext) -> Iterator[Effect]:
+def _hidden_pods(context: HopContext) -> Iterator[Effect]:
+    yield from _hidden_namespaces(context, "namespace_identities", "the identities of the pods")
+
+
+def _hidden_backends(context: HopContext) -> Iterator[Effect]:
+    yield from _hidden_namespaces(context, "namespace_filter", "the backends")
+
+
+def _hidden_namespaces(context: HopContext, rule: str, lost: str) -> Iterator[Effect]:
     names = sorted(
         name
         for name, entry in (context.traffic.namespaces if context.traffic else {}).items()
@@ -272,10 +280,10 @@ def _namespaces(context: HopContext) -> Iterator[Effect]:
     )
     if names:
         yield _effect(
-            "namespace_filter",
+            rule,
             context,
             Need.BEFORE,
-            f"the annotation {NAMESPACE_GLOBAL} is read from then on: other clusters lose the pods and the backends of {listed(names)}",
+            f"the annotation {NAMESPACE_GLOBAL} counts from then on: other clusters lose {lost} of {listed(names)}",
             [f"Namespace {name}" for name in names[:NAMES_SHOWN]],
             commands=tuple(f"kubectl annotate namespace {name} {NAMESPACE_GLOBAL}-" for name in names[:NAMES_SHOWN]),
         )
@@ -359,10 +367,11 @@ UPGRADE_RULES: Final[tuple[UpgradeRule, ...]] = (
     UpgradeRule("users_by_default", "the default auth mode is migration", _auth_mode),
     UpgradeRule("mutual_authentication_off", "mutual authentication is off by default", _mutual_authentication),
     UpgradeRule("required_labels", "fromRequires and toRequires are refused", _required_labels),
+    UpgradeRule("namespace_identities", "identities can be kept from other clusters by their namespace", _hidden_pods),
     UpgradeRule("mcs_crds_installed", "cilium-operator installs the CRDs of MCS-API", _mcs_crds),
     UpgradeRule("mcs_old_value_removed", "clustermesh.enableMCSAPISupport is removed", _mcs_value),
     UpgradeRule("aliases_in_config", "addresses of peers move into their configuration", _aliases),
-    UpgradeRule("namespace_filter", "namespaces can be kept from other clusters", _namespaces),
+    UpgradeRule("namespace_filter", "Services can be kept from other clusters by their namespace", _hidden_backends),
     UpgradeRule("server_name_left_out", "the server certificate has other names", _server_name),
     UpgradeRule("leaves_last_a_year", "certificates last one year", _leaves),
     UpgradeRule("ca_outlives_leaves", "certgen demands a CA that lasts long enough", _short_ca),

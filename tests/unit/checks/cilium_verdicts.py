@@ -29,7 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import plan_intents
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.hubble import hubble_on, observe_pods_command
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover_findings import cache_ttl
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.mesh_view import is_global_namespace, syncs_endpoints
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.mesh_view import exports_services, syncs_endpoints
 from tests.testing.exposure_world import cluster as exposing
 from tests.testing.exposure_world import item as exposure
 from tests.testing.facts_builders import NOW, cluster_facts, context_of
@@ -95,7 +95,7 @@ READINGS: Final[Mapping[str, Callable[[ClusterFacts], object]]] = {
     "ipsec": lambda facts: ipsec_enabled(facts.config or {}),
     "ipsec key": lambda facts: ipsec_facts({"data": {}}, "x", facts.config or {}).problem.removeprefix("it has no key "),
     "endpoint sync": syncs_endpoints,
-    "global by default": lambda facts: is_global_namespace(facts, None),
+    "global by default": lambda facts: exports_services(facts, None),
     "cache ttl": lambda facts: cache_ttl(facts).seconds,
     "load balancer entries": lambda facts: size_of(facts, None, None).lb_most,
     "mcs": lambda facts: size_of(facts, None, None).mcs,

@@ -24,6 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gather.har
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gather.known_secrets import KnownSecrets
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gather.pseudonyms import Pseudonyms
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gather.redaction import redact, redact_lines
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_values import KEYS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from tests.lab.options import LabOptions
@@ -321,3 +322,7 @@ def _stands_in(name: str, text: str) -> bool:
     places = [i for i in range(len(text)) if text.startswith(name, i)] if name in text else []
     edges = [(text[i - 1 : i], text[i + len(name) : i + len(name) + 1]) for i in places]
     return any(not (before.isalnum() or after.isalnum()) for before, after in edges)
+
+
+def test_an_archive_shows_every_setting_that_a_check_reads() -> None:
+    assert set(KEYS) <= CONFIG

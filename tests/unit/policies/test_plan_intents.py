@@ -368,9 +368,11 @@ def test_a_link_that_is_down_is_reported_with_its_error() -> None:
     [
         ("1.20.2", {}, None, []),
         ("1.20.2", {}, "false", ["CM-INT-14"]),
+        ("1.19.5", {}, "false", ["CM-INT-14"]),
+        ("1.19.5", {"clustermesh-default-global-namespace": "false"}, None, []),
         ("1.20.2", {"clustermesh-default-global-namespace": "false"}, None, ["CM-INT-14"]),
         ("1.20.2", {"clustermesh-default-global-namespace": "false"}, "True", []),
-        ("1.19.5", {}, "false", []),
+        ("1.18.11", {}, "false", []),
     ],
 )
 def test_a_namespace_that_exports_no_identities(version: str, setting: dict[str, str], annotation: str | None, expected: list[str]) -> None:

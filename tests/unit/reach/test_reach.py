@@ -233,16 +233,17 @@ def test_clusters_without_a_link_do_not_know_each_other() -> None:
     assert "not linked" in across[0].reasons[0]
 
 
-def test_a_namespace_that_is_not_global_hides_its_pods_from_other_clusters() -> None:
+@pytest.mark.parametrize(("version", "hides"), [("1.18.11", False), ("1.19.5", True), ("1.20.2", True)])
+def test_a_namespace_that_is_not_global_hides_its_pods_from_other_clusters(version: str, hides: bool) -> None:
     hidden = replace(namespace_facts("shop"), annotations={"clustermesh.cilium.io/global": "false"})
     here = traffic("c1", namespaces=[hidden], pods=(pod("web-0", namespace="shop", app="web"),))
     there = traffic("c2", namespaces=SHOP, pods=(pod("db-0", namespace="shop", app="db"),))
-    facts = {host: cluster_facts(host, version="1.20.2") for host in ("c1", "c2")}
+    facts = {host: cluster_facts(host, version=version) for host in ("c1", "c2")}
     found = report(scene(here, there, facts=facts))
     across = [row for row in found.flows() if {row.source.cluster, row.destination.cluster} == {"c1", "c2"} and row.source.namespace]
     across = [row for row in across if row.destination.namespace]
     assert len(across) == 2
-    assert {row.verdict for row in across} == {Outcome.UNKNOWN}
+    assert {row.verdict is Outcome.UNKNOWN for row in across} == {hides}
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ...base.json_fields import number
 from ...findings.wording import show
 from .endpoints import TRANSPORT
 from .selectors import NotUnderstood, RefusedByCilium, given_list, given_mapping
@@ -163,8 +164,7 @@ def _layer_7(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _end(value: Mapping[str, Any]) -> int:
-    end = value.get("endPort") or 0
-    return end if isinstance(end, int) else 0
+    return number(value, "endPort")
 
 
 def _plain(entry: Mapping[str, Any]) -> bool:
@@ -181,7 +181,7 @@ def _port(value: Mapping[str, Any], *, plain: bool) -> PortMatch:
         first = int(text)
         if first == 0 and end in (0, LAST):
             return PortMatch(protocol, plain=plain)  # "0" is every port
-        if first == 0 or first > LAST or not isinstance(end, int) or end > LAST:
+        if first == 0 or first > LAST or type(end) is not int or end > LAST:
             raise NotUnderstood(f"port {text} to {end} is no range of ports")
         return PortMatch(protocol, first, max(first, end), plain=plain)
     if _NAME.fullmatch(text):

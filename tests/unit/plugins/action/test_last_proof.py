@@ -56,8 +56,22 @@ def test_connect_fails_where_a_peer_refuses_the_controller(make_world: Any, monk
     world = make_world()
     refused = ControllerProof(cluster="c1", peer="c2", verdict=ProofVerdict.REFUTED, note="permission denied")
     monkeypatch.setattr(world, "controller_proofs", lambda *_args, **_more: {("c1", "c2"): refused})
-    result = world.run("mesh_connect", mesh=mesh("c1", "c2"))
+    result = world.run("mesh_connect", mesh=mesh("c1", "c2"), wait_timeout=1)
     assert result["failed"] and "permission denied" in result["msg"], result
+
+
+def test_connect_asks_again_where_a_new_etcd_has_not_granted_its_users_yet(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world()
+    proofs = world.controller_proofs
+    refused = ControllerProof(cluster="c1", peer="c2", verdict=ProofVerdict.REFUTED, note="permission denied")
+    answers = iter([{("c1", "c2"): refused}, {("c1", "c2"): refused}])
+    monkeypatch.setattr(world, "controller_proofs", lambda *given, **more: next(answers, None) or proofs(*given, **more))
+    assert not world.run("mesh_connect", mesh=mesh("c1", "c2"), wait_timeout=60).get("failed")
+    asked: list[bool] = []
+    monkeypatch.setattr(world, "controller_proofs", lambda *_, **more: asked.append(more["written"]) or {("c1", "c2"): refused})
+    result = world.run("mesh_connect", mesh=mesh("c1", "c2"), wait_timeout=60)
+    assert result["failed"] and "permission denied" in result["msg"]
+    assert asked == [False], "nothing was written, so no grant is on its way"
 
 
 def status_of(world: Any, action: str, **more: Any) -> dict[str, Any]:
