@@ -68,7 +68,12 @@ def test_connect_asks_again_where_a_new_etcd_has_not_granted_its_users_yet(make_
     monkeypatch.setattr(world, "controller_proofs", lambda *given, **more: next(answers, None) or proofs(*given, **more))
     assert not world.run("mesh_connect", mesh=mesh("c1", "c2"), wait_timeout=60).get("failed")
     asked: list[bool] = []
-    monkeypatch.setattr(world, "controller_proofs", lambda *_, **more: asked.append(more["written"]) or {("c1", "c2"): refused})
+
+    def refusing(*_given: Any, written: bool) -> dict[Any, Any]:
+        asked.append(written)
+        return {("c1", "c2"): refused}
+
+    monkeypatch.setattr(world, "controller_proofs", refusing)
     result = world.run("mesh_connect", mesh=mesh("c1", "c2"), wait_timeout=60)
     assert result["failed"] and "permission denied" in result["msg"]
     assert asked == [False], "nothing was written, so no grant is on its way"
