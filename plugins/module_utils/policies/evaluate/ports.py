@@ -181,7 +181,7 @@ def _port(value: Mapping[str, Any], *, plain: bool) -> PortMatch:
         first = int(text)
         if first == 0 and end in (0, LAST):
             return PortMatch(protocol, plain=plain)  # "0" is every port
-        if first == 0 or first > LAST or type(end) is not int or end > LAST:
+        if first == 0 or first > LAST or isinstance(end, bool) or not isinstance(end, int) or end > LAST:
             raise NotUnderstood(f"port {text} to {end} is no range of ports")
         return PortMatch(protocol, first, max(first, end), plain=plain)
     if _NAME.fullmatch(text):
