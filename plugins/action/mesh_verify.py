@@ -135,7 +135,7 @@ def _with_probes(context: CheckContext, observation: Observation, params: Mappin
     """Return the context with the results of TLS handshakes; unchanged for a disconnection, which needs none."""
     if not _probes(params):
         return context
-    members = {host: observation.facts[host] for host in context.mesh.clusters if host in observation.facts}
+    members = context.mesh.members_in(observation.facts)
     seconds = params["probe_timeout"]
     probes = probe_endpoints(members, context.choices, observation.secrets, resolved=context.resolved, timeout=seconds)
     return replace(context, probes=probes)

@@ -60,7 +60,7 @@ class CheckContext:
     def leases(self) -> Registry:
         """What the copies of the leases agree on that the members of the whole mesh keep, whichever part of it is checked."""
         mesh = self.whole or self.mesh
-        return mesh_registry(mesh, {host: self.facts[host] for host in mesh.clusters if host in self.facts})
+        return mesh_registry(mesh, mesh.members_in(self.facts))
 
     def acceptance(self, code: str) -> str:
         """Return why and until when the binding accepts a finding; "" if it does not, and the code is accepted for one run."""

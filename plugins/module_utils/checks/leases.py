@@ -45,7 +45,7 @@ def _members(context: CheckContext) -> dict[str, ClusterFacts]:
 def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose name or id is not the one of its active lease."""
     registry = context.leases
-    for host, facts in _members(context).items():
+    for host, facts in context.mesh.members_in(context.facts).items():
         lease = registry.active(host)
         if lease is None or facts.config is None or (facts.name, facts.id) == (lease.name, lease.id):
             continue
@@ -65,7 +65,7 @@ def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
 def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose uid is not the one of its active lease."""
     registry = context.leases
-    for host, facts in _members(context).items():
+    for host, facts in context.mesh.members_in(context.facts).items():
         lease = registry.active(host)
         if lease is None or not lease.uid or not facts.uid or lease.uid == facts.uid:
             continue
@@ -86,7 +86,7 @@ def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[
 @check("CM-LEASE-03")
 def name_and_id_are_not_leased_to_another(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose name or id is leased to another cluster."""
-    members, everywhere = _members(context), (context.whole or context.mesh).clusters
+    members, everywhere = context.mesh.members_in(context.facts), (context.whole or context.mesh).clusters
     registry = without_ended_claims(context.leases, everywhere, context.now)
     for host, facts in members.items():
         taken = [lease for lease in registry.leases if lease.holds and _collides(lease, facts) and not _lease_ends(lease, context)]
@@ -124,7 +124,7 @@ def _lease_ends(lease: Lease, context: CheckContext) -> bool:
 def ids_are_not_in_quarantine(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose id another cluster released, while its quarantine lasts."""
     registry = context.leases
-    for host, facts in _members(context).items():
+    for host, facts in context.mesh.members_in(context.facts).items():
         lease = registry.active(host)
         if not facts.id or (lease is not None and lease.id == facts.id):
             continue
@@ -147,7 +147,7 @@ def assignments_are_finished(context: CheckContext) -> Iterator[Finding]:
     cilium-config has the new name and id; whether the pods use them, only the run that restarts them knows.
     """
     registry = context.leases
-    for host, facts in _members(context).items():
+    for host, facts in context.mesh.members_in(context.facts).items():
         claims = [one for one in registry.leases if one.host == host and one.state is LeaseState.RESERVED]
         if registry.active(host) is None and any((one.name, one.id) == (facts.name, facts.id) for one in claims):
             yield finding(
@@ -166,7 +166,7 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
 
     The check needs at least one copy: before the first connect there is none, and none is missing.
     """
-    members = _members(context)
+    members = context.mesh.members_in(context.facts)
     found = member_copies(context.mesh, members)
     whole = without_oldest(context.leases)
     if not any(facts.registry.present for facts in members.values()):
@@ -197,7 +197,7 @@ def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[
 
     It blocks only where two copies can be read and one says that the other member died: connecting that member could let a stranger in.
     """
-    members = _members(context)
+    members = context.mesh.members_in(context.facts)
     readable, doubts = readable_copies(context.mesh, members), doubtful_deaths(context.mesh, members)
     certain = is_certain(len(readable), len(context.mesh.clusters))
     for host, copy in readable.items():
@@ -226,7 +226,7 @@ def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[
 @check("CM-LEASE-06")
 def lease_registry_name_is_free(context: CheckContext) -> Iterator[Finding]:
     """Report a ConfigMap of the lease registry's name that belongs to another writer or a later release."""
-    members = _members(context)
+    members = context.mesh.members_in(context.facts)
     name = registry_name(context.mesh.binding)
     for host, copy in member_copies(context.mesh, members).items():
         facts = members[host]

@@ -88,10 +88,16 @@ def _namespace_hop(host: str, namespace: str, inputs: ExplainInputs) -> Hop:
             cluster=host,
             summary=f"{namespace} of {host} is global, so its data is published to the other clusters",
         )
-    unknown = "the identities of its pods" if services.namespace_global(host, namespace) else "its backends and the identities of its pods"
-    text = f"{namespace} of {host} is not global: other clusters do not know {unknown}"
-    fix = f"kubectl annotate --overwrite namespace {namespace} {NAMESPACE_GLOBAL}=true"
-    return Hop(name="namespace", answer=Answer.BROKEN, cluster=host, summary=text, fix=fix)
+    # Where the Services are exported, packets arrive, and policies of the other cluster take them for those of strangers.
+    exported = services.namespace_global(host, namespace)
+    unknown = "the identities of its pods" if exported else "its backends and the identities of its pods"
+    return Hop(
+        name="namespace",
+        answer=Answer.UNKNOWN if exported else Answer.BROKEN,
+        cluster=host,
+        summary=f"{namespace} of {host} is not global: other clusters do not know {unknown}",
+        fix=f"kubectl annotate --overwrite namespace {namespace} {NAMESPACE_GLOBAL}=true",
+    )
 
 
 def pods_hop(name: str, side: QuestionSide, inputs: ExplainInputs) -> tuple[Hop, tuple[PodMeta, ...]]:

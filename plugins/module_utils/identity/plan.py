@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from ..leases.plan import CONNECT_WAVE, copies_after, registry_step, with_active_leases
+from ..leases.plan import CONNECT_WAVE, copies_after, registry_steps, with_active_leases
 from ..leases.registry import Registry
 from ..links.fingerprint import facts_fingerprint
 from ..mesh.facts import CertificateFacts, ClusterFacts, TlsSecretFacts, WorkloadFacts
@@ -66,17 +66,15 @@ def plan_assign(mesh: Mesh, facts: Mapping[str, ClusterFacts], decisions: Iterab
     Without a cluster to assign, the names and ids in use are recorded as leases.
     """
     made = tuple(decisions)
-    members = [facts[host] for host in mesh.clusters if host in facts]
-    after = copies_after(mesh, {cluster.host: cluster for cluster in members}, registry_after(made, facts, registry))
-    why, steps = _registry_reason(made), []
-    for cluster in members:
-        steps += [step for step in [registry_step(mesh, cluster, after[cluster.host], wave=WAVE_CLAIM, why=why)] if step]
+    members = mesh.members_in(facts)
+    after = copies_after(mesh, members, registry_after(made, facts, registry))
+    steps = registry_steps(mesh, members.values(), after, wave=WAVE_CLAIM, why=_registry_reason(made))
     for decision in assignments(made):
         steps.extend(_steps(facts[decision.host], decision))
     return Plan(
         manager=mesh.binding.manager,
         steps=tuple(sorted(steps, key=lambda step: step.wave)),
-        relied_on={cluster.host: facts_fingerprint(cluster) for cluster in members},
+        relied_on={cluster.host: facts_fingerprint(cluster) for cluster in members.values()},
     )
 
 

@@ -8,7 +8,7 @@ the write fail instead of being lost.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -46,7 +46,7 @@ def registry_after_connect(mesh: Mesh, facts: Mapping[str, ClusterFacts], former
 
     :param former: former members that answered; the other former members get a tombstone. None: all former members left in order.
     """
-    members = {host: facts[host] for host in mesh.clusters if host in facts}
+    members = mesh.members_in(facts)
     registry = mesh_registry(mesh, members)
     gone = {lease.host for lease in registry.leases if lease.state is LeaseState.ACTIVE} - set(mesh.clusters)
     # A former member with the uid of a member is the same cluster under another inventory name: its old lease ends in order, no tombstone.
@@ -59,7 +59,7 @@ def registry_after_connect(mesh: Mesh, facts: Mapping[str, ClusterFacts], former
 
 def leased_names(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, str]:
     """Return inventory name -> cluster name of the members that have an active lease in the copy of any member that answered."""
-    registry = mesh_registry(mesh, {host: facts[host] for host in mesh.clusters if host in facts})
+    registry = mesh_registry(mesh, mesh.members_in(facts))
     leases = {host: registry.active(host) for host in mesh.clusters}
     return {host: lease.name for host, lease in leases.items() if lease is not None}
 
@@ -111,6 +111,12 @@ def copies_after(mesh: Mesh, facts: Mapping[str, ClusterFacts], after: Registry)
     whole = mesh_registry(mesh, facts)
     alone = {host: unwitnessed(copy, whole) for host, copy in copies.items()}
     return {host: after.with_leases(alone[host]) if alone.get(host) else after for host in facts}
+
+
+def registry_steps(mesh: Mesh, clusters: Iterable[ClusterFacts], after: Mapping[str, Registry], *, wave: int, why: str = "") -> list[Step]:
+    """Return the writes that make the copies in ``clusters`` equal to ``after`` (by inventory name), as ``registry_step``."""
+    made = (registry_step(mesh, cluster, after[cluster.host], wave=wave, why=why) for cluster in clusters)
+    return [step for step in made if step is not None]
 
 
 def registry_step(mesh: Mesh, cluster: ClusterFacts, after: Registry | None, *, wave: int, why: str = "") -> Step | None:

@@ -32,13 +32,13 @@ class ReturningMember:
 
 def tombstones(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[Lease, ...]:
     """Return the tombstones in whose place no active lease stands, from the copies of all members that answered."""
-    registry = mesh_registry(mesh, _members(mesh, facts))
+    registry = mesh_registry(mesh, mesh.members_in(facts))
     return tuple(lease for lease in registry.leases if lease.state is LeaseState.DEAD and registry.active(lease.host) is None)
 
 
 def returning_members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[ReturningMember, ...]:
     """Return the members with the inventory name or uid of a dead cluster, with their differences from its tombstone."""
-    members = _members(mesh, facts)
+    members = mesh.members_in(facts)
     readable = readable_copies(mesh, members)
     distinct = {id(copy): copy for copy in readable.values()}.values()  # equal copies are one object
     dead = {lease.key for copy in distinct for lease in copy.leases if lease.state is LeaseState.DEAD}
@@ -64,7 +64,7 @@ def doubtful_deaths(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, 
     Nothing shows whether that copy is wrong. To connect the member would let a stranger in if it is right, and to refuse the member would
     let one copy condemn it: the caller waits for a third copy.
     """
-    members = _members(mesh, facts)
+    members = mesh.members_in(facts)
     readable = readable_copies(mesh, members)
     if is_certain(len(readable), len(mesh.clusters)) or len(readable) < WITNESSES:
         return {}
@@ -77,10 +77,6 @@ def doubtful_deaths(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, 
                 item = ReturningMember(host=host, tombstone=tombstone, running=running, differences=differences(tombstone, running))
                 found.setdefault(writer, []).append(item)
     return {writer: tuple(sorted(items, key=lambda item: item.host)) for writer, items in found.items()}
-
-
-def _members(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:
-    return {host: facts[host] for host in mesh.clusters if host in facts}
 
 
 def _newest_tombstone(registry: Registry, cluster: ClusterFacts) -> Lease | None:

@@ -17,7 +17,7 @@ from functools import partial
 from ..base.gc_pause import collector_paused
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..leases.plan import CONNECT_WAVE, copies_after, leased_names, registry_after_connect, registry_step
+from ..leases.plan import CONNECT_WAVE, copies_after, leased_names, registry_after_connect, registry_step, registry_steps
 from ..leases.plan_tombstones import take_back_reason
 from ..leases.tombstones import returning_members
 from ..mesh.dialled_endpoints import DialledEndpoints
@@ -76,11 +76,9 @@ def plan_connect(
     made = _decide(mesh, facts, choices or _choices(mesh, facts, options, now))
     # The leases are read too: another writer may have removed the annotations, and a member that does not answer must lose nothing by that.
     remembered = leased_names(mesh, made.members) | remembered_by_members(mesh, made.members)
-    why, steps = take_back_reason(returning_members(mesh, facts)), []
-    members = {host: facts[host] for host in mesh.clusters if host in facts}
-    leases = copies_after(mesh, members, registry_after_connect(mesh, facts, former))
-    for host, cluster in made.members.items():
-        steps += [step for step in [registry_step(mesh, cluster, leases[host], wave=CONNECT_WAVE, why=why)] if step]
+    why = take_back_reason(returning_members(mesh, facts))
+    leases = copies_after(mesh, mesh.members_in(facts), registry_after_connect(mesh, facts, former))
+    steps = registry_steps(mesh, made.members.values(), leases, wave=CONNECT_WAVE, why=why)
     steps.extend(elb_steps(mesh.binding, made.members.values()))
     problems = list(made.problems)
     for host, cluster in made.members.items():
@@ -146,7 +144,7 @@ def _decide(mesh: Mesh, facts: Mapping[str, ClusterFacts], choices: Choices) -> 
 
 def _usable(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[dict[str, ClusterFacts], list[Finding]]:
     """Return the members whose cluster name can be a key, since it is a Secret key, a file name and a host name in every other cluster."""
-    members = {host: facts[host] for host in mesh.clusters if host in facts}
+    members = mesh.members_in(facts)
     by_name: dict[str, list[str]] = {}
     for host, cluster in members.items():
         by_name.setdefault(cluster.name, []).append(host)

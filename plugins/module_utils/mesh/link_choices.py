@@ -194,7 +194,7 @@ class Choices:
 
         A name that a member dials for a peer belongs to the peer.
         """
-        members = {host: self._facts[host] for host in self._mesh.clusters if host in self._facts}
+        members = self._mesh.members_in(self._facts)
         by_name: dict[str, list[str]] = {}
         for host, cluster in members.items():
             by_name.setdefault(cluster.name, []).append(host)

@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 from .topology import Topology
 from .waivers import Waiver
+
+Known = TypeVar("Known")
 
 MANAGER_DOMAIN = "cilium-mesh.edge-portal.eu"
 
@@ -75,6 +78,10 @@ class Mesh:
     def links(self) -> tuple[tuple[str, str], ...]:
         """Links as ordered pairs (local, peer)."""
         return tuple((local, peer) for local in self.clusters for peer in self.peers(local))
+
+    def members_in(self, known: Mapping[str, Known]) -> dict[str, Known]:
+        """Return the entries of ``known`` (by inventory name) that are of members, in the order of the mesh."""
+        return {host: known[host] for host in self.clusters if host in known}
 
     def among(self, hosts: Iterable[str]) -> Mesh:
         """Return the part of the mesh within ``hosts``: the same binding, and so the same owner, with these members and their links."""

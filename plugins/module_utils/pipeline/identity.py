@@ -93,7 +93,7 @@ def _decide_and_assign(
 ) -> bool:
     """Decide, and assign if that is wanted. Return False, before anything is shown, if the clusters have to be observed again."""
     mesh, facts, assign = run.mesh, observation.facts, options.identity_policy == "assign"
-    members = {host: facts[host] for host in mesh.clusters if host in facts}
+    members = mesh.members_in(facts)
     registry = mesh_registry(mesh, members)
     doubts = doubted(registry, readable_copies(mesh, members).values(), len(mesh.clusters))
     assignment = Assignment(run=run, observation=observation, requests=requests, options=options)

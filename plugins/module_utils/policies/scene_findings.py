@@ -4,14 +4,14 @@
 
 They concern links, namespaces, pods, and members that do not answer. The identity of a source has to be known at the destination. A
 source that is not known there is the world for Cilium: an Allow does not let it in, and a Deny does not keep it out (issues 33822
-and 32060).
+and 32060). A Deny is refused if none of its sources is known in one of its destinations: it would look like protection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..findings.finding import Finding
+from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, item_finding, listed, show
 from ..items.labels import selects
 from ..items.models import ConnectivityIntent, PodSelection
@@ -136,6 +136,7 @@ def _link_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding
             intent.ref,
             "CM-INT-16",
             tuple(dict.fromkeys(to for to, _of in apart)),
+            severity=_severity(intent, scene),
             summary=f"{listed(f'{to} is not linked to {of}' for to, of in apart)}: {effect}",
             evidence=f"Binding {scene.binding.name} has no link there, so identities of the source are not known at the destination.",
             fix="Add the link to binding.topology, or name clusters that are linked in source.clusters and destination.clusters.",
@@ -172,10 +173,28 @@ def _export_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Findi
             intent.ref,
             "CM-INT-14",
             kept,
+            severity=_severity(intent, scene),
             summary=f"{listed(kept)}: namespace {source.namespace} is not global, so in other clusters {effect}",
             evidence="; ".join(config_evidence(scene.facts[host], DEFAULT_GLOBAL) for host in kept) + f"; annotation {NAMESPACE_GLOBAL}",
             fix=f"kubectl annotate --overwrite namespace {source.namespace} {NAMESPACE_GLOBAL}=true",
         )
+
+
+def _severity(intent: ConnectivityIntent, scene: Scene) -> Severity | None:
+    """Return BLOCKING for a Deny that would deny no source in one of its destinations."""
+    source, members = intent.source, scene.mesh.clusters
+    if source is None or intent.action != "Deny":
+        return None
+
+    def is_known(to: str, of: str) -> bool:
+        if to == of:
+            return True
+        hidden = of in scene.hosts and not source.all_namespaces and _is_local(source.namespace, of, scene)
+        return scene.mesh.linked(to, of) and not hidden
+
+    sources = clusters_of(source, members)
+    denies = all(any(is_known(to, of) for of in sources) for to in clusters_of(intent.destination, members))
+    return None if denies else Severity.BLOCKING
 
 
 def _is_local(namespace: str, host: str, scene: Scene) -> bool:

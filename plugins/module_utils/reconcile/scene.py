@@ -42,7 +42,7 @@ def observe_scene(
     """
     members = {host: cluster for host, cluster in observation.clusters.items() if host in mesh.clusters}
     traffic, unread = read_all_traffic(members, kinds, parallel=parallel)
-    facts = {host: observation.facts[host] for host in mesh.clusters if host in observation.facts}
+    facts = mesh.members_in(observation.facts)
     links = link_rows(binding_status)
     return Scene(
         mesh=mesh,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import hypothesis.strategies as st
@@ -16,16 +17,18 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan, ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import policy_world
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import plan_intents
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.mesh_view import NAMESPACE_GLOBAL, exports_identities
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.intent_meaning import means
-from tests.testing.policy_worlds import judged
+from tests.testing.policy_worlds import WORLD, judged
 from tests.testing.policy_worlds import pod as endpoint
 from tests.testing.properties import examples
 from tests.testing.simulated_items import applied
-from tests.testing.traffic_builders import NAMESPACE, object_facts, pod, scene, traffic
+from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, traffic
 
 FLAG: Final = st.sampled_from(("", "true", "false", "1", "0", "T", "F", "yes", "True"))
 SETTINGS: Final = {
@@ -115,15 +118,17 @@ OTHERS: Final = {
 """Policies of others, which let in and out. A Deny beats them; an Isolate leaves open what they allow."""
 
 
-def world(configs: dict[str, dict[str, str]], version: str, others: Iterable[str] = ()) -> Scene:
+def world(configs: dict[str, dict[str, str]], version: str, others: Iterable[str] = (), *, hidden: bool = False) -> Scene:
+    """Return two clusters with the same pods. ``hidden``: the namespace of c1 is not global."""
     policies = tuple(
         object_facts("CiliumNetworkPolicy", "ciliumnetworkpolicies", name, namespace=NAMESPACE, api="/apis/cilium.io/v2", spec=OTHERS[name])
         for name in others
     )
     facts = {host: cluster_facts(host, version=version, config=config) for host, config in configs.items()}
-    return scene(
-        *(traffic(host, pods=tuple(pod(f"{app}-1", app=app, tier="x") for app in PODS), policies=policies) for host in configs), facts=facts
-    )
+    pods = tuple(pod(f"{app}-1", app=app, tier="x") for app in PODS)
+    local = replace(namespace_facts(NAMESPACE), annotations={NAMESPACE_GLOBAL: "false"})
+    namespaces = {host: (local if hidden and host == "c1" else namespace_facts(NAMESPACE),) for host in configs}
+    return scene(*(traffic(host, namespaces=namespaces[host], pods=pods, policies=policies) for host in configs), facts=facts)
 
 
 def plans_of(intents: tuple[ConnectivityIntent, ...], at: Scene) -> list[tuple[ConnectivityIntent, ItemPlan]]:
@@ -136,9 +141,13 @@ def is_refused(plan: ItemPlan) -> bool:
     return plan.verdict is ItemVerdict.REFUSED or any(finding.severity is Severity.BLOCKING for finding in plan.findings)
 
 
+def namespace_of(at: Scene, host: str) -> ObjectFacts | None:
+    return at.traffic[host].namespaces.get(NAMESPACE)
+
+
 def not_kept_out(intents: Collection[ConnectivityIntent], after: Scene) -> Iterator[tuple[str, str, Outcome]]:
     """Yield (intent, flow, judgement) of flows that one of the intents keeps out, and all of them too, and the evaluator does not."""
-    there = policy_world(after)
+    there, known = policy_world(after), {host: exports_identities(after.facts[host], namespace_of(after, host)) for host in after.hosts}
     pods = [endpoint(host, NAMESPACE, app=app, tier="x") for host in after.hosts for app in PODS]
     destination = endpoint("c2", NAMESPACE, app="backend", tier="x")
     for source in pods:
@@ -146,7 +155,8 @@ def not_kept_out(intents: Collection[ConnectivityIntent], after: Scene) -> Itera
             protocol, number = port.protocol, port.port or port.icmp_type or 0
             if means(intents, source, destination, protocol, number) or (source.labels == destination.labels and source.cluster == "c2"):
                 continue
-            outcome = judged(there, source, destination, f"{protocol}/{number}").outcome
+            seen = source if known[source.cluster] or source.cluster == destination.cluster else WORLD
+            outcome = judged(there, seen, destination, f"{protocol}/{number}").outcome
             if outcome is not Outcome.DENIED:
                 for intent in intents:
                     if not means((intent,), source, destination, protocol, number):
@@ -154,12 +164,17 @@ def not_kept_out(intents: Collection[ConnectivityIntent], after: Scene) -> Itera
 
 
 @examples(300)
-@given(INTENTS, CONFIG, CONFIG, VERSION, st.lists(st.sampled_from(sorted(OTHERS)), max_size=2, unique=True))
+@given(INTENTS, CONFIG, CONFIG, VERSION, st.lists(st.sampled_from(sorted(OTHERS)), max_size=2, unique=True), st.booleans())
 def test_what_applied_intents_keep_out_is_kept_out_or_said_not_to_be_certain(
-    intents: tuple[ConnectivityIntent, ...], source: dict[str, str], destination: dict[str, str], version: str, others: list[str]
+    intents: tuple[ConnectivityIntent, ...],
+    source: dict[str, str],
+    destination: dict[str, str],
+    version: str,
+    others: list[str],
+    hidden: bool,
 ) -> None:
     only_deny = all(intent.action == "Deny" for intent in intents)
-    before = world({"c1": source, "c2": destination}, version, others if only_deny else ())
+    before = world({"c1": source, "c2": destination}, version, others if only_deny else (), hidden=hidden)
     plans = plans_of(intents, before)
     after = applied(before, [step for _intent, plan in plans for step in plan.steps], before.binding)
     found = list(not_kept_out([intent for intent, _plan in plans], after)) if plans else []

@@ -355,6 +355,11 @@ def test_a_source_that_is_not_linked_is_not_known_at_the_destination() -> None:
     at = replace(at, mesh=replace(at.mesh, binding=hub))
     (finding,) = [f for f in planned(intent(), at).findings if f.code == "CM-INT-16"]
     assert "c2 is not linked to c1" in finding.summary and finding.severity is Severity.REMEDIABLE
+    deny = planned(intent(action="Deny"), at)
+    (finding,) = [f for f in deny.findings if f.code == "CM-INT-16"]
+    assert finding.severity is Severity.BLOCKING
+    both = planned(intent(action="Deny", source=replace(FRONTEND, clusters=("c1", "c3"))), at)
+    assert codes(both, Severity.BLOCKING) == [] and "CM-INT-16" in codes(both, Severity.REMEDIABLE), "it denies those of c3"
 
 
 def test_a_link_that_is_down_is_reported_with_its_error() -> None:
@@ -380,9 +385,10 @@ def test_a_namespace_that_exports_no_identities(version: str, setting: dict[str,
     namespace = namespace_facts(NAMESPACE, **texts)
     at = world(versions={"c1": version}, config={"c1": setting}, c1={"namespaces": (namespace,)})
     assert codes(planned(intent(), at)) == expected
-    assert (
-        codes(planned(intent(destination=replace(BACKEND, labels={"app": "frontend"}, clusters=("c1",))), at)) == []
-    )  # within one cluster
+    within = replace(BACKEND, labels={"app": "frontend"}, clusters=("c1",))
+    assert codes(planned(intent(destination=within), at)) == []
+    assert codes(planned(intent(action="Deny"), at), Severity.BLOCKING) == expected, "a Deny would not keep these pods out"
+    assert codes(planned(intent(action="Deny", destination=within), at), Severity.BLOCKING) == []
 
 
 def test_a_policy_that_cilium_refuses_is_reported() -> None:
