@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .settings import parse_settings
+from .base.settings import parse_settings
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     # Imported only now: --version and --help need neither the collection nor the libraries.
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
 
-    from .log import setup
+    from .base.log import setup
     from .operator import run
 
     setup()

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .fleet_status import first_fleet_status
-from .keys import FleetKey, MeshKey, ObjectKey
-from .kinds import BY_KIND, CLUSTER, FABRIC
-from .log import log
-from .queue import FairQueue, Urgency
-from .resource_writer import ResourceWriter
-from .resources import all_of
-from .status_in_progress import first_status_of
-from .store import Store, Stored
+from .base.keys import FleetKey, MeshKey, ObjectKey
+from .base.kinds import BY_KIND, CLUSTER, FABRIC
+from .base.log import log
+from .fleets.status import first_fleet_status
+from .meshes.status_in_progress import first_status_of
+from .schedule.queue import FairQueue, Urgency
+from .source.resource_writer import ResourceWriter
+from .source.resources import all_of
+from .source.store import Store, Stored
 
 SOON: Final = 0.3  # seconds after an object came: those that come together are done together
 NOT_LISTED: Final = 1.0  # seconds until the next try while an object that exists may be unknown

@@ -17,38 +17,39 @@ from typing import Any, Final, NamedTuple
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Timeouts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.status_counts import StatusCounts
 
-from . import runs
-from .api import Connections
-from .bounds import Reception
-from .choices import PlatformChoices
-from .clusters import Clusters
-from .confined.confinement import hide_memory
-from .confined.process import ConfinedProcesses
-from .dry_runs import HANDLER, Bounds, DryRuns, Permits
-from .endpoints import urls_of
-from .events import Recorder
-from .fabrics import FabricRollUp
+from .base.api import Connections
+from .base.choices import PlatformChoices
+from .base.keys import FleetKey, MeshKey, ObjectKey
+from .base.kinds import BINDING, CLUSTER, FLEET_ROWS, ROWS, WORKLOAD, KindRow
+from .base.log import log
+from .base.serve import Metrics, serve
+from .base.settings import Settings
+from .base.workspace_bounds import WorkspaceBounds
+from .credentials.clusters import Clusters
+from .credentials.namespace_clusters import NamespaceClusters
+from .credentials.tenant_addresses import DeniedNetworks
 from .first_status import FirstStatuses
-from .fleet_side import FleetSide
-from .keys import FleetKey, MeshKey, ObjectKey
-from .kinds import BINDING, CLUSTER, FLEET_ROWS, ROWS, WORKLOAD, KindRow
-from .leader import Election
-from .log import log
-from .namespace_clusters import NamespaceClusters
-from .namespaces import URL, NamespaceTenants
-from .orphans import OrphanTracker
-from .queue import FairQueue, Urgency
-from .reconcile import Reconciler
-from .records import Records
-from .resource_writer import ResourceWriter
-from .resources import finalizers_of
-from .serve import Metrics, serve
-from .settings import Settings
-from .store import Store
-from .tenant_addresses import DeniedNetworks
-from .unit_turns import Next
-from .watch import Watcher, WatchState
-from .workspace_bounds import WorkspaceBounds
+from .fleets.side import FleetSide
+from .meshes.fabrics import FabricRollUp
+from .meshes.orphans import OrphanTracker
+from .meshes.reconcile import Reconciler
+from .meshes.records import Records
+from .runs.confined.confinement import hide_memory
+from .runs.confined.process import ConfinedProcesses
+from .runs.dry_runs import HANDLER, Bounds, DryRuns, Permits
+from .runs.runner import HANDLER as PLAYBOOKS
+from .runs.runner import Runner, settings_of_runs
+from .schedule.leader import Election
+from .schedule.queue import FairQueue, Urgency
+from .schedule.unit_turns import Next
+from .source.bounds import Reception
+from .source.endpoints import urls_of
+from .source.events import Recorder
+from .source.namespaces import URL, NamespaceTenants
+from .source.resource_writer import ResourceWriter
+from .source.resources import finalizers_of
+from .source.store import Store
+from .source.watch import Watcher, WatchState
 
 Object = dict[str, Any]
 SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
@@ -136,7 +137,7 @@ class Operator:
             unlabelled=settings.allow_unlabelled_secrets,
             by_name=settings.mgmt_match.partition("=")[2],
         )
-        self._processes = ConfinedProcesses(HANDLER, runs.HANDLER, runs.settings_of_runs)
+        self._processes = ConfinedProcesses(HANDLER, PLAYBOOKS, settings_of_runs)
         denied = DeniedNetworks(
             settings.denied_addresses, lambda: tuple(address for one in self._connections for address in one.addresses())
         )
@@ -149,7 +150,7 @@ class Operator:
         self._bounds = Bounds(deadline=settings.dry_run_timeout, memory=settings.dry_run_memory * 1024 * 1024)
         self._counts = StatusCounts()
         self._absence = OrphanTracker(settings.orphan_grace)
-        self._runner = runs.Runner(self._processes, job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
+        self._runner = Runner(self._processes, job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
         event = Recorder(self._api_at).record
         writer = ResourceWriter(self._api_at, event, settings.provider_finalizer)
         self._secrets = None if self._in_kcp else NamespaceClusters(mgmt.own(), self._clusters, settings.mgmt_namespace, self._touched)

@@ -18,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
 
-from mesh_operator.kinds import BINDING, INTENT, SERVICE
+from mesh_operator.base.kinds import BINDING, INTENT, SERVICE
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.operator_lab import Workspace
 from tests.lab.options import LabOptions

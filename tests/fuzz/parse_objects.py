@@ -22,12 +22,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tr
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import cluster_view
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import container_ends, finished
-from mesh_operator.confined.messages import Invalid, decoded
-from mesh_operator.dry_runs import dry_run_of
-from mesh_operator.endpoints import urls_of
-from mesh_operator.keys import key_of
-from mesh_operator.records import _parsed as record_of
-from mesh_operator.tenant_kubeconfigs import is_rebuilt
+from mesh_operator.base.keys import key_of
+from mesh_operator.credentials.tenant_kubeconfigs import is_rebuilt
+from mesh_operator.meshes.dry_run import dry_run_of
+from mesh_operator.meshes.records import _parsed as record_of
+from mesh_operator.runs.confined.messages import Invalid, decoded
+from mesh_operator.source.endpoints import urls_of
 from tests.fuzz.parser import Form, Parser
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 
@@ -153,7 +153,7 @@ PARSERS: Final = (
     Parser(
         name="custom-resource",
         writer="a tenant, and kcp",
-        files=("operator/mesh_operator/records.py", "operator/mesh_operator/endpoints.py"),
+        files=("operator/mesh_operator/meshes/records.py", "operator/mesh_operator/source/endpoints.py"),
         parse=custom_resource,
         form=Form.JSON,
         raises=(NotAnObject,),
@@ -161,7 +161,7 @@ PARSERS: Final = (
     Parser(
         name="confined-answer",
         writer="whoever has taken over a confined process",
-        files=("operator/mesh_operator/confined/messages.py",),
+        files=("operator/mesh_operator/runs/confined/messages.py",),
         parse=confined_answer,
         form=Form.JSON,
         raises=(Invalid,),

@@ -38,8 +38,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.owner
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import keep_values, peer_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
-from mesh_operator.tenant_addresses import NETWORKS
-from mesh_operator.tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
+from mesh_operator.credentials.tenant_addresses import NETWORKS
+from mesh_operator.credentials.tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
 from tests.fuzz.parser import Form, Parser
 from tests.testing.facts_builders import cluster_facts, mesh_of
 from tests.testing.observed_objects import secret
@@ -179,7 +179,7 @@ PARSERS: Final = (
         name="kubeconfig",
         writer="a tenant",
         files=(
-            *("operator/mesh_operator/tenant_kubeconfigs.py", "operator/mesh_operator/tenant_addresses.py"),
+            *("operator/mesh_operator/credentials/tenant_kubeconfigs.py", "operator/mesh_operator/credentials/tenant_addresses.py"),
             *(f"{_ENGINE}/kubeconfig/fields.py", f"{_ENGINE}/kubeconfig/chosen.py"),
         ),
         parse=kubeconfig,
@@ -189,7 +189,7 @@ PARSERS: Final = (
     Parser(
         name="argo-cluster",
         writer="a tenant",
-        files=("operator/mesh_operator/tenant_kubeconfigs.py",),
+        files=("operator/mesh_operator/credentials/tenant_kubeconfigs.py",),
         parse=argo_cluster,
         form=Form.JSON,
         raises=(KubeconfigRefused,),

@@ -15,10 +15,10 @@ from typing import Any, Final
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
-from mesh_operator.kinds import BY_KIND, FLEET_ROWS, VERSION
+from mesh_operator.base.kinds import BY_KIND, FLEET_ROWS, VERSION
+from mesh_operator.credentials.namespace_clusters import CLUSTER_LABEL
 from mesh_operator.manifests import kcp_manifests
-from mesh_operator.namespace_clusters import CLUSTER_LABEL
-from mesh_operator.namespaces import workspace_of
+from mesh_operator.source.namespaces import workspace_of
 from tests.collection_path import CHECKOUT
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.operator_lab import which_kcp

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import yaml
 
-from mesh_operator.kinds import BINDING, FABRIC, INTENT, SERVICE
-from mesh_operator.status import GOOD
+from mesh_operator.base.kinds import BINDING, FABRIC, INTENT, SERVICE
+from mesh_operator.meshes.status import GOOD
 from tests.integration.hostile_api_servers import ELSEWHERE, REDIRECTS, HostileApiServer, hostile_api_servers
 from tests.integration.operator_lab import Workspace
 from tests.testing.hostile_server import HostileServer

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
-from mesh_operator.keys import MeshKey
-from mesh_operator.kinds import BY_KIND, CLUSTER, FLEET_GROUP, GROUP, ROWS, VERSION
-from mesh_operator.records import name_of
+from mesh_operator.base.keys import MeshKey
+from mesh_operator.base.kinds import BY_KIND, CLUSTER, FLEET_GROUP, GROUP, ROWS, VERSION
+from mesh_operator.meshes.records import name_of
 from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.shop import NAMESPACE as SHOP

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from urllib3.exceptions import HTTPError
 
-from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, EXPOSURE, FABRIC, INTENT, ROWS, SERVICE, VERSION
+from mesh_operator.base.kinds import BINDING, BY_KIND, CLUSTER, EXPOSURE, FABRIC, INTENT, ROWS, SERVICE, VERSION
 from tests.integration import shop
 from tests.integration.operator_lab import OperatorLab, Workspace
 from tests.lab.api import ApiError

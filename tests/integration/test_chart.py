@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from mesh_operator.base.kinds import BINDING, GROUP, VERSION
+from mesh_operator.base.settings import parse_settings
 from mesh_operator.crds import crds
-from mesh_operator.kinds import BINDING, GROUP, VERSION
-from mesh_operator.settings import parse_settings
 from tests.collection_path import CHECKOUT
 from tests.lab.api import LabApi, path_of
 from tests.lab.tools import HELM, ToolUnavailable, ensure

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mesh_operator.api import Connections
+from mesh_operator.base.api import Connections
+from mesh_operator.base.keys import ObjectKey
+from mesh_operator.base.kinds import BINDING
 from mesh_operator.crds import FLEET as PROFILE
 from mesh_operator.crds import crds
-from mesh_operator.events import Recorder
-from mesh_operator.keys import ObjectKey
-from mesh_operator.kinds import BINDING
 from mesh_operator.manifests import kcp_manifests
-from mesh_operator.store import Stored
+from mesh_operator.source.events import Recorder
+from mesh_operator.source.store import Stored
 from tests.integration.kcp_samples import (
     BINDINGS,
     CLUSTERS,

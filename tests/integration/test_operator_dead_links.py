@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mesh_operator.kinds import BINDING, INTENT
+from mesh_operator.base.kinds import BINDING, INTENT
 from tests.bench.operator_latency import p95
 from tests.integration import shop
 from tests.integration.operator_lab import OperatorLab, Workspace

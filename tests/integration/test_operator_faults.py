@@ -26,7 +26,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, FABRIC, INTENT, ROWS, SERVICE
+from mesh_operator.base.kinds import BINDING, BY_KIND, CLUSTER, FABRIC, INTENT, ROWS, SERVICE
 from tests.integration.operator_lab import OperatorLab, Workspace, run_folders
 from tests.integration.shop import INTENT as RULE
 from tests.integration.shop import NAMESPACE

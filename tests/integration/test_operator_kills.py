@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from mesh_operator.kinds import BINDING, INTENT, SERVICE
+from mesh_operator.base.kinds import BINDING, INTENT, SERVICE
 from tests.integration.everything import everything
 from tests.integration.operator_lab import CHECK, OperatorLab, Workspace, run_folders, run_processes
 from tests.integration.shop import INTENT as RULE

@@ -30,8 +30,8 @@ REPLICA = f"""
 import signal, sys, threading, time
 from tests.collection_path import link
 link()
-from mesh_operator.api import Connections, Timeouts
-from mesh_operator.leader import Election
+from mesh_operator.base.api import Connections, Timeouts
+from mesh_operator.schedule.leader import Election
 
 def say(word):
     print(word, time.time(), flush=True)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import pytest
 
-from mesh_operator.kinds import BINDING, EXPOSURE, FABRIC, INTENT, SERVICE
+from mesh_operator.base.kinds import BINDING, EXPOSURE, FABRIC, INTENT, SERVICE
 from tests.integration import credentials, shop
 from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 
+from mesh_operator.base.kinds import BINDING, EXPOSURE, FABRIC, GROUP, INTENT, SERVICE, VERSION
 from mesh_operator.crds import crds
-from mesh_operator.kinds import BINDING, EXPOSURE, FABRIC, GROUP, INTENT, SERVICE, VERSION
-from mesh_operator.namespaces import workspace_of
+from mesh_operator.source.namespaces import workspace_of
 from tests.collection_path import CHECKOUT
 from tests.integration import shop
 from tests.integration.everything import everything

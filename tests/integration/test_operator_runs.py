@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, WriteConflict
-from mesh_operator import runs
-from mesh_operator.api import Cluster, Connections
-from mesh_operator.confined.process import ConfinedProcesses
-from mesh_operator.keys import MeshKey
-from mesh_operator.records import Record, Records, name_of
-from mesh_operator.runs import Runner, RunRequest, RunState
+from mesh_operator.base.api import Cluster, Connections
+from mesh_operator.base.keys import MeshKey
+from mesh_operator.meshes.records import Record, Records, name_of
+from mesh_operator.runs import runner as runs
+from mesh_operator.runs.confined.process import ConfinedProcesses
+from mesh_operator.runs.runner import Runner, RunRequest, RunState
 from tests.lab.tools import ToolUnavailable
 from tests.testing.one_server import OneServer
 from tests.testing.waiting import wait_for

@@ -29,8 +29,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, EXPOSURE, FABRIC, GROUP, INTENT, ROWS, SERVICE, VERSION
-from mesh_operator.log import FIELDS
+from mesh_operator.base.kinds import BINDING, BY_KIND, CLUSTER, EXPOSURE, FABRIC, GROUP, INTENT, ROWS, SERVICE, VERSION
+from mesh_operator.base.log import FIELDS
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.operator_lab import OperatorLab, Workspace, is_on_the_way, which_kcp
 from tests.lab.api import ApiError

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from mesh_operator.kinds import BINDING, CLUSTER
+from mesh_operator.base.kinds import BINDING, CLUSTER
 from tests.integration.operator_lab import OperatorLab, Workspace
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import equals

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.whole import kubeconfig_of
-from mesh_operator.confined.fork_server import answer_all
+from mesh_operator.runs.confined.fork_server import answer_all
 
 HANDLER = "tests.testing.confined_probe:serve"
 

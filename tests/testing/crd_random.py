@@ -21,7 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
-from mesh_operator.kinds import ITEMS
+from mesh_operator.base.kinds import ITEMS
 
 from .crd_examples import BASES, BINDING, MEMBERS, examples
 

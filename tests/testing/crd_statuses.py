@@ -22,12 +22,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, item_rows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
-from mesh_operator.keys import ObjectKey
-from mesh_operator.kinds import BY_KIND
-from mesh_operator.request import Wait
-from mesh_operator.runs import RunResult, RunState
-from mesh_operator.status import status_of_fabric, status_of_failed_run, status_of_result, status_of_waiting
-from mesh_operator.store import Stored
+from mesh_operator.base.keys import ObjectKey
+from mesh_operator.base.kinds import BY_KIND
+from mesh_operator.meshes.request import Wait
+from mesh_operator.meshes.status import status_of_fabric, status_of_failed_run, status_of_result, status_of_waiting
+from mesh_operator.runs.runner import RunResult, RunState
+from mesh_operator.source.store import Stored
 from tests.testing.exposure_world import EVERYONE, OFFICE, cluster, settled
 from tests.testing.facts_builders import NOW, cluster_facts, failure, link_facts, mesh_of, not_ready, reader_facts
 from tests.testing.simulated_items import applied

@@ -9,12 +9,12 @@ mode.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Final
 
 from tests.collection_path import CHECKOUT
-from tests.unit.project.test_layers import ALLOWED
+from tests.unit.project.test_layers import ALLOWED, ROOMS
 
 IMAGES: Final = CHECKOUT / "docs" / "images"
 
@@ -36,6 +36,15 @@ BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("ground", "values, rules about them, and clients", ("base", "kubeconfig", "kube", "mesh", "etcd")),
 )
 """The packages of the engine from the top down. A package imports from its own band and from those below it."""
+
+ROOM_BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
+    ("units", "objects in, a request out; a result in, statuses out", ("meshes", "fleets")),
+    ("tenants' work", "confined children; what their results say", ("runs", "statuses")),
+    ("whose", "whose cluster it is, and whose turn", ("credentials", "schedule")),
+    ("outside", "kcp, or an ordinary cluster", ("source",)),
+    ("ground", "kinds, keys, settings, connections", ("base",)),
+)
+"""The rooms of the operator, likewise."""
 
 LIGHT: Final = {
     "ink": "#1f2328",
@@ -103,17 +112,24 @@ def arrow(*points: tuple[float, float], both: bool = False) -> str:
 
 def layers() -> str:
     """Return the drawing of the engine's packages: bands from the top down, and below each package what it imports."""
-    return svg(
-        _BRIDGE + 18 + sum(_height(names) + 12 for _, _, names in BANDS) + 30, "Packages of the engine and what each imports", _layers()
-    )
+    said = "options in, tables and results out; may import every package below, never the other way round"
+    above = ("bridge", "Ansible, terminal", "modules, action, filter, inventory, plugin_utils", said)
+    return _drawn("Packages of the engine and what each imports", above, BANDS)
+
+
+def rooms() -> str:
+    """Return the drawing of the operator's rooms, in the same way."""
+    said = "start the watches, the workers and the probes, and hand what one room made to the next"
+    above = ("put together", "one leader", "operator, first_status, __main__; crds and manifests print what kcp needs", said)
+    return _drawn("Rooms of the operator and what each imports", above, ROOM_BANDS)
 
 
 _BRIDGE: Final = 74
 _LEFT: Final = 172
 
 
-def _imports(package: str, width: float) -> list[str]:
-    said = ", ".join(ALLOWED[package].split()) or "nothing"
+def _imports(allowed: str, width: float) -> list[str]:
+    said = ", ".join(allowed.split()) or "nothing"
     return textwrap.wrap(f"imports {said}", max(14, int(width / 6.3)))
 
 
@@ -121,19 +137,27 @@ def _columns(names: tuple[str, ...]) -> float:
     return (WIDTH - _LEFT - 16 - 10 * (len(names) - 1)) / len(names)
 
 
-def _height(names: tuple[str, ...]) -> int:
-    return 55 + 15 * max(2, *(len(_imports(name, _columns(names) - 20)) for name in names))
+def _height(names: tuple[str, ...], allowed: Mapping[str, str]) -> int:
+    return 55 + 15 * max(2, *(len(_imports(allowed[name], _columns(names) - 20)) for name in names), 0)
 
 
-def _layers() -> Iterator[str]:
+def _drawn(title: str, above: tuple[str, str, str, str], bands: tuple[tuple[str, str, tuple[str, ...]], ...]) -> str:
+    allowed = ALLOWED if bands is BANDS else ROOMS
+    height = _BRIDGE + 18 + sum(_height(names, allowed) + 12 for _, _, names in bands) + 30
+    return svg(height, title, _bands(above, bands, allowed))
+
+
+def _bands(
+    above: tuple[str, str, str, str], bands: tuple[tuple[str, str, tuple[str, ...]], ...], allowed: Mapping[str, str]
+) -> Iterator[str]:
     yield box(1, 1, WIDTH - 2, _BRIDGE - 4, "step")
-    yield text(16, 27, "bridge", "name ink")
-    yield text(16, 47, "Ansible, terminal", "small soft")
-    yield text(_LEFT, 27, "modules, action, filter, inventory, plugin_utils", "name ink")
-    yield text(_LEFT, 47, "options in, tables and results out; may import every package below, never the other way round", "small soft")
+    yield text(16, 27, above[0], "name ink")
+    yield text(16, 47, above[1], "small soft")
+    yield text(_LEFT, 27, above[2], "name ink")
+    yield text(_LEFT, 47, above[3], "small soft")
     y = _BRIDGE + 10
-    for band, purpose, names in BANDS:
-        height = _height(names)
+    for band, purpose, names in bands:
+        height = _height(names, allowed)
         yield box(1, y, WIDTH - 2, height, "band")
         yield text(16, y + 27, band, "name ink")
         for number, line in enumerate(textwrap.wrap(purpose, 22)):
@@ -143,7 +167,7 @@ def _layers() -> Iterator[str]:
             x = _LEFT + column * (width + 10)
             yield box(x, y + 8, width, height - 16)
             yield text(x + 10, y + 29, name, "name mark")
-            for number, line in enumerate(_imports(name, width - 20)):
+            for number, line in enumerate(_imports(allowed[name], width - 20)):
                 yield text(x + 10, y + 48 + 15 * number, line, "small soft")
         y += height + 12
     yield text(
@@ -211,7 +235,7 @@ def _flow() -> Iterator[str]:
     yield text(WIDTH / 2, 427, "link", "small mark", "middle")
 
 
-DRAWINGS: Final = {"layers.svg": layers, "flow.svg": flow}
+DRAWINGS: Final = {"layers.svg": layers, "rooms.svg": rooms, "flow.svg": flow}
 
 
 def main() -> None:

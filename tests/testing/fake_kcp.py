@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
-from mesh_operator.keys import CLUSTER_ANNOTATION, ObjectKey
-from mesh_operator.kinds import BY_KIND
-from mesh_operator.store import Store
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, ObjectKey
+from mesh_operator.base.kinds import BY_KIND
+from mesh_operator.source.store import Store
 
 URL = "https://kcp.example.com/services/apiexport/provider/networking"
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import yaml
 
+from mesh_operator.base.kinds import GROUP, VERSION
 from mesh_operator.crds import crds
-from mesh_operator.kinds import GROUP, VERSION
-from mesh_operator.namespaces import workspace_of
+from mesh_operator.source.namespaces import workspace_of
 from tests.collection_path import CHECKOUT
 from tests.lab.api import ApiError
 from tests.testing.kcp_client import Client, Object, path_of

@@ -225,9 +225,9 @@ def objects(case: Case) -> list[Spec]:
 
 def request(found: list[Spec], clusters: list[Spec], permitted: tuple[str, ...]) -> Any:
     """Return what the operator asks a play for, from the objects of a workspace and what the platform has of its clusters."""
-    from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-    from mesh_operator.request import request_of
-    from mesh_operator.store import MeshObjects, Stored
+    from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
+    from mesh_operator.meshes.request import request_of
+    from mesh_operator.source.store import MeshObjects, Stored
 
     def stored(obj: Spec) -> Stored:
         metadata = {**obj["metadata"], "annotations": {CLUSTER_ANNOTATION: WORKSPACE}, "generation": 1}
@@ -244,8 +244,8 @@ def request(found: list[Spec], clusters: list[Spec], permitted: tuple[str, ...])
 
 def _usable(name: str, clusters: list[Spec], permitted: tuple[str, ...]) -> Any:
     """Return the cluster as the operator finds it on a management plane whose Cluster has the capability of the example."""
-    from mesh_operator.management_plane import (
-        CLUSTER_ANNOTATION,
+    from mesh_operator.base.keys import CLUSTER_ANNOTATION
+    from mesh_operator.credentials.management_plane import (
         WORKSPACE_LABEL,
         SealedKubeconfig,
         SecretRef,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from mesh_operator.confined.confinement import Limits
-from mesh_operator.dry_run_job import answer
+from mesh_operator.runs.confined.confinement import Limits
+from mesh_operator.runs.dry_run_job import answer
 
 
 class UnconfinedProcesses:

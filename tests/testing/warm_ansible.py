@@ -90,7 +90,7 @@ def _read_request(connection: socket.socket) -> dict[str, Any]:
 
 
 def _run(request: dict[str, Any]) -> int:
-    from mesh_operator.confined.playbook_job import run_playbook
+    from mesh_operator.runs.confined.playbook_job import run_playbook
 
     output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for target, source in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
@@ -123,7 +123,7 @@ def main() -> None:
             ANSIBLE_INVENTORY_UNPARSED_WARNING="false",
             ANSIBLE_NOCOLOR="1",
         )
-        importlib.import_module("mesh_operator.confined.playbook_job")  # imports everything, and Ansible reads the settings above
+        importlib.import_module("mesh_operator.runs.confined.playbook_job")  # imports everything, and Ansible reads the settings above
         gc.freeze()  # the forks neither walk nor copy what was imported
         serve(sys.argv[1])
         shutil.rmtree(Path(sys.argv[1]).parent, ignore_errors=True)  # who started this process may have ended before

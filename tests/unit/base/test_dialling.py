@@ -32,7 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd import client as etcd_client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
-from mesh_operator.tenant_addresses import NETWORKS
+from mesh_operator.credentials.tenant_addresses import NETWORKS
 from tests.testing.etcd_server import grpc, played_etcd
 from tests.testing.hostile_server import HostileServer
 from tests.testing.met_ports import STATES, free_port, met_port

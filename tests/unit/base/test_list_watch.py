@@ -17,7 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     ServerRefused,
     Unreachable,
 )
-from mesh_operator.watch import Source, Watcher
+from mesh_operator.source.watch import Source, Watcher
 from tests.lab.patience import scaled
 
 PATH = "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/globalservices"

@@ -62,11 +62,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, item_rows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import mesh_result
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
-from mesh_operator.keys import MeshKey, ObjectKey
-from mesh_operator.kinds import BY_KIND, EXPOSURE, INTENT, SERVICE
-from mesh_operator.request import MeshRequest, Wait, request_of
-from mesh_operator.status import patch_of, status_of_fabric, status_of_result, status_of_waiting, worth_writing
-from mesh_operator.store import MeshObjects, Stored
+from mesh_operator.base.keys import MeshKey, ObjectKey
+from mesh_operator.base.kinds import BY_KIND, EXPOSURE, INTENT, SERVICE
+from mesh_operator.meshes.request import MeshRequest, Wait, request_of
+from mesh_operator.meshes.status import status_of_fabric, status_of_result, status_of_waiting
+from mesh_operator.source.status_patch import patch_of, worth_writing
+from mesh_operator.source.store import MeshObjects, Stored
 from tests.collection_path import CHECKOUT
 from tests.lab.profiles import ProfileOptions, make_ca
 from tests.testing.facts_builders import not_ready, reader_facts

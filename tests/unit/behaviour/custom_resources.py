@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mesh_operator.records import Record
+from mesh_operator.meshes.records import Record
 from tests.testing.crd_statuses import statuses
 from tests.unit.operator.test_request import KEY, recorded, usable, waiting
 

@@ -13,8 +13,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.structure import Reader
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.parse import parse_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.schemas import SPECS
+from mesh_operator.base.kinds import FLEET_GROUP, VERSION
 from mesh_operator.crds import FLEET, crds
-from mesh_operator.kinds import FLEET_GROUP, VERSION
 from tests.testing.crd_schema import misfits, nodes, paths_of, schemas
 from tests.testing.fleet_examples import FleetExample, empty_pairs, fleet_examples
 from tests.testing.rows import in_one_test

@@ -17,11 +17,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import FleetOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Interrupted
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import mesh_result
-from mesh_operator.fleet_request import KARMADA
-from mesh_operator.fleet_status import fleet_status_of_result
-from mesh_operator.keys import ObjectKey
-from mesh_operator.kinds import WORKLOAD
-from mesh_operator.store import Stored
+from mesh_operator.base.keys import ObjectKey
+from mesh_operator.base.kinds import WORKLOAD
+from mesh_operator.fleets.request import KARMADA
+from mesh_operator.fleets.status import fleet_status_of_result
+from mesh_operator.source.store import Stored
 from tests.testing.gate import left_to_the_deep_run
 from tests.testing.karmada_client import FleetWorld, KarmadaClient
 from tests.testing.karmada_model import KarmadaModel

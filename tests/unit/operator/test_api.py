@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
-from mesh_operator.api import Connections
+from mesh_operator.base.api import Connections
 from tests.testing.scripted_server import CANARY, Answer, ScriptedServer
 
 WILDCARD = "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/fabrics"

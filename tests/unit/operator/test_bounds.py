@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_operator.bounds import Entry, Reception, beyond_bounds, entry_of, reduced
-from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, SERVICE
-from mesh_operator.store import Store
-from mesh_operator.workspace_bounds import WorkspaceBounds
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
+from mesh_operator.base.kinds import BINDING, CLUSTER, FABRIC, SERVICE
+from mesh_operator.base.workspace_bounds import WorkspaceBounds
+from mesh_operator.source.bounds import Entry, Reception, beyond_bounds, entry_of, reduced
+from mesh_operator.source.store import Store
 
 URL = "https://shard-a/services/apiexport/x/n"
 LOUD, QUIET = "2k5m8k3p1q7z", "tq81lm0c55aa"

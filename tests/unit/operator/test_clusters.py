@@ -18,13 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable
-from mesh_operator.clusters import Clusters
-from mesh_operator.dry_runs import Bounds, DryRuns, Permits
-from mesh_operator.keys import MeshKey, ObjectKey
-from mesh_operator.kinds import CLUSTER
-from mesh_operator.management_plane import NotUsable, SealedKubeconfig, Usable
-from mesh_operator.serve import Metrics
-from mesh_operator.store import Stored
+from mesh_operator.base.keys import MeshKey, ObjectKey
+from mesh_operator.base.kinds import CLUSTER
+from mesh_operator.base.serve import Metrics
+from mesh_operator.credentials.clusters import Clusters
+from mesh_operator.credentials.management_plane import NotUsable, SealedKubeconfig, Usable
+from mesh_operator.runs.dry_runs import Bounds, DryRuns, Permits
+from mesh_operator.source.store import Stored
 from tests.testing.log_records import log_records
 from tests.testing.properties import examples
 from tests.testing.provider_examples import FOLDER

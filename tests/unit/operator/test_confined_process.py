@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from mesh_operator.confined.confinement import Limits, Measures
-from mesh_operator.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
+from mesh_operator.runs.confined.confinement import Limits, Measures
+from mesh_operator.runs.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from tests.collection_path import CHECKOUT
 from tests.testing.confined_probe import HANDLER
 from tests.testing.waiting import wait_for
@@ -270,8 +270,8 @@ def test_an_operator_that_stops_waits_for_no_process() -> None:
 
 OPERATOR = """
 import sys
-from mesh_operator.confined.process import ConfinedProcesses
-from mesh_operator.confined.confinement import Limits
+from mesh_operator.runs.confined.process import ConfinedProcesses
+from mesh_operator.runs.confined.confinement import Limits
 with ConfinedProcesses(sys.argv[1]).open(Limits(memory=1 << 26, cpu=20), 600.0) as process:
     print(process.ask({"do": "rights"})["pid"], process.ask({"do": "environment"})["TMPDIR"], flush=True)
     process.ask({"do": "hang"})

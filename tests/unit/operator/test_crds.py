@@ -14,9 +14,9 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
+from mesh_operator.base.kinds import GROUP as OUR_GROUP
+from mesh_operator.base.kinds import ROWS, VERSION
 from mesh_operator.crds import api_resource_schema, crds
-from mesh_operator.kinds import GROUP as OUR_GROUP
-from mesh_operator.kinds import ROWS, VERSION
 from tests.testing.crd_examples import MEMBERS, Example, changed, examples
 from tests.testing.crd_random import LISTS, MESH, problems_of
 from tests.testing.crd_schema import misfits, nodes, paths_of, schemas

@@ -23,12 +23,12 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml, loader
 from mesh_operator import __version__
+from mesh_operator.base.kinds import BY_KIND, FLEET_GROUP, FLEET_ROWS, GROUP, METRICS, ROWS, UNITS
+from mesh_operator.base.serve import Metrics, serve
+from mesh_operator.base.settings import FLEET_NAMESPACE, PROFILES, Settings, parse_settings
 from mesh_operator.crds import FLEET, crds
-from mesh_operator.kinds import BY_KIND, FLEET_GROUP, FLEET_ROWS, GROUP, METRICS, ROWS, UNITS
+from mesh_operator.credentials.tenant_addresses import NETWORKS
 from mesh_operator.operator import LEASES
-from mesh_operator.serve import Metrics, serve
-from mesh_operator.settings import FLEET_NAMESPACE, PROFILES, Settings, parse_settings
-from mesh_operator.tenant_addresses import NETWORKS
 from tests.collection_path import CHECKOUT
 from tests.lab.tools import HELM
 from tests.lab.tools.provide import look

@@ -18,15 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_operator.confined.process import Cause, ConfinedProcesses
-from mesh_operator.dry_runs import HANDLER, Bounds, DryRunFailed, DryRuns
-from mesh_operator.keys import MeshKey
-from mesh_operator.kinds import BINDING, CLUSTER
-from mesh_operator.management_plane import NotUsable, SealedKubeconfig, Usable
-from mesh_operator.request import MeshRequest
-from mesh_operator.serve import Metrics, serve
-from mesh_operator.tenant_kubeconfigs import is_rebuilt, rebuild_kubeconfig
-from mesh_operator.unit_turns import Next
+from mesh_operator.base.keys import MeshKey
+from mesh_operator.base.kinds import BINDING, CLUSTER
+from mesh_operator.base.serve import Metrics, serve
+from mesh_operator.credentials.management_plane import NotUsable, SealedKubeconfig, Usable
+from mesh_operator.credentials.tenant_kubeconfigs import is_rebuilt, rebuild_kubeconfig
+from mesh_operator.meshes.dry_run import MeshQuestion
+from mesh_operator.meshes.request import MeshRequest
+from mesh_operator.runs.confined.process import Cause, ConfinedProcesses
+from mesh_operator.runs.dry_runs import HANDLER, Bounds, DryRunFailed, DryRuns
+from mesh_operator.schedule.unit_turns import Next
 from tests.testing import confined_probe
 from tests.testing.properties import examples
 from tests.testing.unconfined_processes import UnconfinedProcesses
@@ -100,11 +101,11 @@ def test_a_larger_mesh_has_more_time_up_to_a_bound() -> None:
 
 def test_a_dry_run_comes_back_as_it_was() -> None:
     with dry_runs(lambda job: GOOD).begin(1) as process:
-        found = process.dry_run(REQUEST)
+        found = process.dry_run(MeshQuestion(REQUEST))
     assert found is not None and (found.steps, found.linked, found.kept) == (2, False, frozenset({"globalServices/nginx"}))
     assert found.result == GOOD["result"]
     with dry_runs(lambda job: None).begin(1) as process:
-        assert process.dry_run(REQUEST) is None
+        assert process.dry_run(MeshQuestion(REQUEST)) is None
 
 
 REBUILT = rebuild_kubeconfig(json.dumps(KUBECONFIG).encode())
@@ -128,7 +129,7 @@ def test_an_answer_of_another_shape_is_a_failure_and_never_an_exception_of_anoth
     holder[place[-1]] = value
     with dry_runs(lambda job: answer, METRICS).begin(1) as process:
         try:
-            found = process.dry_run(REQUEST)
+            found = process.dry_run(MeshQuestion(REQUEST))
         except DryRunFailed as failed:
             assert failed.cause is Cause.INVALID
             return

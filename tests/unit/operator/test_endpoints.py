@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mesh_operator.endpoints import urls_of
+from mesh_operator.source.endpoints import urls_of
 from tests.testing.rows import in_one_test
 
 PATH = "/services/apiexport/2k5m8k3p1q7z/edge-portal-networking"

@@ -15,9 +15,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     Unreachable,
     WriteConflict,
 )
-from mesh_operator.events import PAUSE, Recorder
-from mesh_operator.keys import ObjectKey
-from mesh_operator.store import Stored
+from mesh_operator.base.keys import ObjectKey
+from mesh_operator.source.events import PAUSE, Recorder
+from mesh_operator.source.store import Stored
 
 URL = "https://kcp.example/services/apiexport/root/networking"
 

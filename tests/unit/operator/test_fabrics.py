@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from mesh_operator.fabrics import AGAIN, SOON, FabricRollUp
-from mesh_operator.keys import CLUSTER_ANNOTATION, ObjectKey
-from mesh_operator.kinds import BINDING, FABRIC
-from mesh_operator.store import Store, Stored
-from mesh_operator.workspace_bounds import WorkspaceBounds
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, ObjectKey
+from mesh_operator.base.kinds import BINDING, FABRIC
+from mesh_operator.base.workspace_bounds import WorkspaceBounds
+from mesh_operator.meshes.fabrics import AGAIN, SOON, FabricRollUp
+from mesh_operator.source.store import Store, Stored
 
 URL = "https://shard-a/services/apiexport/x/n"
 A, B = "2k5m8k3p1q7z", "tq81lm0c55aa"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from mesh_operator.base.keys import ObjectKey
+from mesh_operator.base.kinds import BINDING, EXPOSURE, INTENT, ROWS, SERVICE
+from mesh_operator.base.workspace_bounds import WorkspaceBounds
 from mesh_operator.first_status import A_TURN, NOT_LISTED, SOON, FirstStatuses
-from mesh_operator.keys import ObjectKey
-from mesh_operator.kinds import BINDING, EXPOSURE, INTENT, ROWS, SERVICE
-from mesh_operator.resource_writer import ResourceWriter
-from mesh_operator.store import Store
-from mesh_operator.workspace_bounds import WorkspaceBounds
+from mesh_operator.source.resource_writer import ResourceWriter
+from mesh_operator.source.store import Store
 from tests.testing.fake_kcp import FakeKcp
 
 ANOTHER = "https://another-shard.example.com/services/apiexport/provider/networking"

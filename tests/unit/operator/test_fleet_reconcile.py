@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
@@ -14,20 +14,22 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
-from mesh_operator.confined.process import Cause
-from mesh_operator.dry_runs import DryRunFailed
-from mesh_operator.fleet_answers import FOR_WORKLOAD, FleetAnswers
-from mesh_operator.fleet_reconcile import PAUSES, FleetReconciler
-from mesh_operator.fleet_request import ABANDON, KARMADA, PLANE, FleetPlay, Planes
-from mesh_operator.keys import FleetKey
-from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, FLEET, METRICS, POLICY, REVISION, SERVICE, WORKLOAD
-from mesh_operator.management_plane import NotUsable, SecretRef, Usable, secret_of
-from mesh_operator.resource_writer import ResourceWriter
-from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
-from mesh_operator.serve import Metrics
-from mesh_operator.store import Store, Stored
-from mesh_operator.unit_turns import Next
-from mesh_operator.workspace_bounds import DEFAULT, WorkspaceBounds
+from mesh_operator.base.cancel import Cancel
+from mesh_operator.base.keys import FleetKey
+from mesh_operator.base.kinds import BINDING, BY_KIND, CLUSTER, FLEET, METRICS, POLICY, REVISION, SERVICE, WORKLOAD
+from mesh_operator.base.serve import Metrics
+from mesh_operator.base.workspace_bounds import DEFAULT, WorkspaceBounds
+from mesh_operator.credentials.management_plane import NotUsable, SecretRef, Usable, secret_of
+from mesh_operator.fleets.answers import FOR_WORKLOAD, FleetAnswers
+from mesh_operator.fleets.dry_run import FleetQuestion
+from mesh_operator.fleets.reconcile import PAUSES, FleetReconciler
+from mesh_operator.fleets.request import ABANDON, KARMADA, PLANE, FleetPlay, Planes
+from mesh_operator.runs.confined.process import Cause
+from mesh_operator.runs.dry_runs import DryRunFailed
+from mesh_operator.runs.runner import RunRequest, RunResult, RunState
+from mesh_operator.schedule.unit_turns import Next
+from mesh_operator.source.resource_writer import ResourceWriter
+from mesh_operator.source.store import Store, Stored
 from tests.testing.fake_kcp import URL, FakeKcp
 
 CLUSTERS: Final = FleetKey("ws1", "default", CLUSTER)
@@ -128,9 +130,9 @@ class Fleet:
     def resolve(self, key: Any, name: str, kubernetes_cluster: Stored | None) -> Usable | NotUsable:
         return self.found.get(name) or Usable(name=name, kubeconfig={"kind": "Config"})
 
-    def fleet_dry_run(self, play: FleetPlay, known_revisions: Sequence[str] = ()) -> FleetDryRun:
-        self.plays.append(play)
-        steps, result = self.answer(play)
+    def dry_run(self, question: FleetQuestion) -> FleetDryRun:
+        self.plays.append(question.play)
+        steps, result = self.answer(question.play)
         return FleetDryRun(steps=steps, result=result)
 
     def run(self, request: RunRequest, cancel: Cancel, progress: Any = None) -> RunResult:

@@ -13,13 +13,13 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import OPERATOR_ANNOTATION, Tenant, karmada_namespace
-from mesh_operator.fleet_side import FleetSide
-from mesh_operator.karmada_watch import SEARCH, FleetOrphans, KarmadaBindings, KarmadaClusters
-from mesh_operator.keys import CLUSTER_ANNOTATION, FleetKey
-from mesh_operator.kinds import CLUSTER, FLEET, POLICY, WORKLOAD
-from mesh_operator.serve import Metrics
-from mesh_operator.settings import Settings
-from mesh_operator.store import Store
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, FleetKey
+from mesh_operator.base.kinds import CLUSTER, FLEET, POLICY, WORKLOAD
+from mesh_operator.base.serve import Metrics
+from mesh_operator.base.settings import Settings
+from mesh_operator.fleets.karmada_watch import SEARCH, FleetOrphans, KarmadaBindings, KarmadaClusters
+from mesh_operator.fleets.side import FleetSide
+from mesh_operator.source.store import Store
 
 SHOP: Final = Tenant("ws1", "default")
 BANK: Final = Tenant("ws2", "default")

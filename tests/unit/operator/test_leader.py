@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden, Unreachable, WriteConflict
-from mesh_operator.leader import Election
-from mesh_operator.log import setup
+from mesh_operator.base.log import setup
+from mesh_operator.schedule.leader import Election
 from tests.lab.patience import scaled
 from tests.testing.waiting import wait_for
 

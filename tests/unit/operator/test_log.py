@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_operator import log as log_module
-from mesh_operator.log import FIELDS, log, setup
+from mesh_operator.base import log as log_module
+from mesh_operator.base.log import FIELDS, log, setup
 
 
 @pytest.fixture(autouse=True)

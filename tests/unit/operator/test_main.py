@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
 from mesh_operator import __main__, __version__, manifests, operator
-from mesh_operator.settings import Settings
+from mesh_operator.base.settings import Settings
 from tests.collection_path import CHECKOUT
 
 NEEDED = ["--kcp-kubeconfig", "kcp.yaml", "--mgmt-kubeconfig", "mgmt.yaml", "--node-id", "node-1"]
@@ -21,7 +21,7 @@ NEEDED = ["--kcp-kubeconfig", "kcp.yaml", "--mgmt-kubeconfig", "mgmt.yaml", "--n
 
 @pytest.fixture(autouse=True)
 def no_logging(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mesh_operator.log.setup", lambda: None)
+    monkeypatch.setattr("mesh_operator.base.log.setup", lambda: None)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import loader
+from mesh_operator.base.kinds import FLEET_GROUP, GROUP, ROWS
 from mesh_operator.crds import FLEET, crds
-from mesh_operator.kinds import FLEET_GROUP, GROUP, ROWS
 from mesh_operator.manifests import PARTS, kcp_manifests, print_manifests
 
 VALUES = {

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Defect, Forbidden
-from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-from mesh_operator.kinds import CLUSTER
-from mesh_operator.management_plane import NotUsable, SealedKubeconfig
-from mesh_operator.namespace_clusters import ARGO_LABEL, CLUSTER_LABEL, NamespaceClusters
-from mesh_operator.namespaces import NamespacedApi, identity_of, workspace_of
-from mesh_operator.store import Stored
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
+from mesh_operator.base.kinds import CLUSTER
+from mesh_operator.credentials.management_plane import NotUsable, SealedKubeconfig
+from mesh_operator.credentials.namespace_clusters import ARGO_LABEL, CLUSTER_LABEL, NamespaceClusters
+from mesh_operator.source.namespaces import NamespacedApi, identity_of, workspace_of
+from mesh_operator.source.store import Stored
 from tests.collection_path import CHECKOUT
 from tests.testing.rows import in_one_test
 

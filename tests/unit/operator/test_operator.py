@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from mesh_operator import operator as operator_module
-from mesh_operator.keys import MeshKey
-from mesh_operator.kinds import ROWS
+from mesh_operator.base.keys import MeshKey
+from mesh_operator.base.kinds import ROWS
+from mesh_operator.base.serve import Metrics
+from mesh_operator.base.settings import Settings
 from mesh_operator.operator import Operator
-from mesh_operator.queue import Urgency
-from mesh_operator.serve import Metrics
-from mesh_operator.settings import Settings
-from mesh_operator.unit_turns import Next
+from mesh_operator.schedule.queue import Urgency
+from mesh_operator.schedule.unit_turns import Next
 from tests.testing.waiting import wait_for
 
 URL = "https://kcp.example.org/services/apiexport/root/edge-portal-networking"

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey
-from mesh_operator.kinds import BINDING
-from mesh_operator.orphans import OrphanTracker, mesh_to_remove
-from mesh_operator.records import Record
-from mesh_operator.store import KEEP, Store
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey
+from mesh_operator.base.kinds import BINDING
+from mesh_operator.meshes.orphans import OrphanTracker, mesh_to_remove
+from mesh_operator.meshes.records import Record
+from mesh_operator.source.store import KEEP, Store
 
 KEY = MeshKey("ws1", "default", "edge")
 RECORD = Record(key=KEY, uid="u1", clusters=("c1", "c2"))

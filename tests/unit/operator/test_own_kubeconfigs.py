@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig import pod
-from mesh_operator.own_kubeconfigs import whole_kubeconfig
+from mesh_operator.credentials.own_kubeconfigs import whole_kubeconfig
 
 FLAG = "--karmada-kubeconfig"
 

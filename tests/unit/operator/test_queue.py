@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from mesh_operator.keys import MeshKey
-from mesh_operator.queue import RESYNC_SHARE, FairQueue, Urgency
-from mesh_operator.turns import SLOW, TOO_LONG, Durations, Lane
+from mesh_operator.base.keys import MeshKey
+from mesh_operator.schedule.queue import RESYNC_SHARE, FairQueue, Urgency
+from mesh_operator.schedule.turns import SLOW, TOO_LONG, Durations, Lane
 from tests.lab.patience import scaled
 from tests.testing.properties import examples
 from tests.testing.waiting import equals, wait_for

@@ -13,22 +13,23 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
-from mesh_operator.confined.process import Cause
-from mesh_operator.dry_runs import DryRunFailed
-from mesh_operator.keys import MeshKey
-from mesh_operator.kinds import BINDING, BY_KIND, CLUSTER, ITEMS, ROWS, SERVICE
-from mesh_operator.management_plane import NotUsable, Usable
-from mesh_operator.queue import Urgency
-from mesh_operator.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Reconciler
-from mesh_operator.records import Records
-from mesh_operator.request import MeshRequest
-from mesh_operator.resource_writer import ResourceWriter
-from mesh_operator.resources import ABANDON
-from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
-from mesh_operator.serve import Metrics
-from mesh_operator.store import KEEP, MeshObjects, Store, Stored
-from mesh_operator.unit_turns import Next
-from mesh_operator.workspace_bounds import DEFAULT, WorkspaceBounds
+from mesh_operator.base.cancel import Cancel
+from mesh_operator.base.keys import MeshKey
+from mesh_operator.base.kinds import BINDING, BY_KIND, CLUSTER, ITEMS, ROWS, SERVICE
+from mesh_operator.base.serve import Metrics
+from mesh_operator.base.workspace_bounds import DEFAULT, WorkspaceBounds
+from mesh_operator.credentials.management_plane import NotUsable, Usable
+from mesh_operator.meshes.dry_run import MeshQuestion
+from mesh_operator.meshes.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Reconciler
+from mesh_operator.meshes.records import Records
+from mesh_operator.runs.confined.process import Cause
+from mesh_operator.runs.dry_runs import DryRunFailed
+from mesh_operator.runs.runner import RunRequest, RunResult, RunState
+from mesh_operator.schedule.queue import Urgency
+from mesh_operator.schedule.unit_turns import Next
+from mesh_operator.source.resource_writer import ResourceWriter
+from mesh_operator.source.resources import ABANDON
+from mesh_operator.source.store import KEEP, MeshObjects, Store, Stored
 from tests.testing.fake_kcp import URL, FakeKcp
 
 KEY = MeshKey("ws1", "default", "edge")
@@ -78,7 +79,7 @@ class World:
         self.cancel: Cancel = Event()
         self.stop = Event()
         self.shown: list[dict[str, Any]] = []  # statuses while each play is at work, by kind
-        self.dry_run: Callable[[MeshRequest], DryRun | None] = lambda _request: None
+        self.dry_run: Callable[[MeshQuestion], DryRun | None] = lambda _question: None
         self.processes: list[str] = []  # confined processes that were forked, and how each ended
         self.events: list[tuple[str, str]] = []
         self.reconciler = Reconciler(
@@ -263,8 +264,8 @@ def looks(world: World, monkeypatch: pytest.MonkeyPatch, *, steps: int, linked: 
     status = {**(world.kcp.find(BINDING, "edge") or {})["status"], "phase": phase}
     asked: list[Any] = []
 
-    def look(request: MeshRequest) -> DryRun:
-        names = [entry["name"] for entry in request.cilium_mesh["globalServices"]]
+    def look(question: MeshQuestion) -> DryRun:
+        names = [entry["name"] for entry in question.request.cilium_mesh["globalServices"]]
         asked.append(names)
         rows = [{"name": name, "phase": "Degraded", "conditions": [ready("Ready", holds=False)]} for name in names]
         return DryRun(steps=steps, linked=linked, result={"status": {"binding": status, "globalServices": rows}, "requeueSeconds": 120})
@@ -640,8 +641,8 @@ def test_users_who_meet_a_run_of_the_operator_read_that_it_is_one(world: World) 
     assert world.runs[0].variables["cilium_mesh_lock_holder"] == "mesh-operator"
 
 
-def fail(cause: Cause) -> Callable[[MeshRequest], DryRun | None]:
-    def failed(request: MeshRequest) -> DryRun | None:
+def fail(cause: Cause) -> Callable[[MeshQuestion], DryRun | None]:
+    def failed(request: MeshQuestion) -> DryRun | None:
         raise DryRunFailed(cause)
 
     return failed
@@ -843,7 +844,7 @@ def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_ar
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("mesh_operator.reconcile.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mesh_operator.meshes.reconcile.time.monotonic", lambda: now[0])
 
     def connecting(request: RunRequest) -> RunResult:
         run = connected(request)

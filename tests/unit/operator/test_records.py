@@ -18,9 +18,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     WriteConflict,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
-from mesh_operator.api import Object
-from mesh_operator.keys import MeshKey
-from mesh_operator.records import Record, Records, name_of
+from mesh_operator.base.api import Object
+from mesh_operator.base.keys import MeshKey
+from mesh_operator.meshes.records import Record, Records, name_of
 
 PLACE = "/api/v1/namespaces/mgmt/configmaps"
 KEY = MeshKey("2x9c1k", "default", "edge")

@@ -12,8 +12,9 @@ from hypothesis import given
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import owning_item
-from mesh_operator.kinds import INTENT
-from mesh_operator.runs import Cancel, RunRequest, RunResult, RunState
+from mesh_operator.base.cancel import Cancel
+from mesh_operator.base.kinds import INTENT
+from mesh_operator.runs.runner import RunRequest, RunResult, RunState
 from tests.testing.intent_meaning import means
 from tests.testing.intent_runs import (
     HOSTS,

@@ -18,13 +18,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import participating_members
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, mesh_of
-from mesh_operator.choices import TENANT_CHOICES, PlatformChoices
-from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-from mesh_operator.kinds import BINDING, EXPOSURE, INTENT, SERVICE
-from mesh_operator.management_plane import NotUsable, Usable
-from mesh_operator.records import Record
-from mesh_operator.request import MeshRequest, NoOp, Wait, request_of
-from mesh_operator.store import MeshObjects, Stored
+from mesh_operator.base.choices import TENANT_CHOICES, PlatformChoices
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
+from mesh_operator.base.kinds import BINDING, EXPOSURE, INTENT, SERVICE
+from mesh_operator.credentials.management_plane import NotUsable, Usable
+from mesh_operator.meshes.records import Record
+from mesh_operator.meshes.request import MeshRequest, NoOp, Wait, request_of
+from mesh_operator.source.store import MeshObjects, Stored
 
 KEY = MeshKey("2k5m8k3p1q7z", "default", "edge-mesh-eu")
 CANARY = "c4n4ry-of-a-tenant"

@@ -28,11 +28,11 @@ from ansible.parsing.utils.yaml import from_yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mesh_operator import runs
-from mesh_operator.confined import landlock
-from mesh_operator.confined.confinement import Program
-from mesh_operator.confined.process import ConfinedProcesses
-from mesh_operator.runs import Runner, RunRequest, RunResult, RunState, unsafe
+from mesh_operator.runs import runner as runs
+from mesh_operator.runs.confined import landlock
+from mesh_operator.runs.confined.confinement import Program
+from mesh_operator.runs.confined.process import ConfinedProcesses
+from mesh_operator.runs.runner import Runner, RunRequest, RunResult, RunState, unsafe
 from tests.collection_path import CHECKOUT
 from tests.testing.waiting import wait_for
 
@@ -425,8 +425,8 @@ def _parent(pid: int) -> int:
 OPERATOR = """
 import sys, threading
 from pathlib import Path
-from mesh_operator.confined.process import ConfinedProcesses
-from mesh_operator.runs import HANDLER, Runner, RunRequest, settings_of_runs
+from mesh_operator.runs.confined.process import ConfinedProcesses
+from mesh_operator.runs.runner import HANDLER, Runner, RunRequest, settings_of_runs
 from tests.lab.patience import scaled
 from tests.testing.waiting import wait_for
 request = RunRequest(playbook=sys.argv[1], hosts={"one": {}}, variables={"command": sys.argv[3]}, name="abc")

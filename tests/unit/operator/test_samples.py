@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
-from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey
-from mesh_operator.kinds import BINDING, CLUSTER, FABRIC, ROWS
-from mesh_operator.management_plane import Usable
-from mesh_operator.request import MeshRequest, request_of
-from mesh_operator.status_in_progress import first_status_of
-from mesh_operator.store import Store
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey
+from mesh_operator.base.kinds import BINDING, CLUSTER, FABRIC, ROWS
+from mesh_operator.credentials.management_plane import Usable
+from mesh_operator.meshes.request import MeshRequest, request_of
+from mesh_operator.meshes.status_in_progress import first_status_of
+from mesh_operator.source.store import Store
 from tests.collection_path import CHECKOUT
 from tests.testing.crd_schema import misfits, schemas
 

@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.catalogue import OPERATOR, metrics_of
-from mesh_operator import serve as served
-from mesh_operator.serve import Metrics, serve
+from mesh_operator.base import serve as served
+from mesh_operator.base.serve import Metrics, serve
 from tests.testing.waiting import PATIENT, wait_for
 
 Get = Callable[[str], tuple[int, str]]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import can_be_permitted
-from mesh_operator.settings import Settings, parse_settings
+from mesh_operator.base.settings import Settings, parse_settings
 from tests.collection_path import CHECKOUT
 from tests.testing.rows import in_one_test
 

@@ -14,21 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_operator.keys import ObjectKey
-from mesh_operator.kinds import BINDING, BY_KIND, EXPOSURE, FABRIC, INTENT, SERVICE
-from mesh_operator.request import Wait
-from mesh_operator.runs import RunResult, RunState
-from mesh_operator.status import (
-    SYNC_SECONDS,
-    patch_of,
+from mesh_operator.base.keys import ObjectKey
+from mesh_operator.base.kinds import BINDING, BY_KIND, EXPOSURE, FABRIC, INTENT, SERVICE
+from mesh_operator.meshes.request import Wait
+from mesh_operator.meshes.status import (
     status_of_fabric,
     status_of_failed_run,
     status_of_result,
     status_of_waiting,
-    worth_writing,
 )
-from mesh_operator.status_in_progress import while_assigning
-from mesh_operator.store import Stored
+from mesh_operator.meshes.status_in_progress import while_assigning
+from mesh_operator.runs.runner import RunResult, RunState
+from mesh_operator.source.status_patch import SYNC_SECONDS, patch_of, worth_writing
+from mesh_operator.source.store import Stored
 from tests.testing.crd_schema import misfits, schemas
 from tests.testing.crd_statuses import Made, statuses
 from tests.testing.facts_builders import NOW

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mesh_operator.kinds import BY_KIND
+from mesh_operator.base.kinds import BY_KIND
 from tests.testing.crd_statuses import Made, statuses
 from tests.testing.json_schema import validator
 from tests.testing.rows import in_one_test

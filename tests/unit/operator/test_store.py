@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_operator.bounds import reduced
-from mesh_operator.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-from mesh_operator.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, FLEET_ROWS, INTENT, ROWS, SERVICE
-from mesh_operator.store import KEEP, Store, Stored
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
+from mesh_operator.base.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, FLEET_ROWS, INTENT, ROWS, SERVICE
+from mesh_operator.source.bounds import reduced
+from mesh_operator.source.store import KEEP, Store, Stored
 from tests.lab.patience import scaled
 
 A, B, C = (f"https://shard-{shard}/services/apiexport/x/n" for shard in "abc")

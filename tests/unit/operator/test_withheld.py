@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.withheld import CUT, HOUR, MOST, UNITS, NewReasons
-from mesh_operator import withheld
-from mesh_operator.keys import MeshKey, ObjectKey
-from mesh_operator.kinds import BINDING
-from mesh_operator.status import status_of_result
-from mesh_operator.store import Stored
-from mesh_operator.withheld import WithheldLog
+from mesh_operator.base.keys import MeshKey, ObjectKey
+from mesh_operator.base.kinds import BINDING
+from mesh_operator.meshes.status import status_of_result
+from mesh_operator.source.store import Stored
+from mesh_operator.statuses import withheld
+from mesh_operator.statuses.withheld import WithheldLog
 from tests.testing.met_ports import STATES, free_port, met_port
 from tests.testing.scripted_server import Answer, ScriptedServer, kubeconfig
 from tests.testing.unconfined_processes import UnconfinedProcesses

@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from tests.collection_path import CHECKOUT
-from tests.testing.drawings import BANDS, DRAWINGS, IMAGES
+from tests.testing.drawings import BANDS, DRAWINGS, IMAGES, ROOM_BANDS
 from tests.testing.rows import in_one_test
-from tests.unit.project.test_layers import ALLOWED
+from tests.unit.project.test_layers import ALLOWED, ROOMS
 
 PAGE: Final = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
 NAMED: Final = re.findall(r"^\| [^|]+ \| `((?:plugins|operator)/[^`]+)` \| `([^`]+)` \|", PAGE, re.MULTILINE)
@@ -25,14 +25,16 @@ def test_a_drawing_shows_the_rules_of_today(name: str) -> None:
 
 
 def test_every_package_is_drawn_once_and_imports_nothing_from_a_band_above_its_own() -> None:
-    band_of = {package: number for number, (_, _, packages) in enumerate(BANDS) for package in packages}
-    assert sorted(package for _, _, packages in BANDS for package in packages) == sorted(ALLOWED)
-    assert [f"{here} -> {there}" for here, names in ALLOWED.items() for there in names.split() if band_of[there] < band_of[here]] == []
+    for bands, allowed in ((BANDS, ALLOWED), (ROOM_BANDS, ROOMS)):
+        band_of = {package: number for number, (_, _, packages) in enumerate(bands) for package in packages}
+        assert sorted(package for _, _, packages in bands for package in packages) == sorted(allowed)
+        assert [f"{here} -> {there}" for here, names in allowed.items() for there in names.split() if band_of[there] < band_of[here]] == []
 
 
 def test_the_page_says_what_each_package_is_for() -> None:
     rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(ALLOWED)
+    assert {name for row in rows for name in re.findall(r"`(\w+)/`", row)} == set(ROOMS)
 
 
 @in_one_test

@@ -35,19 +35,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.pla
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services import failover_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import link_proof, withheld
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import report
-from mesh_operator import (
-    awaited_links,
-    first_status,
-    operator,
-    queue,
-    reconcile,
-    resource_writer,
-    serve,
-    status,
-    status_findings,
-    store,
-    turns,
-)
+from mesh_operator import first_status, operator
+from mesh_operator.base import serve
+from mesh_operator.meshes import awaited_links, reconcile
+from mesh_operator.schedule import queue, turns
+from mesh_operator.source import resource_writer, status_patch, store
+from mesh_operator.statuses import findings as status_findings
 from tests.collection_path import CHECKOUT
 
 PROBE: Final = Limits()
@@ -66,7 +59,7 @@ FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
         f"One object gets it {first_status.SOON} seconds after",
         f"{first_status.A_TURN} of one mesh get it every {first_status.SOON} seconds",
         f"2,000 need {2000 / first_status.A_TURN * first_status.SOON:g} seconds at least",
-        f"written once in {status.SYNC_SECONDS // 60} minutes",
+        f"written once in {status_patch.SYNC_SECONDS // 60} minutes",
         f"the worst first, {status_findings.MOST} at most",
         f"{NUMBERS[resource_writer.EVENTS]} at once at most",
         f"tries again after {reconcile.RETRY_AFTER_ANOTHER_RUN:g} seconds",

@@ -40,8 +40,8 @@ CHECKED_BEFORE: Final = {
     "plugins/action/mesh_apply.py": "a plan that the user names; plugin_utils/files.py reads it",
     "plugins/module_utils/apply/lease_store.py": "the copies of the leases, by the parser registry, whose errors it handles",
     "plugins/module_utils/identity/findings.py": "the copies of the leases, by the parser registry, whose errors it handles",
-    "operator/mesh_operator/resources.py": "deletionTimestamp, which an API server sets",
-    "operator/mesh_operator/settings.py": "a flag",
+    "operator/mesh_operator/source/resources.py": "deletionTimestamp, which an API server sets",
+    "operator/mesh_operator/base/settings.py": "a flag",
     "plugins/plugin_utils/play.py": "ranges that the user permits, which were validated as such",
     "plugins/module_utils/checks/network.py": "addresses in facts; parser cluster-objects runs the checks",
     "plugins/module_utils/checks/nodes.py": "addresses in facts; parser cluster-objects runs the checks",
@@ -90,12 +90,12 @@ def test_the_lists_name_no_file_that_decodes_nothing() -> None:
 
 def test_json_of_others_is_read_by_the_bounded_reader_alone() -> None:
     own = {
-        "operator/mesh_operator/confined/fork_server.py",  # what the operator wrote
-        "operator/mesh_operator/confined/playbook_job.py",  # what the client wrote
-        "operator/mesh_operator/confined/process.py",  # what the fork server wrote
+        "operator/mesh_operator/runs/confined/fork_server.py",  # what the operator wrote
+        "operator/mesh_operator/runs/confined/playbook_job.py",  # what the client wrote
+        "operator/mesh_operator/runs/confined/process.py",  # what the fork server wrote
         "operator/mesh_operator/crds.py",  # its own documents, turned into plain values
-        "operator/mesh_operator/records.py",  # what it is about to write
-        "operator/mesh_operator/runs.py",  # its own values, turned into plain ones
+        "operator/mesh_operator/meshes/records.py",  # what it is about to write
+        "operator/mesh_operator/runs/runner.py",  # its own values, turned into plain ones
         "plugins/module_utils/mesh/managed_fields.py",  # what observe/ownership.py wrote
         "plugins/plugin_utils/files.py",  # a plan that the user names
     }

@@ -56,6 +56,19 @@ ALLOWED: Final[dict[str, str]] = {
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 
+OPERATOR: Final = CHECKOUT / "operator" / "mesh_operator"
+ROOMS: Final[dict[str, str]] = {
+    "base": "",
+    "source": "base",
+    "credentials": "base source",
+    "schedule": "base",
+    "runs": "base credentials",
+    "statuses": "base source",
+    "meshes": "base credentials runs schedule source statuses",
+    "fleets": "base credentials runs schedule source statuses",
+}
+"""Room of the operator -> rooms that it may import, from the ground up. The files beside the rooms put them together."""
+
 
 class Import(NamedTuple):
     """One imported name: where the statement stands, and the module that it names, as a path below the checkout without suffix."""
@@ -111,6 +124,27 @@ def package_of(path: str) -> str:
     return parts[1] if parts[0] == "plugins" else "operator"
 
 
+def room_of(path: str) -> str:
+    """``source`` of operator/mesh_operator/source/store, "" of the files that put the rooms together, and of the package itself."""
+    first = path.removeprefix("operator/mesh_operator").strip("/").partition("/")[0]
+    return first if first in ROOMS else ""
+
+
+@functools.cache
+def room_edges() -> dict[tuple[str, str], list[str]]:
+    """(importing room, imported room) -> where."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for file in OPERATOR.rglob("*.py"):
+        here = room_of(str(file.relative_to(CHECKOUT).with_suffix("")))
+        for entry in own_imports(file):
+            if not entry.module.startswith("operator/mesh_operator") or entry.name == "__version__":
+                continue
+            there = room_of(f"{entry.module}/{entry.name}")
+            if here != there:
+                found.setdefault((here, there), []).append(f"{file.relative_to(CHECKOUT)}:{entry.line}")
+    return found
+
+
 @functools.cache
 def edges() -> dict[tuple[str, str], list[str]]:
     """(importing package, imported package) -> where."""
@@ -150,6 +184,34 @@ def test_the_allowed_edges_make_no_cycle_and_are_listed_from_the_ground_up() -> 
     for package in ALLOWED:
         assert allowed(package) <= above, f"{package} is listed below something that it imports"
         above.add(package)
+
+
+def test_the_operator_has_these_rooms_and_a_file_beside_them_only_to_put_them_together() -> None:
+    folders = {path.name for path in OPERATOR.iterdir() if path.is_dir() and path.name not in ("__pycache__", "deploy")}
+    assert folders == set(ROOMS)
+    beside = {path.name for path in OPERATOR.glob("*.py")}
+    assert beside == {"__init__.py", "__main__.py", "crds.py", "first_status.py", "manifests.py", "operator.py"}
+
+
+def test_a_room_imports_exactly_the_rooms_that_it_may() -> None:
+    wrong = {edge: places for edge, places in room_edges().items() if edge[0] in ROOMS and edge[1] not in ROOMS[edge[0]].split()}
+    assert wrong == {}
+    assert [(here, there) for here in ROOMS for there in ROOMS[here].split() if (here, there) not in room_edges()] == []
+
+
+def test_the_rooms_make_no_cycle_and_are_listed_from_the_ground_up() -> None:
+    above: set[str] = set()
+    for room, names in ROOMS.items():
+        assert set(names.split()) <= above, f"{room} is listed below something that it imports"
+        above.add(room)
+
+
+def test_each_room_says_what_is_in_it_and_what_it_may_import() -> None:
+    for room, names in ROOMS.items():
+        text = ast.get_docstring(ast.parse((OPERATOR / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+        said = re.search(r"May import: ([^.]*)\.", text)
+        assert said is not None, room
+        assert set(re.findall(r"\w+", said.group(1).replace("no other room", ""))) == set(names.split()), room
 
 
 def test_the_engine_knows_neither_ansible_nor_the_operator() -> None:

@@ -65,7 +65,7 @@ def test_the_wheel_holds_what_runs_and_nothing_that_does_not(installed: Path) ->
 
 
 def test_the_engine_of_the_wheel_is_the_one_that_the_operator_imports(installed: Path) -> None:
-    code = "from mesh_operator import runs; print(runs.COLLECTIONS_PATH)"
+    code = "from mesh_operator.runs import runner; print(runner.COLLECTIONS_PATH)"
     assert said(installed, sys.executable, "-c", code).strip() == str(installed)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from mesh_operator import runs
-from mesh_operator.confined.process import ConfinedProcesses
+from mesh_operator.runs import runner as runs
+from mesh_operator.runs.confined.process import ConfinedProcesses
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
 
 MESH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}

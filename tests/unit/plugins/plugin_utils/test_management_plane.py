@@ -15,9 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
-from mesh_operator.dry_runs import Bounds, DryRuns, Permits
-from mesh_operator.management_plane import ELB_ANNOTATION, NotUsable, SecretRef, Usable, cluster_of, sealed_kubeconfig, secret_of
-from mesh_operator.serve import Metrics
+from mesh_operator.base.serve import Metrics
+from mesh_operator.credentials.management_plane import (
+    ELB_ANNOTATION,
+    NotUsable,
+    SecretRef,
+    Usable,
+    cluster_of,
+    sealed_kubeconfig,
+    secret_of,
+)
+from mesh_operator.runs.dry_runs import Bounds, DryRuns, Permits
 from tests.testing.rows import in_one_test
 from tests.testing.unconfined_processes import UnconfinedProcesses
 

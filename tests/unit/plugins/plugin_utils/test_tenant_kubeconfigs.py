@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
-from mesh_operator.tenant_addresses import AGAIN, KEPT, NETWORKS, SOON, DeniedNetworks, may_be_named
-from mesh_operator.tenant_kubeconfigs import LIMIT, KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
+from mesh_operator.credentials.tenant_addresses import AGAIN, KEPT, NETWORKS, SOON, DeniedNetworks, may_be_named
+from mesh_operator.credentials.tenant_kubeconfigs import LIMIT, KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
 from tests.testing.made_certificates import make
 from tests.testing.rows import in_one_test
 

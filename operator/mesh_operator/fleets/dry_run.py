@@ -1,0 +1,51 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Question for the dry run of a play for a fleet, and its answer, validated. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
+
+from ..runs.dry_runs import InvalidAnswer, is_list
+from .request import FleetPlay
+
+_ROWS: Final = ("workloads", "clusters", "metrics", "fleets", "placement_policies", "global_services", "revisions")
+
+
+@dataclass(frozen=True)
+class FleetQuestion:
+    """Question for the dry run of a play (pipeline/fleet_dry_run.py). ``known_revisions``: those that may lack in the result."""
+
+    play: FleetPlay
+    known_revisions: Sequence[str] = ()
+
+    @property
+    def job(self) -> Mapping[str, Any]:
+        """Job of the process."""
+        own = {"job": self.play.unit.playbook, "fleet": self.play.fleet, "hosts": self.play.hosts, "choices": self.play.choices}
+        return {**own, "known_revisions": list(self.known_revisions)}
+
+    def read(self, answer: Any) -> FleetDryRun:
+        """Return the dry run.
+
+        :raises InvalidAnswer: when the answer has another shape.
+        """
+        if (valid := fleet_dry_run_of(answer)) is None:
+            raise InvalidAnswer
+        return valid
+
+
+def fleet_dry_run_of(found: Any) -> FleetDryRun | None:
+    """Return an answer as a dry run of a fleet; None if it does not have that shape."""
+    if not isinstance(found, dict) or found.keys() != {"steps", "result"}:
+        return None
+    steps, result = found["steps"], found["result"]
+    if not (type(steps) is int and steps >= 0 and isinstance(result, dict) and is_list(result.get("findings"), dict)):
+        return None
+    if not all(is_list(result.get(key, []), dict) for key in _ROWS) or not is_list(result.get("leaving", []), str):
+        return None
+    return FleetDryRun(steps=steps, result=result)

@@ -1,0 +1,312 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Reconciliation of the fleet side of one namespace: its clusters, or its workloads.
+
+(1) Finalizers, (2) a dry run in a confined process, (3) the playbook if that found something to do, or if a spec is new, (4) statuses and
+the objects that are answers. All state is in Karmada, so an operator that is killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from logging import WARNING
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
+
+from ..base.cancel import Cancel
+from ..base.keys import FleetKey
+from ..base.kinds import BINDING, BY_KIND, CLUSTER, FLEET, POLICY, UNITS, WORKLOAD
+from ..base.log import log
+from ..base.serve import Metrics
+from ..credentials.clusters import ClusterSource
+from ..credentials.management_plane import NotUsable, SealedKubeconfig, Usable
+from ..runs.dry_runs import DRY_RUN_FAILED, DryRunFailed, DryRunProcess, DryRuns
+from ..runs.runner import Runner, RunRequest, RunState
+from ..schedule.queue import Urgency
+from ..schedule.unit_turns import AT_ONCE, Next, UnitTurn, UnitTurns
+from ..source.bounds import QUOTA_EXCEEDED, STUB
+from ..source.resource_writer import ResourceWriter
+from ..source.resources import age_of, generation_of
+from ..source.store import Store, Stored, TenantObjects
+from ..statuses.withheld import WithheldLog
+from .answers import FleetAnswers
+from .dry_run import FleetQuestion
+from .request import FleetPlay, Planes, abandons, connected_in, going_of, is_guarded, plays_of, wanted_of
+from .status import cause_of, failure_of, fleet_status_of_result, interrupted_status, leaving_status, refused_status
+
+PAUSES: Final = (1.0, 15.0)  # seconds between two turns of a unit on its way: at first, and at most; Karmada's watch brings earlier ones
+_CREDENTIALS: Final = "CredentialsInvalid"  # reason while a kubeconfig of the platform cannot be used
+_ROWS: Final = {CLUSTER: "clusters", WORKLOAD: "workloads"}  # of results
+_REPORTED: Final = {CLUSTER: (CLUSTER,), WORKLOAD: (WORKLOAD, FLEET, POLICY)}
+
+Dry = tuple[FleetPlay, Mapping[str, Any] | None, int]
+"""A play, and the result and the steps of its dry run; None: none was made, since a spec is new."""
+
+
+class FleetReconciler:
+    """Reconciler of fleets. Thread-safe for different units; one unit is reconciled by one thread at a time (queue.py)."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clusters: ClusterSource,
+        dry_runs: DryRuns,
+        runner: Runner,
+        writer: ResourceWriter,
+        answers: FleetAnswers,
+        planes: Callable[[], Planes],
+        cancel: Cancel,
+        clusters_listed: Callable[[], bool],
+        teardown_deadline: float,
+        check_interval: float,
+        metrics: Metrics,
+        event: Callable[[Stored, str, str, str], None],
+    ) -> None:
+        """Prepare the reconciler.
+
+        :param planes: returns the kubeconfigs of the control planes as they are now; raises CredentialsInvalid.
+        """
+        self._store, self._clusters, self._dry_runs, self._runner = store, clusters, dry_runs, runner
+        self._writer, self._answers, self._planes = writer, answers, planes
+        self._clusters_listed, self._deadline, self._interval = clusters_listed, teardown_deadline, check_interval
+        self._metrics, self._event = metrics, event
+        self._turns = UnitTurns[FleetKey](cancel, metrics)
+        self._withheld = WithheldLog()
+        self._pauses: dict[FleetKey, float] = {}  # the last pause of units on their way
+        self._tried: dict[FleetKey, Mapping[str, int]] = {}  # generations for which the last play was run
+        self.orphaned: frozenset[FleetKey] = frozenset()  # units in Karmada without a custom resource (karmada_watch.py)
+
+    def reconcile(self, key: FleetKey) -> Next:
+        """Reconcile a unit once. Raises nothing, as ``Reconciler.reconcile``."""
+        return self._turns.take(key, self._reconcile)
+
+    def end_turn(self, key: FleetKey) -> None:
+        """End the turn of a unit early, from another thread."""
+        self._turns.end(key)
+
+    def _reconcile(self, key: FleetKey, turn: UnitTurn) -> Next:
+        unit, tenant = UNITS[key.name], self._store.tenant(key.workspace, key.namespace)
+        if not (tenant.listed and self._clusters_listed()):
+            return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
+        wanted, going = wanted_of(tenant, unit.kind), going_of(tenant, unit.kind)
+        if self._refuse(tenant, unit.kind):
+            return Next(seconds=self._interval)
+        if not (wanted or going or key in self.orphaned or self._has_others(tenant, unit.kind)):
+            self._answer(tenant, unit.kind, {"workloads": [], "metrics": []})
+            self._forget(key)
+            return Next(seconds=None)
+        turn.removes = not wanted
+        try:
+            planes = self._planes()
+        except MeshError as error:
+            log("fleet_waiting", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=error.message)
+            return self._hold(tenant, unit.kind, _CREDENTIALS, error.message)
+        for stored in wanted:
+            if stored.missing_since is None and not self._writer.is_guarded(stored):
+                self._writer.set_finalizer(stored, wanted=True)
+        try:
+            done = self._plan(key, tenant, planes, turn)
+        except DryRunFailed as failed:
+            return AT_ONCE if turn.is_set() else self._note_failed_dry_run(key, tenant, failed)
+        pauses = [self._carry_out(play, result, steps, turn, tenant) for play, result, steps in done]
+        return min(pauses, key=_soonest) if pauses else Next(seconds=self._interval)
+
+    def _plan(self, key: FleetKey, tenant: TenantObjects, planes: Planes, turn: UnitTurn) -> list[Dry]:
+        """Return the plays of the unit with their dry runs.
+
+        :raises DryRunFailed: when the process fails.
+        """
+        is_clusters = key.name == CLUSTER
+        members = [stored for stored in tenant.of(CLUSTER) if stored.missing_since is None] if is_clusters else []
+        sealed: dict[str, SealedKubeconfig | NotUsable] = {
+            stored.key.name: self._clusters.resolve(key, stored.key.name, stored) for stored in members
+        }
+        bindings = [one for one in self._store.of_kind(BINDING) if one.key[1:3] == (key.workspace, key.namespace)]
+        with self._dry_runs.begin(len(sealed)) as process:
+            turn.process = process
+            try:
+                opened: dict[str, Usable | NotUsable] = process.open(sealed)
+                taken = self._answers.taken_services(tenant)
+                plays = plays_of(key, tenant, planes, opened, deadline=self._deadline, connected=connected_in(bindings), taken=taken)
+                return [self._dry_run(process, tenant, play) for play in plays]
+            finally:
+                turn.process = None
+
+    def _dry_run(self, process: DryRunProcess, tenant: TenantObjects, play: FleetPlay) -> Dry:
+        generations = {stored.key.name: generation_of(stored.obj) for stored in play.objects}
+        if not play.absent and generations and self._tried.get(play.key) != generations and _is_new(play.objects):
+            self._tried[play.key] = generations
+            return play, None, 1
+        dry = process.dry_run(FleetQuestion(play, self._answers.known_revisions(tenant)))
+        return play, dry.result, dry.steps
+
+    def _carry_out(self, play: FleetPlay, result: Mapping[str, Any] | None, steps: int, turn: UnitTurn, planned: TenantObjects) -> Next:
+        """Run the play if there is something to do, and report.
+
+        :param planned: the objects for which the play was made. Statuses are about these, whatever their owners have changed meanwhile.
+        """
+        key, ran = play.key, result is None or bool(steps)
+        if ran:
+            run_request = RunRequest(playbook=play.unit.playbook, hosts=play.hosts, variables=play.variables, name=play.owner)
+            with self._metrics.running():
+                run = self._runner.run(run_request, turn)
+            log(
+                "run_ended",
+                workspace=key.workspace,
+                namespace=key.namespace,
+                name=key.name,
+                state=run.state.value,
+                seconds=run.seconds,
+                reason=run.error,
+            )
+            if run.state is RunState.CANCELED:
+                return AT_ONCE
+            result = run.mesh_result
+            if result is None:
+                self._metrics.errors.labels("RunnerFailed").inc()
+                task = one_line(run.last_task, 200)
+                where = f"in task {task!r}" if task else "before its first task"
+                reason = "Timeout" if run.state is RunState.TIMEOUT else "RunnerFailed"
+                self._hold(planned, play.unit.kind, reason, f"The run ended without a result, {where}. It is tried again.")
+                return Next(seconds=None, failed=True)
+        assert result is not None
+        self._withheld.take(key, result)
+        if _is_unread(play, result):
+            log("fleet_not_read", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=cause_of(result))
+        tenant = self._store.tenant(key.workspace, key.namespace)
+        left = self._report(play, planned, tenant, result, ran=ran)
+        if not ran:  # a dry run alone has the snapshots of revisions
+            self._answer(tenant, key.name, result)
+        return self._next(play, result, left, ran=ran)
+
+    def _report(self, play: FleetPlay, planned: TenantObjects, tenant: TenantObjects, result: Mapping[str, Any], *, ran: bool) -> bool:
+        """Write the statuses, release what is gone, and return whether something that is being deleted is left."""
+        now, unit = datetime.now(UTC), play.unit
+        left: Sequence[Stored] = ()
+        if play.absent or not unit.absent:  # else what leaves has a play of its own
+            going = going_of(tenant, unit.kind)
+            left = self._unread(going) if _is_unread(play, result) else self._left(play, going, result, ran=ran)
+            self._release(stored for stored in going if stored not in left)
+            said = failure_of(result)[1] or "What it led to is being removed."
+            for stored in left:
+                own = fleet_status_of_result(stored, result, now) if stored.key.name in _names(play, result) else None
+                self._writer.status(stored, own or leaving_status(stored, said, now))
+        if not play.absent:
+            objects = [stored for kind in _REPORTED[unit.kind] for stored in wanted_of(planned, kind) if stored.missing_since is None]
+            statuses = [(stored, fleet_status_of_result(stored, result, now)) for stored in objects]
+            self._writer.statuses(((stored, status) for stored, status in statuses if not _is_premature(play, stored, status)), {})
+        return bool(left)
+
+    def _unread(self, going: Sequence[Stored]) -> Sequence[Stored]:
+        """Return the deleted objects that wait for a control plane that cannot be read.
+
+        Those that their owner abandons go. So do workloads after the deadline: orphans are searched for when Karmada is back.
+        """
+        late = [stored for stored in going if stored.key.kind == WORKLOAD and age_of(stored) > self._deadline]
+        return [stored for stored in going if stored not in late and not abandons(stored)]
+
+    def _left(self, play: FleetPlay, going: Sequence[Stored], result: Mapping[str, Any], *, ran: bool) -> Sequence[Stored]:
+        """Return the deleted objects of which something is left, by a result of their play."""
+        if play.absent:
+            names, asked = _names(play, result), {stored.key for stored in play.objects}
+            return [stored for stored in going if stored.key not in asked or stored.key.name in names]
+        if not play.objects and ran:
+            return going  # the tenant's namespace goes after the last workload: the next dry run tells
+        written = {stored.key for stored in play.objects}  # the play was made before their deletion was requested
+        return [stored for stored in going if stored.key in written or stored.key.name in result["leaving"]]
+
+    def _next(self, play: FleetPlay, result: Mapping[str, Any], left: bool, *, ran: bool) -> Next:
+        rows = rows_of(result, _ROWS[play.unit.kind])
+        phases = {str((row.get("status") or row).get("phase")) for row in rows}
+        if not (left or ran or phases & play.unit.awaited):
+            self._pauses.pop(play.key, None)
+            unread = _is_unread(play, result)
+            return Next(seconds=min(PAUSES[1], self._interval) if unread else self._interval)
+        before = self._pauses.get(play.key)
+        pause = PAUSES[0] if ran or before is None else min(before * 1.5, PAUSES[1])
+        self._pauses[play.key] = pause
+        return Next(seconds=min(pause, self._interval), urgency=Urgency.FOLLOW_UP)
+
+    # What is not carried out
+
+    def _refuse(self, tenant: TenantObjects, kind: str) -> bool:
+        """Report objects beyond the bounds of the workspace, and return whether one of them was carried out before.
+
+        A play without such an object would remove what it led to.
+        """
+        kinds = dict.fromkeys((*_REPORTED[kind], CLUSTER))
+        found = [stored for reported in kinds for stored in tenant.of(reported) if not stored.deleting]
+        beyond = [stored for stored in found if stored.beyond or STUB in stored.obj]
+        for stored in beyond:
+            self._writer.status(stored, refused_status(stored, datetime.now(UTC)))
+        told = any(stored.key.kind in (kind, CLUSTER) and is_guarded(stored, BY_KIND[stored.key.kind].finalizer) for stored in beyond)
+        if told:
+            message = "The workspace has more objects than the operator takes from one."
+            self._hold(tenant, kind, QUOTA_EXCEEDED, message)
+        return told
+
+    def _hold(self, tenant: TenantObjects, kind: str, reason: str, message: str) -> Next:
+        """Report that nothing is carried out now."""
+        now = datetime.now(UTC)
+        objects = [stored for reported in _REPORTED[kind] for stored in wanted_of(tenant, reported) if stored.missing_since is None]
+        self._writer.statuses(((stored, interrupted_status(stored, reason, message, now)) for stored in objects), {})
+        return Next(seconds=min(PAUSES[1], self._interval))
+
+    def _note_failed_dry_run(self, key: FleetKey, tenant: TenantObjects, failed: DryRunFailed) -> Next:
+        why = f"{failed.cause.value} {failed.detail}".strip()
+        log("dry_run_failed", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=why)
+        self._metrics.errors.labels(DRY_RUN_FAILED).inc()
+        self._hold(tenant, key.name, DRY_RUN_FAILED, str(failed))
+        return Next(seconds=None, failed=True)
+
+    def _has_others(self, tenant: TenantObjects, kind: str) -> bool:
+        """Return whether there are objects beside those of the unit's own kind that wait for a status."""
+        return any(wanted_of(tenant, reported) for reported in _REPORTED[kind])
+
+    def _answer(self, tenant: TenantObjects, kind: str, result: Mapping[str, Any]) -> None:
+        if kind == CLUSTER:
+            self._answers.publish_metrics(tenant, result)
+            return
+        unmade = self._answers.publish_workloads(tenant, result)
+        for stored in tenant.of(WORKLOAD):
+            if stored.key.name in unmade:
+                said = "service.global asks for a ClusterMeshBinding that this operator does not know in the namespace"
+                self._event(stored, "Warning", "MeshNotFound", f"{said}. Run it with --profile all, and create the binding.")
+
+    def _release(self, objects: Any) -> None:
+        for stored in objects:
+            if is_guarded(stored, BY_KIND[stored.key.kind].finalizer):
+                self._writer.set_finalizer(stored, wanted=False)
+
+    def _forget(self, key: FleetKey) -> None:
+        self._pauses.pop(key, None)
+        self._tried.pop(key, None)
+        self._withheld.take(key, {})
+
+
+def _is_unread(play: FleetPlay, result: Mapping[str, Any]) -> bool:
+    """Return whether the result says nothing of the objects, since a control plane could not be read."""
+    return _ROWS[play.unit.kind] not in result or ("leaving" not in result and not play.unit.absent)
+
+
+def _names(play: FleetPlay, result: Mapping[str, Any]) -> set[str]:
+    return {str(row.get("name")) for row in rows_of(result, _ROWS[play.unit.kind])}
+
+
+def _is_premature(play: FleetPlay, stored: Stored, status: Mapping[str, Any] | None) -> bool:
+    """Return whether a status calls a cluster unreachable that merely has no credentials yet, in the turn in which it became ready."""
+    return stored.key.name in play.waiting and (status or {}).get("phase") == "Error"
+
+
+def _is_new(objects: Sequence[Stored]) -> bool:
+    """Return whether a spec has no status yet that is about it, so that a dry run would only find out that there is something to do."""
+    return any(generation_of(stored.obj) != (stored.obj.get("status") or {}).get("observedGeneration") for stored in objects)
+
+
+def _soonest(found: Next) -> tuple[bool, float]:
+    return (not found.failed, float("inf") if found.seconds is None else found.seconds)

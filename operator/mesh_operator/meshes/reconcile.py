@@ -1,0 +1,472 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Reconciliation of one mesh: (1) finalizers and record, (2) dry run in a confined process, (3) playbook if it found changes, (4) statuses.
+
+The order of finalizers: set before the first write into a cluster, removed after the last write was undone (kcp keeps the binding, and with
+it the operator's access, until they are gone).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from logging import WARNING
+from threading import Event
+from typing import Any, Final
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
+
+from ..base.choices import DEFAULT, PlatformChoices
+from ..base.keys import MeshKey, ObjectKey
+from ..base.kinds import BINDING, BY_KIND, CLUSTER
+from ..base.log import log
+from ..base.serve import Metrics
+from ..credentials.clusters import ClusterSource
+from ..credentials.management_plane import NotUsable, Usable
+from ..runs.dry_runs import DRY_RUN_FAILED, DryRunFailed, DryRunProcess, DryRuns
+from ..runs.runner import Runner, RunRequest, RunResult, RunState
+from ..schedule.queue import Urgency
+from ..schedule.unit_turns import AT_ONCE, Next, UnitTurn, UnitTurns
+from ..source.bounds import QUOTA_EXCEEDED
+from ..source.resource_writer import ResourceWriter
+from ..source.resources import age_of, all_of, deleting, finalizers_of, generation_of, is_abandoned, ref_of, refs_of
+from ..source.status_patch import Status
+from ..source.store import MeshObjects, Store, Stored
+from ..statuses.findings import MOST
+from ..statuses.withheld import WithheldLog
+from .awaited_links import AwaitedLinks
+from .dry_run import MeshQuestion
+from .orphans import mesh_to_remove
+from .records import Records
+from .request import ASSIGNS, MESH_NOT_FOUND, MeshRequest, NoOp, Wait, request_of
+from .status import (
+    GOOD,
+    status_of_failed_dry_run,
+    status_of_failed_run,
+    status_of_refused,
+    status_of_result,
+    status_of_waiting,
+)
+from .status_in_progress import status_during_play, status_of_removal, while_assigning
+
+ANOTHER_RUN: Final = "AnotherRun"
+RETRY_AFTER_ANOTHER_RUN: Final = 15.0  # seconds
+SOONEST: Final = 10.0  # seconds between two checks of a mesh at least, whatever its items ask for: their specs are a tenant's
+WAITING: Final = 30.0  # seconds between two turns of a mesh whose clusters cannot be used; of a new mesh fewer
+_LOCK: Final = "CM-LOCK-"  # family of the findings of runs that met another one (module_utils/lock)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _GoodLinks:
+    """Links that needed nothing in the last dry run or play. ``linked``: MeshRequest.linked; ``at``: monotonic seconds."""
+
+    linked: str
+    at: float
+    status: Mapping[str, Any]  # of the binding
+    findings: tuple[Mapping[str, Any], ...] = ()  # of no item
+
+
+class Reconciler:
+    """Reconciler of meshes. Thread-safe for different meshes; one mesh is reconciled by one thread at a time (queue.py)."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clusters: ClusterSource,
+        dry_runs: DryRuns,
+        records: Records,
+        runner: Runner,
+        writer: ResourceWriter,
+        cancel: Event,
+        clusters_listed: Callable[[], bool],
+        teardown_deadline: float,
+        check_interval: float,
+        metrics: Metrics,
+        event: Callable[[Stored, str, str, str], None],
+        holder: str = "mesh-operator",
+        choices: PlatformChoices = DEFAULT,
+    ) -> None:
+        """Prepare the reconciler.
+
+        :param clusters_listed: returns whether the Clusters of the management plane are known; until then they look as if they were gone.
+        :param holder: who the operator's runs are, for users whose runs meet them at the lock of a mesh.
+        :param choices: of the platform, for all plays.
+        """
+        self._holder, self._choices = holder, choices
+        self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
+        self._dry_runs, self._writer = dry_runs, writer
+        self._metrics, self._event = metrics, event
+        self._clusters_listed, self._deadline, self._interval = clusters_listed, teardown_deadline, check_interval
+        self._turns = UnitTurns[MeshKey](cancel, metrics)
+        self._linked: dict[MeshKey, _GoodLinks] = {}
+        self._awaited = AwaitedLinks()
+        self._refused: set[MeshKey] = set()  # meshes of which a play wrote nothing: the next one comes after a dry run
+        self._withheld = WithheldLog()
+        self._kept: dict[MeshKey, Mapping[str, str]] = {}  # item whose objects the last play kept -> why
+        self.orphaned: frozenset[MeshKey] = frozenset()  # recorded meshes without a resource (orphans.py)
+
+    def reconcile(self, key: MeshKey) -> Next:
+        """Reconcile a mesh once. Errors of kcp are a failure that is tried again; nothing that a cluster or a tenant does raises."""
+        return self._turns.take(key, self._reconcile)
+
+    def end_turn(self, key: MeshKey) -> None:
+        """End the turn of a mesh early, from another thread: it comes again, in the lane of slow meshes."""
+        self._turns.end(key)
+
+    def is_outdated(self, key: MeshKey) -> bool:
+        """Return whether the turn of a mesh makes what is to be removed: its deletion was requested after the turn began."""
+        turn, binding = self._turns.get(key), self._store.mesh(key).binding
+        return turn is not None and not turn.removes and binding is not None and binding.deleting
+
+    def _reconcile(self, key: MeshKey, turn: UnitTurn) -> Next:
+        mesh, record = self._store.mesh(key), self._records.get(key)
+        if key in self.orphaned and record is not None and mesh.binding is None:
+            mesh = mesh_to_remove(record, listed=mesh.listed)
+        elif mesh.binding is not None and mesh.binding.gone and (record is None or record.tombstone):
+            mesh = replace(mesh, binding=None)  # its deletion is complete, and nothing of its items is left in any cluster that answers
+        elif mesh.binding is not None and mesh.binding.missing_since is not None:
+            if record is None:
+                self._writer.release(deleting(mesh))  # without a record, no cluster holds anything of its items
+            return Next(seconds=self._interval)  # missing is not deleted
+        if mesh.beyond and self._refuse(mesh, recorded=record is not None):
+            return Next(seconds=self._interval)
+        if not (mesh.listed and self._clusters_listed()):
+            return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
+        names = dict.fromkeys((*refs_of(mesh), *(record.clusters if record else ())))
+        place = (key.workspace, key.namespace)
+        turn.removes = mesh.binding is not None and mesh.binding.deleting
+        sealed = {name: self._clusters.resolve(key, name, self._store.get(ObjectKey(CLUSTER, *place, name))) for name in names}
+        try:
+            with self._dry_runs.begin(len(names)) as process:
+                turn.process = process
+                try:
+                    planned = self._plan(mesh, process.open(sealed), process)
+                finally:
+                    turn.process = None
+        except DryRunFailed as failed:
+            if turn.is_set():  # others wait, or the operator ends, and its processes with it
+                return AT_ONCE
+            return self._note_failed_dry_run(mesh, failed, sealed)
+        if isinstance(planned, Next):
+            return planned
+        request, dry = planned
+        if dry is None or dry.steps or any(ref_of(stored) not in dry.kept for stored in request.leaving):
+            return self._run(request, mesh, turn, dry)  # the process of the dry run is gone
+        self._writer.release([stored for stored in request.leaving if is_abandoned(stored)])
+        return self._report(mesh, dry)
+
+    def _plan(
+        self, mesh: MeshObjects, clusters: Mapping[str, Usable | NotUsable], process: DryRunProcess
+    ) -> Next | tuple[MeshRequest, DryRun | None]:
+        """Return the request for a mesh with its dry run, None if there is something to do for sure; or what to do without a play.
+
+        :raises DryRunFailed: when the process fails.
+        """
+        record = self._records.get(mesh.key)
+        request = request_of(mesh, clusters, record, self._choices)
+        if request is None:
+            return Next(seconds=None)
+        if isinstance(request, NoOp):
+            self._refused.discard(mesh.key)
+            self._writer.release(deleting(mesh))  # no cluster holds anything of it
+            return Next(seconds=None)
+        if isinstance(request, Wait):
+            return self._hold(mesh, request, clusters)
+        if request.absent and not any(isinstance(found, Usable) for found in clusters.values()):
+            self._give_up(mesh, deleting(mesh), request.unavailable)
+            return Next(seconds=self._interval)
+        self._put_finalizers(request, mesh)
+        is_new = record is None and mesh.key not in self._refused
+        if request.absent or is_new or (self._recent_good_links(request) and _items_changed(request, self._kept.get(mesh.key, {}))):
+            return request, None
+        dry = process.dry_run(MeshQuestion(request))
+        self._remember(request, dry.result if dry and dry.linked else None)
+        return request, dry
+
+    # Meshes for which no play runs
+
+    def _hold(self, mesh: MeshObjects, wait: Wait, clusters: Mapping[str, Any]) -> Next:
+        for stored in all_of(mesh):
+            if not stored.deleting:
+                self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+        self._let_go(mesh, clusters)
+        since = parse_time(str(mesh.binding.obj["metadata"].get("creationTimestamp"))) if mesh.binding else None
+        young = (datetime.now(UTC) - since).total_seconds() / 10 if since else WAITING
+        return Next(seconds=min(max(SOONEST, young), WAITING, self._interval))
+
+    def _note_failed_dry_run(self, mesh: MeshObjects, failed: DryRunFailed, clusters: Mapping[str, Any]) -> Next:
+        """Report a dry run that failed; the mesh is requeued later and later. No play follows: it would read the same without limits."""
+        key = mesh.key
+        why = f"{failed.cause.value} {failed.detail}".strip()
+        log("dry_run_failed", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=why)
+        self._metrics.errors.labels(DRY_RUN_FAILED).inc()
+        self._linked.pop(key, None)
+        now = datetime.now(UTC)
+        for stored in all_of(mesh):
+            if not stored.deleting:
+                self._writer.status(stored, status_of_failed_dry_run(stored, str(failed), now))
+        if mesh.binding is not None:
+            self._event(mesh.binding, "Warning", DRY_RUN_FAILED, str(failed))
+        unread = {name: NotUsable(name=name, reason=DRY_RUN_FAILED, message=str(failed)) for name in clusters}
+        self._let_go(mesh, unread | {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
+        return Next(seconds=None, failed=True)
+
+    def _let_go(self, mesh: MeshObjects, clusters: Mapping[str, Any]) -> None:
+        """Remove finalizers of deleted resources for which no play can run: at once if no cluster holds anything, else as ``_give_up``."""
+        if self._records.get(mesh.key) is None:
+            self._writer.release(deleting(mesh))
+        else:
+            self._give_up(mesh, deleting(mesh), {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
+
+    def _refuse(self, mesh: MeshObjects, *, recorded: bool) -> bool:
+        """Report objects beyond the bounds of the workspace, and return whether nothing can be done for the whole mesh.
+
+        That is so if the binding is one of them, or an item that a play was told of: a play without it would remove its objects.
+        """
+        for stored in mesh.beyond:
+            if not stored.deleting:
+                self._writer.status(stored, status_of_refused(stored, datetime.now(UTC)))
+        if not recorded:
+            self._writer.release([stored for stored in mesh.beyond if stored.deleting])  # no cluster holds anything of it
+        told = [
+            stored
+            for stored in mesh.beyond
+            if stored.key.kind == BINDING or BY_KIND[stored.key.kind].finalizer in finalizers_of(stored.obj)
+        ]
+        wait = Wait(phase="Pending", reason=QUOTA_EXCEEDED, message="The workspace has more objects than the operator takes from one.")
+        for stored in all_of(mesh) if told else ():
+            if not stored.deleting and not stored.beyond:
+                self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+        return bool(told)
+
+    def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
+        self._withheld.take(mesh.key, dry.result)
+        now = datetime.now(UTC)
+        self._writer.statuses(((stored, status_of_result(stored, dry.result, now)) for stored in all_of(mesh) if not stored.deleting), {})
+        return self._next_look(mesh.key, dry.result, self._check_after(dry.result))
+
+    def _next_look(self, key: MeshKey, result: Mapping[str, Any], otherwise: float) -> Next:
+        """Return when the mesh is looked at again: soon while its links come up."""
+        pause = self._awaited.pause(key, str((result["status"].get("binding") or {}).get("phase")), time.monotonic())
+        return Next(seconds=otherwise) if pause is None else Next(seconds=min(pause, self._interval), urgency=Urgency.FOLLOW_UP)
+
+    # Plays
+
+    def _recent_good_links(self, request: MeshRequest) -> _GoodLinks | None:
+        """Return the links of this request if they needed nothing within the check interval; the next check observes them again."""
+        last_good = self._linked.get(request.key)
+        return last_good if last_good and last_good.linked == request.linked and time.monotonic() < last_good.at + self._interval else None
+
+    def _remember(self, request: MeshRequest, result: Mapping[str, Any] | None) -> None:
+        self._linked.pop(request.key, None)
+        status = result["status"].get("binding") if result else None
+        if result and status and status.get("phase") == "Connected":
+            every = rows_of(result, "advice") or rows_of(result, "findings")
+            found = tuple(row for row in every if not row.get("item"))[:MOST]  # a status has no more, and they stay in memory
+            self._linked[request.key] = _GoodLinks(linked=request.linked, at=time.monotonic(), status=status, findings=found)
+
+    def _run(self, request: MeshRequest, mesh: MeshObjects, turn: UnitTurn, dry: DryRun | None) -> Next:
+        """Run the play, which waits for no link. Links that needed nothing a short while ago are left out: it is a second shorter then."""
+        key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
+        shown, was_new = self._show_play(request, mesh, dry), self._was_never_carried_out(mesh)
+        variables = {"cilium_mesh_lock_holder": self._holder, "mesh_connect_wait": False, **request.variables}
+        variables["cilium_mesh_accept_incomplete"] = ["all"]  # statuses tell of items; a play fails if something was not written
+        variables |= {"cilium_mesh_binding_status": last_good.status} if last_good else {}
+        if dry is not None:  # it found every name and id
+            variables.pop(ASSIGNS, None)
+        if not request.absent and binding is not None:
+            self._records.remember(key, binding.uid, (host for host in request.hosts if host not in request.unavailable))
+        run_request = RunRequest(playbook="mesh", hosts=request.hosts, variables=variables, name=request.owner)
+        with self._metrics.running():
+            run = self._runner.run(run_request, turn)
+        log(
+            "run_ended",
+            workspace=key.workspace,
+            namespace=key.namespace,
+            name=key.name,
+            state=run.state.value,
+            seconds=run.seconds,
+            reason=run.error,
+        )
+        if run.state is RunState.CANCELED:
+            return AT_ONCE
+        now, result = datetime.now(UTC), run.mesh_result
+        if (other := _another_run(result)) is not None:
+            return self._come_back(request, mesh, other, shown)
+        self._withheld.take(key, result)
+        if result is not None and ASSIGNS in variables:
+            result = while_assigning(result)
+        if last_good and result is not None:  # the play did not observe the links
+            found = [*last_good.findings, *rows_of(result, "findings")]
+            result = {**result, "findings": found, "status": {**result["status"], "binding": last_good.status}}
+        self._writer.statuses(
+            (
+                (stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
+                for stored in (*((binding,) if binding else ()), *request.items)  # no item is good before its mesh
+            ),
+            shown,
+        )
+        self._clean_up(request, mesh, run)
+        if result is None:
+            self._linked.pop(key, None)
+            self._report_failed_run(binding, run)
+            return Next(seconds=None, failed=True)
+        changed, phase = bool(result.get("changed", True)), str((result["status"].get("binding") or {}).get("phase"))
+        self._note_refusal(request, refused=was_new and not changed and phase not in GOOD)
+        if not last_good:
+            self._remember(request, result)
+            if changed:
+                self._awaited.written(key, time.monotonic())
+        later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
+        return self._next_look(key, result, max(0.0, min(self._check_after(result), later)))
+
+    def _show_play(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None) -> dict[ObjectKey, Status]:
+        """Write the statuses that hold while the play is at work, and return them by key.
+
+        Of a mesh that is not connected, a play carries out items only if its links come up at once.
+        """
+        now, found = datetime.now(UTC), dict[ObjectKey, Status | None]()
+        binding, there = mesh.binding, {stored.key: stored for stored in all_of(mesh) if stored.missing_since is None and stored.url}
+        leaving = there.values() if request.absent else [stored for stored in request.leaving if stored.deleting]
+        found |= {stored.key: status_of_removal(stored, now) for stored in leaving}
+        if not request.absent and binding is not None:
+            measured = status_of_result(binding, dry.result, now) if dry else None
+            phase = str((measured or binding.obj.get("status") or {}).get("phase"))
+            # Links that are up need not be the binding's, as before an adoption: it is not Connected while something is to be written.
+            is_true = measured is not None and dry is not None and phase in GOOD and (dry.linked or phase != "Connected")
+            found[binding.key] = measured if is_true else status_during_play(binding, now)
+            if phase in GOOD or dry is None:  # a dry run has read that the others go on waiting for the mesh
+                anew = bool(request.variables.get("cilium_mesh_former"))  # items are removed from clusters that leave
+                found |= {stored.key: status_during_play(stored, now, anew=anew) for stored in request.items}
+        shown = {key: status for key, status in found.items() if status is not None and key in there}
+        self._writer.statuses(((there[key], status) for key, status in shown.items()), {})
+        return shown
+
+    def _was_never_carried_out(self, mesh: MeshObjects) -> bool:
+        """Return whether no play was ever run for a mesh. A record alone may be lost; the finalizer is older than the first write, too."""
+        binding = mesh.binding
+        return self._records.get(mesh.key) is None and binding is not None and BY_KIND[BINDING].finalizer not in finalizers_of(binding.obj)
+
+    def _note_refusal(self, request: MeshRequest, *, refused: bool) -> None:
+        """Forget the record of a mesh whose first play wrote nothing: no cluster holds anything of it, and its deletion needs no play."""
+        if refused:
+            self._refused.add(request.key)
+            self._records.forget(request.key)
+        else:
+            self._refused.discard(request.key)
+
+    def _check_after(self, result: Mapping[str, Any]) -> float:
+        """Return the seconds until the next check. What the items ask for counts between SOONEST and the check interval."""
+        return min(max(SOONEST, float(result.get("requeueSeconds", 60))), self._interval)
+
+    def _come_back(self, request: MeshRequest, mesh: MeshObjects, why: str, shown: Mapping[ObjectKey, Status]) -> Next:
+        """Try again soon after a play that met another run at the lock of the mesh. Good statuses stay; other objects are Pending."""
+        self._metrics.errors.labels(ANOTHER_RUN).inc()
+        wait, now = Wait(phase="Pending", reason=ANOTHER_RUN, message=why), datetime.now(UTC)
+        for stored in all_of(mesh):
+            before = stored.obj.get("status") or {}
+            if not stored.deleting and not request.absent and (stored.key in shown or not before.get("phase")):
+                status = before if before.get("phase") in GOOD else status_of_waiting(stored, wait, now)
+                self._writer.status(stored, status, before=shown.get(stored.key))
+        if mesh.binding is not None:
+            self._event(mesh.binding, "Normal", ANOTHER_RUN, why)
+        if request.absent:
+            self._give_up(mesh, deleting(mesh), request.unavailable)
+        self._linked.pop(request.key, None)
+        return Next(seconds=RETRY_AFTER_ANOTHER_RUN)
+
+    def _clean_up(self, request: MeshRequest, mesh: MeshObjects, run: RunResult) -> None:
+        """Remove finalizers of deleted resources whose objects are gone.
+
+        While the binding exists, an item may go although an unreachable cluster still has its objects; the next play that reaches it prunes
+        them, as they are in no list. One whose objects are kept, because another item is refused, stays until they are gone.
+        """
+        unclean = _unclean(run.mesh_result)
+        self._note_kept(request, run)
+        clean = run.mesh_result is not None and not (unclean & {"", *(ref_of(stored) for stored in request.leaving)})
+        if request.absent and clean and run.state is RunState.SUCCESSFUL and not request.unavailable:
+            self._leave(mesh, deleting(mesh))
+            self._records.forget(request.key)
+        elif request.absent:
+            self._give_up(mesh, deleting(mesh), request.unavailable)
+        elif run.mesh_result is not None:
+            if run.state is RunState.SUCCESSFUL:  # former members are clean now, but for those that did not answer
+                self._records.narrow(request.key, {*refs_of(mesh), *request.unavailable})
+            kept = self._kept.get(request.key, {})
+            self._writer.release([s for s in request.leaving if ref_of(s) not in unclean or (ref_of(s) in kept and is_abandoned(s))])
+
+    def _note_kept(self, request: MeshRequest, run: RunResult) -> None:
+        """Remember which deleted resources have objects that the play kept, and tell their owners when that is new."""
+        before = self._kept.pop(request.key, {})
+        found = (run.mesh_result or {}).get("findings") or ()
+        kept = {str(entry.get("item", "")): str(entry.get("summary", "")) for entry in found if entry.get("code") == KEPT}
+        if kept:
+            self._kept[request.key] = kept
+        for stored in request.leaving:
+            if ref_of(stored) in kept and ref_of(stored) not in before:
+                self._event(stored, "Warning", "ObjectsKept", kept[ref_of(stored)])
+
+    def _give_up(self, mesh: MeshObjects, going: Iterable[Stored], unavailable: Mapping[str, NotUsable]) -> None:
+        """Remove finalizers of resources that cannot be cleaned.
+
+        Their clusters are gone, the deadline has passed, or their owner set the annotation ABANDON. The record of a released
+        binding becomes a tombstone.
+        """
+        gone = bool(unavailable) and all(found.reason == "ClusterNotFound" for found in unavailable.values())
+        late = [stored for stored in going if gone or is_abandoned(stored) or age_of(stored) > self._deadline]
+        if any(stored.key.kind == BINDING for stored in late):
+            record = self._records.get(mesh.key)
+            left = tuple(unavailable) or (record.clusters if record else ())
+            self._records.left_behind(mesh.key, left, datetime.now(UTC).isoformat(timespec="seconds"))
+        self._leave(mesh, late)
+
+    def _leave(self, mesh: MeshObjects, going: Iterable[Stored]) -> None:
+        """Remove finalizers, and tell the items that stay if their binding is gone with that."""
+        leaving, binding = list(going), mesh.binding
+        self._writer.release(leaving)
+        own = BY_KIND[BINDING].finalizer
+        if binding is None or binding not in leaving or {*finalizers_of(binding.obj)} - {own}:
+            return
+        self._linked.pop(mesh.key, None)
+        self._awaited.forget(mesh.key)
+        wait = request_of(replace(mesh, binding=None), {}, None)
+        if isinstance(wait, Wait) and wait.reason == MESH_NOT_FOUND:
+            now, items = datetime.now(UTC), [stored for stored in all_of(mesh) if stored is not binding and not stored.deleting]
+            self._writer.statuses(
+                ((stored, status_of_waiting(stored, wait, now)) for stored in items), {stored.key: {} for stored in items}
+            )
+
+    def _put_finalizers(self, request: MeshRequest, mesh: MeshObjects) -> None:
+        for stored in (*request.items, *((mesh.binding,) if mesh.binding else ())):
+            if not stored.deleting and not self._writer.is_guarded(stored):
+                self._writer.set_finalizer(stored, wanted=True)
+
+    def _report_failed_run(self, binding: Stored | None, run: RunResult) -> None:
+        self._metrics.errors.labels("RunnerFailed").inc()
+        if binding is not None:
+            self._event(binding, "Warning", "RunnerFailed", f"the run ended as {run.state.value} in task {run.last_task or 'unknown'}")
+
+
+def _another_run(result: Mapping[str, Any] | None) -> str | None:
+    """Return what the play said of another run that it met at the lock of the mesh; None if it met none."""
+    found = (result or {}).get("findings") or ()
+    return next((str(f.get("summary", "")) for f in found if str(f.get("code", "")).startswith(_LOCK)), None)
+
+
+def _items_changed(request: MeshRequest, kept: Container[str]) -> bool:
+    """Return whether a play has something to do for items. ``kept``: those whose objects the last play could not prune."""
+    current = all(generation_of(s.obj) == (s.obj.get("status") or {}).get("observedGeneration") for s in request.items)
+    return any(ref_of(stored) not in kept for stored in request.leaving) or not current
+
+
+def _unclean(result: Mapping[str, Any] | None) -> set[str]:
+    """Return the items ("" for the mesh) with a finding that blocks, that an API server caused, or that says that objects are kept."""
+    found = (result or {}).get("findings") or ()
+    codes = ("CM-API", KEPT)
+    return {str(f.get("item", "")) for f in found if f.get("severity") == "blocking" or str(f.get("code", "")).startswith(codes)}

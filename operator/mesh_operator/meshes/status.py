@@ -1,0 +1,117 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Status of each custom resource, from a mesh_result: the engine's rows, as the CRDs have them. Pure: the time is passed in.
+
+Conditions keep their lastTransitionTime while their status is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import jmespath
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError, clause
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
+
+from ..base.kinds import BY_KIND
+from ..runs.dry_runs import DRY_RUN_FAILED
+from ..runs.runner import RunResult, RunState
+from ..source.bounds import QUOTA_EXCEEDED
+from ..source.resources import generation_of
+from ..source.status_patch import Status
+from ..source.store import Stored
+from ..statuses.measured import TEXT, advised_status, measured_status, status_before, valid_reason
+from .request import MESH_NOT_FOUND, Wait
+
+GOOD: Final = ("Connected", "Exported", "Applied", "Exposed", "Degraded")
+
+
+def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -> Status | None:
+    """Return the status of one object from a ``mesh_result``; None if it has none for it.
+
+    If the mesh has none because a finding stopped the run, the status reports the findings, and keeps the values measured earlier.
+    """
+    row = BY_KIND[stored.key.kind]
+    found = jmespath.search(row.status, result)
+    if isinstance(found, list):
+        found = next((entry for entry in found if isinstance(entry, Mapping) and entry.get("name") == stored.key.name), None)
+    if isinstance(found, Mapping):
+        return advised_status(stored, measured_status(stored, found, now), result, now)
+    found = [entry for entry in rows_of(result, "findings") if not entry.get("accepted") and not entry.get("item")]
+    blocking = [entry for entry in found if entry.get("severity") == "blocking"]
+    if not blocking:
+        return None
+    summaries = "; ".join(f"{f.get('code')} {f.get('cluster') or ''}: {clause(str(f.get('summary')))}" for f in blocking)
+    if row.listed:  # a refused item has a row of its own: the finding that stopped the run is about the mesh
+        return _unmeasured(stored, "Pending", "MeshNotConnected", f"Nothing is written for the mesh: {summaries}", now)
+    reason = "RunnerFailed" if all(entry.get("code") == MeshError.code for entry in blocking) else "PrerequisiteNotMet"
+    return advised_status(stored, _unmeasured(stored, "Error", reason, summaries, now), result, now)
+
+
+def status_of_waiting(stored: Stored, wait: Wait, now: datetime) -> Status:
+    """Return the status while no play runs: items wait for their mesh for any reason, and are in error if there is none."""
+    if wait.reason != MESH_NOT_FOUND and BY_KIND[stored.key.kind].listed:
+        return _unmeasured(stored, "Pending", "MeshNotConnected", f"The mesh is not connected: {wait.message}", now, standing=wait.standing)
+    return _unmeasured(stored, wait.phase, wait.reason, wait.message, now, standing=wait.standing)
+
+
+def status_of_refused(stored: Stored, now: datetime) -> Status:
+    """Return the status of an object beyond the bounds of its workspace: nothing is done for it, and what it led to before stays."""
+    message = f"The workspace has more than {stored.beyond}, the most that the operator takes from one. Nothing is done for this object,"
+    return _unmeasured(
+        stored, "Error", QUOTA_EXCEEDED, f"{message} until older ones are deleted or whoever runs the operator allows more.", now
+    )
+
+
+def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Status:
+    """Return the status after a run without a result: reason RunnerFailed or Timeout, the task's name, never output.
+
+    The phase stays, as Degraded if it was good: objects of earlier plays still exist. After a run that was cancelled no status is written:
+    the mesh has its next turn at once, here or with the next leader.
+    """
+    reason = "Timeout" if run.state is RunState.TIMEOUT else "RunnerFailed"
+    task = one_line(run.last_task, 200)
+    message = f"The run ended without a result, {f'in task {task!r}' if task else 'before its first task'}. It is tried again."
+    return _unmeasured(stored, status_before(stored).get("phase") or "Error", reason, message, now)
+
+
+def status_of_failed_dry_run(stored: Stored, message: str, now: datetime) -> Status:
+    """Return the status after a dry run without a result. The phase stays, as Degraded if it was good: what earlier plays made exists."""
+    return _unmeasured(stored, status_before(stored).get("phase") or "Error", DRY_RUN_FAILED, message, now)
+
+
+def status_of_fabric(stored: Stored, bindings: Mapping[str, Stored | None], now: datetime) -> Status:
+    """Return the status of a Fabric, from those of the bindings that it names; None: there is none of that name."""
+    rows = []
+    for name, binding in bindings.items():
+        absent = condition("Ready", False, MESH_NOT_FOUND, f"ClusterMeshBinding {name} does not exist in this namespace")
+        status = status_before(binding) if binding else {"phase": "Error", "conditions": [absent]}
+        refs = rows_of(binding.obj.get("spec"), "clusterRefs") if binding else ()
+        rows.append(BindingRow(name=name, clusters=tuple(str(ref.get("name")) for ref in refs), status=status))
+    return measured_status(stored, fabric_status(stored.key.name, rows, now=now), now)
+
+
+def _unmeasured(stored: Stored, phase: str, reason: str, message: str, now: datetime, *, standing: bool = True) -> Status:
+    """Return a status without a new measurement. ``standing``: objects of earlier plays exist, so their measured values stay."""
+    before = status_before(stored)
+    kept = before if standing else {}
+    degraded = kept.get("phase") in GOOD
+    text, why = one_line(message, TEXT), valid_reason(reason)
+    earlier = {str(entry.get("type")): entry for entry in rows_of(kept, "conditions")}
+    conditions = [condition(kind, None, why, text) for kind in earlier if kind not in ("Accepted", "Ready", "Degraded")]
+    if BY_KIND[stored.key.kind].listed:
+        same = earlier.get("Accepted") if before.get("observedGeneration") == generation_of(stored.obj) else None
+        conditions.insert(0, {**same} if same else condition("Accepted", False if reason == MESH_NOT_FOUND else None, why, text))
+    conditions += [condition("Ready", False, why, text), condition("Degraded", degraded, why, text)]
+    return {
+        **kept,
+        "phase": "Degraded" if degraded else phase,
+        "observedGeneration": generation_of(stored.obj),
+        "conditions": with_transition_times(conditions, now, rows_of(before, "conditions")),
+    }

@@ -1,0 +1,360 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Store of all objects of all workspaces and URLs, and of the mesh to which each belongs. Thread-safe; does no I/O.
+
+An object that is gone from a list, or whose URL is gone, is *missing*, and never counts as deleted: only deletionTimestamp requests a
+deletion (multicluster-provider#80, kcp#2041). It stays known, in its last state, for KEEP seconds and until every remaining URL was listed
+after that without it; with no URL left, or while the one that had it does not serve its kind (404), for ever.
+
+What a URL has not listed yet looks as if it did not exist. So the objects of a mesh come with whether all of them are listed, in one value:
+asked for later, the lists may have come in between, and the objects that are at hand lack what they brought.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import RLock
+from typing import Any, Final
+
+import jmespath
+
+from ..base.keys import FleetKey, MeshKey, ObjectKey, key_of
+from ..base.kinds import BINDING, BY_KIND, CLUSTER, FABRIC, FLEET_ROWS, ITEMS, ROWS
+from ..base.workspace_bounds import DEFAULT, WorkspaceBounds
+from .bounds import STUBS, Usage, entry_of, reduced, stub_of
+
+KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
+REFUSED_AGAIN: Final = 5.0  # seconds
+PROVISIONAL: Final = "it may have"  # in place of a bound, of a new object until all of its workspace are looked at again
+_CLUSTERS: Final = jmespath.compile("spec.clusterRefs[].name")
+_MESH: Final = frozenset(row.kind for row in ROWS)
+_TENANT: Final = "Tenant"  # kind of the key to which all objects of a fleet refer
+_OF_FLEETS: Final = frozenset(row.kind for row in FLEET_ROWS)
+
+Object = dict[str, Any]
+Changed = Callable[[ObjectKey, Object | None, Object | None], None]
+"""Callback with key, before, after; None: it was or is missing or unknown. Called without the lock, not for a mere resourceVersion."""
+_Changes = list[tuple[ObjectKey, Object | None, Object | None]]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Object (not to be changed), and the URL that showed it last. ``missing_since`` is monotonic seconds; None while it is there."""
+
+    key: ObjectKey
+    obj: Object
+    url: str
+    missing_since: float | None = None
+    beyond: str = ""  # the bound of its workspace beyond which it is (bounds.py), in words
+
+    @property
+    def deleting(self) -> bool:
+        """Whether its deletion is requested."""
+        return bool((self.obj.get("metadata") or {}).get("deletionTimestamp"))
+
+    @property
+    def gone(self) -> bool:
+        """Whether its deletion was requested and it has vanished since: missing alone would not mean that it is deleted."""
+        return self.deleting and self.missing_since is not None
+
+    @property
+    def uid(self) -> str:
+        """Its uid; "" if it has none."""
+        return str((self.obj.get("metadata") or {}).get("uid") or "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeshObjects:
+    """All known objects of one mesh. ``items`` by kind, sorted by name; missing ones are included: see Stored.
+
+    ``listed``: every kind was listed before this was put together, at the URL that has the binding, and what that has not at all others; at
+    all URLs if none has it. If not, what is not in here may well exist.
+    """
+
+    key: MeshKey
+    listed: bool
+    binding: Stored | None
+    unserved: frozenset[str] = frozenset()  # kinds that the URL with the binding does not serve: of their items nothing is known
+    items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
+    beyond: tuple[Stored, ...] = ()  # binding and items beyond the bounds of the workspace; no such item is in ``items``
+    clusters: Mapping[str, Stored] = field(default_factory=dict)  # KubernetesClusters of the workspace's namespace, by name
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantObjects:
+    """All known objects of the fleet side of one namespace, sorted by kind and name; missing ones are included: see Stored.
+
+    ``listed``: everything was listed at all URLs before this was put together, and those that have an object of it serve every kind.
+    """
+
+    workspace: str
+    namespace: str
+    listed: bool
+    objects: tuple[Stored, ...] = ()
+
+    def of(self, kind: str) -> tuple[Stored, ...]:
+        """Return those of a kind."""
+        return tuple(stored for stored in self.objects if stored.key.kind == kind)
+
+
+class Store:
+    """Objects by key, from the lists and watches of all URLs. ``ignored`` counts objects that are not kept.
+
+    These are objects without the annotation kcp.io/cluster, and of a workspace with far too many objects those that came last.
+    """
+
+    def __init__(self, changed: Changed, clock: Callable[[], float], bounds: WorkspaceBounds = DEFAULT) -> None:
+        """Prepare an empty store. Objects beyond the ``bounds`` of their workspace are known, marked, and part of no mesh."""
+        self._bounds = bounds
+        self._usage: dict[str, Usage] = {}  # by workspace
+        self._unbound: set[str] = set()  # workspaces of which something changed since their bounds were looked at
+        self._refused: dict[str, float] = {}  # workspaces beyond their bounds -> when these are looked at again
+        self._changed, self._clock, self._lock, self.ignored = changed, clock, RLock(), 0
+        self._stored: dict[ObjectKey, Stored] = {}
+        self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the latest one last
+        self._urls: dict[str, frozenset[str]] = {}  # with the kinds of which lists are to come, or have
+        self._listed: dict[tuple[str, str], float] = {}  # when a URL was listed for a kind last; or first did not serve it
+        self._unserved: set[tuple[str, str]] = set()
+        self._users: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)  # objects that refer to it, see _references
+
+    def add_url(self, url: str, kinds: Iterable[str]) -> None:
+        """Expect lists of some kinds from a URL: until they are there, its meshes are not listed."""
+        with self._lock:
+            self._urls[url] = frozenset(kinds)
+
+    def replace(self, url: str, kind: str, objects: Iterable[Object]) -> None:
+        """Take a whole list of one URL and kind. Objects that the URL had and has no more become missing."""
+        with self._changing() as changes:
+            self._listed[url, kind] = self._clock()  # set before objects become missing, which a later list has to confirm
+            self._unserved.discard((url, kind))
+            shown = {self._show(url, kind, obj, changes) for obj in objects}
+            for key in self._at(url, kind) - shown:
+                self._lose(url, key, changes)
+            self._forget(kind)
+
+    def unserved(self, url: str, kind: str) -> bool:
+        """Take that a URL does not serve a kind: what it had becomes missing, and no list confirms that it is gone.
+
+        Returns whether that is new.
+        """
+        with self._changing() as changes:
+            is_new = (url, kind) not in self._unserved
+            self._listed.setdefault((url, kind), self._clock())
+            self._unserved.add((url, kind))
+            for key in self._at(url, kind):
+                self._lose(url, key, changes)
+        return is_new
+
+    def serves(self, *kinds: str) -> bool:
+        """Return whether every URL that has to list these kinds serves them: only then does an object that is not known not exist."""
+        with self._lock:
+            return self._is_listed(frozenset(kinds)) and not any(kind in kinds for _, kind in self._unserved)
+
+    def put(self, url: str, kind: str, obj: Object) -> None:
+        """Take an object that was ADDED or MODIFIED."""
+        with self._changing() as changes:
+            self._show(url, kind, obj, changes)
+
+    def missing(self, url: str, kind: str, obj: Object) -> None:
+        """Take an object that was DELETED: it is missing from now on, in the state of ``obj``.
+
+        It is forgotten when later lists lack it too.
+        """
+        key = key_of(kind, obj)
+        with self._changing() as changes:
+            if key is not None and url in self._shown.get(key, ()):
+                self._lose(url, key, changes, last=obj)
+
+    def drop_url(self, url: str) -> None:
+        """Drop a URL that is gone from the slice: its objects are missing until another URL shows them."""
+        with self._changing() as changes:
+            for key in self._at(url):
+                self._lose(url, key, changes)
+            self._urls.pop(url, None)
+            self._listed = {place: time for place, time in self._listed.items() if place[0] != url}
+            self._unserved = {place for place in self._unserved if place[0] != url}
+
+    def get(self, key: ObjectKey) -> Stored | None:
+        """Return an object, also one that is missing; None if it is not known."""
+        return self._stored.get(key)
+
+    def mesh(self, key: MeshKey) -> MeshObjects:
+        """Return all objects of a mesh."""
+        binding = ObjectKey(BINDING, *key)
+        with self._lock:
+            users, found = self._using(binding), self._stored.get(binding)
+            clusters = self._using(binding._replace(kind=CLUSTER, name=""))
+            home = found.url if found and found.missing_since is None else ""
+            listed, unserved = self._is_listed(_MESH, home), frozenset(kind for url, kind in self._unserved if url == home)
+        beyond = tuple(user for user in users if user.beyond)
+        items = {row.kind: tuple(user for user in users if user.key.kind == row.kind and not user.beyond) for row in ITEMS}
+        by_name = {user.key.name: user for user in clusters}
+        return MeshObjects(key=key, listed=listed, unserved=unserved, binding=found, items=items, beyond=beyond, clusters=by_name)
+
+    def meshes(self) -> tuple[MeshKey, ...]:
+        """Return every mesh that an object belongs to, also if the binding itself is unknown. A Fabric belongs to none."""
+        with self._lock:
+            return tuple(MeshKey(*to[1:]) for to in sorted(self._users) if to.kind == BINDING and self._users[to])
+
+    def meshes_of(self, key: ObjectKey, obj: Object) -> tuple[MeshKey, ...]:
+        """Return the meshes that a change of this object concerns.
+
+        These are its own mesh; for a KubernetesCluster those whose binding names it; none for a Fabric.
+        """
+        if key.kind == CLUSTER:
+            return tuple(MeshKey(*user.key[1:]) for user in self._using(key))
+        return tuple(MeshKey(*to[1:]) for to in _references(key, obj) if to.kind == BINDING)
+
+    def tenant(self, workspace: str, namespace: str) -> TenantObjects:
+        """Return all objects of the fleet side of a namespace."""
+        with self._lock:
+            found, listed = self._using(ObjectKey(_TENANT, workspace, namespace, "")), self._is_listed(BY_KIND.keys())
+            homes = {stored.url for stored in found if stored.missing_since is None}
+            served = not any((url, kind) in self._unserved for url in homes for kind in _OF_FLEETS)
+        return TenantObjects(workspace=workspace, namespace=namespace, listed=listed and served, objects=tuple(found))
+
+    def tenants(self) -> tuple[tuple[str, str], ...]:
+        """Return workspace and namespace of every object of the fleet side."""
+        with self._lock:
+            return tuple((to.workspace, to.namespace) for to in sorted(self._users) if to.kind == _TENANT and self._users[to])
+
+    def units_of(self, key: ObjectKey) -> tuple[FleetKey, ...]:
+        """Return the units of the fleet side that a change of this object concerns."""
+        return tuple(FleetKey(key.workspace, key.namespace, unit) for unit in BY_KIND[key.kind].units)
+
+    def of_kind(self, kind: str = "") -> tuple[Stored, ...]:
+        """Return all objects of a kind that are there, and not missing."""
+        with self._lock:
+            return tuple(one for one in self._stored.values() if kind in ("", one.key.kind) and one.missing_since is None)
+
+    def count(self, kind: str = "", workspace: str = "") -> int:
+        """Return how many objects are there, and not missing, of one kind or workspace or of all."""
+        return sum(workspace in ("", one.key.workspace) for one in self.of_kind(kind))
+
+    @contextmanager
+    def _changing(self) -> Iterator[_Changes]:
+        """Hold the lock, and call the callback for the changes after releasing it."""
+        changes: _Changes = []
+        with self._lock:
+            yield changes
+            for workspace in list(self._unbound):
+                self._bind(workspace, changes)
+        for change in changes:
+            self._changed(*change)
+
+    def _is_listed(self, kinds: Set[str], home: str = "") -> bool:
+        """Return whether the kinds are listed: at home, and those that home has not, or all without one, everywhere."""
+        at_home = self._urls.get(home, frozenset())
+        expected = [(url, kind) for url, served in self._urls.items() for kind in served & kinds if url == home or kind not in at_home]
+        return bool(expected) and all(place in self._listed for place in expected)
+
+    def _at(self, url: str, kind: str = "") -> set[ObjectKey]:
+        return {key for key, shown in self._shown.items() if url in shown and kind in ("", key.kind)}
+
+    def _using(self, key: ObjectKey) -> list[Stored]:
+        with self._lock:
+            return [self._stored[user] for user in sorted(self._users.get(key, ()))]
+
+    def _show(self, url: str, kind: str, obj: Object, changes: _Changes) -> ObjectKey | None:
+        key = key_of(kind, obj)
+        if key is None or (key not in self._stored and self._count_of(key.workspace) >= STUBS * self._bounds.objects):
+            self.ignored += 1
+            return None
+        self._shown[key].pop(url, None)
+        self._shown[key][url] = Stored(key, reduced(kind, obj), url)
+        self._settle(self._shown[key][url], changes)
+        return key
+
+    def _lose(self, url: str, key: ObjectKey, changes: _Changes, last: Object | None = None) -> None:
+        gone = self._shown[key].pop(url)
+        missing = Stored(key, reduced(key.kind, last or gone.obj), url, self._clock())
+        self._settle([missing, *self._shown[key].values()][-1], changes)
+
+    def _settle(self, new: Stored, changes: _Changes) -> None:
+        old = self._stored.get(new.key)
+        before = old.obj if old and old.missing_since is None else None
+        after = new.obj if new.missing_since is None else None
+        workspace = new.key.workspace
+        new = replace(new, beyond=old.beyond if old else PROVISIONAL if workspace in self._refused else "")
+        self._stored[new.key] = new
+        self._usage.setdefault(workspace, Usage(self._bounds)).put(entry_of(new.key, new.obj))
+        self._unbound.add(workspace)
+        for to in _references(old.key, old.obj) if old else ():
+            self._users[to].discard(new.key)
+        for to in _references(new.key, new.obj):
+            self._users[to].add(new.key)
+        if before is None or after is None or _without(before, "resourceVersion") != _without(after, "resourceVersion"):
+            changes.append((new.key, before, after))
+
+    def _bind(self, workspace: str, changes: _Changes) -> None:
+        """Find out which objects of the workspace are beyond its bounds, and keep no more than stubs of those that take too much memory."""
+        usage, now = self._usage[workspace], self._clock()
+        if now < self._refused.get(workspace, now):
+            return  # every change of a workspace with too many objects would cost the time of all of them
+        self._unbound.discard(workspace)
+        before, beyond = self._refused.pop(workspace, None), usage.beyond()
+        if beyond:
+            self._refused[workspace] = now + REFUSED_AGAIN
+        if not usage.entries:
+            del self._usage[workspace]
+        for key, entry in list(usage.entries.items()) if beyond or before is not None else ():
+            old, found = self._stored[key], beyond.get(key)
+            obj, words = old.obj, found.words if found else ""
+            if found and found.too_large and not entry.is_stub:
+                obj = stub_of(key.kind, obj)
+                usage.put(replace(entry, is_stub=True))
+                self._shown[key] = {url: replace(shown, obj=obj) for url, shown in self._shown[key].items()}
+            if obj is not old.obj or words != old.beyond:
+                self._stored[key] = replace(old, obj=obj, beyond=words)
+            if words != old.beyond and old.missing_since is None:
+                changes.append((key, None, obj))  # its mesh has to be reconciled, although it has not changed itself
+
+    def look_at_bounds(self) -> None:
+        """Find out what is within the bounds of workspaces that changed; to be called from time to time."""
+        with self._changing():
+            pass
+
+    def _count_of(self, workspace: str) -> int:
+        return len(self._usage[workspace].entries) if workspace in self._usage else 0
+
+    def beyond(self, kind: str) -> int:
+        """Return how many objects of a kind are beyond the bounds of their workspaces."""
+        return sum(bool(one.beyond) for one in self.of_kind(kind))
+
+    def fabrics_of(self, binding: ObjectKey) -> list[Stored]:
+        """Return the Fabrics that name a binding."""
+        return self._using(binding._replace(kind=FABRIC))
+
+    def _forget(self, kind: str) -> None:
+        served = (time for place, time in self._listed.items() if place[1] == kind and place not in self._unserved)
+        before = min(self._clock() - KEEP, *served)
+        for one in [one for one in self._stored.values() if one.key.kind == kind and (one.url, kind) not in self._unserved]:
+            if one.missing_since is not None and one.missing_since < before:
+                del self._stored[one.key], self._shown[one.key]
+                self._usage[one.key.workspace].remove(one.key)
+                self._unbound.add(one.key.workspace)
+        self._users = defaultdict(set, {to: kept for to, users in self._users.items() if (kept := users & self._stored.keys())})
+
+
+def _references(key: ObjectKey, obj: Object) -> set[ObjectKey]:
+    """Return the keys to which an object refers, in its namespace.
+
+    These are the bindings that it belongs to (for a binding: itself), and the clusters that a binding names. A KubernetesCluster refers to
+    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics. Objects of the fleet
+    side refer to their tenant.
+    """
+    if key.kind in _OF_FLEETS:
+        tenant = ObjectKey(_TENANT, key.workspace, key.namespace, "")
+        return {tenant, key._replace(name="")} if key.kind == CLUSTER else {tenant}
+    to = FABRIC if key.kind == FABRIC else BINDING
+    clusters = (_CLUSTERS.search(obj) or ()) if key.kind == BINDING else ()
+    named = {key._replace(kind=CLUSTER, name=name) for name in clusters if isinstance(name, str) and name}
+    return named | {key._replace(kind=to, name=name) for name in BY_KIND[key.kind].names_of_bindings(obj)}
+
+
+def _without(obj: Object, name: str) -> Object:
+    """Return an object without one entry of its metadata."""
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != name}}
