@@ -2,14 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """When a mesh is looked at whose links were written and are not ready yet: closely at first, then less and less. Pure.
 
-No play waits for links, since it would hold a worker meanwhile. Kubelet shows a changed Secret to the pods after up to two minutes.
+No run waits for links, since it would hold a worker meanwhile. Kubelet shows a changed Secret to the pods after up to two minutes.
 """
 
 from __future__ import annotations
 
 from typing import Final
-
-from ..base.keys import MeshKey
 
 FIRST: Final = 1.0  # seconds
 LONGEST: Final = 15.0  # seconds between two looks within PATIENCE
@@ -18,28 +16,24 @@ LATER: Final = 60.0  # seconds between two looks afterwards
 
 
 class AwaitedLinks:
-    """Meshes whose links are awaited, by the time of the play that wrote them, in monotonic seconds. Thread-safe."""
+    """Links of one mesh, and the time of the run that wrote them, in monotonic seconds, while they are awaited."""
 
     def __init__(self) -> None:
-        self._since: dict[MeshKey, float] = {}
+        self._since: float | None = None
 
-    def written(self, key: MeshKey, now: float) -> None:
-        """Take note that a play wrote the links of a mesh."""
-        self._since[key] = now
+    def written(self, now: float) -> None:
+        """Take note that a run wrote the links."""
+        self._since = now
 
-    def pause(self, key: MeshKey, phase: str, now: float) -> float | None:
-        """Return the seconds until the next look at a mesh of this phase; None if nothing is awaited of it."""
-        since = self._since.get(key)
+    def pause(self, phase: str, now: float) -> float | None:
+        """Return the seconds until the next look at the mesh in this phase; None if nothing is awaited of it."""
+        since = self._since
         if phase not in ("Connecting", "Degraded") or since is None:
-            self._since.pop(key, None)
+            self._since = None
             return None
         if now - since < PATIENCE:
             return min(LONGEST, max(FIRST, (now - since) / 3))
         if phase == "Degraded":  # part of it works: it is checked as every mesh is
-            self._since.pop(key, None)
+            self._since = None
             return None
         return LATER
-
-    def forget(self, key: MeshKey) -> None:
-        """Forget a mesh."""
-        self._since.pop(key, None)

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from logging import WARNING
 from threading import Event
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.keeping import KEPT
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import RETRY_SECONDS, meaning_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
 from ..base.choices import DEFAULT, PlatformChoices
@@ -39,8 +39,8 @@ from ..source.status_patch import Status
 from ..source.store import MeshObjects, Store, Stored
 from ..statuses.findings import MOST
 from ..statuses.withheld import WithheldLog
-from .awaited_links import AwaitedLinks
 from .dry_run import MeshQuestion
+from .memory import GoodLinks, MeshMemories
 from .orphans import mesh_to_remove
 from .records import Records
 from .request import ASSIGNS, MESH_NOT_FOUND, MeshRequest, NoOp, Wait, request_of
@@ -55,24 +55,15 @@ from .status import (
 from .status_in_progress import status_during_play, status_of_removal, while_assigning
 
 ANOTHER_RUN: Final = "AnotherRun"
-RETRY_AFTER_ANOTHER_RUN: Final = 15.0  # seconds
 SOONEST: Final = 10.0  # seconds between two checks of a mesh at least, whatever its items ask for: their specs are a tenant's
 WAITING: Final = 30.0  # seconds between two turns of a mesh whose clusters cannot be used; of a new mesh fewer
-_LOCK: Final = "CM-LOCK-"  # family of the findings of runs that met another one (module_utils/lock)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _GoodLinks:
-    """Links that needed nothing in the last dry run or play. ``linked``: MeshRequest.linked; ``at``: monotonic seconds."""
-
-    linked: str
-    at: float
-    status: Mapping[str, Any]  # of the binding
-    findings: tuple[Mapping[str, Any], ...] = ()  # of no item
 
 
 class Reconciler:
-    """Reconciler of meshes. Thread-safe for different meshes; one mesh is reconciled by one thread at a time (queue.py)."""
+    """Reconciler of meshes. Thread-safe for different meshes; one mesh is reconciled by one thread at a time (queue.py).
+
+    :ivar memories: what is remembered of each mesh.
+    """
 
     def __init__(
         self,
@@ -104,11 +95,8 @@ class Reconciler:
         self._metrics, self._event = metrics, event
         self._clusters_listed, self._deadline, self._interval = clusters_listed, teardown_deadline, check_interval
         self._turns = UnitTurns[MeshKey](cancel, metrics)
-        self._linked: dict[MeshKey, _GoodLinks] = {}
-        self._awaited = AwaitedLinks()
-        self._refused: set[MeshKey] = set()  # meshes of which a play wrote nothing: the next one comes after a dry run
+        self.memories = MeshMemories()
         self._withheld = WithheldLog()
-        self._kept: dict[MeshKey, Mapping[str, str]] = {}  # item whose objects the last play kept -> why
         self.orphaned: frozenset[MeshKey] = frozenset()  # recorded meshes without a resource (orphans.py)
 
     def reconcile(self, key: MeshKey) -> Next:
@@ -170,10 +158,12 @@ class Reconciler:
         """
         record = self._records.get(mesh.key)
         request = request_of(mesh, clusters, record, self._choices)
+        if mesh.binding is None:
+            self.memories.forget(mesh.key)
         if request is None:
             return Next(seconds=None)
         if isinstance(request, NoOp):
-            self._refused.discard(mesh.key)
+            self.memories.forget(mesh.key)
             self._writer.release(deleting(mesh))  # no cluster holds anything of it
             return Next(seconds=None)
         if isinstance(request, Wait):
@@ -182,8 +172,9 @@ class Reconciler:
             self._give_up(mesh, deleting(mesh), request.unavailable)
             return Next(seconds=self._interval)
         self._put_finalizers(request, mesh)
-        is_new = record is None and mesh.key not in self._refused
-        if request.absent or is_new or (self._recent_good_links(request) and _items_changed(request, self._kept.get(mesh.key, {}))):
+        memory = self.memories.recall(mesh.key)
+        is_new = record is None and not memory.refused
+        if request.absent or is_new or (self._recent_good_links(request) and _items_changed(request, memory.held)):
             return request, None
         dry = process.dry_run(MeshQuestion(request))
         self._remember(request, dry.result if dry and dry.linked else None)
@@ -206,7 +197,7 @@ class Reconciler:
         why = f"{failed.cause.value} {failed.detail}".strip()
         log("dry_run_failed", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=why)
         self._metrics.errors.labels(DRY_RUN_FAILED).inc()
-        self._linked.pop(key, None)
+        self.memories.recall(key).good_links = None
         now = datetime.now(UTC)
         for stored in all_of(mesh):
             if not stored.deleting:
@@ -253,23 +244,24 @@ class Reconciler:
 
     def _next_look(self, key: MeshKey, result: Mapping[str, Any], otherwise: float) -> Next:
         """Return when the mesh is looked at again: soon while its links come up."""
-        pause = self._awaited.pause(key, str((result["status"].get("binding") or {}).get("phase")), time.monotonic())
+        pause = self.memories.recall(key).awaited.pause(str((result["status"].get("binding") or {}).get("phase")), time.monotonic())
         return Next(seconds=otherwise) if pause is None else Next(seconds=min(pause, self._interval), urgency=Urgency.FOLLOW_UP)
 
     # Plays
 
-    def _recent_good_links(self, request: MeshRequest) -> _GoodLinks | None:
+    def _recent_good_links(self, request: MeshRequest) -> GoodLinks | None:
         """Return the links of this request if they needed nothing within the check interval; the next check observes them again."""
-        last_good = self._linked.get(request.key)
+        last_good = self.memories.recall(request.key).good_links
         return last_good if last_good and last_good.linked == request.linked and time.monotonic() < last_good.at + self._interval else None
 
     def _remember(self, request: MeshRequest, result: Mapping[str, Any] | None) -> None:
-        self._linked.pop(request.key, None)
+        memory = self.memories.recall(request.key)
+        memory.good_links = None
         status = result["status"].get("binding") if result else None
         if result and status and status.get("phase") == "Connected":
             every = rows_of(result, "advice") or rows_of(result, "findings")
             found = tuple(row for row in every if not row.get("item"))[:MOST]  # a status has no more, and they stay in memory
-            self._linked[request.key] = _GoodLinks(linked=request.linked, at=time.monotonic(), status=status, findings=found)
+            memory.good_links = GoodLinks(linked=request.linked, at=time.monotonic(), status=status, findings=found)
 
     def _run(self, request: MeshRequest, mesh: MeshObjects, turn: UnitTurn, dry: DryRun | None) -> Next:
         """Run the play, which waits for no link. Links that needed nothing a short while ago are left out: it is a second shorter then."""
@@ -297,8 +289,8 @@ class Reconciler:
         if run.state is RunState.CANCELED:
             return AT_ONCE
         now, result = datetime.now(UTC), run.mesh_result
-        if (other := _another_run(result)) is not None:
-            return self._come_back(request, mesh, other, shown)
+        if why := meaning_of(result).waiting:
+            return self._come_back(request, mesh, why, shown)
         self._withheld.take(key, result)
         if result is not None and ASSIGNS in variables:
             result = while_assigning(result)
@@ -314,7 +306,7 @@ class Reconciler:
         )
         self._clean_up(request, mesh, run)
         if result is None:
-            self._linked.pop(key, None)
+            self.memories.recall(key).good_links = None
             self._report_failed_run(binding, run)
             return Next(seconds=None, failed=True)
         changed, phase = bool(result.get("changed", True)), str((result["status"].get("binding") or {}).get("phase"))
@@ -322,7 +314,7 @@ class Reconciler:
         if not last_good:
             self._remember(request, result)
             if changed:
-                self._awaited.written(key, time.monotonic())
+                self.memories.recall(key).awaited.written(time.monotonic())
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
         return self._next_look(key, result, max(0.0, min(self._check_after(result), later)))
 
@@ -355,11 +347,9 @@ class Reconciler:
 
     def _note_refusal(self, request: MeshRequest, *, refused: bool) -> None:
         """Forget the record of a mesh whose first play wrote nothing: no cluster holds anything of it, and its deletion needs no play."""
+        self.memories.recall(request.key).refused = refused
         if refused:
-            self._refused.add(request.key)
             self._records.forget(request.key)
-        else:
-            self._refused.discard(request.key)
 
     def _check_after(self, result: Mapping[str, Any]) -> float:
         """Return the seconds until the next check. What the items ask for counts between SOONEST and the check interval."""
@@ -378,8 +368,8 @@ class Reconciler:
             self._event(mesh.binding, "Normal", ANOTHER_RUN, why)
         if request.absent:
             self._give_up(mesh, deleting(mesh), request.unavailable)
-        self._linked.pop(request.key, None)
-        return Next(seconds=RETRY_AFTER_ANOTHER_RUN)
+        self.memories.recall(request.key).good_links = None
+        return Next(seconds=RETRY_SECONDS)
 
     def _clean_up(self, request: MeshRequest, mesh: MeshObjects, run: RunResult) -> None:
         """Remove finalizers of deleted resources whose objects are gone.
@@ -387,8 +377,9 @@ class Reconciler:
         While the binding exists, an item may go although an unreachable cluster still has its objects; the next play that reaches it prunes
         them, as they are in no list. One whose objects are kept, because another item is refused, stays until they are gone.
         """
-        unclean = _unclean(run.mesh_result)
-        self._note_kept(request, run)
+        meaning = meaning_of(run.mesh_result)
+        unclean, held = meaning.unclean, meaning.held
+        self._note_held(request, held)
         clean = run.mesh_result is not None and not (unclean & {"", *(ref_of(stored) for stored in request.leaving)})
         if request.absent and clean and run.state is RunState.SUCCESSFUL and not request.unavailable:
             self._leave(mesh, deleting(mesh))
@@ -398,19 +389,15 @@ class Reconciler:
         elif run.mesh_result is not None:
             if run.state is RunState.SUCCESSFUL:  # former members are clean now, but for those that did not answer
                 self._records.narrow(request.key, {*refs_of(mesh), *request.unavailable})
-            kept = self._kept.get(request.key, {})
-            self._writer.release([s for s in request.leaving if ref_of(s) not in unclean or (ref_of(s) in kept and is_abandoned(s))])
+            self._writer.release([s for s in request.leaving if ref_of(s) not in unclean or (ref_of(s) in held and is_abandoned(s))])
 
-    def _note_kept(self, request: MeshRequest, run: RunResult) -> None:
-        """Remember which deleted resources have objects that the play kept, and tell their owners when that is new."""
-        before = self._kept.pop(request.key, {})
-        found = (run.mesh_result or {}).get("findings") or ()
-        kept = {str(entry.get("item", "")): str(entry.get("summary", "")) for entry in found if entry.get("code") == KEPT}
-        if kept:
-            self._kept[request.key] = kept
+    def _note_held(self, request: MeshRequest, held: Mapping[str, str]) -> None:
+        """Remember which deleted resources have objects that the run kept, and tell their owners when that is new."""
+        memory = self.memories.recall(request.key)
+        before, memory.held = memory.held, held
         for stored in request.leaving:
-            if ref_of(stored) in kept and ref_of(stored) not in before:
-                self._event(stored, "Warning", "ObjectsKept", kept[ref_of(stored)])
+            if ref_of(stored) in held and ref_of(stored) not in before:
+                self._event(stored, "Warning", "ObjectsKept", held[ref_of(stored)])
 
     def _give_up(self, mesh: MeshObjects, going: Iterable[Stored], unavailable: Mapping[str, NotUsable]) -> None:
         """Remove finalizers of resources that cannot be cleaned.
@@ -433,8 +420,7 @@ class Reconciler:
         own = BY_KIND[BINDING].finalizer
         if binding is None or binding not in leaving or {*finalizers_of(binding.obj)} - {own}:
             return
-        self._linked.pop(mesh.key, None)
-        self._awaited.forget(mesh.key)
+        self.memories.forget(mesh.key)
         wait = request_of(replace(mesh, binding=None), {}, None)
         if isinstance(wait, Wait) and wait.reason == MESH_NOT_FOUND:
             now, items = datetime.now(UTC), [stored for stored in all_of(mesh) if stored is not binding and not stored.deleting]
@@ -453,20 +439,7 @@ class Reconciler:
             self._event(binding, "Warning", "RunnerFailed", f"the run ended as {run.state.value} in task {run.last_task or 'unknown'}")
 
 
-def _another_run(result: Mapping[str, Any] | None) -> str | None:
-    """Return what the play said of another run that it met at the lock of the mesh; None if it met none."""
-    found = (result or {}).get("findings") or ()
-    return next((str(f.get("summary", "")) for f in found if str(f.get("code", "")).startswith(_LOCK)), None)
-
-
-def _items_changed(request: MeshRequest, kept: Container[str]) -> bool:
-    """Return whether a play has something to do for items. ``kept``: those whose objects the last play could not prune."""
+def _items_changed(request: MeshRequest, held: Container[str]) -> bool:
+    """Return whether a play has something to do for items. ``held``: those whose objects the last run kept."""
     current = all(generation_of(s.obj) == (s.obj.get("status") or {}).get("observedGeneration") for s in request.items)
-    return any(ref_of(stored) not in kept for stored in request.leaving) or not current
-
-
-def _unclean(result: Mapping[str, Any] | None) -> set[str]:
-    """Return the items ("" for the mesh) with a finding that blocks, that an API server caused, or that says that objects are kept."""
-    found = (result or {}).get("findings") or ()
-    codes = ("CM-API", KEPT)
-    return {str(f.get("item", "")) for f in found if f.get("severity") == "blocking" or str(f.get("code", "")).startswith(codes)}
+    return any(ref_of(stored) not in held for stored in request.leaving) or not current

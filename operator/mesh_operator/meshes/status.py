@@ -14,8 +14,8 @@ from typing import Any, Final
 import jmespath
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError, clause
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import meaning_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
@@ -43,15 +43,13 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
         found = next((entry for entry in found if isinstance(entry, Mapping) and entry.get("name") == stored.key.name), None)
     if isinstance(found, Mapping):
         return advised_status(stored, measured_status(stored, found, now), result, now)
-    found = [entry for entry in rows_of(result, "findings") if not entry.get("accepted") and not entry.get("item")]
-    blocking = [entry for entry in found if entry.get("severity") == "blocking"]
-    if not blocking:
+    meaning = meaning_of(result)
+    if not meaning.blocked:
         return None
-    summaries = "; ".join(f"{f.get('code')} {f.get('cluster') or ''}: {clause(str(f.get('summary')))}" for f in blocking)
     if row.listed:  # a refused item has a row of its own: the finding that stopped the run is about the mesh
-        return _unmeasured(stored, "Pending", "MeshNotConnected", f"Nothing is written for the mesh: {summaries}", now)
-    reason = "RunnerFailed" if all(entry.get("code") == MeshError.code for entry in blocking) else "PrerequisiteNotMet"
-    return advised_status(stored, _unmeasured(stored, "Error", reason, summaries, now), result, now)
+        return _unmeasured(stored, "Pending", "MeshNotConnected", f"Nothing is written for the mesh: {meaning.blocked}", now)
+    reason = "RunnerFailed" if meaning.failed else "PrerequisiteNotMet"
+    return advised_status(stored, _unmeasured(stored, "Error", reason, meaning.blocked, now), result, now)
 
 
 def status_of_waiting(stored: Stored, wait: Wait, now: datetime) -> Status:

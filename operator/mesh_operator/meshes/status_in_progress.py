@@ -12,6 +12,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.condi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import meaning_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
@@ -27,7 +28,6 @@ DELETING: Final = "Deleting"
 MESH_DELETING: Final = "MeshDeleting"
 PROGRESSING: Final = "Progressing"
 ASSIGNING: Final = "AssigningIdentities"
-_UNFINISHED: Final = "CM-LEASE-15"  # an assignment of a name and an id is not finished
 _TEXT: Final = 1024  # characters of a message
 
 
@@ -68,11 +68,9 @@ def _problems_of(stored: Stored, mesh: MeshObjects, binding: Stored) -> Sequence
 
 def while_assigning(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the result of a play that assigns names and ids, with a binding on its way if nothing but the end of that is missing."""
-    blocking = [row for row in rows_of(result, "findings") if row.get("severity") == "blocking" and not row.get("item")]
-    left = [row for row in blocking if not row.get("accepted")]
-    if not left or any(row.get("code") != _UNFINISHED for row in left):
+    clusters = ", ".join(meaning_of(result).assigning)
+    if not clusters:
         return result
-    clusters = ", ".join(str(row.get("cluster")) for row in left)
     message = f"Workloads of Cilium restart with the name and id that they were assigned: {clusters}"
     rows = [condition(kind, False, ASSIGNING, message) for kind in ("MeshConnected", "Ready", "Degraded")]
     return {**result, "status": {**result["status"], "binding": {"phase": "Connecting", "conditions": rows}}}

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import RETRY_SECONDS
 from mesh_operator.base.cancel import Cancel
 from mesh_operator.base.keys import MeshKey
 from mesh_operator.base.kinds import BINDING, BY_KIND, CLUSTER, ITEMS, ROWS, SERVICE
@@ -20,7 +21,7 @@ from mesh_operator.base.serve import Metrics
 from mesh_operator.base.workspace_bounds import DEFAULT, WorkspaceBounds
 from mesh_operator.credentials.management_plane import NotUsable, Usable
 from mesh_operator.meshes.dry_run import MeshQuestion
-from mesh_operator.meshes.reconcile import ANOTHER_RUN, RETRY_AFTER_ANOTHER_RUN, SOONEST, Reconciler
+from mesh_operator.meshes.reconcile import ANOTHER_RUN, SOONEST, Reconciler
 from mesh_operator.meshes.records import Records
 from mesh_operator.runs.confined.process import Cause
 from mesh_operator.runs.dry_runs import DryRunFailed
@@ -622,7 +623,7 @@ def test_a_play_that_meets_another_run_is_tried_again_soon_and_is_no_error(world
         return RunResult(state=RunState.FAILED, rc=2, mesh_result=result, last_task="Publish mesh_result", seconds=1.0)
 
     world.answer = refused
-    assert world.reconcile() == Next(seconds=RETRY_AFTER_ANOTHER_RUN)
+    assert world.reconcile() == Next(seconds=RETRY_SECONDS)
     assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Pending", "Pending")
     conditions = (world.kcp.find(BINDING, "edge") or {})["status"]["conditions"]
     assert {(c["type"], c["reason"], c["message"]) for c in conditions if c["type"] == "Ready"} == {("Ready", ANOTHER_RUN, who)}
@@ -632,7 +633,7 @@ def test_a_play_that_meets_another_run_is_tried_again_soon_and_is_no_error(world
     before = (world.phase(), world.phase(SERVICE, "nginx"))
     world.answer = refused
     world.kcp.put(BINDING, "edge", {**REFS, "topology": {"mode": "FullMesh"}})
-    assert world.reconcile() == Next(seconds=RETRY_AFTER_ANOTHER_RUN)
+    assert world.reconcile() == Next(seconds=RETRY_SECONDS)
     assert (world.phase(), world.phase(SERVICE, "nginx")) == before == ("Connected", "Exported")
 
 
@@ -930,3 +931,15 @@ def test_a_new_mesh_that_waits_for_its_clusters_is_tried_more_often_than_an_old_
     made = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat(timespec="seconds")
     world.kcp.put(BINDING, "edge", REFS, creationTimestamp=made)
     assert world.reconciler.reconcile(KEY).seconds == pytest.approx(seconds, abs=1)
+
+
+def test_a_mesh_that_is_gone_is_not_remembered(world: World) -> None:
+    """Tenants make ever new meshes: what is remembered of one goes with it."""
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    assert len(world.reconciler.memories) == 1
+    world.kcp.delete(BINDING, "edge")
+    world.kcp.delete(SERVICE, "nginx")
+    for _ in range(3):
+        world.reconcile()
+    assert world.kcp.find(BINDING, "edge") is None and len(world.reconciler.memories) == 0

@@ -26,6 +26,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe im
     sizes,
     tls_probe,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import meaning
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies import compile as policies
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.seen_flows import LIMITS as SEEN
@@ -62,7 +63,7 @@ FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
         f"written once in {status_patch.SYNC_SECONDS // 60} minutes",
         f"the worst first, {status_findings.MOST} at most",
         f"{NUMBERS[resource_writer.EVENTS]} at once at most",
-        f"tries again after {reconcile.RETRY_AFTER_ANOTHER_RUN:g} seconds",
+        f"tries again after {meaning.RETRY_SECONDS:g} seconds",
         f"deleted only after {NUMBERS[store.KEEP // 60]} minutes",
     ),
     "docs/operator.md": (

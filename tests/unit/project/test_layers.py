@@ -214,6 +214,17 @@ def test_each_room_says_what_is_in_it_and_what_it_may_import() -> None:
         assert set(re.findall(r"\w+", said.group(1).replace("no other room", ""))) == set(names.split()), room
 
 
+def test_the_operator_knows_no_code_of_a_finding() -> None:
+    """What a finding means for the next turn is the engine's to say (pipeline/meaning.py)."""
+    texts = [(file, node) for file in OPERATOR.rglob("*.py") for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+    found = [
+        f"{file.relative_to(CHECKOUT)}:{node.lineno}: {node.value}"
+        for file, node in texts
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"CM-[A-Z]{2,}", node.value)
+    ]
+    assert found == []
+
+
 def test_the_engine_knows_neither_ansible_nor_the_operator() -> None:
     outside = {there for here, there in edges() if here in ALLOWED and there not in ALLOWED}
     assert outside == set()
