@@ -23,6 +23,7 @@ class ActionModule(MeshAction):
 
     def execute(self, call: Call) -> Outcome:
         """Connect or disconnect, as ``state`` says."""
-        mesh = mesh_of(call.play, call.params["mesh"], limited=True)
-        purpose = "disconnect" if call.params["state"] == "absent" else "connect"
+        leaving = call.params["state"] == "absent"
+        mesh = mesh_of(call.play, call.params["mesh"], limited=True, leaving=leaving)
+        purpose = "disconnect" if leaving else "connect"
         return connect(call.run(mesh), ConnectOptions.of(call.params, purpose=purpose), "state=absent")

@@ -36,7 +36,7 @@ class ItemsAction(MeshAction):
         check_names("approve_refused", options.approve_refused)
         check_names("accept_incomplete", options.accept_incomplete, ALL)
         approved = stored_plan(call.params["hash"]) if call.params["hash"] else None
-        mesh = mesh_of(call.play, call.params["mesh"], limited=True)
+        mesh = mesh_of(call.play, call.params["mesh"], limited=True, leaving=options.state == "absent")
         if options.state == "absent":  # then there is no item of these kinds, whatever the file says
             desired = Desired(mesh=mesh, kinds=frozenset(self.KINDS))
         else:

@@ -110,12 +110,13 @@ def play_of(task_vars: Mapping[str, Any]) -> Play:
     )
 
 
-def mesh_of(play: Play, raw: Any, *, limited: bool = False) -> Mesh:
+def mesh_of(play: Play, raw: Any, *, limited: bool = False, leaving: bool = False) -> Mesh:
     """Parse the mesh that ``cilium_mesh`` describes.
 
     :param raw: value of the variable ``cilium_mesh``.
     :param limited: --limit, or the hosts pattern of the play, may leave out members, which the caller then does not contact. If false, a
         play that leaves out a member is refused, so that no change is made in half of the members.
+    :param leaving: the mesh is to be taken away: of its members one may be left.
     :raises InvalidInput: when the variable is not valid, does not say the name and the members of the mesh, or a member that is needed
         does not take part in the play.
     """
@@ -128,7 +129,7 @@ def mesh_of(play: Play, raw: Any, *, limited: bool = False) -> Mesh:
         raise _not_said(play, missing)
     if not _names_members(raw):
         return _mesh_of_all_hosts(play, raw)
-    mesh = parse(raw, play.inventory)
+    mesh = parse(raw, play.inventory, leaving=leaving)
     cut = left_out(play, mesh)
     if len(cut) == len(mesh.clusters):
         raise InvalidInput(f"{_limit_phrase(play)} leaves out every member of the mesh.", remedy="Let it name at least one of them.")

@@ -135,13 +135,9 @@ def _removal(mesh: MeshObjects, refs: tuple[str, ...], recorded: tuple[str, ...]
     Usable clusters that are not in the record are observed too; the play waits for none of them.
     """
     kept = {name: entry for name, entry in found.items() if name in recorded or isinstance(entry, Usable)}
-    names, variables = list(kept), {"cilium_mesh_state": "absent"}
-    if len(names) == 1:  # a mesh has two members: another one is named, and left out of the play
-        variables["cilium_mesh_hosts"] = names[0]
-        names.append(f"not-{names[0]}")
-    raw = {"binding": {**place_of(mesh.key), "clusterRefs": [{"name": name} for name in names]}}
+    raw = {"binding": {**place_of(mesh.key), "clusterRefs": [{"name": name} for name in kept]}}
     leaving = (*filter(None, [mesh.binding]), *(stored for row in ITEMS for stored in mesh.items.get(row.kind, ())))
-    return _request(mesh, raw, kept, variables, absent=True, leaving=leaving)
+    return _request(mesh, raw, kept, {"cilium_mesh_state": "absent"}, absent=True, leaving=leaving)
 
 
 def _request(mesh: MeshObjects, raw: Json, found: Found, variables: Json, **rest: Any) -> MeshRequest:

@@ -43,12 +43,13 @@ _HINTS: Final = {
 }
 
 
-def parse(raw: Any, inventory: Sequence[str]) -> Mesh:
+def parse(raw: Any, inventory: Sequence[str], *, leaving: bool = False) -> Mesh:
     """Parse the variable ``cilium_mesh`` to a mesh.
 
     :param raw: the variable. Without a name the binding is called ``cilium-mesh``, and without ``clusterRefs`` every host is a member: a
         caller that plans, writes or judges a mesh refuses both first (``unsaid``).
     :param inventory: names of all hosts, in order.
+    :param leaving: the mesh is to be taken away: of its members one may be left.
     :raises InvalidInput: when there is a problem; the error lists every one with its path.
     """
     problems = Problems()
@@ -61,7 +62,7 @@ def parse(raw: Any, inventory: Sequence[str]) -> Mesh:
     name = given.get("name", DEFAULT_NAME)
     if not SUBDOMAIN.fullmatch(name):
         problems.add("binding.name", f"{quoted(name)} is not a DNS-1123 name (lower-case letters, digits, '-' and '.')")
-    refs = _cluster_refs(problems, _names(written), hosts)
+    refs = _cluster_refs(problems, _names(written), hosts, least=1 if leaving else 2)
     topology = _topology(problems, given.get("topology", {}), refs)
     waivers = tuple(_waivers(problems, given, refs))
     problems.raise_any()
@@ -110,7 +111,7 @@ def _names(written: Any) -> list[tuple[str, str]] | None:
     return [(path, str(entry)) if isinstance(entry, str) else (f"{path}.name", str(entry["name"])) for path, entry in paths]
 
 
-def _cluster_refs(problems: Problems, given: list[tuple[str, str]] | None, inventory: tuple[str, ...]) -> tuple[str, ...]:
+def _cluster_refs(problems: Problems, given: list[tuple[str, str]] | None, inventory: tuple[str, ...], *, least: int) -> tuple[str, ...]:
     names = [(f"inventory host {host}", host) for host in inventory] if given is None else given
     first: dict[str, str] = {}
     for where, name in names:
@@ -122,7 +123,7 @@ def _cluster_refs(problems: Problems, given: list[tuple[str, str]] | None, inven
             problems.add(where, f"{quoted(name)} is not in the inventory; {suggest(name, inventory, 'it has')}")
         elif not SUBDOMAIN.fullmatch(name):
             problems.add(where, f"{quoted(name)} is not a DNS-1123 name, as every KubernetesCluster's is; rename the inventory host")
-    if len(first) < 2:
+    if len(first) < least:
         where = _REFS if given is not None else "the inventory"
         problems.add(where, f"a mesh needs at least two clusters, and there {'is one' if first else 'are none'}")
     return tuple(first)

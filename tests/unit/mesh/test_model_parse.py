@@ -263,3 +263,9 @@ def test_anything_is_either_a_mesh_of_inventory_hosts_or_refused(raw: Any) -> No
     else:
         assert len(mesh.clusters) >= 2
         assert set(mesh.clusters) <= set(HOSTS)
+
+
+def test_a_mesh_that_is_taken_away_may_have_one_member_left_and_not_none() -> None:
+    assert parse({"binding": {"clusterRefs": ["c1"]}}, ["c1", "c2"], leaving=True).clusters == ("c1",)
+    with pytest.raises(InvalidInput, match="a mesh needs at least two clusters, and there are none"):
+        parse({"binding": {"clusterRefs": []}}, ["c1", "c2"], leaving=True)
