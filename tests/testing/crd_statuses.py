@@ -25,7 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import BY_KIND
 from mesh_operator.meshes.request import Wait
-from mesh_operator.meshes.status import status_of_fabric, status_of_failed_run, status_of_result, status_of_waiting
+from mesh_operator.meshes.status import row_of_binding, status_of_fabric, status_of_failed_run, status_of_result, status_of_waiting
 from mesh_operator.runs.runner import RunResult, RunState
 from mesh_operator.source.store import Stored
 from tests.testing.exposure_world import EVERYONE, OFFICE, cluster, settled
@@ -60,7 +60,7 @@ def _by_the_operator(made: Made) -> list[Made]:
         ObjectKey(made.kind, "lc", "default", "x"), {"metadata": metadata, "spec": {"clusterRefs": [{"name": "c1"}]}}, "https://kcp"
     )
     if made.kind == "Fabric":
-        return [Made(made.kind, f"operator: {made.about}", status_of_fabric(fresh, {"b0": None}, NOW))]
+        return [Made(made.kind, f"operator: {made.about}", status_of_fabric(fresh, [row_of_binding("b0", None)], NOW))]
     named = {"name": "x", **made.status}
     finding = Finding(
         code="CM-X-01", severity=Severity.ADVISORY, cluster="c1", peer="c2", summary="It is so.", fix="Change it.\nOr not.", accepted=True

@@ -7,7 +7,7 @@ Conditions keep their lastTransitionTime while their status is the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -84,14 +84,16 @@ def status_of_failed_dry_run(stored: Stored, message: str, now: datetime) -> Sta
     return _unmeasured(stored, status_before(stored).get("phase") or "Error", DRY_RUN_FAILED, message, now)
 
 
-def status_of_fabric(stored: Stored, bindings: Mapping[str, Stored | None], now: datetime) -> Status:
-    """Return the status of a Fabric, from those of the bindings that it names; None: there is none of that name."""
-    rows = []
-    for name, binding in bindings.items():
-        absent = condition("Ready", False, MESH_NOT_FOUND, f"ClusterMeshBinding {name} does not exist in this namespace")
-        status = status_before(binding) if binding else {"phase": "Error", "conditions": [absent]}
-        refs = rows_of(binding.obj.get("spec"), "clusterRefs") if binding else ()
-        rows.append(BindingRow(name=name, clusters=tuple(str(ref.get("name")) for ref in refs), status=status))
+def row_of_binding(name: str, binding: Stored | None) -> BindingRow:
+    """Return a binding as a Fabric counts it; None: there is none of that name."""
+    absent = condition("Ready", False, MESH_NOT_FOUND, f"ClusterMeshBinding {name} does not exist in this namespace")
+    status = status_before(binding) if binding else {"phase": "Error", "conditions": [absent]}
+    refs = rows_of(binding.obj.get("spec"), "clusterRefs") if binding else ()
+    return BindingRow(name=name, clusters=tuple(str(ref.get("name")) for ref in refs), status=status)
+
+
+def status_of_fabric(stored: Stored, rows: Sequence[BindingRow], now: datetime) -> Status:
+    """Return the status of a Fabric, from the bindings that it names."""
     return measured_status(stored, fabric_status(stored.key.name, rows, now=now), now)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import combinations
 from typing import Any, Final
 
@@ -29,9 +30,34 @@ OLD: Final = timedelta(minutes=15)
 """Three times the interval at which a mesh is observed (REQUEUE_SECONDS of a connected one): an older status is out of date."""
 
 
+@dataclass(frozen=True)
+class _Links:
+    """Links of one binding, or of all, counted. Proofs are (time, as the link has it); None: none was ever proven."""
+
+    total: int
+    ready: int
+    proven: int
+    oldest: tuple[datetime, str] | None
+    newest: tuple[datetime, str] | None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Counts, as a status shows them."""
+        return {"total": self.total, "ready": self.ready}
+
+    @property
+    def proofs(self) -> dict[str, Any]:
+        """Age of proofs: ``oldest`` and ``newest`` in RFC 3339, None without any; ``missing``: the number of links never proven."""
+        oldest, newest = self.oldest[1] if self.oldest else None, self.newest[1] if self.newest else None
+        return {"oldest": oldest, "newest": newest, "missing": self.total - self.proven}
+
+
 @dataclass(frozen=True, kw_only=True)
 class BindingRow:
-    """One binding of the fabric. ``status`` is ``status.binding`` of its ``mesh_result``; None or {}: it was not measured."""
+    """One binding of the fabric. ``status`` is ``status.binding`` of its ``mesh_result``; None or {}: it was not measured.
+
+    What is counted of its links is counted once: who keeps the row pays for a fabric by its bindings, and not by their links.
+    """
 
     name: str
     clusters: tuple[str, ...] = ()  # inventory names of its members
@@ -43,12 +69,16 @@ class BindingRow:
         phase = str((self.status or {}).get("phase", ""))
         return phase if phase in PHASES else "Pending"
 
-    @property
-    def links(self) -> Sequence[Mapping[str, Any]]:
-        """Rows of its ``links``."""
-        return rows_of(self.status, "links")
+    @cached_property
+    def links(self) -> _Links:
+        """Its ``links``, counted."""
+        rows = rows_of(self.status, "links")
+        texts = [str(proof.get("time")) for row in rows if isinstance(proof := row.get("lastProof"), Mapping)]
+        known = [(time, text) for text in texts if (time := parse_time(text)) is not None]
+        ready = sum(row.get("ready") is True for row in rows)
+        return _Links(len(rows), ready, len(known), min(known, default=None), max(known, default=None))
 
-    @property
+    @cached_property
     def connected(self) -> frozenset[str]:
         """Members whose every link of this binding is ready."""
         return frozenset(str(row.get("clusterName")) for row in rows_of(self.status, "meshStatus") if row.get("connected") is True)
@@ -65,7 +95,7 @@ def fabric_status(name: str, rows: Sequence[BindingRow], *, now: datetime, previ
     phase = min((row.phase for row in rows), key=PHASES.index, default="Pending")
     members = {host for row in rows for host in row.clusters}
     behind = {host for row in rows for host in row.clusters if host not in row.connected}
-    synced = [_synced(row) for row in rows]
+    synced, links = [_synced(row) for row in rows], _sum(row.links for row in rows)
     return {
         "name": name,
         "phase": phase,
@@ -73,9 +103,9 @@ def fabric_status(name: str, rows: Sequence[BindingRow], *, now: datetime, previ
         "counts": {
             "bindings": {"total": len(rows), "connected": sum(row.phase == "Connected" for row in rows)},
             "clusters": {"total": len(members), "connected": len(members - behind)},
-            "links": _link_counts(link for row in rows for link in row.links),
+            "links": links.counts,
         },
-        "lastProof": _proofs(link for row in rows for link in row.links),
+        "lastProof": links.proofs,
         "bindings": [_binding(row) for row in rows],
         "conditions": with_transition_times(_conditions(phase, rows), now, rows_of(previous, "conditions")),
     }
@@ -138,8 +168,8 @@ def _binding(row: BindingRow) -> dict[str, Any]:
         "phase": row.phase,
         "lastSyncTime": _synced(row),
         "clusters": {"total": len(row.clusters), "connected": len(row.connected & set(row.clusters))},
-        "links": _link_counts(row.links),
-        "lastProof": _proofs(row.links),
+        "links": row.links.counts,
+        "lastProof": row.links.proofs,
         "message": "" if row.phase == "Connected" else _message(row),
     }
 
@@ -151,21 +181,11 @@ def _message(row: BindingRow) -> str:
     return str(ready.get("message") or "")
 
 
-def _link_counts(links: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    found = [link.get("ready") is True for link in links]
-    return {"total": len(found), "ready": sum(found)}
-
-
-def _proofs(links: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the age of proofs: ``oldest`` and ``newest`` in RFC 3339, None without any; ``missing``: the number of links never proven."""
-    proofs = [link.get("lastProof") for link in links]
-    texts = [str(proof.get("time")) for proof in proofs if isinstance(proof, Mapping)]
-    known = sorted((time, text) for text in texts if (time := parse_time(text)) is not None)
-    return {
-        "oldest": known[0][1] if known else None,
-        "newest": known[-1][1] if known else None,
-        "missing": len(proofs) - len(known),
-    }
+def _sum(found: Iterable[_Links]) -> _Links:
+    links = list(found)
+    oldest = min((one.oldest for one in links if one.oldest), default=None)
+    newest = max((one.newest for one in links if one.newest), default=None)
+    return _Links(sum(one.total for one in links), sum(one.ready for one in links), sum(one.proven for one in links), oldest, newest)
 
 
 def _synced(row: BindingRow) -> str:

@@ -65,7 +65,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play impor
 from mesh_operator.base.keys import MeshKey, ObjectKey
 from mesh_operator.base.kinds import BY_KIND, EXPOSURE, INTENT, SERVICE
 from mesh_operator.meshes.request import MeshRequest, Wait, request_of
-from mesh_operator.meshes.status import status_of_fabric, status_of_result, status_of_waiting
+from mesh_operator.meshes.status import row_of_binding, status_of_fabric, status_of_result, status_of_waiting
 from mesh_operator.source.status_patch import patch_of, worth_writing
 from mesh_operator.source.store import MeshObjects, Stored
 from tests.collection_path import CHECKOUT
@@ -467,7 +467,7 @@ def held_status(kind: str, reason: str, message: str, *, phase: str, standing: b
 def fabric_status(bindings: Mapping[str, Json | None]) -> Any:
     """Return the status of a Fabric over bindings with these statuses."""
     stored = {name: None if found is None else _stored("ClusterMeshBinding", name, found) for name, found in bindings.items()}
-    return plain_mapping(status_of_fabric(_stored("Fabric", "europe"), stored, START))
+    return plain_mapping(status_of_fabric(_stored("Fabric", "europe"), [row_of_binding(*one) for one in stored.items()], START))
 
 
 def next_write(before: Json, after: Json, seconds: float) -> Json:

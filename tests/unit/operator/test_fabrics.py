@@ -6,10 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, ObjectKey
 from mesh_operator.base.kinds import BINDING, FABRIC
 from mesh_operator.base.workspace_bounds import WorkspaceBounds
+from mesh_operator.meshes import fabrics
 from mesh_operator.meshes.fabrics import AGAIN, SOON, FabricRollUp
+from mesh_operator.meshes.status import row_of_binding
 from mesh_operator.source.store import Store, Stored
 
 URL = "https://shard-a/services/apiexport/x/n"
@@ -105,3 +109,37 @@ def test_a_fabric_beyond_the_bounds_of_its_workspace_says_so() -> None:
     world.put(FABRIC, A, "a", meshRefs=refs("edge"))
     world.put(FABRIC, A, "b", meshRefs=refs("edge"))
     assert {name: said for _, name, said in world.run()}["b"] == "Error QuotaExceeded"
+
+
+def test_a_binding_is_counted_when_it_changes_and_not_for_every_fabric_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """255 bindings of 64 clusters have a million links, which cost seconds: a Fabric is computed anew every few minutes."""
+    counted: list[str] = []
+
+    def count(name: str, binding: Stored | None) -> Any:
+        counted.append(name)
+        return row_of_binding(name, binding)
+
+    monkeypatch.setattr(fabrics, "row_of_binding", count)
+    world = World()
+    for name in ("one", "two"):
+        world.put(BINDING, A, name, phase="Connected", clusterRefs=refs("c1", "c2"))
+    for name in ("europe", "world"):
+        world.put(FABRIC, A, name, meshRefs=refs("one", "two"))
+    assert len(world.run()) == 2 and counted == ["one", "two"]
+    assert len(world.run(AGAIN)) == 2 and counted == ["one", "two"]
+    world.put(BINDING, A, "two", phase="Degraded", clusterRefs=refs("c1", "c2"))
+    assert [said for _, _, said in world.run()] == ["Degraded BindingsNotConnected"] * 2 and counted == ["one", "two", "two"]
+
+
+def test_what_was_counted_goes_with_the_bindings_and_the_fabrics() -> None:
+    world = World()
+    world.put(BINDING, A, "edge", phase="Connected", clusterRefs=refs("c1", "c2"))
+    world.put(FABRIC, A, "europe", meshRefs=refs("edge"))
+    world.run()
+    for kind, name in ((BINDING, "edge"), (FABRIC, "europe")):
+        found = world.store.get(ObjectKey(kind, A, "default", name))
+        assert found is not None
+        gone = found.obj["metadata"] | {"deletionTimestamp": "2026-11-01T00:00:00Z"}
+        world.store.missing(URL, kind, {**found.obj, "metadata": gone})
+    world.run()
+    assert world.rolled.remembered == 0

@@ -18,6 +18,7 @@ from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import BINDING, BY_KIND, EXPOSURE, FABRIC, INTENT, SERVICE
 from mesh_operator.meshes.request import Wait
 from mesh_operator.meshes.status import (
+    row_of_binding,
     status_of_fabric,
     status_of_failed_run,
     status_of_result,
@@ -291,12 +292,12 @@ def test_a_fabric_is_as_bad_as_the_worst_of_its_bindings() -> None:
     refs = [{"name": "c1"}, {"name": "c2"}]
     good = stored(BINDING, connected, name="good", clusterRefs=refs)
     fabric = stored(FABRIC, name="europe")
-    found = status_of_fabric(fabric, {"good": good}, NOW)
+    found = status_of_fabric(fabric, [row_of_binding(*one) for one in {"good": good}.items()], NOW)
     fits(FABRIC, found)
     assert (found["phase"], found["counts"]["clusters"], found["observedGeneration"]) == ("Connected", {"total": 2, "connected": 2}, 3)
     new = stored(BINDING, None, name="new", clusterRefs=refs)
-    assert status_of_fabric(fabric, {"good": good, "new": new}, NOW)["phase"] == "Pending"
-    lost = status_of_fabric(fabric, {"good": good, "lost": None}, NOW)
+    assert status_of_fabric(fabric, [row_of_binding(*one) for one in {"good": good, "new": new}.items()], NOW)["phase"] == "Pending"
+    lost = status_of_fabric(fabric, [row_of_binding(*one) for one in {"good": good, "lost": None}.items()], NOW)
     fits(FABRIC, lost)
     assert (lost["phase"], lost["bindings"][1]["message"]) == ("Error", "ClusterMeshBinding lost does not exist in this namespace")
 
@@ -345,12 +346,12 @@ def test_what_is_only_seen_once_more_is_reported_every_quarter_of_an_hour() -> N
 def test_a_fabric_is_not_written_for_the_times_of_its_bindings() -> None:
     connected = next(made.status for made in MADE if made.about == "connected")
     fabric = stored(FABRIC, name="europe")
-    first = status_of_fabric(fabric, {"a": stored(BINDING, connected, name="a")}, NOW)
+    first = status_of_fabric(fabric, [row_of_binding("a", stored(BINDING, connected, name="a"))], NOW)
     proven = [
         {**link, "lastProof": link["lastProof"] and {**link["lastProof"], "time": "2026-09-01T12:05:00Z"}} for link in connected["links"]
     ]
     fresh = {**connected, "links": proven, "lastSyncTime": "2026-09-01T12:05:00Z"}
-    again = status_of_fabric(stored(FABRIC, first, name="europe"), {"a": stored(BINDING, fresh, name="a")}, LATER)
+    again = status_of_fabric(stored(FABRIC, first, name="europe"), [row_of_binding("a", stored(BINDING, fresh, name="a"))], LATER)
     assert again != first and not worth_writing(first, again, LATER)
 
 
