@@ -4,24 +4,21 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from mesh_operator.base.kinds import BINDING, INTENT
+from mesh_operator.base.kinds import BINDING
 from tests.bench.operator_latency import p95
 from tests.integration.hostile_tenant import FLAGS, hostile_tenant
-from tests.integration.operator_lab import OperatorLab, Workspace
-from tests.integration.shop import NAMESPACE as SHOP
+from tests.integration.operator_lab import OperatorLab
+from tests.integration.served_changes import change
 from tests.testing.operator_process import OperatorProcess
 from tests.testing.waiting import equals, wait_for
 
 pytestmark = pytest.mark.xdist_group("operator")
 
-POLICIES = f"/apis/cilium.io/v2/namespaces/{SHOP}/ciliumnetworkpolicies"
 ROOM = 64 * 1024 * 1024  # bytes by which the memory may differ between two moments: caches of allocators, plays of the honest tenant
 
 
@@ -29,29 +26,6 @@ def memory_of(operator: OperatorProcess) -> int:
     """Bytes in memory of the process that holds the Lease, without its children."""
     status = Path(f"/proc/{operator.process.pid}/status").read_text(encoding="ascii")
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
-
-
-def change(lab: OperatorLab, tenant: Workspace, operator: OperatorProcess, number: int) -> float:
-    """Create an intent, or change its port; return the seconds until clusters and status have it."""
-    name, port = f"intent-{number % 4}", 8000 + number
-    ends: dict[str, Any] = {side: {"namespace": SHOP, "selector": {"app": "nginx"}} for side in ("source", "destination")}
-    began = time.monotonic()
-    if tenant.get(INTENT, name) is None:
-        tenant.create(INTENT, name, meshRef={"name": "edge"}, action="Allow", ports=[{"protocol": "TCP", "port": port}], **ends)
-    else:
-        tenant.change(INTENT, name, ports=[{"protocol": "TCP", "port": port}])
-
-    def served() -> bool:
-        found = tenant.get(INTENT, name) or {}
-        status = found.get("status") or {}
-        return status.get("phase") == "Applied" and status.get("observedGeneration") == found["metadata"]["generation"]
-
-    operator.wait(served, f"change {number} is served", every=0.1)
-    seconds = time.monotonic() - began
-    for cluster in ("c1", "c2"):
-        policies = lab.clusters.api(cluster).list(POLICIES)
-        assert any(f"'port': '{port}'" in str(policy["spec"]) for policy in policies), f"{cluster} has port {port}"
-    return seconds
 
 
 def wait_until_none(operator: OperatorProcess, left: Callable[[], list[str]], what: str, explain: Callable[[], str] = str) -> None:

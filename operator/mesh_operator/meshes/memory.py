@@ -28,7 +28,6 @@ class MeshMemory:
 
     good_links: GoodLinks | None = None
     awaited: AwaitedLinks = field(default_factory=AwaitedLinks)
-    refused: bool = False  # the last run wrote nothing: the next one comes after a dry run
     held: Mapping[str, str] = field(default_factory=dict)  # item whose objects the last run kept -> why
 
 

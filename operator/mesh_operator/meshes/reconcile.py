@@ -172,9 +172,8 @@ class Reconciler:
             self._give_up(mesh, deleting(mesh), request.unavailable)
             return Next(seconds=self._interval)
         self._put_finalizers(request, mesh)
-        memory = self.memories.recall(mesh.key)
-        is_new = record is None and not memory.refused
-        if request.absent or is_new or (self._recent_good_links(request) and _items_changed(request, memory.held)):
+        held = self.memories.recall(mesh.key).held
+        if request.absent or (self._recent_good_links(request) and _items_changed(request, held)):
             return request, None
         dry = process.dry_run(MeshQuestion(request))
         self._remember(request, dry.result if dry and dry.linked else None)
@@ -266,7 +265,8 @@ class Reconciler:
     def _run(self, request: MeshRequest, mesh: MeshObjects, turn: UnitTurn, dry: DryRun | None) -> Next:
         """Run the play, which waits for no link. Links that needed nothing a short while ago are left out: it is a second shorter then."""
         key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
-        shown, was_new = self._show_play(request, mesh, dry), self._was_never_carried_out(mesh)
+        was_new = self._was_never_carried_out(mesh)
+        shown = self._show_play(request, mesh, dry, was_new=was_new)
         variables = {"cilium_mesh_lock_holder": self._holder, "mesh_connect_wait": False, **request.variables}
         variables["cilium_mesh_accept_incomplete"] = ["all"]  # statuses tell of items; a play fails if something was not written
         variables |= {"cilium_mesh_binding_status": last_good.status} if last_good else {}
@@ -310,7 +310,8 @@ class Reconciler:
             self._report_failed_run(binding, run)
             return Next(seconds=None, failed=True)
         changed, phase = bool(result.get("changed", True)), str((result["status"].get("binding") or {}).get("phase"))
-        self._note_refusal(request, refused=was_new and not changed and phase not in GOOD)
+        if was_new and not changed and phase not in GOOD:  # no cluster holds anything of it, and its deletion needs no run
+            self._records.forget(key)
         if not last_good:
             self._remember(request, result)
             if changed:
@@ -318,7 +319,7 @@ class Reconciler:
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
         return self._next_look(key, result, max(0.0, min(self._check_after(result), later)))
 
-    def _show_play(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None) -> dict[ObjectKey, Status]:
+    def _show_play(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None, *, was_new: bool) -> dict[ObjectKey, Status]:
         """Write the statuses that hold while the play is at work, and return them by key.
 
         Of a mesh that is not connected, a play carries out items only if its links come up at once.
@@ -333,7 +334,7 @@ class Reconciler:
             # Links that are up need not be the binding's, as before an adoption: it is not Connected while something is to be written.
             is_true = measured is not None and dry is not None and phase in GOOD and (dry.linked or phase != "Connected")
             found[binding.key] = measured if is_true else status_during_play(binding, now)
-            if phase in GOOD or dry is None:  # a dry run has read that the others go on waiting for the mesh
+            if phase in GOOD or dry is None or was_new:  # else a dry run has read that the items go on waiting for the mesh
                 anew = bool(request.variables.get("cilium_mesh_former"))  # items are removed from clusters that leave
                 found |= {stored.key: status_during_play(stored, now, anew=anew) for stored in request.items}
         shown = {key: status for key, status in found.items() if status is not None and key in there}
@@ -344,12 +345,6 @@ class Reconciler:
         """Return whether no play was ever run for a mesh. A record alone may be lost; the finalizer is older than the first write, too."""
         binding = mesh.binding
         return self._records.get(mesh.key) is None and binding is not None and BY_KIND[BINDING].finalizer not in finalizers_of(binding.obj)
-
-    def _note_refusal(self, request: MeshRequest, *, refused: bool) -> None:
-        """Forget the record of a mesh whose first play wrote nothing: no cluster holds anything of it, and its deletion needs no play."""
-        self.memories.recall(request.key).refused = refused
-        if refused:
-            self._records.forget(request.key)
 
     def _check_after(self, result: Mapping[str, Any]) -> float:
         """Return the seconds until the next check. What the items ask for counts between SOONEST and the check interval."""

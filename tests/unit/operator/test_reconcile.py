@@ -254,8 +254,11 @@ def test_no_item_makes_the_operator_check_its_mesh_all_the_time(
     assert world.reconcile().seconds == got
 
 
-def test_what_was_never_carried_out_is_run_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(world, "dry_run", lambda *_: pytest.fail("there is something to do for sure"))
+def test_a_mesh_that_was_never_carried_out_has_a_dry_run_before_its_first_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process with limits cannot carry is not given to a run."""
+    monkeypatch.setattr(world, "dry_run", fail(Cause.MEMORY))
+    assert world.reconcile().failed and world.runs == [] and world.records.get(KEY) is None
+    monkeypatch.setattr(world, "dry_run", lambda _question: None)
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Connected"
 
