@@ -29,6 +29,7 @@ from ..module_utils.pipeline.shown import (
     Tone,
     WorkloadsMeasured,
 )
+from ..module_utils.reconcile.kinds import ROWS
 from ..module_utils.reconcile.status import GOOD
 from .archive_lines import archive_lines
 from .envelope_lines import envelope_lines
@@ -38,8 +39,6 @@ from .report import PHASE_COLOURS, Line, brief_lines, finding_lines, findings_li
 ITEMS_SHOWN: Final = 40  # of more, only those that are not ready or have findings that need action
 FINDINGS_SHOWN: Final = 5  # of one item
 FINDINGS_AT_ONCE: Final = 200  # about items, the worst first; of hundreds of items there may be thousands
-
-_DONE: Final = {ItemKind.GLOBAL_SERVICE: "exportedClusters", ItemKind.INTENT: "appliedClusters"}
 
 _BADNESS: Final = {"Error": 0, "Degraded": 1, "Pending": 2}
 
@@ -196,7 +195,7 @@ def items_lines(name: str, rows: Rows, findings: Sequence[Finding]) -> list[Line
         about.setdefault(finding.item, []).append(finding)
     chosen = _items_to_show(every, about)
     shown = chosen[:ITEMS_SHOWN]
-    cells = [(str(ref), str(entry["phase"]), _counts(ref.kind, entry)) for ref, entry in shown]
+    cells = [(str(ref), str(entry["phase"]), ROWS[ref.kind].brief(entry) or "-") for ref, entry in shown]
     found = widths(cells)
     lines: list[Line] = []
     shown_findings = 0
@@ -232,21 +231,6 @@ def _rest_lines(items: int, findings: int) -> list[Line]:
     texts = [count(items, "more item") if items > 0 else "", count(findings, "more finding") if findings > 0 else ""]
     kept = [text for text in texts if text]
     return [Line(f"  and {' and '.join(kept)}; all are in the result", "yellow")] if kept else []
-
-
-def _counts(kind: ItemKind, entry: Mapping[str, Any]) -> str:
-    if kind is ItemKind.EXPOSURE:
-        places = entry.get("addresses") or ()
-        return count(sum(bool(place.get("serving")) for place in places), "cluster") if places else "-"
-    done = entry.get(_DONE[kind])
-    texts = [count(len(done), "cluster")] if isinstance(done, (list, tuple)) else []
-    summary = entry.get("endpointSummary")
-    if isinstance(summary, (list, tuple)):
-        texts.append(count(sum(int(place.get("endpoints") or 0) for place in summary), "endpoint"))
-    probe = entry.get("probeStatus")
-    if isinstance(probe, Mapping):
-        texts.append(str(probe.get("result", "")))
-    return ", ".join(texts) or "-"
 
 
 def _reason(entry: Mapping[str, Any]) -> str:

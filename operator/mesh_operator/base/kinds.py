@@ -43,6 +43,7 @@ class KindRow:
     listed: str = ""  # its list in the variable cilium_mesh; "": it is no item
     playbook: str = ""  # "": its status is computed from others' statuses, in process
     going_on: str = ""  # phase while a play is at work for a new spec
+    good: str = ""  # phase when all is as asked
     unknown: str = ""  # phase while nothing can be read of an object that was good
     units: tuple[str, ...] = ()
     group: str = GROUP
@@ -64,9 +65,6 @@ class KindRow:
         return tuple(name for name in names if isinstance(name, str) and name)
 
 
-_GOING_ON: Final = {ItemKind.GLOBAL_SERVICE: "Exporting", ItemKind.INTENT: "Applying", ItemKind.EXPOSURE: "Exposing"}
-
-
 def _item(kind: ItemKind) -> KindRow:
     return KindRow(
         kind=kind.crd,
@@ -75,7 +73,8 @@ def _item(kind: ItemKind) -> KindRow:
         status=f"status.{kind.value}",
         listed=kind.value,
         playbook="mesh",
-        going_on=_GOING_ON[kind],
+        going_on=kind.going_on,
+        good=kind.good,
     )
 
 
@@ -99,6 +98,7 @@ ROWS: Final = (
         status="status.binding",
         playbook="mesh",
         going_on="Connecting",
+        good="Connected",
     ),
     *(_item(kind) for kind in ItemKind),
     KindRow(kind=FABRIC, plural="fabrics", bindings="spec.meshRefs[].name"),

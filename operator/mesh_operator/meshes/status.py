@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.m
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
-from ..base.kinds import BY_KIND
+from ..base.kinds import BY_KIND, ROWS
 from ..runs.dry_runs import DRY_RUN_FAILED
 from ..runs.runner import RunResult, RunState
 from ..source.bounds import QUOTA_EXCEEDED
@@ -29,7 +29,7 @@ from ..source.store import Stored
 from ..statuses.measured import TEXT, advised_status, measured_status, status_before, valid_reason
 from .request import MESH_NOT_FOUND, Wait
 
-GOOD: Final = ("Connected", "Exported", "Applied", "Exposed", "Degraded")
+GOOD: Final = (*(row.good for row in ROWS if row.good), "Degraded")
 
 
 def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -> Status | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..base.conditions import condition
+from ..base.tables import count
 from ..findings.wording import listed
 from ..items.desired import Item
 from ..items.models import ExposedService
@@ -217,3 +218,9 @@ def _enforced_by(assessment: Assessment) -> str:
         return "NetworkPolicy"
     unchecked = any(remark.reason == UNCHECKED for remark in means.remarks)
     return "LoadBalancer" if unchecked or assessment.standing.beyond else "Cluster"
+
+
+def exposure_brief(status: Mapping[str, Any]) -> str:
+    """Return a status in a few words for a table: the clusters that serve; "" if it names no cluster."""
+    places = status.get("addresses") or ()
+    return count(sum(bool(place.get("serving")) for place in places), "cluster") if places else ""

@@ -12,10 +12,10 @@ from ..findings.finding import Finding
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..plan.steps import Step
 
-WAVES: Final = {ItemKind.GLOBAL_SERVICE: 13, ItemKind.EXPOSURE: 16}
+WAVES: Final = {kind: kind.waves[0] for kind in ItemKind if kind.waves[0]}
 """Waves of writes, without those of intents, which follow from what a policy says (items/policy_waves.py)."""
 
-PRUNE_WAVES: Final = {ItemKind.EXPOSURE: 17, ItemKind.GLOBAL_SERVICE: 21}
+PRUNE_WAVES: Final = {kind: kind.waves[1] for kind in ItemKind if kind.waves[1]}
 """Objects of items are pruned, and leave a cluster, in reverse order of their creation, and after everything is written: what goes may be
 replaced by what is new, and no moment may be without both. Names of objects contain their item, so the two do not collide. A policy goes
 in the wave after: it may guard the pods of another item's Service too, which goes in the same run."""

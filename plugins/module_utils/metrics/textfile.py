@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from ..base.json_fields import items, mapping, parse_time
 from ..findings.finding import Severity
+from ..mesh.item_kinds import ItemKind
 from .catalogue import BY_NAME, RUN, metrics_of
 from .member_state import Link, MemberState, departed_states, link_states_of, member_states_of
 
 HEADER: Final = "# Written by edge_portal.cilium_mesh; see docs/metrics.md."
 SIZE_LIMIT: Final = 16 * 1024 * 1024  # bytes; the links of 255 clusters in a full mesh take 10 MB
-_ITEMS: Final = ("globalServices", "connectivityIntents", "exposedServices")
 _VALUE: Final = r'"((?:[^"\\\n]|\\.)*)"'
 _MEMBER: Final = re.compile(rf"^{RUN}member_state{{mesh={_VALUE},run={_VALUE},cluster={_VALUE},state={_VALUE}}} 1$", re.MULTILINE)
 _LINK: Final = re.compile(rf"^{RUN}link_state{{mesh={_VALUE},run={_VALUE},cluster={_VALUE},peer={_VALUE},state={_VALUE}}} 1$", re.MULTILINE)
@@ -129,7 +129,7 @@ def _departed_links(earlier: Mapping[Link, MemberState], kept: Iterable[Link], g
 
 
 def _phases(result: Mapping[str, Any]) -> Counter[tuple[str, str]]:
-    listed = [(kind, row.get("phase")) for kind in _ITEMS for row in items(result, "status", kind)]
+    listed = [(kind.value, row.get("phase")) for kind in ItemKind for row in items(result, "status", kind.value)]
     listed += [("workloads", mapping(row, "status").get("phase")) for row in items(result, "workloads")]
     return Counter((kind, str(phase)) for kind, phase in listed if phase)
 

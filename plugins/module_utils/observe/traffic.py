@@ -36,9 +36,6 @@ REQUESTS_AT_ONCE: Final = 4
 ALWAYS: Final = frozenset({"discovery.k8s.io/v1", "networking.k8s.io/v1"})
 """API groups built into every API server. An answer without them comes from a proxy or a starting server: CRDs come even later."""
 
-_SERVICES: Final = frozenset({ItemKind.GLOBAL_SERVICE, ItemKind.EXPOSURE})
-_POLICIES: Final = frozenset({ItemKind.INTENT, ItemKind.EXPOSURE})
-
 
 @dataclass(frozen=True, kw_only=True)
 class _List:
@@ -48,7 +45,6 @@ class _List:
     resource: str
     group: str = ""
     version: str = ""
-    kinds: frozenset[ItemKind] = frozenset(ItemKind)
     metadata_only: bool = False
     optional: bool = False
     field_selector: str = ""
@@ -64,51 +60,26 @@ class _List:
 
 LISTS: Final[Mapping[str, _List]] = {
     "namespaces": _List(kind="Namespace", resource="namespaces"),
-    "services": _List(kind="Service", resource="services", kinds=_SERVICES),
-    "endpointslices": _List(kind="EndpointSlice", resource="endpointslices", group="discovery.k8s.io", version="v1", kinds=_SERVICES),
-    "ciliumnetworkpolicies": _List(
-        kind="CiliumNetworkPolicy", resource="ciliumnetworkpolicies", group="cilium.io", version="v2", kinds=_POLICIES
-    ),
+    "services": _List(kind="Service", resource="services"),
+    "endpointslices": _List(kind="EndpointSlice", resource="endpointslices", group="discovery.k8s.io", version="v1"),
+    "ciliumnetworkpolicies": _List(kind="CiliumNetworkPolicy", resource="ciliumnetworkpolicies", group="cilium.io", version="v2"),
     "ciliumclusterwidenetworkpolicies": _List(
-        kind="CiliumClusterwideNetworkPolicy", resource="ciliumclusterwidenetworkpolicies", group="cilium.io", version="v2", kinds=_POLICIES
+        kind="CiliumClusterwideNetworkPolicy", resource="ciliumclusterwidenetworkpolicies", group="cilium.io", version="v2"
     ),
-    "networkpolicies": _List(
-        kind="NetworkPolicy",
-        resource="networkpolicies",
-        group="networking.k8s.io",
-        version="v1",
-        kinds=frozenset({ItemKind.INTENT}),
-        optional=True,
-    ),
-    "pods": _List(kind="Pod", resource="pods", kinds=frozenset({ItemKind.INTENT}), metadata_only=True, optional=True),
+    "networkpolicies": _List(kind="NetworkPolicy", resource="networkpolicies", group="networking.k8s.io", version="v1", optional=True),
+    "pods": _List(kind="Pod", resource="pods", metadata_only=True, optional=True),
     "hostpods": _List(
         kind="Pod",
         resource="pods",
-        kinds=frozenset({ItemKind.INTENT}),
         metadata_only=True,
         optional=True,
         field_selector="spec.hostNetwork=true",  # from Kubernetes 1.28 (kubernetes/kubernetes, pull request 110477)
     ),
-    "serviceexports": _List(
-        kind="ServiceExport", resource="serviceexports", group=MCS_GROUP, kinds=frozenset({ItemKind.GLOBAL_SERVICE}), optional=True
-    ),
-    "serviceimports": _List(
-        kind="ServiceImport", resource="serviceimports", group=MCS_GROUP, kinds=frozenset({ItemKind.GLOBAL_SERVICE}), optional=True
-    ),
-    "gateways": _List(
-        kind="Gateway", resource="gateways", group=GATEWAY_GROUP, version="v1", kinds=frozenset({ItemKind.EXPOSURE}), optional=True
-    ),
-    "gatewayclasses": _List(
-        kind="GatewayClass",
-        resource="gatewayclasses",
-        group=GATEWAY_GROUP,
-        version="v1",
-        kinds=frozenset({ItemKind.EXPOSURE}),
-        optional=True,
-    ),
-    "httproutes": _List(
-        kind="HTTPRoute", resource="httproutes", group=GATEWAY_GROUP, version="v1", kinds=frozenset({ItemKind.EXPOSURE}), optional=True
-    ),
+    "serviceexports": _List(kind="ServiceExport", resource="serviceexports", group=MCS_GROUP, optional=True),
+    "serviceimports": _List(kind="ServiceImport", resource="serviceimports", group=MCS_GROUP, optional=True),
+    "gateways": _List(kind="Gateway", resource="gateways", group=GATEWAY_GROUP, version="v1", optional=True),
+    "gatewayclasses": _List(kind="GatewayClass", resource="gatewayclasses", group=GATEWAY_GROUP, version="v1", optional=True),
+    "httproutes": _List(kind="HTTPRoute", resource="httproutes", group=GATEWAY_GROUP, version="v1", optional=True),
 }
 
 
@@ -118,7 +89,8 @@ def read_traffic(cluster: Cluster, kinds: Collection[ItemKind]) -> TrafficFacts:
     :raises ClusterError: when it does not answer, or RBAC forbids lists that planning cannot do without; all of those in one message.
     """
     served = _served(cluster)
-    wanted = {name: path for name, entry in LISTS.items() if entry.kinds & frozenset(kinds) and (path := entry.collection(served))}
+    needed = {"namespaces"}.union(*(kind.reads for kind in kinds)) if kinds else set()
+    wanted = {name: path for name, entry in LISTS.items() if name in needed and (path := entry.collection(served))}
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         pending = {
             name: pool.submit(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..base.conditions import condition
+from ..base.tables import count
 from ..findings.wording import listed
 from ..items.desired import Item
 from ..items.models import ConnectivityIntent
@@ -112,3 +113,10 @@ def _policy_row(entry: DesiredObject) -> dict[str, str]:
     metadata = entry.body["metadata"]
     where = {"namespace": metadata["namespace"]} if "namespace" in metadata else {}
     return {"clusterName": entry.cluster, "kind": str(entry.body["kind"]), **where, "name": str(metadata["name"])}
+
+
+def intent_brief(status: Mapping[str, Any]) -> str:
+    """Return a status in a few words for a table: clusters, and the result of the probe; "" if it says nothing of them."""
+    applied, probe = status.get("appliedClusters"), status.get("probeStatus")
+    texts = [count(len(applied), "cluster")] if isinstance(applied, (list, tuple)) else []
+    return ", ".join([*texts, *([str(probe.get("result", ""))] if isinstance(probe, Mapping) else [])])

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of each kind of item: one row per kind. Adding a kind is adding a row."""
+"""Functions of each kind of item: one row per kind. Its data stands in mesh/item_kinds.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..base.input_problems import Problems
 from ..exposure.parse import parse_exposed_service
 from ..exposure.plan import plan_exposures, prune_exposures
-from ..exposure.status import exposure_status, lacking_clusters
+from ..exposure.status import exposure_brief, exposure_status, lacking_clusters
 from ..findings.finding import Finding
 from ..items.desired import Desired, Item
 from ..items.planned import ItemPlan
@@ -20,10 +20,10 @@ from ..mesh.item_kinds import ItemKind
 from ..plan.steps import Step
 from ..policies.parse import parse_intent
 from ..policies.plan import plan_intents, prune_intents
-from ..policies.status import intent_status, lacking_destinations
+from ..policies.status import intent_brief, intent_status, lacking_destinations
 from ..services.parse import parse_global_service
 from ..services.plan import plan_services, prune_services
-from ..services.status import lacking_targets, service_status
+from ..services.status import lacking_targets, service_brief, service_status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +38,7 @@ class KindRow:
       caller adds. ``scene`` is the one after the writes; ``failed``: inventory name -> error of this item's writes. Called only for
       items that are ACCEPTED.
     - ``lacking(item, plan, scene, failed)``: the clusters that keep the item from being as asked; none where no single one does.
+    - ``brief(status)``: the status in a few words for a table; "" if there is nothing to say.
     """
 
     parse: Callable[[Problems, str, Mapping[str, Any], tuple[str, ...]], Item | None]
@@ -45,16 +46,32 @@ class KindRow:
     prune: Callable[[Desired, Scene], tuple[list[Step], list[Finding]]]
     status: Callable[[Item, ItemPlan, Scene, Mapping[str, str]], dict[str, Any]]
     lacking: Callable[[Item, ItemPlan, Scene, Mapping[str, str]], frozenset[str]]
+    brief: Callable[[Mapping[str, Any]], str]
 
 
 ROWS: Final[Mapping[ItemKind, KindRow]] = {
     ItemKind.GLOBAL_SERVICE: KindRow(
-        parse=parse_global_service, plan=plan_services, prune=prune_services, status=service_status, lacking=lacking_targets
+        parse=parse_global_service,
+        plan=plan_services,
+        prune=prune_services,
+        status=service_status,
+        lacking=lacking_targets,
+        brief=service_brief,
     ),
     ItemKind.INTENT: KindRow(
-        parse=parse_intent, plan=plan_intents, prune=prune_intents, status=intent_status, lacking=lacking_destinations
+        parse=parse_intent,
+        plan=plan_intents,
+        prune=prune_intents,
+        status=intent_status,
+        lacking=lacking_destinations,
+        brief=intent_brief,
     ),
     ItemKind.EXPOSURE: KindRow(
-        parse=parse_exposed_service, plan=plan_exposures, prune=prune_exposures, status=exposure_status, lacking=lacking_clusters
+        parse=parse_exposed_service,
+        plan=plan_exposures,
+        prune=prune_exposures,
+        status=exposure_status,
+        lacking=lacking_clusters,
+        brief=exposure_brief,
     ),
 }

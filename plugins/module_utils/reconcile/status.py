@@ -26,8 +26,8 @@ LOOK_AGAIN: Final = 300  # seconds; the mesh check interval of the kcp provider 
 WAITING_AGAIN: Final = 30
 DEGRADED_AGAIN: Final = 60
 GOING_ON_AGAIN: Final = 15
-GOOD: Final = frozenset({"Exported", "Applied", "Exposed"})
-GOING_ON: Final = frozenset({"Exporting", "Applying", "Exposing"})
+GOOD: Final = frozenset(kind.good for kind in ItemKind)
+GOING_ON: Final = frozenset(kind.going_on for kind in ItemKind)
 
 
 @dataclass(frozen=True, kw_only=True)

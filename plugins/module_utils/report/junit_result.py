@@ -22,7 +22,7 @@ from .result_document import RunEnd
 
 _LINE: Final = 8000  # characters, as in report/junit.py
 _NAME: Final = 200
-_GOOD: Final = frozenset({"Exported", "Applied", "Exposed"})
+_GOOD: Final = frozenset(kind.good for kind in ItemKind)
 
 _Entry = Mapping[str, Any]
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..base.conditions import condition
 from ..base.errors import clause
+from ..base.tables import count
 from ..findings.wording import listed, printable
 from ..items.desired import Item
 from ..items.models import GlobalService
@@ -266,3 +267,12 @@ def _export(host: str, key: Key, view: MeshView) -> dict[str, Any]:
     conditions = [entry.to_dict() for entry in conditions_of(export).values()] if export else []
     found = {"clusterName": host, "namespace": key[0], "name": key[1], "conditions": conditions}
     return {**found, "importedClusters": list(imported)} if imported is not None else found
+
+
+def service_brief(status: Mapping[str, Any]) -> str:
+    """Return a status in a few words for a table: clusters and endpoints; "" if it says nothing of them."""
+    exported, summary = status.get("exportedClusters"), status.get("endpointSummary")
+    texts = [count(len(exported), "cluster")] if isinstance(exported, (list, tuple)) else []
+    if isinstance(summary, (list, tuple)):
+        texts.append(count(sum(int(place.get("endpoints") or 0) for place in summary), "endpoint"))
+    return ", ".join(texts)

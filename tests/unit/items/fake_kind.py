@@ -86,7 +86,7 @@ def status(item: Item, planned: ItemPlan, scene: Scene, failed: Mapping[str, str
     return {"phase": phase, "appliedClusters": applied, "conditions": conditions}
 
 
-ROW = KindRow(parse=parse, plan=plan, prune=prune, status=status, lacking=lacking)
+ROW = KindRow(parse=parse, plan=plan, prune=prune, status=status, lacking=lacking, brief=lambda _status: "")
 FAKE_ROWS = {**ROWS, KIND: ROW}
 
 
