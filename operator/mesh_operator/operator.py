@@ -25,7 +25,7 @@ from .base.log import log
 from .base.serve import Metrics, serve
 from .base.settings import Settings
 from .base.workspace_bounds import WorkspaceBounds
-from .credentials.clusters import Clusters
+from .credentials.clusters import RESOLVING, Clusters
 from .credentials.namespace_clusters import NamespaceClusters
 from .credentials.tenant_addresses import DeniedNetworks
 from .first_status import FirstStatuses
@@ -62,7 +62,7 @@ ENDING: Final = 0.5  # seconds between two searches for turns that have to end
 GATHERING: Final = 0.5  # seconds after the first object of a new mesh: items that come with their binding share its first play
 OUT_OF_REACH: Final = 15.0  # seconds of errors after which a watch of kcp counts as broken
 STOPPING: Final = 15.0  # seconds that workers have to end; a run that is cancelled ends within some of them
-HANG_MARGIN: Final = 300.0  # seconds beyond the longest dry run and run after which a worker that is busy with one mesh hangs
+HANG_MARGIN: Final = 300.0  # seconds beyond the longest credentials, dry run and run after which a worker that is busy with one mesh hangs
 RETRY: Final = 2.0  # seconds between tries for the lead, and the timeout of each
 
 
@@ -234,6 +234,8 @@ class Operator:
         workers.append(Thread(target=self._repeat, args=(self._first_statuses.next,), name="first statuses"))
         if self._secrets is not None:
             workers.append(Thread(target=self._repeat, args=(partial(self._poll, self._secrets),), name="secrets"))
+        if self._fleets is not None:
+            workers.append(Thread(target=self._repeat, args=(partial(self._search_orphans, self._fleets),), name="orphans"))
         for thread in workers:
             thread.start()
         self._workers = workers  # for the probes, which ask whether each is alive
@@ -269,7 +271,7 @@ class Operator:
             self._stopped_at = self._stopped_at or now
             late = now - self._stopped_at > 2 * STOPPING
             return not late, ["the operator was stopped, and has not ended"] * late
-        longest = self._settings.job_timeout + self._bounds.longest + HANG_MARGIN
+        longest = self._settings.job_timeout + self._bounds.longest + RESOLVING + HANG_MARGIN
         hung = [name for name, since in list(self._busy_since.items()) if now - since > longest]
         ended = ["a part of the operator has ended, or hangs"] * (not all(thread.is_alive() for thread in self._workers))
         busy = [f"{name} has been busy with one mesh for more than {longest:.0f} s" for name in hung]
@@ -357,8 +359,14 @@ class Operator:
     def _poll(self, secrets: NamespaceClusters, _timeout: float) -> bool:
         """Look for changes of the Secrets of all namespaces with meshes, once in the reconcile interval."""
         meshes = ((mesh.workspace, mesh.namespace) for mesh in self._store.meshes())
-        secrets.poll(dict.fromkeys((*meshes, *(self._store.tenants() if self._fleets is not None else ()))))
+        secrets.poll(dict.fromkeys((*meshes, *(self._store.tenants() if self._fleets is not None else ()))), self.stop.is_set)
         return not self.stop.wait(self._settings.reconcile_interval)
+
+    def _search_orphans(self, fleets: FleetSide, _timeout: float) -> bool:
+        """Search for tenants without a custom resource. It asks Karmada, for which the main thread, which ends turns, must not wait."""
+        if self._endpoints and self.ready()[0] and self._store.serves(*(row.kind for row in FLEET_ROWS)):
+            fleets.search_orphans(time.monotonic())
+        return not self.stop.wait(TENDING)
 
     def _touched(self, workspace: str) -> None:
         for mesh in self._store.meshes():
@@ -427,8 +435,6 @@ class Operator:
             known, self._reconciler.orphaned = self._reconciler.orphaned, frozenset(record.key for record in found)
             for key in self._reconciler.orphaned - known:
                 self._queue.add(key, Urgency.RESYNC)
-            if self._fleets is not None and self._store.serves(*(row.kind for row in FLEET_ROWS)):
-                self._fleets.search_orphans(now)
 
     def _are_clusters_listed(self) -> bool:
         """Return whether the management plane is listed, and it is known from which URLs objects come."""

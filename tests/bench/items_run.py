@@ -23,7 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import first_read, other_reads
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import LISTS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import lists_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
@@ -103,7 +103,7 @@ def _send(cluster: Cluster, write: Mapping[str, Any]) -> None:
 
 def _read(pool: ThreadPoolExecutor, cluster: Cluster, *, whole: bool) -> list[Future[Any]]:
     reads = [first_read(cluster.namespace), *other_reads(cluster.namespace).values()] if whole else []
-    paths = [(entry.collection(SERVED), entry) for entry in LISTS.values() if entry.kinds & frozenset(KINDS)]
+    paths = [(entry.collection(SERVED), entry) for entry in lists_of(KINDS).values()]
     lists = [pool.submit(cluster.list, path, metadata_only=entry.metadata_only) for path, entry in paths if path]
     return [*(pool.submit(read.run, cluster) for read in reads), *lists]
 

@@ -16,7 +16,7 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
 from mesh_operator.base.kinds import BY_KIND, FLEET_ROWS, VERSION
-from mesh_operator.credentials.namespace_clusters import CLUSTER_LABEL
+from mesh_operator.credentials.labelled_secrets import CLUSTER_LABEL
 from mesh_operator.manifests import kcp_manifests
 from mesh_operator.source.namespaces import workspace_of
 from tests.collection_path import CHECKOUT

@@ -8,7 +8,7 @@ its outcome is seen from outside too: what the operator says of it in the end, a
 
 from __future__ import annotations
 
-import ssl
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -60,7 +60,7 @@ class HostileTenant:
     listeners: dict[str, HostileServer] = field(default_factory=dict)
     edits: int = 0
     _seen: set[str] = field(default_factory=set)  # attacks of which the operator has said what it has to say
-    _connections: Mapping[str, frozenset[ssl.SSLSocket]] = field(default_factory=dict)  # by attack, at the last look
+    _connections: Mapping[str, frozenset[socket.socket]] = field(default_factory=dict)  # by attack, at the last look
     _at_once: set[str] = field(default_factory=set)
 
     def not_begun(self) -> list[str]:

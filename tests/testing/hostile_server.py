@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A TLS listener on loopback that speaks to a client in whatever way a test wants, byte by byte, and the kubeconfig for it."""
+"""A listener on loopback, with TLS or without, that speaks in whatever way a test wants, byte by byte, and the kubeconfig for it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ _ESTABLISHED = 1  # the first byte of struct tcp_info, tcpi_state (linux/tcp.h)
 class HostileServer:
     """``speak`` is called for each connection whose request was read, with the connection and the request's head."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, tls: bool = True) -> None:
+        self._scheme = "https" if tls else "http"
         self._authority = make("server CA", ca=True)
         certificate = make("server", issuer=self._authority, names=["127.0.0.1"])
         pem = folder / "hostile.pem"
         pem.write_bytes(certificate.pem + certificate.key)
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.load_cert_chain(pem)
-        self.speak: Callable[[ssl.SSLSocket, str], None] = lambda connection, head: None
+        self.speak: Callable[[socket.socket, str], None] = lambda connection, head: None
         self.heads: list[str] = []
         self.breaks = 0  # TLS handshakes, from the first on
         self.handshakes = 0
         self.stop = threading.Event()
-        self._spoken_to: set[ssl.SSLSocket] = set()
+        self._spoken_to: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(0.05)
         self._threads = [threading.Thread(target=self._accept)]
@@ -55,24 +56,25 @@ class HostileServer:
 
     @property
     def url(self) -> str:
-        return f"https://127.0.0.1:{self._listener.getsockname()[1]}"
+        return f"{self._scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
 
-    def connections(self) -> frozenset[ssl.SSLSocket]:
+    def connections(self) -> frozenset[socket.socket]:
         """Return the connections that it speaks on and that the client has not closed: the kernel closes those of a process that ended."""
         return frozenset(connection for connection in list(self._spoken_to) if _is_established(connection))
 
     def kubeconfig(self) -> dict[str, Any]:
         authority = base64.b64encode(self._authority.pem).decode()
-        return kubeconfig({"server": self.url, "certificate-authority-data": authority}, {"token": CANARY})
+        trusted = {"certificate-authority-data": authority} if self._scheme == "https" else {}
+        return kubeconfig({"server": self.url, **trusted}, {"token": CANARY})
 
-    def drip(self, connection: ssl.SSLSocket, data: Iterable[int]) -> None:
+    def drip(self, connection: socket.socket, data: Iterable[int]) -> None:
         """Send byte by byte until the client hangs up or the test ends."""
         for byte in data:
             if self.stop.wait(DRIP):
                 return
             connection.sendall(bytes([byte]))
 
-    def wait(self, connection: ssl.SSLSocket) -> None:
+    def wait(self, connection: socket.socket) -> None:
         """Say nothing until the client hangs up or the test ends."""
         connection.settimeout(DRIP)
         while not self.stop.is_set():
@@ -95,22 +97,25 @@ class HostileServer:
                 connection.recv(1 << 16)
                 connection.sendall(DECODE_ERROR)
             return
-        with suppress(OSError), self._tls.wrap_socket(connection, server_side=True) as tls:
+        with suppress(OSError), self._wrapped(connection) as wrapped:
             head = b""
             while not head.endswith(b"\r\n\r\n"):
-                received = tls.recv(4096)
+                received = wrapped.recv(4096)
                 if not received:
                     return
                 head += received
             self.heads.append(head.decode())
-            self._spoken_to.add(tls)
+            self._spoken_to.add(wrapped)
             try:
-                self.speak(tls, self.heads[-1])
+                self.speak(wrapped, self.heads[-1])
             finally:
-                self._spoken_to.discard(tls)
+                self._spoken_to.discard(wrapped)
+
+    def _wrapped(self, connection: socket.socket) -> socket.socket:
+        return self._tls.wrap_socket(connection, server_side=True) if self._scheme == "https" else connection
 
 
-def _is_established(connection: ssl.SSLSocket) -> bool:
+def _is_established(connection: socket.socket) -> bool:
     try:
         return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _ESTABLISHED
     except OSError:  # closed meanwhile

@@ -7,11 +7,12 @@ A Secret is got when a mesh needs it, passed on unread, and not kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from logging import WARNING
 from typing import Any, Final, Protocol
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.deadlines import all_within, deadline_passed
 
 from ..base.api import Api
 from ..base.keys import FleetKey, UnitKey
@@ -20,16 +21,50 @@ from ..source.store import Stored
 from .management_plane import NotUsable, SealedKubeconfig, SecretRef, cluster_of, owner_of, sealed_kubeconfig, secret_of, secret_ref
 
 Object = dict[str, Any]
-_UNAVAILABLE: Final = "ManagementPlaneUnavailable"
+UNAVAILABLE: Final = "ManagementPlaneUnavailable"
+RESOLVING: Final = 240.0  # seconds for the credentials of all clusters of a turn: for 255 of them some 800 requests
+NOT_IN_TIME: Final = "Its credentials were not read in time: the management plane answers slowly. They are read again soon."
 Touched = Callable[[str], None]  # called with a logical cluster whose meshes have to be reconciled
 
 
 class ClusterSource(Protocol):
     """Source of the credentials of tenants' clusters."""
 
-    def resolve(self, key: UnitKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
-        """Return the kubeconfig of a cluster of that workspace, unread, or the reason why there is none."""
+    def resolve_all(
+        self, key: UnitKey, names: Mapping[str, Stored | None], ended: Callable[[], bool]
+    ) -> dict[str, SealedKubeconfig | NotUsable]:
+        """Return the kubeconfigs of clusters of that workspace, unread, or the reasons why there are none, within RESOLVING seconds.
+
+        :param names: of clusters, with their KubernetesClusters.
+        :param ended: returns whether the turn has ended. Nothing more is read then.
+        """
         ...
+
+
+class NoTimeLeft(Exception):
+    """End of the time for credentials, or of the turn for which they are read."""
+
+
+def in_time(
+    names: Iterable[str], resolve: Callable[[str, Callable[[], None]], SealedKubeconfig | NotUsable], ended: Callable[[], bool]
+) -> dict[str, SealedKubeconfig | NotUsable]:
+    """Return what ``resolve`` returns for each name, within RESOLVING seconds. What is not resolved by then is not usable.
+
+    :param resolve: called with a name, and with a function that it calls before each request; that raises NoTimeLeft.
+    """
+
+    def check() -> None:
+        if deadline_passed() or ended():
+            raise NoTimeLeft
+
+    found: dict[str, SealedKubeconfig | NotUsable] = {}
+    with all_within(RESOLVING):
+        for name in names:
+            try:
+                found[name] = resolve(name, check)
+            except NoTimeLeft:
+                found[name] = NotUsable(name=name, reason=UNAVAILABLE, message=NOT_IN_TIME)
+    return found
 
 
 class Clusters:
@@ -49,10 +84,21 @@ class Clusters:
         self.objects = _Collection(self._cluster_changed)
         self.secrets = _Collection(self._secret_changed, named=True)
 
+    def resolve_all(
+        self, key: UnitKey, names: Mapping[str, Stored | None], ended: Callable[[], bool]
+    ) -> dict[str, SealedKubeconfig | NotUsable]:
+        """Return the kubeconfigs of clusters of that workspace, unread, or the reasons why there are none; see ``ClusterSource``."""
+
+        def resolve(name: str, check: Callable[[], None]) -> SealedKubeconfig | NotUsable:
+            check()
+            return self.resolve(key, name, names[name])
+
+        return in_time(names, resolve, ended)
+
     def resolve(self, key: UnitKey, name: str, kubernetes_cluster: Stored | None) -> SealedKubeconfig | NotUsable:
         """Return the kubeconfig of a cluster of that workspace, unread, or the reason why there is none."""
         if not self.objects.listed:
-            return NotUsable(name=name, reason=_UNAVAILABLE, message="The operator has not read the management plane yet.")
+            return NotUsable(name=name, reason=UNAVAILABLE, message="The operator has not read the management plane yet.")
         cluster = cluster_of(self.objects.known.values(), key.workspace, key.namespace, name, self._by_name)
         if isinstance(cluster, NotUsable):
             return cluster
@@ -62,7 +108,7 @@ class Clusters:
         try:
             secret = self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{ref.name}")
         except ClusterError as error:
-            return NotUsable(name=name, reason=_UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
+            return NotUsable(name=name, reason=UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
         seen = kubernetes_cluster.obj if kubernetes_cluster else None
         permitted = self._unlabelled or not owner_of(cluster)
         found = sealed_kubeconfig(name, seen, ref, secret, owner=cluster, unlabelled=lambda: permitted and self._named_once(ref))

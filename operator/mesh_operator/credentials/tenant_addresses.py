@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Final
 from urllib.parse import urlsplit
@@ -32,6 +33,7 @@ NETWORKS: Final = (
 )
 AGAIN: Final = 300.0  # seconds after which the names of the operator's own servers are resolved again
 SOON: Final = 10.0  # seconds after which a name that did not resolve is tried again
+PATIENCE: Final = 5.0  # seconds from the beginning of a lookup for which turns wait for it, if no address is known
 KEPT: Final = (
     3600.0  # seconds for which an address counts after it was in an answer: a load balancer with many shows some of them at a time
 )
@@ -50,8 +52,21 @@ def may_be_named(host: str, allowed: Sequence[str]) -> bool:
     return bool(allowed) or not SERVICE_NAMES.fullmatch(text.rstrip(".").lower())
 
 
+@dataclass
+class _Name:
+    """Name of one of the operator's own servers. Times are monotonic seconds."""
+
+    addresses: dict[str, float] = field(default_factory=dict)  # and when each was last in an answer
+    due: float = 0.0  # of the next lookup
+    ends: float | None = None  # until when a lookup under way is waited for; None: none is under way
+
+
 class DeniedNetworks:
-    """Ranges at which the operator contacts nothing for tenants, with the present addresses of its own servers. Thread-safe."""
+    """Ranges at which the operator contacts nothing for tenants, with the present addresses of its own servers. Thread-safe.
+
+    Names are looked up on threads of their own, one at a time for each name: getaddrinfo(3) has no timeout, and one silent name server must
+    not hold the turns of all tenants. Callers get the last known addresses at once.
+    """
 
     def __init__(
         self,
@@ -59,33 +74,64 @@ class DeniedNetworks:
         servers: Callable[[], Iterable[str]],
         resolver: Callable[[str], Sequence[str]] = resolve,
         clock: Callable[[], float] = time.monotonic,
+        patience: float = PATIENCE,
     ) -> None:
         """Prepare the ranges.
 
         :param configured: CIDRs of --deny-address.
         :param servers: returns HOST:PORT of kcp, its virtual workspaces, and the management plane.
+        :param patience: see PATIENCE.
         """
         self._fixed = tuple(dict.fromkeys((*NETWORKS, *(str(ip_network(text)) for text in configured))))
-        self._servers, self._resolve, self._clock = servers, resolver, clock
-        self._lock = threading.Lock()
-        self._next: dict[str, float] = {}  # by host: when it is resolved again
-        self._found: dict[str, dict[str, float]] = {}  # by host: its addresses, and when each was last in an answer
+        self._servers, self._resolve, self._clock, self._patience = servers, resolver, clock, patience
+        self._answered = threading.Condition()  # it guards the names, and is not held while one is looked up
+        self._names: dict[str, _Name] = {}
 
     def __call__(self) -> tuple[str, ...]:
-        """Return the ranges. An address counts for ``KEPT`` seconds, and for as long as its name does not resolve."""
+        """Return the ranges. An address counts for ``KEPT`` seconds, and for as long as its name does not resolve.
+
+        Where no address of a name is that young, the lookup is waited for, until PATIENCE after its beginning. A name that never had an
+        answer then has no address: the operator asks the same name servers, and cannot reach that server either.
+        """
         hosts = {urlsplit(f"//{server}").hostname or "" for server in self._servers()} | {os.environ.get("KUBERNETES_SERVICE_HOST", "")}
-        with self._lock:
-            own = [address for host in sorted(hosts - {""}) for address in self._addresses(host)]
+        own = [str(address) for host in sorted(hosts - {""}) for address in stands_for(host)]
+        named = sorted(host for host in hosts - {""} if not stands_for(host))
+        with self._answered:
+            for host in named:
+                self._look_up(host)
+            for host in named:
+                own += self._addresses(host)
         return tuple(dict.fromkeys((*self._fixed, *(str(ip_network(address)) for address in own))))
 
-    def _addresses(self, host: str) -> list[str]:
-        if stands_for(host):
-            return [str(address) for address in stands_for(host)]
-        now, known = self._clock(), self._found.setdefault(host, {})
-        if now >= self._next.get(host, now):
-            self._next[host] = now + SOON
+    def _look_up(self, host: str) -> None:
+        """Begin a lookup if one is due."""
+        name, now = self._names.setdefault(host, _Name()), self._clock()
+        if name.ends is None and now >= name.due:
+            threading.Thread(target=self._ask, args=(host, name), name=f"lookup of {host}", daemon=True).start()
+            name.ends = now + self._patience  # the thread waits for the lock before it changes this
+
+    def _ask(self, host: str, name: _Name) -> None:
+        addresses: set[str] | None = None
+        try:
             with suppress(OSError, ValueError):  # the operator itself cannot reach it now either
-                answer = {str(address): now for text in self._resolve(host) for address in stands_for(text)}
-                self._found[host] = {address: at for address, at in (known | answer).items() if now - at < KEPT}
-                self._next[host] = now + AGAIN
-        return sorted(self._found[host])
+                addresses = {str(address) for text in self._resolve(host) for address in stands_for(text)}
+        finally:
+            with self._answered:
+                now = self._clock()
+                if addresses is not None:
+                    known = name.addresses | dict.fromkeys(addresses, now)
+                    name.addresses = {address: at for address, at in known.items() if now - at < KEPT}
+                name.due, name.ends = now + (SOON if addresses is None else AGAIN), None
+                self._answered.notify_all()
+
+    def _addresses(self, host: str) -> list[str]:
+        name, asked = self._names[host], self._names[host].ends
+        while name.ends is not None and name.ends == asked and not self._is_known(name):
+            left = name.ends - self._clock()
+            if left <= 0:
+                break
+            self._answered.wait(left)
+        return sorted(name.addresses)
+
+    def _is_known(self, name: _Name) -> bool:
+        return max(name.addresses.values(), default=-KEPT) > self._clock() - KEPT

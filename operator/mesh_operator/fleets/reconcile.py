@@ -23,7 +23,7 @@ from ..base.kinds import BINDING, BY_KIND, CLUSTER, FLEET, POLICY, UNITS, WORKLO
 from ..base.log import log
 from ..base.serve import Metrics
 from ..credentials.clusters import ClusterSource
-from ..credentials.management_plane import NotUsable, SealedKubeconfig, Usable
+from ..credentials.management_plane import NotUsable, Usable
 from ..runs.dry_runs import DRY_RUN_FAILED, DryRunFailed, DryRunProcess, DryRuns
 from ..runs.runner import Runner, RunRequest, RunState
 from ..schedule.queue import Urgency
@@ -123,9 +123,7 @@ class FleetReconciler:
         """
         is_clusters = key.name == CLUSTER
         members = [stored for stored in tenant.of(CLUSTER) if stored.missing_since is None] if is_clusters else []
-        sealed: dict[str, SealedKubeconfig | NotUsable] = {
-            stored.key.name: self._clusters.resolve(key, stored.key.name, stored) for stored in members
-        }
+        sealed = self._clusters.resolve_all(key, {stored.key.name: stored for stored in members}, turn.is_set)
         bindings = [one for one in self._store.of_kind(BINDING) if one.key[1:3] == (key.workspace, key.namespace)]
         with self._dry_runs.begin(len(sealed)) as process:
             turn.process = process

@@ -129,7 +129,10 @@ class Reconciler:
         names = dict.fromkeys((*refs_of(mesh), *(record.clusters if record else ())))
         place = (key.workspace, key.namespace)
         turn.removes = mesh.binding is not None and mesh.binding.deleting
-        sealed = {name: self._clusters.resolve(key, name, self._store.get(ObjectKey(CLUSTER, *place, name))) for name in names}
+        known = {name: self._store.get(ObjectKey(CLUSTER, *place, name)) for name in names}
+        sealed = self._clusters.resolve_all(key, known, turn.is_set)
+        if turn.is_set():  # what was not read says nothing of the clusters
+            return AT_ONCE
         try:
             with self._dry_runs.begin(len(names)) as process:
                 turn.process = process

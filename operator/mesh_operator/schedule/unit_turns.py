@@ -47,8 +47,19 @@ class UnitTurn:
 
     def __init__(self, stop: Cancel) -> None:
         self._stop, self.ended = stop, False
-        self.process: Interruptible | None = None
+        self._process: Interruptible | None = None
         self.removes = False
+
+    @property
+    def process(self) -> Interruptible | None:
+        """Process that answers a question of the turn; None: none does. That of a turn that has ended already answers nothing."""
+        return self._process
+
+    @process.setter
+    def process(self, process: Interruptible | None) -> None:
+        self._process = process
+        if process is not None and self.is_set():  # while no process was there that ``end`` could interrupt
+            process.interrupt()
 
     def is_set(self) -> bool:
         """Return whether the turn has to end now, as a run asks it."""
@@ -57,7 +68,7 @@ class UnitTurn:
     def end(self) -> None:
         """End the turn: its dry run fails, and its run is canceled."""
         self.ended = True
-        if (process := self.process) is not None:
+        if (process := self._process) is not None:
             process.interrupt()
 
 

@@ -14,6 +14,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,6 +38,7 @@ Headers = list[tuple[str, str]]
 """A name may stand there several times: Impersonate-Group does."""
 
 TOKEN_FILE_SECONDS: Final = 50  # client-go reads a token file anew after 60 s, 10 s before that
+RENEWAL_SECONDS: Final = 20.0  # for an identity provider: its configuration, and the tokens
 EARLIER: Final = timedelta(seconds=10)  # before its end a token is renewed; oauth2's expiryDelta
 _TRIMMED: Final = " \t\n\v\f\r\x85\xa0"  # white space of Go's strings.TrimSpace as far as UTF-8 text of tokens has it
 
@@ -224,10 +226,14 @@ class _PluginSource(_Source):
 
 
 class _Oidc(_Source):
-    """ID token of OpenID Connect, renewed by its refresh token."""
+    """ID token of OpenID Connect, renewed by its refresh token.
+
+    The package asks the provider without any timeout, so it does that on a thread of its own, one at a time.
+    """
 
     def __init__(self, config: Mapping[str, str], cluster: str) -> None:
         self._config, self._cluster = dict(config), cluster
+        self._renewal: tuple[threading.Thread, dict[str, str], float] | None = None  # with the tokens it renews, and when it began
         for key in ("idp-issuer-url", "client-id"):
             if not config.get(key):
                 raise self._failed(f"has no {key}", "Correct the auth-provider of the kubeconfig.")
@@ -249,18 +255,34 @@ class _Oidc(_Source):
             raise self._failed("has an id-token that is no JSON Web Token with an end", "Log in again.") from None
 
     def _renew(self) -> None:
-        """Have the package ask the provider. It verifies no provider whose authority is not given; here the system's authorities do."""
-        config = {"client-secret": "", **self._config}
-        if not {"idp-certificate-authority", "idp-certificate-authority-data"} & config.keys():
-            config["idp-certificate-authority"] = ssl.get_default_verify_paths().cafile or ""
-        node = ConfigNode("auth-provider", {"name": "oidc", "config": config})
-        try:
-            KubeConfigLoader._refresh_oidc(object.__new__(KubeConfigLoader), node)
-        except Exception:  # of requests, oauthlib or the package, which may quote tokens
-            raise self._failed("has an id-token that cannot be renewed", "Log in again.") from None
+        """Have the package ask the provider, and wait until RENEWAL_SECONDS after the beginning. After three times that, ask anew."""
+        now = time.monotonic()
+        if self._renewal is None or now > self._renewal[2] + 3 * RENEWAL_SECONDS:
+            renewed = {"client-secret": "", **self._config}
+            asking = threading.Thread(target=_ask_provider, args=(renewed,), name="renewal of an id-token", daemon=True)
+            asking.start()
+            self._renewal = asking, renewed, now
+        thread, config, began = self._renewal
+        thread.join(max(0.0, began + RENEWAL_SECONDS - now))
+        if thread.is_alive():
+            why = f"has an id-token that was not renewed within {RENEWAL_SECONDS:g} s"
+            raise self._failed(why, "Check that the identity provider answers.")
+        self._renewal = None
         if config.get("id-token") == self._config.get("id-token"):
             raise self._failed("has an id-token that cannot be renewed", "Log in again.")
         self._config |= {key: config[key] for key in ("id-token", "refresh-token")}
 
     def _failed(self, what: str, remedy: str) -> CredentialsInvalid:
         return CredentialsInvalid(f"The auth-provider oidc of the kubeconfig {what}.", remedy=remedy, cluster=self._cluster)
+
+
+def _ask_provider(config: dict[str, str]) -> None:
+    """Have the package renew the tokens in a config; it stays as it is when that fails.
+
+    The package verifies no provider whose authority is not given; here the system's authorities do.
+    """
+    if not {"idp-certificate-authority", "idp-certificate-authority-data"} & config.keys():
+        config["idp-certificate-authority"] = ssl.get_default_verify_paths().cafile or ""
+    node = ConfigNode("auth-provider", {"name": "oidc", "config": config})
+    with suppress(Exception):  # of requests, oauthlib or the package, which may quote tokens
+        KubeConfigLoader._refresh_oidc(object.__new__(KubeConfigLoader), node)

@@ -224,18 +224,31 @@ class Cluster:
             return here + rest
         return len(self.list(path, metadata_only=True))
 
-    def page(self, path: str, *, token: str = "", field_selector: str = "", metadata_only: bool = False) -> Object | None:
+    def page(
+        self,
+        path: str,
+        *,
+        token: str = "",
+        field_selector: str = "",
+        label_selector: str = "",
+        metadata_only: bool = False,
+        most: int = 0,
+        longest: int = 0,
+    ) -> Object | None:
         """Return one page of a collection as the server sent it; None if there is no such resource (404).
 
         It has ``metadata.resourceVersion``, and ``metadata.continue`` if there are more. It has fewer objects where they are large.
 
+        :param most: objects (0: PAGE).
+        :param longest: bytes of the answer (0: ANSWER_LIMIT). It has to have room for one object.
         :raises ServerRefused: with status 410 when ``token`` has expired.
         :raises ClusterError: see the class.
         """
-        query = {"continue": token, "fieldSelector": field_selector}
-        return self._page(path, {key: value for key, value in query.items() if value}, metadata_only=metadata_only)
+        query = {"continue": token, "fieldSelector": field_selector, "labelSelector": label_selector}
+        chosen = {key: value for key, value in query.items() if value}
+        return self._page(path, chosen, most=most, metadata_only=metadata_only, longest=longest)
 
-    def _page(self, path: str, query: Mapping[str, str], *, most: int = 0, metadata_only: bool) -> Object | None:
+    def _page(self, path: str, query: Mapping[str, str], *, most: int = 0, metadata_only: bool, longest: int = 0) -> Object | None:
         """Read a page of at most PAGE objects, and of a quarter of them again and again while the answer is too long.
 
         A whole list must not fail because somebody has large objects in it. The size holds until the list begins anew.
@@ -248,7 +261,8 @@ class Cluster:
             size = self._page_sizes.get(path, min(most, PAGE) if most else PAGE)
             asked = {"limit": str(size), **query}
             try:
-                return self._json("GET", path, query=asked, accept_absent=True, wanted=METADATA_ONLY if metadata_only else ANY)
+                wanted = METADATA_ONLY if metadata_only else ANY
+                return self._json("GET", path, query=asked, accept_absent=True, wanted=wanted, longest=longest)
             except AnswerTooLong:
                 if size == 1:
                     raise
@@ -261,25 +275,28 @@ class Cluster:
 
         The iteration ends when the server ends the watch, after ``seconds`` at most. Close the iterator to end the watch earlier.
 
-        :param grace: seconds that the watch may stay silent beyond ``seconds``.
-        :raises Unreachable: when the connection is cut, is silent for longer than that, or brings something that is no event.
+        :param grace: seconds beyond ``seconds`` after which the watch is given up, whatever the server goes on to say.
+        :raises Unreachable: when that is so, when the connection is cut, or when it brings something that is no event.
         :raises ClusterError: see the class.
         """
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), "resourceVersion": version}
         target = f"{path}?{urlencode(query | ({'fieldSelector': field_selector} if field_selector else {}))}"
         request = self._counted(Request.of("GET", path))
-        who = self._credentials.headers()
+        who, until = self._credentials.headers(), time.monotonic() + seconds + grace
         with transport_errors(self._server, connect=self._timeouts.connect, read=seconds + grace):
             limit = urllib3.Timeout(connect=self._timeouts.connect, read=seconds + grace)
             headers = _sent(who, accept=METADATA_WATCH if metadata_only else ANY)
             where = self._credentials.server + target
             try:
                 sent: dict[str, Any] = {"headers": headers, "preload_content": False, "redirect": False, "timeout": limit, "retries": False}
-                answer = self._pool.request("GET", where, **sent)
+                with all_within(until - time.monotonic()):
+                    answer = self._pool.request("GET", where, **sent)
                 try:
                     if answer.status != 200:
-                        raise from_answer(self._server, request, answer.status, decoded_json(answer.read(ANSWER_LIMIT)))
-                    for line in filter(bytes.strip, self._lines(answer, request)):
+                        with all_within(until - time.monotonic()):
+                            said = decoded_json(answer.read(ANSWER_LIMIT))
+                        raise from_answer(self._server, request, answer.status, said)
+                    for line in filter(bytes.strip, self._lines(answer, request, until)):
                         event = decoded_json(line)
                         if not isinstance(event, dict) or "type" not in event:
                             raise self._cut(request)
@@ -375,13 +392,18 @@ class Cluster:
     def _pod(self, pod: str) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods/{pod}"
 
-    def _lines(self, answer: urllib3.BaseHTTPResponse, request: Request) -> Generator[bytes]:
+    def _lines(self, answer: urllib3.BaseHTTPResponse, request: Request, until: float) -> Generator[bytes]:
         """Yield the lines of an answer as they come; the connection's own iteration keeps a line without end in memory.
 
+        :param until: monotonic seconds. Each read is in a block of its own: a block around a ``yield`` would be its caller's.
         :raises AnswerTooLong: when a line is longer than an answer may be.
         """
-        line = bytearray()
-        for chunk in answer.stream(_CHUNK):
+        line, chunks = bytearray(), answer.stream(_CHUNK)
+        while True:
+            with all_within(until - time.monotonic()):
+                chunk = next(chunks, None)
+            if chunk is None:
+                break
             first, *more = chunk.split(b"\n")
             line += first
             for following in more:
@@ -411,10 +433,12 @@ class Cluster:
         media: str = "application/json",
         accept_absent: bool = False,
         wanted: str = ANY,
+        longest: int = 0,
     ) -> Object | None:
         """Return the decoded object; None for 404 if ``accept_absent``. Whatever is no answer to this very request is an error."""
         target = f"{path}?{urlencode(query)}" if query else path
-        status, data = self._request(method, target, body=body, media=media, accept=(404,) if accept_absent else (), wanted=wanted)
+        accept = (404,) if accept_absent else ()
+        status, data = self._request(method, target, body=body, media=media, accept=accept, wanted=wanted, longest=longest)
         request, decoded = Request.of(method, path), decoded_json(data)
         if status == 404 and says_absent(data, decoded):
             return None
@@ -445,8 +469,9 @@ class Cluster:
         once: bool = False,
         accept: tuple[int, ...] = (),
         wanted: str = ANY,
+        longest: int = 0,
     ) -> tuple[int, bytes]:
-        request = self._counted(Request.of(method, path))
+        request, longest = self._counted(Request.of(method, path)), longest or ANSWER_LIMIT
         content, who = None if body is None else json.dumps(body).encode(), self._credentials.headers()
 
         def told(error: BaseException) -> ClusterError:
@@ -462,18 +487,18 @@ class Cluster:
                 sent["retries"] = urllib3.Retry(total=False)
             answer = self._pool.request(method, self._credentials.server + path, **sent)
             try:
-                data = answer.read(ANSWER_LIMIT + 1)
+                data = answer.read(longest + 1)
             except urllib3.exceptions.ProtocolError:  # half an answer, which urllib3 retries only if it reads the body itself
                 if method != "GET" or once:
                     raise
                 answer = self._pool.request(method, self._credentials.server + path, **sent)
-                data = answer.read(ANSWER_LIMIT + 1)
-            if len(data) > ANSWER_LIMIT:
+                data = answer.read(longest + 1)
+            if len(data) > longest:
                 answer.close()  # the rest of it would be the answer to the next request
             answer.release_conn()
         self._date = _dated(answer.headers.get("date", "")) or self._date
-        if len(data) > ANSWER_LIMIT:
-            why = f"The API server's answer to {request} is longer than {ANSWER_LIMIT >> 20} MiB."
+        if len(data) > longest:
+            why = f"The API server's answer to {request} is longer than {longest >> 20} MiB."
             raise AnswerTooLong(why, remedy=_TOO_LONG, cluster=self.host)
         if 200 <= answer.status < 300 or answer.status in accept:
             return answer.status, data

@@ -12,6 +12,7 @@ from ..base.dialling import Dialler, connected
 from ..base.errors import Unreachable
 from ..base.optional_imports import optional
 from .credentials import Credentials
+from .deadlines import PlainDeadlineSocket
 from .proxies import Proxy
 
 if TYPE_CHECKING:
@@ -80,12 +81,33 @@ def connection_pool(credentials: Credentials, *, connect: float, read: float, co
     if credentials.dialler is not None:  # without the proxy, which would resolve the name itself
         return _guarded(credentials.dialler, settings)
     if credentials.proxy is None:
-        return urllib3.PoolManager(**settings)
+        return _timed(urllib3.PoolManager(**settings))
     if credentials.proxy.scheme.startswith("socks"):
         return _socks(credentials.cluster, credentials.proxy, settings)
     own = {"proxy-authorization": credentials.proxy.authorization} if credentials.proxy.authorization else None
     # A proxy with TLS is convinced as the server is, and convinces as the server does (net/http, transport.go: addTLS).
-    return urllib3.ProxyManager(credentials.proxy.url, proxy_headers=own, proxy_ssl_context=credentials.tls, **settings)
+    return _timed(urllib3.ProxyManager(credentials.proxy.url, proxy_headers=own, proxy_ssl_context=credentials.tls, **settings))
+
+
+def _timed(manager: urllib3.PoolManager) -> urllib3.PoolManager:
+    """Return the pool, whose connections heed deadlines before TLS too: without it, and while a proxy is asked for a tunnel."""
+
+    class Plain(urllib3.connection.HTTPConnection):
+        def _new_conn(self) -> socket.socket:  # urllib3's hook for the socket
+            return PlainDeadlineSocket.instead_of(super()._new_conn())
+
+    class Secure(urllib3.connection.HTTPSConnection):
+        def _new_conn(self) -> socket.socket:
+            return PlainDeadlineSocket.instead_of(super()._new_conn())
+
+    class PlainPool(urllib3.HTTPConnectionPool):
+        ConnectionCls = Plain
+
+    class SecurePool(urllib3.HTTPSConnectionPool):
+        ConnectionCls = Secure
+
+    manager.pool_classes_by_scheme = {"http": PlainPool, "https": SecurePool}
+    return manager
 
 
 def _guarded(dialler: Dialler, settings: dict[str, Any]) -> urllib3.PoolManager:

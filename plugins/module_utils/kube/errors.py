@@ -22,6 +22,7 @@ from ..base.errors import ClusterError, CredentialsInvalid, Forbidden, LibraryFa
 from ..base.library_errors import LibraryErrors, raised_by
 from ..base.optional_imports import optional
 from ..base.redact import one_line
+from .deadlines import DeadlinePassed
 
 if TYPE_CHECKING:
     import urllib3.exceptions as http
@@ -183,7 +184,7 @@ def _sentence(cause: BaseException, connect: float, read: float) -> str:
         return "has a name that cannot be resolved (DNS)"
     if isinstance(cause, http.ConnectTimeoutError) and not isinstance(cause, http.NewConnectionError):
         return f"did not accept a connection within {connect:g} s (timeout)"
-    if isinstance(cause, (http.ReadTimeoutError, websocket.WebSocketTimeoutException)):
+    if isinstance(cause, (http.ReadTimeoutError, websocket.WebSocketTimeoutException, DeadlinePassed)):
         return f"did not answer within {read:g} s (timeout)"
     if isinstance(cause, ConnectionRefusedError):
         return "refused the connection"

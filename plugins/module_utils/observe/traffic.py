@@ -83,14 +83,19 @@ LISTS: Final[Mapping[str, _List]] = {
 }
 
 
+def lists_of(kinds: Collection[ItemKind]) -> dict[str, _List]:
+    """Return the lists that planning items of ``kinds`` needs, by name."""
+    needed = {"namespaces"}.union(*(kind.reads for kind in kinds)) if kinds else set()
+    return {name: entry for name, entry in LISTS.items() if name in needed}
+
+
 def read_traffic(cluster: Cluster, kinds: Collection[ItemKind]) -> TrafficFacts:
     """Read all facts of one cluster that planning items of ``kinds`` needs.
 
     :raises ClusterError: when it does not answer, or RBAC forbids lists that planning cannot do without; all of those in one message.
     """
     served = _served(cluster)
-    needed = {"namespaces"}.union(*(kind.reads for kind in kinds)) if kinds else set()
-    wanted = {name: path for name, entry in LISTS.items() if name in needed and (path := entry.collection(served))}
+    wanted = {name: path for name, entry in lists_of(kinds).items() if (path := entry.collection(served))}
     with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
         pending = {
             name: pool.submit(

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import authorization as authorization_module
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.authorization import TOKEN_FILE_SECONDS, Authorization
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.chosen import Chosen
 from tests.testing.rows import in_one_test
@@ -128,3 +131,17 @@ def test_a_login_that_cannot_be_used_says_why(config: dict[str, str], says: str)
     error = refused(oidc(**config))
     assert error.message == f"The auth-provider oidc of the kubeconfig {says}"
     assert error.remedy in ("Log in again.", "Correct the auth-provider of the kubeconfig.")
+
+
+def test_an_identity_provider_that_is_silent_holds_a_request_for_some_seconds_and_the_next_one_not_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and says nothing
+        user = oidc(idp_issuer_url=f"https://127.0.0.1:{silent.getsockname()[1]}", id_token=id_token(-5), refresh_token=CANARY)
+        made = authorization(user)
+        monkeypatch.setattr(authorization_module, "RENEWAL_SECONDS", 0.3)
+        for _ in range(2):
+            with pytest.raises(CredentialsInvalid, match=r"was not renewed within 0\.3 s") as caught:
+                made.headers()
+            assert CANARY not in str(caught.value)
+        assert sum(thread.name == "renewal of an id-token" for thread in threading.enumerate()) == 1

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import ssl
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -68,6 +68,10 @@ def list_all(cluster: Cluster, _seconds: float) -> Any:
     return cluster.list(PATH)
 
 
+def watch(cluster: Cluster, seconds: float) -> Any:
+    return list(cluster.watch(PATH, version="1", seconds=0, grace=seconds))
+
+
 def run(cluster: Cluster, seconds: float) -> Any:
     return cluster.exec("p", "c", ["true"], timeout=seconds)
 
@@ -83,6 +87,14 @@ DRIPS: dict[str, Callable[[], Iterator[int]]] = {
     "the body": lambda: itertools.chain(HEAD + b"Content-Length: 99999\r\n\r\n", itertools.cycle(b" ")),
     "the chunks": lambda: itertools.chain(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", itertools.cycle(b"1\r\n \r\n")),
 }
+FAULT = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 99999\r\n\r\n"
+EVENT = json.dumps({"type": "BOOKMARK", "object": {}}).encode() + b"\n"
+WATCHED: dict[str, Callable[[], Iterator[int]]] = {
+    **DRIPS,
+    "the size of a chunk": lambda: itertools.chain(HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;", itertools.cycle(b"x")),
+    "an error": lambda: itertools.chain(FAULT, itertools.cycle(b" ")),
+    "events without end": lambda: itertools.chain(HEAD + b"Connection: close\r\n\r\n", itertools.cycle(EVENT)),
+}
 
 
 @pytest.mark.parametrize(
@@ -95,13 +107,36 @@ def test_an_answer_that_comes_byte_by_byte_is_given_up(server: HostileServer, hu
         ask(hurried, GIVEN)
 
 
+@pytest.mark.parametrize(("ask", "data"), [*((list_all, part) for part in DRIPS), *((watch, part) for part in WATCHED)])
+@pytest.mark.parametrize("tls", [True, False], ids=["TLS", "plain"])
+def test_no_list_and_no_watch_lasts_for_longer_than_it_may_whatever_its_server_goes_on_to_say(
+    tmp_path: Path, ask: Ask, data: str, tls: bool
+) -> None:
+    with HostileServer(tmp_path, tls=tls) as server, opened(server, GIVEN) as cluster:
+        server.speak = lambda connection, head: server.drip(connection, WATCHED[data]())
+        with pytest.raises(Unreachable, match=r"0\.2 s"):
+            ask(cluster, GIVEN)
+
+
+def test_a_watch_passes_on_what_comes_before_its_time_is_up(server: HostileServer, cluster: Cluster) -> None:
+    def speak(connection: socket.socket, head: str) -> None:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"%x\r\n%s\r\n" % (len(EVENT), EVENT))
+        server.drip(connection, itertools.cycle(b"1\r\n \r\n"))
+
+    server.speak = speak
+    watching = cluster.watch(PATH, version="1", seconds=1, grace=1.0)
+    assert next(watching)["type"] == "BOOKMARK"
+    with pytest.raises(Unreachable, match=r"did not answer within 2 s"):
+        next(watching)
+
+
 @pytest.mark.parametrize(
     ("ask", "frames"),
     [(forward, b"\x82\x7f" + (4096).to_bytes(8, "big") + b"\x05" * 4096), (run, b"\x89\x01x"), (run, b"\x82\x02\x05x")],
     ids=["one frame", "pings", "frames"],
 )
 def test_a_stream_that_comes_byte_by_byte_is_given_up(server: HostileServer, hurried: Cluster, ask: Ask, frames: bytes) -> None:
-    def speak(connection: ssl.SSLSocket, head: str) -> None:
+    def speak(connection: socket.socket, head: str) -> None:
         connection.sendall(upgrade(head))
         server.drip(connection, itertools.cycle(frames))
 
@@ -112,7 +147,7 @@ def test_a_stream_that_comes_byte_by_byte_is_given_up(server: HostileServer, hur
 
 @pytest.mark.parametrize("length", [2**23 + 1, 2**40, 2**63])
 def test_a_frame_is_refused_by_its_length_before_it_is_read(server: HostileServer, cluster: Cluster, length: int) -> None:
-    def speak(connection: ssl.SSLSocket, head: str) -> None:
+    def speak(connection: socket.socket, head: str) -> None:
         connection.sendall(upgrade(head) + b"\x82\x7f" + length.to_bytes(8, "big"))
         server.wait(connection)
 
@@ -122,7 +157,7 @@ def test_a_frame_is_refused_by_its_length_before_it_is_read(server: HostileServe
 
 
 def test_a_message_in_parts_is_refused(server: HostileServer, cluster: Cluster) -> None:
-    def speak(connection: ssl.SSLSocket, head: str) -> None:
+    def speak(connection: socket.socket, head: str) -> None:
         connection.sendall(upgrade(head) + b"\x02\x02\x01x" + b"\x00\x01x" * 100)
         server.wait(connection)
 
@@ -149,7 +184,7 @@ def test_a_cookie_of_a_server_is_never_sent(server: HostileServer, cluster: Clus
     """Also not to the server itself: a long one would make it refuse every further request."""
     cookie = f"Set-Cookie: stays={'x' * 5000}; Domain=1\r\n"
 
-    def speak(connection: ssl.SSLSocket, head: str) -> None:
+    def speak(connection: socket.socket, head: str) -> None:
         first = len(server.heads) == 1
         connection.sendall(
             upgrade(head).replace(b"\r\n\r\n", b"\r\n" + cookie.encode() * first + b"\r\n") + b'\x82\x15\x03{"status":"Success"}'

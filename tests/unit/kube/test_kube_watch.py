@@ -165,6 +165,14 @@ def test_a_page_is_asked_for_by_limit_token_and_selector(server: Streaming, clus
     assert cluster.requests == {"list globalservices": 2}
 
 
+def test_a_page_has_no_more_objects_and_bytes_than_its_caller_takes(server: Streaming, cluster: Cluster) -> None:
+    long: dict[str, Any] = {"items": [{"data": "x" * 900}]}
+    short: dict[str, Any] = {"items": [{}]}
+    server.answers += [whole(200, long), whole(200, short)]
+    assert cluster.page(PATH, label_selector="a=b,c", most=8, longest=800) == short
+    assert [sent.query for sent in server.asked] == [{"limit": limit, "labelSelector": "a=b,c"} for limit in ("8", "2")]
+
+
 def test_a_resource_that_is_not_served_has_no_page(server: Streaming, cluster: Cluster) -> None:
     server.answers += [whole(404, b"404 page not found"), status(404, "NotFound")]
     assert cluster.page(PATH) is None

@@ -21,7 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from mesh_operator.base.keys import MeshKey, ObjectKey
 from mesh_operator.base.kinds import CLUSTER
 from mesh_operator.base.serve import Metrics
-from mesh_operator.credentials.clusters import Clusters
+from mesh_operator.credentials.clusters import NOT_IN_TIME, Clusters
 from mesh_operator.credentials.management_plane import NotUsable, SealedKubeconfig, Usable
 from mesh_operator.runs.dry_runs import Bounds, DryRuns, Permits
 from mesh_operator.source.store import Stored
@@ -121,6 +121,17 @@ def test_a_management_plane_that_does_not_answer_is_waited_for() -> None:
     found = clusters.resolve(KEY, "c1", None)
     assert isinstance(found, NotUsable) and (found.reason, found.fatal) == ("ManagementPlaneUnavailable", False)
     assert api.asked == ["/api/v1/namespaces/default/secrets/c1-kubeconfig"]
+
+
+@pytest.mark.parametrize("requests", [0, 1, 2])
+def test_no_secret_is_got_for_a_turn_that_has_ended(requests: int) -> None:
+    api = Secrets()
+    clusters, _touched = watched(api)
+    clusters.objects.replace([cluster(name, "ws1") for name in ("c1", "c2", "c3")])
+    found = clusters.resolve_all(KEY, dict.fromkeys(("c1", "c2", "c3")), lambda: len(api.asked) >= requests)
+    assert len(api.asked) == requests
+    late = [entry.message for entry in found.values() if isinstance(entry, NotUsable) and entry.reason == "ManagementPlaneUnavailable"]
+    assert late == [NOT_IN_TIME] * (3 - requests)
 
 
 def test_an_unlabelled_secret_that_clusters_of_two_workspaces_name_is_refused_although_unlabelled_ones_are_allowed() -> None:

@@ -127,8 +127,8 @@ class Fleet:
     def open(self, clusters: dict[str, Any]) -> dict[str, Any]:
         return clusters
 
-    def resolve(self, key: Any, name: str, kubernetes_cluster: Stored | None) -> Usable | NotUsable:
-        return self.found.get(name) or Usable(name=name, kubeconfig={"kind": "Config"})
+    def resolve_all(self, key: Any, names: dict[str, Stored], ended: Callable[[], bool]) -> dict[str, Usable | NotUsable]:
+        return {name: self.found.get(name) or Usable(name=name, kubeconfig={"kind": "Config"}) for name in names}
 
     def dry_run(self, question: FleetQuestion) -> FleetDryRun:
         self.plays.append(question.play)

@@ -211,6 +211,39 @@ def test_turns_that_have_to_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> No
     assert ended == ["overdue", "deleted"]
 
 
+def test_a_silent_karmada_keeps_no_turn_from_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The main thread ends turns; it asks no server for anything."""
+
+    class Silent:
+        def __init__(self) -> None:
+            self.asked, self.answers = Event(), Event()
+
+        def search_orphans(self, now: float) -> None:
+            self.asked.set()
+            self.answers.wait(60)
+
+        def watchers(self, stop: Event) -> list[Any]:
+            return []
+
+    operator, fleets, ended = an_operator(), Silent(), list[str]()
+    monkeypatch.setattr(operator, "_fleets", fleets)
+    monkeypatch.setattr(operator, "_end_turns", lambda: ended.append("looked"))
+    monkeypatch.setattr(operator, "ready", lambda: (True, []))
+    monkeypatch.setattr(operator._store, "serves", lambda *kinds: True)
+    monkeypatch.setattr(operator, "_endpoints", {URL: operator_module._Endpoint(export="x", stop=Event(), states={})})
+    monkeypatch.setattr(operator_module, "TENDING", 0.01)
+    working = Thread(target=operator.work)
+    working.start()
+    try:
+        assert fleets.asked.wait(60)
+        before = len(ended)
+        wait_for(lambda: len(ended) > before + 3, what="turns are looked at all the same", every=0.01)
+    finally:
+        operator.stop.set()
+        fleets.answers.set()
+        working.join()
+
+
 @pytest.mark.parametrize(("match", "count"), [("label", 2), ("name=ws1", 0)])
 def test_the_platform_sees_how_many_clusters_belong_to_no_workspace(match: str, count: int) -> None:
     server: Any = OneServer()

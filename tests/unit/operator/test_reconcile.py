@@ -27,7 +27,7 @@ from mesh_operator.runs.confined.process import Cause
 from mesh_operator.runs.dry_runs import DryRunFailed
 from mesh_operator.runs.runner import RunRequest, RunResult, RunState
 from mesh_operator.schedule.queue import Urgency
-from mesh_operator.schedule.unit_turns import Next
+from mesh_operator.schedule.unit_turns import Next, UnitTurn
 from mesh_operator.source.resource_writer import ResourceWriter
 from mesh_operator.source.resources import ABANDON
 from mesh_operator.source.store import KEEP, MeshObjects, Store, Stored
@@ -112,6 +112,9 @@ class World:
 
     def open(self, clusters: dict[str, Any]) -> dict[str, Any]:
         return clusters
+
+    def resolve_all(self, key: MeshKey, names: dict[str, Any], ended: Callable[[], bool]) -> dict[str, Any]:
+        return {name: self.resolve(key, name, known) for name, known in names.items()}
 
     def resolve(self, key: MeshKey, name: str, kubernetes_cluster: Any) -> Usable | NotUsable:
         return self.found.get(name) or NotUsable(name=name, reason="ClusterNotFound", message="it does not exist")
@@ -888,6 +891,38 @@ def test_a_turn_that_is_ended_early_blames_no_mesh_and_comes_again(world: World)
     world.answer = connected
     assert world.reconcile().seconds == 300.0 and world.phase() == "Connected"
     world.reconciler.end_turn(KEY)  # no turn is under way
+
+
+def test_a_turn_that_ends_while_credentials_are_read_blames_no_cluster_and_comes_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended_early(key: MeshKey, names: dict[str, Any], ended: Callable[[], bool]) -> dict[str, Any]:
+        assert not ended()
+        world.reconciler.end_turn(KEY)
+        assert ended()
+        return {name: NotUsable(name=name, reason="ManagementPlaneUnavailable", message="Not read.") for name in names}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world, "resolve_all", ended_early)
+        assert world.reconcile() == Next(seconds=0.0, urgency=Urgency.CHANGE)
+    assert world.processes == [] and not (world.kcp.find(BINDING, "edge") or {}).get("status") and not world.runs
+    assert world.reconcile().seconds == 300.0 and world.phase() == "Connected"
+
+
+def test_a_process_that_begins_in_a_turn_that_has_ended_answers_nothing() -> None:
+    interrupted: list[str] = []
+
+    class Process:
+        def interrupt(self) -> None:
+            interrupted.append("yes")
+
+    turn = UnitTurn(Event())
+    turn.process = Process()
+    assert interrupted == []
+    turn.process = None
+    turn.end()
+    turn.process = Process()
+    assert interrupted == ["yes"]
 
 
 def test_a_turn_is_outdated_by_a_deletion_unless_it_removes_the_mesh(world: World) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Final
 
@@ -13,7 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base impor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd import peer_records
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure import ranges
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.assessment import PATIENCE
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import authorization, client, exec_plugin
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock import state as lock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import waivers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import (
@@ -38,13 +39,18 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status imp
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import report
 from mesh_operator import first_status, operator
 from mesh_operator.base import serve
+from mesh_operator.credentials import clusters, labelled_secrets, namespace_clusters, tenant_addresses
 from mesh_operator.meshes import awaited_links, reconcile
-from mesh_operator.schedule import queue, turns
-from mesh_operator.source import resource_writer, status_patch, store
+from mesh_operator.runs import dry_runs
+from mesh_operator.runs.confined import process
+from mesh_operator.schedule import leader, queue, turns
+from mesh_operator.source import resource_writer, status_patch, store, watch
 from mesh_operator.statuses import findings as status_findings
 from tests.collection_path import CHECKOUT
 
 PROBE: Final = Limits()
+WAITS: Final = client.Timeouts()
+LEASE_RENEWAL: Final = inspect.signature(leader.Election).parameters["renew"].default
 COMMANDS: Final = 1 + new_connections.SHARED * (new_connections.ROUNDS - 1)
 OBSERVED: Final = 1 + len(reads.other_reads("kube-system", "leases"))
 NUMBERS: Final[Mapping[float, str]] = {2: "two", 3: "three", 4: "four", 5: "five", 8: "eight", 9: "nine", 10: "ten"}
@@ -74,11 +80,32 @@ FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
         f"more often than every {reconcile.SOONEST:g} seconds",
         f"for {SHARES[queue.RESYNC_SHARE]} of the time",
         f"missing for {NUMBERS[store.KEEP // 60]} minutes",
+        f"between two looks | {operator.ENDING:g}, and",
+        f"a request for the Lease | {operator.RETRY:g} of silence | if the Lease was not renewed for {LEASE_RENEWAL:g},",
+        f"| {WAITS.connect:g} for a connection, {WAITS.read:g} of silence, {WAITS.answer:g} in all,",
+        f"| {exec_plugin.SECONDS:g}, or {authorization.RENEWAL_SECONDS:g} |",
+        f"a watch | {watch.LONGEST[1]:g}, and {client.WATCH_GRACE} more",
+        f"two tries of a watch | {watch.BACKOFF[1]:g} |",
+        f"own servers | {tenant_addresses.PATIENCE:g}, if",
+        f"credentials of its clusters | {clusters.RESOLVING:g} |",
+        f"| {process.STARTING:g} for the first one of an operator to start;",
+        f"up to {dry_runs.LONGEST} times that; {process.ENDING:g} for its end |",
+        f"| {namespace_clusters.POLLED:g} for each page,",
+        f"for the workers | {operator.STOPPING:g};",
+        f"a client of a health port | {serve.SECONDS} | {serve.CONNECTIONS} later connections",
+    ),
+    "docs/operator-kubernetes.md": (
+        f"It reads the metadata of {labelled_secrets.MOST:,} Secrets at most",
+        f"What has not been read after {clusters.RESOLVING:g} seconds",
+    ),
+    "docs/management-plane.md": (
+        f"looks the names of its own servers up every {tenant_addresses.AGAIN / 60:g} minutes",
+        f"the first turns wait for it for up to {tenant_addresses.PATIENCE:g} seconds",
     ),
     "docs/operator-flags.md": (
         f"A connection has {serve.SECONDS} seconds",
         f"each port has {serve.CONNECTIONS} connections at once",
-        f"for {operator.HANG_MARGIN / 60:g} minutes longer than `--job-timeout` and the longest dry run together",
+        f"for {operator.HANG_MARGIN / 60:g} minutes longer than credentials, dry run and `--job-timeout` may take together",
         f"a stop has lasted for {2 * operator.STOPPING:g} seconds",
         f"without an answer for more than {operator.OUT_OF_REACH:g} seconds",
         f"| all ask every | {operator.RETRY:g} |",
