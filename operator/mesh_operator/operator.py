@@ -42,7 +42,6 @@ from .runs.runner import Runner, settings_of_runs
 from .schedule.leader import Election
 from .schedule.queue import FairQueue, Urgency
 from .schedule.unit_turns import Next
-from .source.bounds import Reception
 from .source.endpoints import urls_of
 from .source.events import Recorder
 from .source.namespaces import URL, NamespaceTenants
@@ -78,7 +77,7 @@ class _Endpoint:
 class _Callbacks(NamedTuple):
     """Callbacks that receive the objects of a watch."""
 
-    replace: Callable[[Iterable[Object]], None]
+    replace: Callable[[Iterable[Any]], None]
     put: Callable[[Object], None]
     missing: Callable[[Object], None]
     unserved: Callable[[], None]
@@ -119,15 +118,16 @@ class Operator:
             waited=metrics.waited,
             took=metrics.took,
         )
-        self._workspace_bounds = WorkspaceBounds(
+        bounds = WorkspaceBounds(
             objects=settings.max_objects_per_workspace,
             bytes=settings.max_bytes_per_workspace,
             bindings=settings.max_bindings_per_workspace,
             fabrics=settings.max_fabrics_per_workspace,
             clusters=settings.max_clusters_per_workspace,
             items=settings.max_items_per_mesh,
+            total_bytes=settings.max_bytes,
         )
-        self._store = Store(self._changed, time.monotonic, self._workspace_bounds)
+        self._store = Store(self._changed, time.monotonic, bounds)
         namespace = settings.namespace or settings.mgmt_namespace
         self._records = Records(mgmt.own(), namespace)
         self._clusters = Clusters(
@@ -326,9 +326,9 @@ class Operator:
             stop, watchers = Event(), list[tuple[KindRow, Watcher]]()
             source = self._source_of(export)
             for row in self._rows[export]:
-                acts = (self._store.replace, self._store.put, self._store.missing, self._unserved)
+                acts = (self._store.listed, self._store.put, self._store.missing, self._unserved)
                 sink = _Callbacks(*(partial(act, url, row.kind) for act in acts))
-                reception = partial(Reception, row.kind, self._workspace_bounds)
+                reception = partial(self._store.listing, url, row.kind)
                 watcher = Watcher(source.at(url), row.collection("*"), sink, stop, clock=time.monotonic, reception=reception)
                 watchers.append((row, watcher))
             # Other threads read the endpoints meanwhile, so an endpoint is published with the states of all its kinds, and only then do

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant with four workspaces who attacks the operator in every way at once, while another one works.
+"""A tenant with five workspaces who attacks the operator in every way at once, while another one works.
 
 Each attack says how it is seen to have happened: what an attacker's server was asked for, or what the operator answered in a status. And
 its outcome is seen from outside too: what the operator says of it in the end, and what it must not do meanwhile.
@@ -21,6 +21,7 @@ import yaml
 
 from mesh_operator.base.kinds import BINDING, FABRIC, INTENT, SERVICE
 from mesh_operator.meshes.status import GOOD
+from mesh_operator.source.bounds import OF_ALL
 from tests.integration.hostile_api_servers import ELSEWHERE, REDIRECTS, HostileApiServer, hostile_api_servers
 from tests.integration.operator_lab import Workspace
 from tests.testing.hostile_server import HostileServer
@@ -28,13 +29,18 @@ from tests.testing.hostile_server import HostileServer
 Object = dict[str, Any]
 
 MOST_OBJECTS: Final = 60  # as --max-objects-per-workspace of the operator under attack
-FLAGS: Final = ("--max-objects-per-workspace", str(MOST_OBJECTS), "--job-timeout", "15s", "--dry-run-timeout", "10s")
+FLAGS: Final = (
+    *("--max-objects-per-workspace", str(MOST_OBJECTS), "--max-bytes", "16Mi"),
+    *("--job-timeout", "15s", "--dry-run-timeout", "10s"),
+)
 WORKSPACES: Final = 3  # with hostile servers
 SLOW_MESHES: Final = 4  # in each workspace with hostile servers
 BOMB: Final = "a bomb of aliases in a kubeconfig"
 CROWD: Final = "too many objects, with 200 KiB of annotations each"
+HEAVY: Final = "objects that take more memory than there is for all workspaces"
 EDITS: Final = "edits without end"
 _BOMBS: Final = ("x1", "x2")
+_HEAVY_OBJECTS: Final = 45  # with 300 KiB of memory each
 _LOOK: Final = 0.05  # seconds between two looks at the operator's connections
 
 
@@ -55,6 +61,7 @@ class HostileTenant:
 
     servers: list[Workspace]  # with clusters behind hostile servers, and many meshes of them
     objects: Workspace  # too many and too large objects, a bomb, and edits without end
+    heavy: Workspace  # objects of which each takes as much memory as its schema allows
     trap: HostileServer
     kinds: Mapping[str, HostileApiServer]
     listeners: dict[str, HostileServer] = field(default_factory=dict)
@@ -68,6 +75,7 @@ class HostileTenant:
         waiting = {name: not server.heads for name, server in self.listeners.items()}
         waiting[BOMB] = self.objects.condition(BINDING, "bomb").get("reason") != "KubeconfigRefused"
         waiting[CROWD] = not any(_is_refused(obj) for obj in self.objects.resources().values())
+        waiting[HEAVY] = bool(self._heavy())
         waiting[EDITS] = self.edits <= 20
         return [name for name, waits in waiting.items() if waits]
 
@@ -81,12 +89,12 @@ class HostileTenant:
             if ready.get("reason") in wanted.reasons and wanted.words in ready.get("message", ""):
                 self._seen.add(name)
         late = [name for name in self.kinds if name not in self._seen]
-        return late + [name for name, problem in ((BOMB, self._bomb()), (CROWD, self._crowd())) if problem]
+        return late + [name for name, problem in self._problems().items() if problem]
 
     def explanation(self) -> str:
         """Return what is wrong, and what the operator says of each attack now."""
         said = [f"{name}: {ready.get('reason')}: {ready.get('message')}" for name, ready in self._conditions()]
-        return "\n".join([*filter(None, (*self.wrongs(), self._bomb(), self._crowd())), *said])
+        return "\n".join([*filter(None, (*self.wrongs(), *self._problems().values())), *said])
 
     def wrongs(self) -> list[str]:
         """Return what the operator did and must not do, whatever a tenant's servers and objects are like, in one line each."""
@@ -122,11 +130,19 @@ class HostileTenant:
             names = list(self.kinds)[place::WORKSPACES]
             yield from ((names[number % len(names)], owner.condition(BINDING, f"slow-{number}")) for number in range(SLOW_MESHES))
 
+    def _problems(self) -> dict[str, str]:
+        return {BOMB: self._bomb(), CROWD: self._crowd(), HEAVY: self._heavy()}
+
     def _bomb(self) -> str:
         """ "" or what is wrong with the answer to the bombs: each of them is refused by its name."""
         ready = self.objects.condition(BINDING, "bomb")
         refused = ready.get("reason") == "KubeconfigRefused" and all(f"{name}: " in ready["message"] for name in _BOMBS)
         return "" if refused else f"the mesh with bombs is not refused, but {ready.get('reason')}: {ready.get('message')}"
+
+    def _heavy(self) -> str:
+        """ "" or what is wrong with the answer to objects that take much memory: some are taken, and the others refused for that reason."""
+        refused = [obj for obj in self.heavy.resources().values() if _is_refused(obj) and OF_ALL in str(obj["status"])]
+        return "" if 0 < len(refused) < _HEAVY_OBJECTS else f"{len(refused)} of {_HEAVY_OBJECTS} objects are refused for their memory"
 
     def _crowd(self) -> str:
         """ "" or what is wrong with the answers to too many objects: as many as may be are taken, which are the oldest ones."""
@@ -157,7 +173,8 @@ def hostile_tenant(folder: Path, workspace: Callable[[str], Workspace]) -> Itera
     with ExitStack() as stack:
         trap = stack.enter_context(_server(folder / "trap"))
         workspaces = [workspace(f"mallory-{number}") for number in range(WORKSPACES)]
-        tenant = HostileTenant(workspaces, workspace("mallory-objects"), trap, hostile_api_servers(trap))
+        objects, heavy = (workspace(f"mallory-{name}") for name in ("objects", "memory"))
+        tenant = HostileTenant(workspaces, objects, heavy, trap, hostile_api_servers(trap))
         for number, (name, kind) in enumerate(tenant.kinds.items()):
             owner, place = tenant.servers[number % WORKSPACES], folder / f"hostile-{number}"
             server = tenant.listeners[name] = stack.enter_context(_server(place))
@@ -175,6 +192,7 @@ def hostile_tenant(folder: Path, workspace: Callable[[str], Workspace]) -> Itera
                 owner.create(BINDING, f"slow-{number}", clusterRefs=owner.refs(*pairs[number % len(pairs)]))
                 owner.create(SERVICE, f"slow-{number}", meshRef={"name": f"slow-{number}"}, **soon)
         _crowd(tenant.objects, folder)
+        _heavy(tenant.heavy)
         stack.enter_context(_again_and_again(partial(_edit, tenant), 0.15))
         yield tenant
 
@@ -216,6 +234,15 @@ def _crowd(workspace: Workspace, folder: Path) -> None:
             workspace.merge(INTENT, name, {"metadata": {"annotations": {"example.com/notes": "x" * 200 * 1024}}})
         if number % 8 == 0:
             workspace.create(FABRIC, name, meshRefs=[{"name": "bomb"}])
+
+
+def _heavy(workspace: Workspace) -> None:
+    values = [f"{number:03}{'x' * 60}" for number in range(64)]
+    expressions = [{"key": f"app-{number}", "operator": "In", "values": values} for number in range(16)]
+    ends: Object = {side: {"namespace": "production", "expressions": expressions} for side in ("source", "destination")}
+    ports = [{"protocol": "TCP", "port": 1000 + number} for number in range(256)]
+    for number in range(_HEAVY_OBJECTS):
+        workspace.create(INTENT, f"heavy-{number}", meshRef={"name": "edge"}, action="Allow", ports=ports, **ends)
 
 
 def _edit(tenant: HostileTenant) -> None:

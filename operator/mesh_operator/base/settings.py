@@ -55,7 +55,8 @@ class Settings:
     allowed_annotations: tuple[str, ...] = ()  # --allow-annotation KEY (repeatable): of Services, for globalAnnotations
     allow_unlabelled_secrets: bool = False  # --allow-unlabelled-secrets: kubeconfigs without the label of a workspace
     max_objects_per_workspace: int = DEFAULT.objects  # --max-objects-per-workspace: of all kinds; see bounds.py
-    max_bytes_per_workspace: int = DEFAULT.bytes  # --max-bytes-per-workspace 32Mi
+    max_bytes_per_workspace: int = DEFAULT.bytes  # --max-bytes-per-workspace 64Mi: as footprint.py estimates their memory
+    max_bytes: int = DEFAULT.total_bytes  # --max-bytes 192Mi: of all workspaces together
     max_bindings_per_workspace: int = DEFAULT.bindings  # --max-bindings-per-workspace
     max_fabrics_per_workspace: int = DEFAULT.fabrics  # --max-fabrics-per-workspace
     max_clusters_per_workspace: int = DEFAULT.clusters  # --max-clusters-per-workspace
@@ -192,11 +193,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--max-runs-per-workspace", count, "runs at a time of one workspace")
     number = _like("[1-9][0-9]{0,6}", "a number from 1 to 9999999", int)
     add("--max-objects-per-workspace", number, "objects of one workspace")
-    add(
-        "--max-bytes-per-workspace",
-        _like("[1-9][0-9]{0,5}([KMG]i)?", "a quantity, as 32Mi", _bytes),
-        "memory for the objects of one workspace",
-    )
+    quantity = _like("[1-9][0-9]{0,5}([KMG]i)?", "a quantity, as 32Mi", _bytes)
+    add("--max-bytes-per-workspace", quantity, "memory for the objects of one workspace")
+    add("--max-bytes", quantity, "memory for the objects of all workspaces together")
     add("--max-bindings-per-workspace", number, "ClusterMeshBindings of one workspace")
     add("--max-fabrics-per-workspace", number, "Fabrics of one workspace")
     add("--max-clusters-per-workspace", number, "KubernetesClusters of one workspace")

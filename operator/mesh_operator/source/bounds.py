@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -13,13 +12,19 @@ from typing import Any, Final
 from ..base.keys import CLUSTER_ANNOTATION, ObjectKey
 from ..base.kinds import BINDING, BY_KIND, CLUSTER, FABRIC, FLEET_GROUP, GROUP, WORKLOAD
 from ..base.workspace_bounds import WorkspaceBounds
+from .footprint import footprint
 
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 STUB: Final = "stub"  # key of an object of which only a stub is kept
 STUBS: Final = 4  # times the bound of objects; not even a stub is kept of more
-_STUB_STATUS: Final = 8 * 1024  # characters of a status that a stub keeps; those that the operator writes are shorter without rows
+RECORD: Final = 1024  # bytes of memory beside an object: its key, its entries in the store and here
+REFERENCE: Final = 384  # bytes for each object to which it refers: a key, and a set of those that refer to that
+WORKSPACE: Final = 2048  # bytes for each workspace with objects
+OF_ALL: Final = "its share of the memory for the objects of all workspaces"  # in place of a bound
+_STUB_STATUS: Final = 16 * 1024  # bytes of memory of a status that a stub keeps; those that the operator writes are smaller without rows
+_STUB_ANNOTATIONS: Final = 4 * 1024
 _STUB_METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
-_LARGEST_PART: Final = 16 * 1024  # characters of the spec, and of the status, of a KubernetesCluster
+_LARGEST_PART: Final = 64 * 1024  # bytes of memory of the spec, and of the status, of a KubernetesCluster
 _OWN: Final = (f"{GROUP}/", f"{FLEET_GROUP}/")  # annotations that are kept
 _BOUNDED: Final = {BINDING: "bindings", FABRIC: "fabrics", CLUSTER: "clusters"}  # kinds with a bound of their own, which has that name
 _FINALIZERS: Final = 16  # of a stub; more of them, or longer ones, are others' and not needed
@@ -29,50 +34,69 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One object as the bounds see it."""
+    """One object as the bounds see it. ``size``, ``stub``: bytes of memory, with what the operator keeps beside it."""
 
     key: ObjectKey
-    size: int  # bytes
+    size: int  # of the object as it was received
     created: str  # RFC 3339, by the server
     deleting: bool
     meshes: tuple[str, ...]  # bindings that it belongs to, in its namespace
-    is_stub: bool = False
+    stub: int = 0  # of what is kept; 0: the whole object
+
+    @property
+    def age(self) -> tuple[str, ObjectKey]:
+        """What sorts objects from the oldest one on."""
+        return self.created, self.key
 
 
-def entry_of(key: ObjectKey, obj: Object) -> Entry:
-    """Return the entry of an object as ``reduced`` returned it."""
+def entry_of(key: ObjectKey, obj: Object, to: Collection[ObjectKey] = (), copies: int = 1) -> Entry:
+    """Return the entry of an object as ``reduced`` returned it.
+
+    :param to: objects to which it refers.
+    :param copies: number of URLs that show it.
+    """
     metadata = obj["metadata"]
+    size = RECORD + REFERENCE * len(to) + copies * footprint(obj)
     return Entry(
         key=key,
-        size=len(json.dumps(obj, default=str)),
+        size=size,
         created=str(metadata.get("creationTimestamp") or ""),
         deleting=bool(metadata.get("deletionTimestamp")),
-        meshes=BY_KIND[key.kind].names_of_bindings(obj) if BY_KIND[key.kind].listed else (),
-        is_stub=STUB in obj,
+        meshes=tuple(other.name for other in to if other.kind == BINDING) if key.kind != BINDING else (),
+        stub=size if STUB in obj else 0,
     )
 
 
 @dataclass(frozen=True)
 class Beyond:
-    """Object beyond a bound. ``words``: the bound; ``too_large``: it is that of bytes, so that no more than a stub is kept."""
+    """Object beyond a bound. ``words``: the bound; ``too_large``: it is one of bytes, so that no more than a stub is kept."""
 
     words: str
     too_large: bool = False
 
 
-def beyond_bounds(entries: Collection[Entry], bounds: WorkspaceBounds) -> dict[ObjectKey, Beyond]:
-    """Return the objects of one workspace that are beyond its bounds.
+def beyond_bounds(entries: Collection[Entry], bounds: WorkspaceBounds, share: int | None = None) -> dict[ObjectKey, Beyond]:
+    """Return the objects of one workspace that are beyond its bounds, or beyond its share of the memory for all workspaces.
 
     Those that are being deleted count first, so that a deletion always goes on, then the oldest ones, then by kind and name. An object that
-    does not fit takes nothing from the others. KubernetesClusters count in all bounds and are refused by their own alone: a mesh names them
-    whatever else the workspace has. A stub stays beyond until the object is received anew.
+    does not fit takes nothing from the others. KubernetesClusters count in all bounds and are refused by their own and by the share alone:
+    a mesh names them whatever else the workspace has. A stub stays beyond until the object is received anew.
+
+    :param share: bytes; None: as many as the bounds allow.
     """
     found: dict[ObjectKey, Beyond] = {}
     used, size = Counter[tuple[str, ...]](), 0
-    for entry in sorted(entries, key=lambda entry: (not entry.deleting, entry.created, entry.key)):
+    whole = Beyond(f"{bounds.bytes // 1024} KiB of memory for its objects", too_large=True)
+    for entry in sorted(entries, key=lambda entry: (not entry.deleting, entry.age)):
         is_cluster = entry.key.kind == CLUSTER
-        if not is_cluster and (entry.is_stub or size + entry.size > bounds.bytes):
-            found[entry.key] = Beyond(f"{bounds.bytes // 1024} KiB of objects", too_large=True)
+        if not is_cluster and size + entry.size > bounds.bytes:
+            found[entry.key] = whole
+            continue
+        if share is not None and size + entry.size > share:
+            found[entry.key] = Beyond(OF_ALL, too_large=True)
+            continue
+        if entry.stub:
+            found[entry.key] = whole
             continue
         size += entry.size
         places = _places(entry, bounds)
@@ -100,11 +124,16 @@ def _places(entry: Entry, bounds: WorkspaceBounds) -> dict[tuple[str, ...], tupl
 
 
 class Usage:
-    """What one workspace has, counted as its objects come and go, so that a change costs no look at all the others."""
+    """What one workspace has, counted as its objects come and go, so that a change costs no look at all the others.
+
+    In bytes of memory: ``size`` of all its objects, had it no stubs; ``deleted`` of those of them that are being deleted; ``whole`` of the
+    objects that are kept as a whole; ``stubs`` of the others.
+    """
 
     def __init__(self, bounds: WorkspaceBounds) -> None:
         self.entries: dict[ObjectKey, Entry] = {}
-        self._bounds, self._size, self._stubs = bounds, 0, 0
+        self.size = self.deleted = self.whole = self.stubs = self._clusters = 0
+        self._bounds = bounds
         self._used, self._full = Counter[tuple[str, ...]](), set[tuple[str, ...]]()
 
     def put(self, entry: Entry) -> None:
@@ -119,8 +148,16 @@ class Usage:
             self._count(old, -1)
 
     def _count(self, entry: Entry, one: int) -> None:
-        self._size += one * entry.size
-        self._stubs += one * entry.is_stub
+        size = one * entry.size
+        self.size += size
+        if entry.stub:
+            self.stubs += one * entry.stub
+        else:
+            self.whole += size
+        if entry.deleting:
+            self.deleted += size
+        if entry.key.kind == CLUSTER:
+            self._clusters += size
         for place, (most, _) in _places(entry, self._bounds).items():
             self._used[place] += one
             (self._full.add if self._used[place] > most else self._full.discard)(place)
@@ -128,13 +165,22 @@ class Usage:
                 del self._used[place]
 
     @property
-    def fits(self) -> bool:
-        """Whether every object is within the bounds."""
-        return not self._full and not self._stubs and self._size <= self._bounds.bytes
+    def needed(self) -> int:
+        """Bytes of memory that its bounds allow it, and that it has objects for."""
+        return min(self.size, self._bounds.bytes + self._clusters)
 
-    def beyond(self) -> dict[ObjectKey, Beyond]:
-        """Return the objects beyond the bounds."""
-        return {} if self.fits else beyond_bounds(self.entries.values(), self._bounds)
+    @property
+    def wanted(self) -> int:
+        """The same with a quarter more, so that its objects can grow, for instance by statuses, when nothing is left for any workspace."""
+        return min(self.size + self.size // 4, self._bounds.bytes + self._clusters)
+
+    def fits(self, share: int) -> bool:
+        """Return whether every object is within the bounds, and within the share of the workspace."""
+        return not self._full and not self.stubs and self.size <= min(self._bounds.bytes, share)
+
+    def beyond(self, share: int) -> dict[ObjectKey, Beyond]:
+        """Return the objects beyond the bounds, or beyond the share of the workspace."""
+        return {} if self.fits(share) else beyond_bounds(self.entries.values(), self._bounds, share)
 
 
 def reduced(kind: str, obj: Object) -> Object:
@@ -150,16 +196,19 @@ def reduced(kind: str, obj: Object) -> Object:
 
 
 def _is_small(value: Any) -> bool:
-    return len(json.dumps(value, default=str)) <= _LARGEST_PART
+    return footprint(value) <= _LARGEST_PART
 
 
 def stub_of(kind: str, obj: Object) -> Object:
     """Return what is kept of an object that is beyond the bounds: enough to tell its owner, and to know to which mesh it belongs."""
     metadata = {key: obj["metadata"][key] for key in _STUB_METADATA if key in obj["metadata"]}
-    metadata["annotations"] = {CLUSTER_ANNOTATION: (obj["metadata"].get("annotations") or {}).get(CLUSTER_ANNOTATION)}
+    annotations = obj["metadata"].get("annotations") or {}
+    if kind != CLUSTER or footprint(annotations) > _STUB_ANNOTATIONS:  # those of a KubernetesCluster are part of every mesh that names it
+        annotations = {CLUSTER_ANNOTATION: annotations.get(CLUSTER_ANNOTATION)}
+    metadata["annotations"] = annotations
     own = [text for text in obj["metadata"].get("finalizers") or () if len(str(text)) <= 253][:_FINALIZERS]
     status = {key: value for key, value in (obj.get("status") or {}).items() if key in ("phase", "conditions", "observedGeneration")}
-    if len(json.dumps(status, default=str)) > _STUB_STATUS:
+    if footprint(status) > _STUB_STATUS:
         status = {}
     mesh = _mesh_ref(obj) if BY_KIND[kind].listed else {}
     return {STUB: True, "metadata": metadata | ({"finalizers": own} if own else {}), "status": status, "spec": mesh}
@@ -169,17 +218,3 @@ def _mesh_ref(obj: Object) -> Object:
     ref = (obj.get("spec") or {}).get("meshRef")
     name = ref.get("name") if isinstance(ref, Mapping) else None
     return {"meshRef": {"name": name}} if isinstance(name, str) and len(name) <= 253 else {}
-
-
-class Reception:
-    """Reduction of the objects of one list, page by page, so that not even the list holds more than the bounds of each workspace twice."""
-
-    def __init__(self, kind: str, bounds: WorkspaceBounds) -> None:
-        self._kind, self._most, self._bytes = kind, 2 * bounds.bytes, Counter[str]()
-
-    def __call__(self, obj: Object) -> Object:
-        """Return what is kept of an object."""
-        kept = reduced(self._kind, obj)
-        workspace = str((kept["metadata"].get("annotations") or {}).get(CLUSTER_ANNOTATION))
-        self._bytes[workspace] += len(json.dumps(kept, default=str))
-        return stub_of(self._kind, kept) if self._bytes[workspace] > self._most else kept

@@ -24,7 +24,10 @@ import jmespath
 from ..base.keys import FleetKey, MeshKey, ObjectKey, key_of
 from ..base.kinds import BINDING, BY_KIND, CLUSTER, FABRIC, FLEET_ROWS, ITEMS, ROWS
 from ..base.workspace_bounds import DEFAULT, WorkspaceBounds
-from .bounds import STUBS, Usage, entry_of, reduced, stub_of
+from .bounds import RECORD, STUBS, entry_of, reduced, stub_of
+from .footprint import footprint
+from .ignored_objects import IgnoredObjects
+from .memory_budget import MemoryBudget
 
 KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
 REFUSED_AGAIN: Final = 5.0  # seconds
@@ -48,7 +51,7 @@ class Stored:
     obj: Object
     url: str
     missing_since: float | None = None
-    beyond: str = ""  # the bound of its workspace beyond which it is (bounds.py), in words
+    beyond: str = ""  # the bound beyond which it is (bounds.py), in words
 
     @property
     def deleting(self) -> bool:
@@ -101,18 +104,22 @@ class TenantObjects:
 
 
 class Store:
-    """Objects by key, from the lists and watches of all URLs. ``ignored`` counts objects that are not kept.
+    """Objects by key, from the lists and watches of all URLs. Some are ignored.
 
-    These are objects without the annotation kcp.io/cluster, and of a workspace with far too many objects those that came last.
+    These are objects without the annotation kcp.io/cluster; of a workspace with far too many objects those that came last; and refused ones
+    of which not even stubs have room. No mesh of a workspace is listed while such objects of it are known to exist.
     """
 
     def __init__(self, changed: Changed, clock: Callable[[], float], bounds: WorkspaceBounds = DEFAULT) -> None:
         """Prepare an empty store. Objects beyond the ``bounds`` of their workspace are known, marked, and part of no mesh."""
-        self._bounds = bounds
-        self._usage: dict[str, Usage] = {}  # by workspace
+        self._bounds, self._budget = bounds, MemoryBudget(bounds)
+        self._touched: set[str] = set()  # workspaces of which something changes now
+        self._new: set[ObjectKey] = set()  # objects that were not known before this change
         self._unbound: set[str] = set()  # workspaces of which something changed since their bounds were looked at
         self._refused: dict[str, float] = {}  # workspaces beyond their bounds -> when these are looked at again
-        self._changed, self._clock, self._lock, self.ignored = changed, clock, RLock(), 0
+        self._ignored = IgnoredObjects()
+        self._settled = False  # whether all was listed once
+        self._changed, self._clock, self._lock = changed, clock, RLock()
         self._stored: dict[ObjectKey, Stored] = {}
         self._shown: defaultdict[ObjectKey, dict[str, Stored]] = defaultdict(dict)  # by the URLs that have it, the latest one last
         self._urls: dict[str, frozenset[str]] = {}  # with the kinds of which lists are to come, or have
@@ -127,13 +134,35 @@ class Store:
 
     def replace(self, url: str, kind: str, objects: Iterable[Object]) -> None:
         """Take a whole list of one URL and kind. Objects that the URL had and has no more become missing."""
+        take = self.listing(url, kind)
+        self.listed(url, kind, [take(obj) for obj in objects])
+
+    def listing(self, url: str, kind: str) -> Callable[[Object], ObjectKey | None]:
+        """Begin a list of one URL and kind, and return what takes each object of it.
+
+        Each object takes the place of what was known of it as it comes, so that a list is never kept beside the objects that it replaces.
+        """
+        with self._lock:
+            self._ignored.begin(url, kind)
+
+        def take(obj: Object) -> ObjectKey | None:
+            with self._changing() as changes:
+                return self._show(url, kind, obj, changes)
+
+        return take
+
+    def listed(self, url: str, kind: str, keys: Iterable[ObjectKey | None]) -> None:
+        """End a list: objects that the URL had and that are not among these keys become missing."""
+        shown = set(keys)
         with self._changing() as changes:
             self._listed[url, kind] = self._clock()  # set before objects become missing, which a later list has to confirm
             self._unserved.discard((url, kind))
-            shown = {self._show(url, kind, obj, changes) for obj in objects}
             for key in self._at(url, kind) - shown:
                 self._lose(url, key, changes)
             self._forget(kind)
+            self._ignored.end(url, kind)
+            self._look_again(self._touched | {key.workspace for key in shown if key is not None and key.workspace in self._unbound})
+            self._settle_shares()
 
     def unserved(self, url: str, kind: str) -> bool:
         """Take that a URL does not serve a kind: what it had becomes missing, and no list confirms that it is gone.
@@ -146,12 +175,17 @@ class Store:
             self._unserved.add((url, kind))
             for key in self._at(url, kind):
                 self._lose(url, key, changes)
+            self._settle_shares()
         return is_new
 
     def serves(self, *kinds: str) -> bool:
-        """Return whether every URL that has to list these kinds serves them: only then does an object that is not known not exist."""
+        """Return whether every URL that has to list these kinds serves them, and no object of them is ignored.
+
+        Only then does an object that is not known not exist.
+        """
         with self._lock:
-            return self._is_listed(frozenset(kinds)) and not any(kind in kinds for _, kind in self._unserved)
+            hidden = self._ignored.kinds | {kind for _, kind in self._unserved}
+            return self._is_listed(frozenset(kinds)) and hidden.isdisjoint(kinds)
 
     def put(self, url: str, kind: str, obj: Object) -> None:
         """Take an object that was ADDED or MODIFIED."""
@@ -176,6 +210,7 @@ class Store:
             self._urls.pop(url, None)
             self._listed = {place: time for place, time in self._listed.items() if place[0] != url}
             self._unserved = {place for place in self._unserved if place[0] != url}
+            self._ignored.drop(url)
 
     def get(self, key: ObjectKey) -> Stored | None:
         """Return an object, also one that is missing; None if it is not known."""
@@ -188,7 +223,8 @@ class Store:
             users, found = self._using(binding), self._stored.get(binding)
             clusters = self._using(binding._replace(kind=CLUSTER, name=""))
             home = found.url if found and found.missing_since is None else ""
-            listed, unserved = self._is_listed(_MESH, home), frozenset(kind for url, kind in self._unserved if url == home)
+            listed = self._is_listed(_MESH, home) and not self._ignored.has_of(key.workspace)
+            unserved = frozenset(kind for url, kind in self._unserved if url == home)
         beyond = tuple(user for user in users if user.beyond)
         items = {row.kind: tuple(user for user in users if user.key.kind == row.kind and not user.beyond) for row in ITEMS}
         by_name = {user.key.name: user for user in clusters}
@@ -211,7 +247,8 @@ class Store:
     def tenant(self, workspace: str, namespace: str) -> TenantObjects:
         """Return all objects of the fleet side of a namespace."""
         with self._lock:
-            found, listed = self._using(ObjectKey(_TENANT, workspace, namespace, "")), self._is_listed(BY_KIND.keys())
+            found = self._using(ObjectKey(_TENANT, workspace, namespace, ""))
+            listed = self._is_listed(BY_KIND.keys()) and not self._ignored.has_of(workspace)
             homes = {stored.url for stored in found if stored.missing_since is None}
             served = not any((url, kind) in self._unserved for url in homes for kind in _OF_FLEETS)
         return TenantObjects(workspace=workspace, namespace=namespace, listed=listed and served, objects=tuple(found))
@@ -240,8 +277,10 @@ class Store:
         changes: _Changes = []
         with self._lock:
             yield changes
-            for workspace in list(self._unbound):
+            for workspace in self._touched:
                 self._bind(workspace, changes)
+            self._touched.clear()
+            self._new.clear()
         for change in changes:
             self._changed(*change)
 
@@ -260,9 +299,14 @@ class Store:
 
     def _show(self, url: str, kind: str, obj: Object, changes: _Changes) -> ObjectKey | None:
         key = key_of(kind, obj)
-        if key is None or (key not in self._stored and self._count_of(key.workspace) >= STUBS * self._bounds.objects):
-            self.ignored += 1
+        if key is None:
+            self._ignored.count += 1
             return None
+        if key not in self._stored:
+            if self._count_of(key.workspace) >= STUBS * self._bounds.objects:
+                self._ignored.add(url, kind, key.workspace)
+                return None
+            self._new.add(key)
         self._shown[key].pop(url, None)
         self._shown[key][url] = Stored(key, reduced(kind, obj), url)
         self._settle(self._shown[key][url], changes)
@@ -280,48 +324,94 @@ class Store:
         workspace = new.key.workspace
         new = replace(new, beyond=old.beyond if old else PROVISIONAL if workspace in self._refused else "")
         self._stored[new.key] = new
-        self._usage.setdefault(workspace, Usage(self._bounds)).put(entry_of(new.key, new.obj))
-        self._unbound.add(workspace)
-        for to in _references(old.key, old.obj) if old else ():
-            self._users[to].discard(new.key)
-        for to in _references(new.key, new.obj):
-            self._users[to].add(new.key)
+        to = _references(new.key, new.obj)
+        self._budget.put(entry_of(new.key, new.obj, to, max(1, len(self._shown[new.key]))))
+        self._touched.add(workspace)
+        if old is None or old.obj.get("spec") != new.obj.get("spec"):  # no reference is elsewhere but in the spec and the key
+            known = _references(old.key, old.obj) if old else set()
+            self._unrefer(new.key, known - to)
+            for other in to - known:
+                self._users[other].add(new.key)
         if before is None or after is None or _without(before, "resourceVersion") != _without(after, "resourceVersion"):
             changes.append((new.key, before, after))
 
     def _bind(self, workspace: str, changes: _Changes) -> None:
         """Find out which objects of the workspace are beyond its bounds, and keep no more than stubs of those that take too much memory."""
-        usage, now = self._usage[workspace], self._clock()
-        if now < self._refused.get(workspace, now):
+        usage, now = self._budget.usage(workspace), self._clock()
+        if usage is None:
+            self._unbound.discard(workspace)
+            self._refused.pop(workspace, None)
+            return
+        if now < self._refused.get(workspace, now) and not self._budget.is_full(workspace):
+            self._unbound.add(workspace)
             return  # every change of a workspace with too many objects would cost the time of all of them
         self._unbound.discard(workspace)
-        before, beyond = self._refused.pop(workspace, None), usage.beyond()
+        before, beyond = self._refused.pop(workspace, None), usage.beyond(self._budget.share(workspace))
         if beyond:
             self._refused[workspace] = now + REFUSED_AGAIN
-        if not usage.entries:
-            del self._usage[workspace]
         for key, entry in list(usage.entries.items()) if beyond or before is not None else ():
             old, found = self._stored[key], beyond.get(key)
             obj, words = old.obj, found.words if found else ""
-            if found and found.too_large and not entry.is_stub:
+            if found and found.too_large and not entry.stub:
                 obj = stub_of(key.kind, obj)
-                usage.put(replace(entry, is_stub=True))
+                stub = RECORD + footprint(obj)
+                if (old.beyond or key in self._new) and not self._budget.has_room(workspace, stub):
+                    self._drop(old, changes)
+                    continue
+                self._budget.put(replace(entry, stub=stub))
                 self._shown[key] = {url: replace(shown, obj=obj) for url, shown in self._shown[key].items()}
             if obj is not old.obj or words != old.beyond:
                 self._stored[key] = replace(old, obj=obj, beyond=words)
             if words != old.beyond and old.missing_since is None:
                 changes.append((key, None, obj))  # its mesh has to be reconciled, although it has not changed itself
+        if self._budget.usage(workspace) is None:
+            self._refused.pop(workspace, None)
+
+    def _drop(self, old: Stored, changes: _Changes) -> None:
+        """Forget an object that was never within the bounds."""
+        del self._stored[old.key], self._shown[old.key]
+        self._budget.remove(old.key)
+        self._unrefer(old.key, _references(old.key, old.obj))
+        if old.missing_since is None:
+            changes.append((old.key, old.obj, None))
+        self._ignored.add(old.url, old.key.kind, old.key.workspace)
+
+    def _unrefer(self, key: ObjectKey, to: Iterable[ObjectKey]) -> None:
+        for other in to:
+            users = self._users[other]
+            users.discard(key)
+            if not users:
+                del self._users[other]
+
+    def _settle_shares(self) -> None:
+        """Judge by age once all is listed for the first time: until then what came first has its place."""
+        if not self._settled and self._is_listed(BY_KIND.keys()):
+            self._settled = True
+            self._look_again(self._budget.settle())
+
+    def _look_again(self, workspaces: Iterable[str]) -> None:
+        for workspace in workspaces:
+            self._touched.add(workspace)
+            if workspace in self._refused:
+                self._refused[workspace] = self._clock()
 
     def look_at_bounds(self) -> None:
         """Find out what is within the bounds of workspaces that changed; to be called from time to time."""
         with self._changing():
-            pass
+            self._look_again(self._budget.regain())
+            self._touched |= self._unbound
+
+    @property
+    def ignored(self) -> int:
+        """How often an object was ignored."""
+        return self._ignored.count
 
     def _count_of(self, workspace: str) -> int:
-        return len(self._usage[workspace].entries) if workspace in self._usage else 0
+        usage = self._budget.usage(workspace)
+        return len(usage.entries) if usage else 0
 
     def beyond(self, kind: str) -> int:
-        """Return how many objects of a kind are beyond the bounds of their workspaces."""
+        """Return how many objects of a kind are beyond the bounds."""
         return sum(bool(one.beyond) for one in self.of_kind(kind))
 
     def fabrics_of(self, binding: ObjectKey) -> list[Stored]:
@@ -334,8 +424,8 @@ class Store:
         for one in [one for one in self._stored.values() if one.key.kind == kind and (one.url, kind) not in self._unserved]:
             if one.missing_since is not None and one.missing_since < before:
                 del self._stored[one.key], self._shown[one.key]
-                self._usage[one.key.workspace].remove(one.key)
-                self._unbound.add(one.key.workspace)
+                self._budget.remove(one.key)
+                self._touched.add(one.key.workspace)
         self._users = defaultdict(set, {to: kept for to, users in self._users.items() if (kept := users & self._stored.keys())})
 
 

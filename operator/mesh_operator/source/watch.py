@@ -77,11 +77,12 @@ class Watcher:
         wait: Callable[[float], object] | None = None,  # sleeps; default stop.wait
         relist: float = 600.0,
         random: Callable[[float, float], float] | None = None,
-        reception: Callable[[], Callable[[Object], Object]] = lambda: _whole,
+        reception: Callable[[], Callable[[Object], Any]] = lambda: _whole,
     ) -> None:
         """Prepare the watcher.
 
-        :param reception: called for each list, for the function that reduces its objects page by page.
+        :param reception: called for each list, for the function that takes its objects page by page; what it returns is the list for the
+            sink.
         """
         self._reception = reception
         self._api, self._path, self._sink, self._stop = api, path, sink, stop
@@ -110,13 +111,16 @@ class Watcher:
                 self._fail(Defect(f"Unexpected {type(error).__name__} at {place.filename.rpartition('/')[2]}:{place.lineno}."))
 
     def _list(self) -> None:
-        objects: list[Object] = []
+        objects: list[Any] = []
         version, token, keep = "", "", self._reception()
         while (page := self._api.page(self._path, token=token, **self._chosen)) is not None:
             metadata = page.get("metadata") or {}
             # The version of the first page: if a later page were newer, events between the two would be lost.
             version = version or str(metadata.get("resourceVersion") or "")
-            objects += map(keep, page.get("items") or ())
+            for obj in (page.get("items") or ()) if version else ():
+                if self._stop.is_set():
+                    return
+                objects.append(keep(obj))
             token = str(metadata.get("continue") or "")
             if not token or self._stop.is_set():
                 break
@@ -127,7 +131,7 @@ class Watcher:
         if page is None:
             self._sink.unserved()
         else:
-            self._sink.replace(objects if self._version else ())
+            self._sink.replace(objects)
         self.state.listed_at, self.state.served, self.state.error, self.state.failing_since = self._clock(), bool(self._version), "", None
         self._due = self._clock() + self._relist * self._random(0.9, 1.1)
         self._unserved = 0 if self._version else self._unserved + 1

@@ -52,6 +52,10 @@ WATCH_GRACE: Final = 30  # seconds that a watch may stay silent beyond its end; 
 METADATA_WATCH: Final = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 ANSWER_LIMIT: Final = 16 * 1024 * 1024  # bytes; the largest etcd object is 1.5 MiB, a page of nodes some 10 MiB
+# Of a page that is read for its own sake: what is more is asked for again in smaller pages, so that a process that lists many collections
+# at once has some 20 MiB of each in memory. A value takes up to 100 bytes there, and in the text a comma or a bracket at least.
+PAGE_TEXT: Final = 2 * 1024 * 1024  # bytes
+PAGE_MARKS: Final = 200_000  # commas and brackets; a page of ordinary objects has 50,000
 OBJECTS_LIMIT: Final = 300_000  # objects of one list; the largest clusters that Kubernetes supports have 150,000 pods
 PAGES_LIMIT: Final = 10_000  # pages of one list, in which a server may send nothing but the token of the next
 _CHUNK: Final = 64 * 1024  # bytes that are read at a time at most; an event is passed on as soon as it is whole
@@ -246,9 +250,11 @@ class Cluster:
         """
         query = {"continue": token, "fieldSelector": field_selector, "labelSelector": label_selector}
         chosen = {key: value for key, value in query.items() if value}
-        return self._page(path, chosen, most=most, metadata_only=metadata_only, longest=longest)
+        return self._page(path, chosen, most=most, metadata_only=metadata_only, longest=longest, small=True)
 
-    def _page(self, path: str, query: Mapping[str, str], *, most: int = 0, metadata_only: bool, longest: int = 0) -> Object | None:
+    def _page(
+        self, path: str, query: Mapping[str, str], *, most: int = 0, metadata_only: bool, longest: int = 0, small: bool = False
+    ) -> Object | None:
         """Read a page of at most PAGE objects, and of a quarter of them again and again while the answer is too long.
 
         A whole list must not fail because somebody has large objects in it. The size holds until the list begins anew.
@@ -262,7 +268,8 @@ class Cluster:
             asked = {"limit": str(size), **query}
             try:
                 wanted = METADATA_ONLY if metadata_only else ANY
-                return self._json("GET", path, query=asked, accept_absent=True, wanted=wanted, longest=longest)
+                small_page = small and size > 1
+                return self._json("GET", path, query=asked, accept_absent=True, wanted=wanted, longest=longest, small=small_page)
             except AnswerTooLong:
                 if size == 1:
                     raise
@@ -434,11 +441,17 @@ class Cluster:
         accept_absent: bool = False,
         wanted: str = ANY,
         longest: int = 0,
+        small: bool = False,
     ) -> Object | None:
-        """Return the decoded object; None for 404 if ``accept_absent``. Whatever is no answer to this very request is an error."""
+        """Return the decoded object; None for 404 if ``accept_absent``. Whatever is no answer to this very request is an error.
+
+        :param small: refuse an answer that takes much memory (PAGE_TEXT, PAGE_MARKS) before it is decoded, as one that is too long.
+        """
         target = f"{path}?{urlencode(query)}" if query else path
         accept = (404,) if accept_absent else ()
         status, data = self._request(method, target, body=body, media=media, accept=accept, wanted=wanted, longest=longest)
+        if small and (len(data) > PAGE_TEXT or sum(map(data.count, (b",", b"{", b"["))) > PAGE_MARKS):
+            raise AnswerTooLong(f"The page of {path} takes too much memory.", remedy=_TOO_LONG, cluster=self.host)
         request, decoded = Request.of(method, path), decoded_json(data)
         if status == 404 and says_absent(data, decoded):
             return None

@@ -154,6 +154,23 @@ def test_a_token_that_expired_while_paging_starts_the_list_over() -> None:
     assert world.waited[0] <= 1.0
 
 
+def test_objects_are_taken_as_their_page_comes_and_the_list_ends_with_all_of_its_own_alone() -> None:
+    """So a list is in memory once, as what takes its objects keeps them."""
+    taken: list[list[str]] = []
+
+    def reception() -> Callable[[Object], Object]:
+        taken.append([])
+
+        def take(one: Object) -> Object:
+            taken[-1].append(one["metadata"]["name"])
+            return {"metadata": {"name": f"kept {taken[-1][-1]}"}}
+
+        return take
+
+    world = World(page("a", "b", token="t1"), refused(410), page("c", token="t2"), page("d"), END, reception=reception).run()
+    assert taken == [["a", "b"], ["c", "d"]] and world.seen == [["kept c", "kept d"]]
+
+
 @pytest.mark.parametrize("unserved", [None, page(version=""), page("ghost", version="")], ids=["404", "no version", "no version, objects"])
 def test_what_is_not_served_is_listed_again_and_again_but_not_watched(unserved: Object | None) -> None:
     world = World(*[unserved] * 7, page("a"), END).run()

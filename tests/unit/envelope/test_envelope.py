@@ -219,7 +219,7 @@ class Scripted(Cluster):
     def __init__(self, answer: Mapping[str, Any] | None) -> None:
         self.answer, self.asked = answer, 0
 
-    def _page(self, path: str, query: Mapping[str, str], *, most: int = 0, metadata_only: bool, longest: int = 0) -> Any:
+    def _page(self, path: str, query: Mapping[str, str], *, most: int = 0, metadata_only: bool, **_limits: Any) -> Any:
         self.asked += 1
         return self.answer if most == 1 else {"items": [{}] * 7, "metadata": {}}
 

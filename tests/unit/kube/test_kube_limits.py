@@ -267,6 +267,26 @@ def test_large_objects_make_small_pages_and_lose_no_object(scripted: tuple[Scrip
         assert found == objects
 
 
+@pytest.mark.parametrize("data", ["x" * 50_000, [{}] * 5_000])
+def test_a_page_that_takes_much_memory_is_read_in_parts_before_it_is_decoded(
+    scripted: tuple[ScriptedServer, Cluster], monkeypatch: pytest.MonkeyPatch, data: Any
+) -> None:
+    server, cluster = scripted
+    monkeypatch.setattr(kube_client, "PAGE_TEXT", 40_000)
+    monkeypatch.setattr(kube_client, "PAGE_MARKS", 5_000)
+    asked: list[int] = []
+
+    def answer(request: Asked) -> Answer:
+        asked.append(int(request.path.partition("limit=")[2].partition("&")[0]))
+        return Answer(body={"kind": "SecretList", "items": [{"data": data}] * min(3, asked[-1]), "metadata": {}})
+
+    server.answer = answer
+    assert len((cluster.page(PATH) or {})["items"]) == 1, "a single object is read however large it is"
+    assert asked == [500, 125, 31, 7, 1]
+    asked.clear()
+    assert len(cluster.list(PATH)) == 3 and asked == [500], "a list that is needed as a whole is read as before"
+
+
 def test_one_object_that_is_too_long_is_an_error(scripted: tuple[ScriptedServer, Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
     server, cluster = scripted
     monkeypatch.setattr(kube_client, "ANSWER_LIMIT", 1 << 20)

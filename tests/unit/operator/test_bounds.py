@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.base.kinds import BINDING, CLUSTER, FABRIC, SERVICE
 from mesh_operator.base.workspace_bounds import WorkspaceBounds
-from mesh_operator.source.bounds import Entry, Reception, beyond_bounds, entry_of, reduced
+from mesh_operator.source.bounds import OF_ALL, RECORD, Entry, beyond_bounds, entry_of, reduced
+from mesh_operator.source.footprint import footprint
 from mesh_operator.source.store import Store
 
 URL = "https://shard-a/services/apiexport/x/n"
@@ -90,11 +91,12 @@ def test_an_object_counts_again_when_an_older_one_is_deleted() -> None:
         (CLUSTER, WorkspaceBounds(clusters=1), "1 KubernetesClusters"),
         (SERVICE, WorkspaceBounds(items=1), "1 items in one mesh"),
         (SERVICE, WorkspaceBounds(objects=1), "1 objects"),
-        (SERVICE, WorkspaceBounds(bytes=1024), "1 KiB of objects"),
+        (SERVICE, WorkspaceBounds(bytes=8192), "8 KiB of memory for its objects"),
+        (SERVICE, WorkspaceBounds(total_bytes=1 << 20), OF_ALL),
     ],
 )
 def test_each_bound_is_named(kind: str, bounds: WorkspaceBounds, words: str) -> None:
-    size = {"blob": "x" * 600} if bounds.bytes == 1024 else {}
+    size = {"blob": "x" * (500_000 if words == OF_ALL else 4_000 if "memory" in words else 0)}
     store = store_of(bounds, {kind: [item(LOUD, f"o{number}", number, **size) for number in range(2)]})
     second = store.get(key(kind, LOUD, "o1"))
     assert second is not None and second.beyond == words
@@ -120,14 +122,18 @@ def test_only_what_the_operator_needs_is_kept_of_an_object() -> None:
     assert "spec" not in cluster
 
 
-def test_of_a_list_with_large_objects_a_bounded_part_is_kept_while_it_is_read() -> None:
-    receive, bounds = Reception(SERVICE, WorkspaceBounds(bytes=100_000)), 2 * 100_000
-    kept = [receive(item(LOUD, f"s{number}", number, blob="x" * 20_000)) for number in range(50)]
-    assert sum(len(json.dumps(obj)) for obj in kept) < bounds + 50 * 1000
-    mine = receive(item(QUIET, "mine", blob="x" * 20_000))
-    assert "blob" in mine["spec"], "another workspace loses nothing"
-    store = store_of(WorkspaceBounds(bytes=100_000), {SERVICE: [*kept, mine]})
-    assert len(refused(store, SERVICE, LOUD)) == 46 and refused(store, SERVICE, QUIET) == []
+def test_of_large_objects_a_bounded_part_is_kept_while_they_are_listed_and_another_workspace_loses_nothing() -> None:
+    bounds = WorkspaceBounds(bytes=100_000)
+    store, keys = Store(lambda *_: None, lambda: 0.0, bounds), []
+    take, most = store.listing(URL, SERVICE), 0
+    for number in range(50):
+        keys.append(take(item(LOUD, f"s{number:02}", number, blob="x" * 20_000)))
+        whole = [stored for stored in store.of_kind(SERVICE) if "blob" in stored.obj["spec"]]
+        most = max(most, sum(footprint(stored.obj) for stored in whole))
+    keys.append(take(item(QUIET, "mine", blob="x" * 20_000)))
+    store.listed(URL, SERVICE, keys)
+    assert most < bounds.bytes * 9 // 8
+    assert refused(store, SERVICE, LOUD) == [f"s{number:02}" for number in range(4, 50)] and refused(store, SERVICE, QUIET) == []
     found = store.mesh(MeshKey(LOUD, "default", "edge"))
     assert len(found.beyond) == 46, "a stub still says which mesh it belongs to"
 
@@ -181,6 +187,12 @@ def test_what_is_within_the_bounds_fits_into_them_and_does_not_depend_on_the_ord
         assert sum(mesh in entry.meshes for entry in within) <= bounds.items
 
 
+@given(entries=ENTRIES, bounds=BOUNDS, share=st.integers(0, 3000))
+def test_what_is_within_the_share_of_a_workspace_fits_into_it(entries: list[Entry], bounds: WorkspaceBounds, share: int) -> None:
+    beyond = beyond_bounds(entries, bounds, share)
+    assert sum(entry.size for entry in entries if entry.key not in beyond) <= share, "KubernetesClusters too"
+
+
 REFUSABLE = ENTRIES.map(lambda entries: [entry for entry in entries if entry.key.kind != CLUSTER])
 NARROW = st.builds(
     WorkspaceBounds,
@@ -205,4 +217,4 @@ def test_deleting_any_object_of_a_workspace_beyond_its_bounds_gets_that_object_w
 @given(st.recursive(st.none() | st.booleans() | st.text(max_size=5), lambda inner: st.dictionaries(st.text(max_size=5), inner, max_size=3)))
 def test_no_shape_of_an_object_breaks_the_count(value: Any) -> None:
     obj = {"metadata": {"name": "s", "namespace": "default", "annotations": {CLUSTER_ANNOTATION: LOUD}}, "spec": value}
-    assert entry_of(key(SERVICE, LOUD, "s"), reduced(SERVICE, obj)).size > 0
+    assert entry_of(key(SERVICE, LOUD, "s"), reduced(SERVICE, obj)).size > RECORD

@@ -200,6 +200,11 @@ def test_a_quantity_of_bytes(text: str, number: int) -> None:
     assert parse_settings([*NEEDED, "--max-bytes-per-workspace", text], {}).max_bytes_per_workspace == number
 
 
+def test_the_memory_for_all_workspaces_has_a_flag_of_its_own() -> None:
+    found = parse_settings([*NEEDED, "--max-bytes", "1Gi"], {})
+    assert (found.max_bytes, found.max_bytes_per_workspace) == (1024**3, 64 * 1024**2)
+
+
 @pytest.mark.parametrize("text", ["0", "32MB", "1.5Gi", "-1", "Mi", "99999999"])
 def test_a_quantity_that_is_none_is_refused_with_its_flag(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--max-bytes-per-workspace" in refused(capsys, *NEEDED, f"--max-bytes-per-workspace={text}")

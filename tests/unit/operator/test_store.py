@@ -96,6 +96,18 @@ def test_an_object_that_does_not_say_whose_it_is_is_counted_and_not_kept(followe
     assert (followed.store.ignored, followed.store.count(), followed.told) == (2, 0, [])
 
 
+def test_a_list_that_is_cut_halfway_changes_what_it_brought_and_nothing_becomes_missing(followed: Followed) -> None:
+    followed.store.replace(A, BINDING, [binding(T1, "a", "c1"), binding(T1, "b", "c1")])
+    followed.store.listing(A, BINDING)(binding(T1, "a", "c2", version=2))
+    first, second = (followed.stored(BINDING, T1, name) for name in "ab")
+    assert first is not None and first.obj["spec"] == {"clusterRefs": [{"name": "c2"}]}
+    assert second is not None and second.missing_since is None
+    take = followed.store.listing(A, BINDING)
+    followed.store.listed(A, BINDING, [take(binding(T1, "a", "c2", version=2))])
+    second = followed.stored(BINDING, T1, "b")
+    assert second is not None and second.missing_since is not None
+
+
 # What is told
 
 
