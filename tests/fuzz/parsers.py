@@ -18,7 +18,7 @@ READS_ITS_OWN: Final = {
     "operator/mesh_operator/runs/confined/process.py": "what the fork server says of a child that ended",
     "operator/mesh_operator/runs/confined/playbook_job.py": "the command of a run, which the operator wrote and its client passes on",
     "operator/mesh_operator/crds.py": "the collection's own CRDs",
-    "operator/mesh_operator/runs/runner.py": "its own values, turned into plain ones",
+    "operator/mesh_operator/runs/confined/run_inventory.py": "hosts of a run, which the operator wrote",
     "plugins/module_utils/base/json_fields.py": "the fields of decoded objects, which every parser of objects here uses",
     "plugins/module_utils/ca/signing.py": "certificates that its callers have parsed, and the key of the CA",
     "plugins/module_utils/exposure/parse.py": "the user's own items; the CRD and the option specification bound them",

@@ -14,7 +14,6 @@ from logging import WARNING
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
 from ..base.cancel import Cancel
@@ -167,10 +166,8 @@ class FleetReconciler:
             result = run.mesh_result
             if result is None:
                 self._metrics.errors.labels("RunnerFailed").inc()
-                task = one_line(run.last_task, 200)
-                where = f"in task {task!r}" if task else "before its first task"
                 reason = "Timeout" if run.state is RunState.TIMEOUT else "RunnerFailed"
-                self._hold(planned, play.unit.kind, reason, f"The run ended without a result, {where}. It is tried again.")
+                self._hold(planned, play.unit.kind, reason, run.without_result())
                 return Next(seconds=None, failed=True)
         assert result is not None
         self._withheld.take(key, result)

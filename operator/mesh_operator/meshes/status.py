@@ -74,9 +74,7 @@ def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Statu
     the mesh has its next turn at once, here or with the next leader.
     """
     reason = "Timeout" if run.state is RunState.TIMEOUT else "RunnerFailed"
-    task = one_line(run.last_task, 200)
-    message = f"The run ended without a result, {f'in task {task!r}' if task else 'before its first task'}. It is tried again."
-    return _unmeasured(stored, status_before(stored).get("phase") or "Error", reason, message, now)
+    return _unmeasured(stored, status_before(stored).get("phase") or "Error", reason, run.without_result(), now)
 
 
 def status_of_failed_dry_run(stored: Stored, message: str, now: datetime) -> Status:

@@ -5,6 +5,9 @@
 ansible-runner starts a client, and the playbook runs in a confined child of a fork server that has imported Ansible (playbook_job.py). The
 child ends with all that it started. The operator and all processes of a run hold a lock on the folder, which the kernel releases when the
 last of them is gone: a folder that can be locked is one that nothing works in.
+
+Variables and hosts are files of JSON, which the child reads and hands to Ansible as values: no text in them is ever a template (decision
+0065). Nothing that a run writes is read but its events, within bounds (run_events.py).
 """
 
 from __future__ import annotations
@@ -25,19 +28,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import ansible_runner
-import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
 from ..base.cancel import Cancel
 from .confined import playbook_client
 from .confined.confinement import Limits, Program, memory_folder
+from .confined.json_pieces import json_pieces
 from .confined.process import ConfinedProcesses
+from .run_events import LARGEST, EventRefused, Events
 
 COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
+OWN: Final = "own"  # folder in that of a run, the only one in which the run may write
 DYING: Final = 5.0  # seconds for a killed process to be gone
 HANDLER: Final = "mesh_operator.runs.confined.playbook_job:serve"
-LIMITS: Final = Limits(memory=1024 * 1024 * 1024, cpu=0, file_size=256 * 1024 * 1024, descriptors=65536)  # of one process of a run
+LIMITS: Final = Limits(memory=1024 * 1024 * 1024, cpu=0, file_size=2 * LARGEST, descriptors=65536)  # of one process of a run
 
 
 class RunState(StrEnum):
@@ -51,7 +56,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """Play to run. All texts are a tenant's: they are wrapped on the way to Ansible, so that none is ever a template."""
+    """Play to run. All texts are a tenant's, and none is ever a template."""
 
     playbook: str  # of the collection, e.g. "mesh"; or the absolute path of a .yml file
     hosts: Mapping[str, Mapping[str, Any]]  # inventory name -> host variables
@@ -68,7 +73,14 @@ class RunResult:
     mesh_result: Mapping[str, Any] | None
     last_task: str
     seconds: float
-    error: str = ""  # class of the exception with which ansible-runner itself ended; its text may hold output
+    error: str = ""  # class of the exception with which ansible-runner itself ended, whose text may hold output; or a clause of our own
+    refused: bool = False  # error is a clause about the run, such as "one of its events was refused: it has too many values"
+
+    def without_result(self) -> str:
+        """Return a sentence about a run without a result, for statuses."""
+        task = redact.one_line(self.last_task, 200)
+        where = f"in task {task!r}" if task else "before its first task"
+        return f"The run ended without a result, {where}{f': {self.error}' if self.refused else ''}. It is tried again."
 
 
 class Runner:
@@ -108,46 +120,46 @@ class Runner:
 
         :param progress: called with the name of each task.
         """
-        began, events, error = time.monotonic(), _Events(progress or (lambda _: None)), ""
+        began, error, refused = time.monotonic(), "", False
         with ExitStack() as afterwards:
             with _locked(self._folder):  # no sweep may come between making a folder and locking it
                 folder = Path(tempfile.mkdtemp(prefix=f"run-{request.name}-", dir=self._folder))
                 lock = afterwards.enter_context(_locked(folder))
             afterwards.callback(_remove, folder)
             config = _configure(folder, request, self._settings)
+            events = Events(folder / OWN, progress or (lambda _: None))
             config.command = [sys.executable, "-I", "-S", playbook_client.__file__, str(folder), *config.command]
             # The class, unlike ansible_runner.run, never touches signal handlers.
-            runner = ansible_runner.Runner(config, cancel_callback=cancel.is_set, event_handler=events.take)
+            runner = _Follower(config, cancel, events)
+            program = Program(folder=str(folder / OWN), readable=(str(folder), *_readable(request)))
             try:
-                with self._processes.program(LIMITS, Program(folder=str(folder), readable=_readable(request)), _listener(folder), lock):
+                with self._processes.program(LIMITS, program, _listener(folder), lock):
                     runner.run()
+                if events.mesh_result is None:
+                    events.complete()
+            except EventRefused as caught:
+                error, refused = str(caught), True
             except Exception as caught:  # the text may quote data of the tenant, so only the type is kept
                 error = type(caught).__name__
-        ended = RunState.SUCCESSFUL if runner.status == "successful" else RunState.FAILED
+        ended = RunState.SUCCESSFUL if runner.status == "successful" and not refused else RunState.FAILED
         canceled = runner.canceled or (ended is RunState.FAILED and cancel.is_set())  # the operator that ends has ended its processes too
         state = RunState.CANCELED if canceled else RunState.TIMEOUT if runner.timed_out else ended
         result = events.mesh_result if state is ended and not error else None  # no genuine one comes before the end
         rc, seconds = 254 if runner.rc is None else runner.rc, time.monotonic() - began
-        return RunResult(state=state, rc=rc, mesh_result=result, last_task=events.last_task, seconds=seconds, error=error)
+        return RunResult(state=state, rc=rc, mesh_result=result, last_task=events.last_task, seconds=seconds, error=error, refused=refused)
 
 
-@dataclass
-class _Events:
-    """Data kept of a run's events. The last result counts: the genuine one comes after all that a play prints."""
+class _Follower(ansible_runner.Runner):  # type: ignore[misc]  # ansible-runner has no types
+    """ansible-runner, which reads the events of a run within bounds: its own method reads a file of any size, also through a link."""
 
-    progress: Callable[[str], None]
-    last_task: str = ""
-    mesh_result: Mapping[str, Any] | None = None
+    def __init__(self, config: Any, cancel: Cancel, events: Events) -> None:
+        super().__init__(config, cancel_callback=cancel.is_set)
+        self._events = events
 
-    def take(self, event: Mapping[str, Any]) -> bool:
-        """Take one event and return False, so that ansible-runner stores nothing."""
-        kind, data = event.get("event"), event.get("event_data") or {}
-        if kind == "playbook_on_task_start":
-            self.last_task = redact.one_line(data.get("task"))
-            self.progress(self.last_task)
-        elif kind == "playbook_on_stats":
-            self.mesh_result = (data.get("artifact_data") or {}).get("mesh_result")
-        return False
+    def event_callback(self, event_data: Mapping[str, Any]) -> None:
+        """Take an event whose mark was in the output."""
+        self.last_stdout_update = time.time()
+        self._events.take(event_data.get("uuid"))
 
 
 def settings_of_runs() -> Mapping[str, str]:
@@ -158,39 +170,33 @@ def settings_of_runs() -> Mapping[str, str]:
     return shared | {"ANSIBLE_HOME": "/nonexistent", "ANSIBLE_LOCAL_TEMP": tempfile.gettempdir()}
 
 
-def unsafe(value: Any) -> str:
-    """Return ``value``, of JSON's types, as a YAML document in which no text is ever a template, keys of mappings included.
-
-    ``!unsafe`` holds for all below it. JSON with ``__ansible_unsafe`` around each text is not used: if a tenant uses such a key, that is
-    unreadable, and Ansible then takes it for YAML, where every text is a template (ansible-core 2.19, parsing/utils/yaml.py).
-    """
-    tree = json.loads(json.dumps(value, default=dict))  # a tree needs no anchors; an error about a value names its class alone
-    return "!unsafe " + yaml.dump(tree, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), default_flow_style=True, sort_keys=False)
-
-
 def _configure(folder: Path, request: RunRequest, settings: Mapping[str, Any]) -> Any:
-    (folder / "env").mkdir()
-    inventory = {"all": {"hosts": request.hosts, "vars": {"ansible_connection": "local"}}}
-    (folder / "inventory.yml").write_text(unsafe(inventory), encoding="utf-8")
-    (folder / "env/extravars").write_text(unsafe(request.variables), encoding="utf-8")
+    for name in ("env", OWN):
+        (folder / name).mkdir(mode=0o700)
+    for name, value in ((playbook_client.HOSTS, request.hosts), (playbook_client.VARIABLES, request.variables)):
+        with (folder / name).open("wb") as file:
+            file.writelines(json_pieces(value))
     (folder / "env/settings").write_text(json.dumps(settings), encoding="utf-8")
     ours = {
-        **dict.fromkeys(("HOME", "TMPDIR", "ANSIBLE_LOCAL_TEMP"), str(folder)),
+        **dict.fromkeys(("HOME", "TMPDIR", "ANSIBLE_LOCAL_TEMP"), str(folder / OWN)),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "LANG": "C.UTF-8",  # Ansible refuses to run without UTF-8
         "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS_PATH),
         "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH": "false",
-        "ANSIBLE_INVENTORY_ENABLED": "yaml",
+        "ANSIBLE_INVENTORY_PLUGINS": str(Path(playbook_client.__file__).parent),
+        "ANSIBLE_INVENTORY_ENABLED": "run_inventory",
         "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",  # no run without the inventory
         "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_CALLBACK_PLUGINS": "",  # ansible-runner adds its own
+        "MAX_EVENT_RES": "0",  # which leaves the results of tasks out of the events: nothing reads them there
     }
     playbook = request.playbook if request.playbook.endswith(".yml") else f"edge_portal.cilium_mesh.{request.playbook}"
-    config = ansible_runner.RunnerConfig(str(folder), playbook, str(folder / "inventory.yml"), envvars=ours, quiet=True, fact_cache_type="")
+    hosts = str(folder / playbook_client.HOSTS)
+    config = ansible_runner.RunnerConfig(str(folder), playbook, hosts, envvars=ours, quiet=True, fact_cache_type="")
     config.prepare()
     # ansible-runner starts from the operator's whole environment, and writes it to disk too.
-    config.env = {name: config.env[name] for name in (*ours, "AWX_ISOLATED_DATA_DIR", "ANSIBLE_STDOUT_CALLBACK")}
+    config.env = {name: config.env[name] for name in (*ours, "ANSIBLE_STDOUT_CALLBACK")} | {"AWX_ISOLATED_DATA_DIR": str(folder / OWN)}
     return config
 
 

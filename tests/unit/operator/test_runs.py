@@ -15,6 +15,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,16 +24,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible._internal._datatag._tags import TrustedAsTemplate
-from ansible.parsing.utils.yaml import from_yaml
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mesh_operator.runs import runner as runs
-from mesh_operator.runs.confined import landlock
+from mesh_operator.runs.confined import landlock, playbook_client
 from mesh_operator.runs.confined.confinement import Program
+from mesh_operator.runs.confined.json_pieces import PIECE, json_pieces
 from mesh_operator.runs.confined.process import ConfinedProcesses
-from mesh_operator.runs.runner import Runner, RunRequest, RunResult, RunState, unsafe
+from mesh_operator.runs.runner import Runner, RunRequest, RunResult, RunState
 from tests.collection_path import CHECKOUT
 from tests.testing.waiting import wait_for
 
@@ -52,22 +52,10 @@ NONE = ConfinedProcesses("")  # none is started where nothing runs
 # A tenant's text stays text
 
 
-def as_ansible_reads_it(text: str) -> Any:
-    """What a file of extra vars or an inventory says to Ansible, which trusts both (utils/vars.py, plugins/inventory/yaml.py)."""
-    return from_yaml(TrustedAsTemplate().tag(text))
-
-
-def templates_in(value: Any) -> Iterator[str]:
-    """All texts that Ansible would evaluate, keys too."""
-    if isinstance(value, str) and TrustedAsTemplate.is_tagged_on(value):
-        yield value
-    for part in (*value.keys(), *value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else ():
-        yield from templates_in(part)
-
-
 texts = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     (
         "{{ 1 }}",
+        "{{ lookup('ansible.builtin.pipe', 'false') }}",
         "{% raw %}",
         "{# #}",
         "!unsafe x",
@@ -88,31 +76,36 @@ texts = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
 )
 keys = texts | st.sampled_from(("__ansible_unsafe", "__ansible_vault", "__ansible_type", "plugin", "k" * 1100))
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda part: st.lists(part, max_size=4) | st.dictionaries(keys, part, max_size=4),
     max_leaves=20,
 )
 
 
+HOSTILE = (
+    {"__ansible_vault": "{{ 1 }}"},
+    {"a": {"__ansible_unsafe": "{{ 1 }}"}, "b": "{{ 1 }}"},
+    {"a": {"__ansible_unsafe": ["{{ 1 }}"]}, "__ansible_vault": {"x": 1}},
+    {"a": [{"__ansible_type": "TrustedStr", "value": "{{ 1 }}"}], "{{ 1 }}": ["{{ 1 }}", {"{% set a = 1 %}": "{{ a }}"}]},
+    {"__ansible_type": "_AnsibleTaggedStr", "value": "{{ 1 }}", "tags": [{"__ansible_type": "TrustedAsTemplate"}]},
+)
+
+
 @given(st.dictionaries(keys, values, max_size=5))
-@example({"__ansible_vault": "{{ 1 }}"})
-@example({"a": {"__ansible_unsafe": "{{ 1 }}"}, "b": "{{ 1 }}"})
-@example({"a": [{"__ansible_type": "TrustedStr", "value": "{{ 1 }}"}]})
-def test_whatever_it_is_ansible_reads_the_same_and_evaluates_none_of_it(value: dict[str, Any]) -> None:
-    read = as_ansible_reads_it(unsafe(value))
-    assert read == value
-    assert list(templates_in(read)) == []
+def test_what_is_written_in_pieces_is_what_a_reader_of_json_gets(value: dict[str, Any]) -> None:
+    assert json.loads(b"".join(json_pieces(value))) == value
 
 
-def test_a_tenant_s_marker_would_turn_all_of_a_wrapped_json_document_into_templates() -> None:
-    """Why ``unsafe`` writes no JSON. Where this fails, Ansible has changed, and it may."""
-    wrapped = {"labels": {"__ansible_vault": {"__ansible_unsafe": "x"}}, "name": {"__ansible_unsafe": "{{ 1 }}"}}
-    assert "{{ 1 }}" in list(templates_in(as_ansible_reads_it(json.dumps(wrapped))))
+def test_no_piece_is_much_larger_than_one_part_of_one_object() -> None:
+    intent = {"name": "a", "ports": [{"protocol": "TCP", "port": port} for port in range(256)]}
+    pieces = list(json_pieces({"cilium_mesh": {"connectivityIntents": [intent] * 1000}}))
+    assert max(map(len, pieces)) < PIECE + len(json.dumps(intent)) and len(pieces) > 100
 
 
-def test_what_cannot_be_said_is_refused_without_its_value() -> None:
+@pytest.mark.parametrize("value", [object(), {"a": {"b": [CANARY.encode()]}}, {"a": {3: CANARY}}, [float("nan")], {"a": {"b": {CANARY}}}])
+def test_what_is_no_value_of_json_is_refused_without_what_it_says(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
-        unsafe({"a": {"b": [object(), CANARY.encode()]}})
+        list(json_pieces(value))
     assert CANARY not in str(caught.value)
 
 
@@ -214,6 +207,32 @@ def hostile(mark: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return mesh, {"cilium_mesh_kubeconfig": kubeconfig, "cilium_mesh_elb_id": bad, "cilium_mesh_unavailable": bad}
 
 
+SEEN = "{variables: '{{ cilium_mesh }}', host: '{{ hostvars.one.cilium_mesh_free }}'}"
+
+
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None)
+@given(st.lists(values, min_size=5, max_size=20))
+@example(list(HOSTILE))
+def test_ansible_gets_every_value_as_it_is_and_evaluates_none_of_it(warm: ConfinedProcesses, value: list[Any]) -> None:
+    """Which text is a template is decided by its mark alone; a template that is evaluated is another text, or an error."""
+    with tempfile.TemporaryDirectory() as folder:
+        request = RunRequest(
+            playbook=playbook(Path(folder), publish(SEEN)), hosts={"one": {"cilium_mesh_free": value}}, variables={"cilium_mesh": value}
+        )
+        result = Runner(warm, Path(folder, "runs")).run(request, NO_CANCEL)
+    assert (result.state, result.error) == (RunState.SUCCESSFUL, "")
+    assert result.mesh_result == {"variables": value, "host": value}
+
+
+@pytest.mark.slow
+def test_variables_of_a_run_come_before_those_of_its_playbook(play: Callable[..., RunResult]) -> None:
+    """As those of --extra-vars do."""
+    task = publish("{found: '{{ mesh }}'}")
+    result = play(f"{{vars: {{mesh: {{a: 1}}}}, block: [{task}]}}", variables={"mesh": {"b": 2}}, hosts={"one": {"mesh": 3}})
+    assert result.mesh_result == {"found": {"b": 2}}
+
+
 SHOW = '{mesh: \'{{ cilium_mesh }}\', hosts: \'{{ hostvars.one | dict2items | selectattr("key", "match", "cilium_mesh_") | items2dict }}\'}'
 USE_KEYS = "{debug: {msg: '{{ item.key }} {{ item.value }}'}, loop: '{{ cilium_mesh.binding.meshConfig | dict2items }}'}"
 
@@ -238,19 +257,15 @@ def test_a_template_at_any_place_of_a_resource_reaches_the_play_as_it_is_and_is_
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unconfined")
-def test_that_test_would_notice_if_texts_were_not_made_unsafe(
-    tmp_path: Path, play: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "unsafe", json.dumps)
-    mesh, host = hostile(tmp_path / "MARK")
-    del mesh["globalServices"], mesh["connectivityIntents"], mesh["exposedServices"]  # they have keys that JSON could not be read with
-    play(publish(SHOW), hosts={"one": host}, variables={"cilium_mesh": mesh})
+def test_that_test_would_notice_a_template_that_is_run(tmp_path: Path, play: Callable[..., RunResult]) -> None:
+    mesh, _host = hostile(tmp_path / "MARK")
+    play(f"{{debug: {{msg: {json.dumps(mesh['binding']['name'])}}}}}")  # a text of the playbook is a template
     assert (tmp_path / "MARK").exists()
 
 
 TRIES = """
 cat {secret} && echo read; echo x > {outside} && echo written; ls {home} > /dev/null && echo listed;
-cat {own} > /dev/null && echo own-read; echo x > {own}.new && echo own-written;
+cat {own} > /dev/null && echo own-read; echo x > $HOME/new && echo own-written; echo x > {own} && echo own-changed;
 cat /proc/{operator}/environ > /dev/null && echo environment; kill -0 {operator} && echo signalled;
 {copy} && echo started; ulimit -c; ulimit -f; true
 """
@@ -272,7 +287,7 @@ def test_a_run_reads_and_writes_nothing_but_its_own_folder_and_the_files_of_the_
         "copy": copy,
         "operator": os.getpid(),
         "home": secret.parent,
-        "own": "$HOME/inventory.yml",
+        "own": "$HOME/../hosts.json",
     }
     script = TRIES.format(**names).replace("\n", " ")
     asked = publish("\"{{ {'said': query('ansible.builtin.pipe', command)} }}\"")
@@ -332,7 +347,7 @@ def test_when_the_runner_itself_fails_its_exception_is_named_and_not_quoted(play
 
 @pytest.mark.slow
 def test_an_inventory_that_cannot_be_read_is_no_run_without_hosts(play: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "unsafe", lambda value: "{[" if "all" in value else unsafe(value))
+    monkeypatch.setattr(runs, "json_pieces", lambda value: [b"{["] if "one" in value else json_pieces(value))
     result = play(publish("{schema: 1}"))
     assert (result.state, result.mesh_result, result.last_task) == (RunState.FAILED, None, "")
 
@@ -389,10 +404,8 @@ def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothin
             (run,) = folder.iterdir()
             assert stat.S_IMODE(run.stat().st_mode) == 0o700
             written = {str(file.relative_to(run)) for file in run.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()}
-            assert written == {"inventory.yml", "env/extravars"}
-            assert not [
-                file for file in run.rglob("job_events/*") if not file.name.endswith("-partial.json")
-            ]  # those are of Ansible, and go
+            assert written == {playbook_client.HOSTS, playbook_client.VARIABLES}
+            assert not [file for file in run.rglob("job_events/*") if file.name.startswith("1-")]  # ansible-runner keeps no event
             assert Runner(started, folder).sweep() == 0  # another operator on this machine: this one lives
             assert not running.done()
         finally:

@@ -95,7 +95,7 @@ def test_json_of_others_is_read_by_the_bounded_reader_alone() -> None:
         "operator/mesh_operator/runs/confined/process.py",  # what the fork server wrote
         "operator/mesh_operator/crds.py",  # its own documents, turned into plain values
         "operator/mesh_operator/meshes/records.py",  # what it is about to write
-        "operator/mesh_operator/runs/runner.py",  # its own values, turned into plain ones
+        "operator/mesh_operator/runs/confined/run_inventory.py",  # what the operator wrote
         "plugins/module_utils/mesh/managed_fields.py",  # what observe/ownership.py wrote
         "plugins/plugin_utils/files.py",  # a plan that the user names
     }

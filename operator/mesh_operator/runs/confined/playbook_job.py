@@ -22,7 +22,11 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
+from ansible.parsing.dataloader import DataLoader
 from ansible.plugins import loader
+from ansible.utils.vars import load_extra_vars
+
+from .playbook_client import VARIABLES
 
 WAIT: Final = 60.0  # seconds for the client to come
 POLL: Final = 0.02  # seconds between two looks of Ansible at its workers: its millisecond is a tenth of a processor while a run waits
@@ -52,7 +56,7 @@ _MODULES: Final = (
 )
 _PLUGINS_OF_ANSIBLE: Final = {
     "callback_loader": ("ansible.builtin.default",),
-    "inventory_loader": ("host_list", "script", "auto", "yaml", "ini", "toml"),
+    "inventory_loader": ("host_list", "script", "auto", "yaml", "ini", "toml", "run_inventory"),
     "strategy_loader": ("linear",),
 }
 _WHOLE_KINDS: Final = ("connection_loader", "shell_loader", "become_loader", "callback_loader")  # each run loads all of their plugins
@@ -108,8 +112,22 @@ def serve(listener: socket.socket) -> None:
         os.environ.clear()
         os.environ.update(request["environment"])
         os.chdir(request["folder"])
+        give_variables(json.loads(Path(request["run"], VARIABLES).read_bytes()))
         status = run_playbook(request["command"])
         connection.sendall(str(status).encode())
+
+
+def give_variables(variables: dict[str, Any]) -> None:
+    """Give Ansible the extra variables of the run of this process, as values: it parses no text, so no key has a meaning for it.
+
+    Ansible keeps what it has read of ``--extra-vars`` at its function, for all that ask (utils/vars.py of ansible-core 2.19 to 2.21). It
+    evaluates only texts that are marked as trusted, which its own readers do, and nothing does here.
+
+    :raises RuntimeError: when Ansible does not take them, since a play without its variables would mean something else.
+    """
+    load_extra_vars.extra_vars = variables
+    if load_extra_vars(DataLoader()) != variables:
+        raise RuntimeError("this ansible-core takes no extra variables as values")
 
 
 def run_playbook(command: list[str], settings: dict[str, Any] | None = None) -> int:
