@@ -31,6 +31,7 @@ from .credentials.tenant_addresses import DeniedNetworks
 from .first_status import FirstStatuses
 from .fleets.side import FleetSide
 from .meshes.fabrics import FabricRollUp
+from .meshes.foreign_records import ForeignRecords
 from .meshes.orphans import OrphanTracker
 from .meshes.reconcile import Reconciler
 from .meshes.records import Records
@@ -44,9 +45,10 @@ from .schedule.queue import FairQueue, Urgency
 from .schedule.unit_turns import Next
 from .source.endpoints import urls_of
 from .source.events import Recorder
-from .source.namespaces import URL, NamespaceTenants
+from .source.namespaces import URL, NamespaceTenants, workspace_of, workspace_of_label
 from .source.resource_writer import ResourceWriter
 from .source.resources import finalizers_of
+from .source.source_identity import SourceIdentity, uid_of_cluster, uid_of_export
 from .source.store import Store
 from .source.watch import Watcher, WatchState
 
@@ -104,7 +106,12 @@ class Operator:
         """
         self._settings, self._kcp, self._mgmt, self.metrics, self.stop = settings, kcp, mgmt, metrics, stop
         self._in_kcp = settings.source == "kcp"
-        self._source: Connections | NamespaceTenants = kcp if self._in_kcp else NamespaceTenants(mgmt)
+        identity = (
+            SourceIdentity(kcp, partial(uid_of_export, export=settings.api_export_name))
+            if self._in_kcp
+            else SourceIdentity(mgmt, uid_of_cluster, workspace_of)
+        )
+        self._source: Connections | NamespaceTenants = kcp if self._in_kcp else NamespaceTenants(mgmt, identity)
         self._fleet_source: Connections | NamespaceTenants = fleet or kcp if self._in_kcp else self._source
         self._karmada = karmada
         self._connections = [one for one in (kcp, mgmt, fleet, karmada) if one is not None]
@@ -129,13 +136,15 @@ class Operator:
         )
         self._store = Store(self._changed, time.monotonic, bounds)
         namespace = settings.namespace or settings.mgmt_namespace
-        self._records = Records(mgmt.own(), namespace)
+        self._records = Records(mgmt.own(), namespace, identity)
+        self._foreign = ForeignRecords(self._records, settings.take_over_records)
         self._clusters = Clusters(
             mgmt.own(),
             settings.mgmt_namespace,
             self._touched,
             unlabelled=settings.allow_unlabelled_secrets,
             by_name=settings.mgmt_match.partition("=")[2],
+            workspace_of_label=str if self._in_kcp else lambda label: workspace_of_label(identity(), label),
         )
         self._processes = ConfinedProcesses(HANDLER, PLAYBOOKS, settings_of_runs)
         denied = DeniedNetworks(
@@ -427,11 +436,12 @@ class Operator:
             unlabelled=self._clusters.report_unlabelled(),
             objects={row.kind: self._store.count(row.kind) for row in rows},
             beyond={row.kind: self._store.beyond(row.kind) for row in rows},
+            foreign=self._foreign.counts,
             states=self._counts.of(stored.obj for kind in (BINDING, WORKLOAD) for stored in self._store.of_kind(kind)),
             ages={row.kind: now - min(self._listed(row.kind), default=now) for row in rows},
         )
         if listed and self._endpoints:
-            found = self._absence.orphans(self._records.all(), self._store, now) if self._store.serves(BINDING) else []
+            found = self._absence.orphans(self._foreign.own(now), self._store, now) if self._store.serves(BINDING) else []
             known, self._reconciler.orphaned = self._reconciler.orphaned, frozenset(record.key for record in found)
             for key in self._reconciler.orphaned - known:
                 self._queue.add(key, Urgency.RESYNC)

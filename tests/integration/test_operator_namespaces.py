@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,9 +15,14 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from mesh_operator.base.api import Connections
+from mesh_operator.base.keys import MeshKey
 from mesh_operator.base.kinds import BINDING, EXPOSURE, FABRIC, GROUP, INTENT, SERVICE, VERSION
 from mesh_operator.crds import crds
+from mesh_operator.meshes.records import Records, name_of
 from mesh_operator.source.namespaces import workspace_of
+from mesh_operator.source.source_identity import SourceIdentity
 from tests.collection_path import CHECKOUT
 from tests.integration import shop
 from tests.integration.everything import everything
@@ -97,7 +103,7 @@ def lab(operator_lab: OperatorLab) -> Iterator[OperatorLab]:
         api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}")
 
 
-def operator_of(lab: OperatorLab, folder: Path) -> OperatorProcess:
+def operator_of(lab: OperatorLab, folder: Path, *flags: str) -> OperatorProcess:
     """With the rights of the manifests alone, and with an election."""
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
     answer = lab.management.api.post(f"/api/v1/namespaces/{HOME}/serviceaccounts/mesh-operator/token", request)
@@ -106,7 +112,7 @@ def operator_of(lab: OperatorLab, folder: Path) -> OperatorProcess:
     path = folder / "operator.kubeconfig"
     path.write_text(yaml.safe_dump(kubeconfig), encoding="utf-8")
     intervals = ("--mesh-check-interval", f"{CHECK}s", "--reconcile-interval", "2s", "--max-runs", "4")
-    return OperatorProcess(folder, None, path, "--mgmt-namespace", HOME, "--namespace", HOME, *intervals)
+    return OperatorProcess(folder, None, path, "--mgmt-namespace", HOME, "--namespace", HOME, *intervals, *flags)
 
 
 def has_three(value: object) -> bool:
@@ -189,3 +195,54 @@ def test_a_namespace_uses_no_secret_of_another_one_and_what_the_platform_gives_i
     for name in ("c1", "c2"):
         lab.management.api.delete(f"/api/v1/namespaces/{HOME}/secrets/of-team-poor-{name}")
     assert everything(lab.clusters) == untouched
+
+
+BEFORE = "3f0a5a1e-7c1d-4c0e-9a6b-0d6a5d1b2c3d"  # uid of kube-system of a management cluster that a backup was made of
+GRACE = 2.0
+
+
+@pytest.mark.parametrize("way", ["the records are taken over", "the mesh is disconnected and its record deleted"])
+def test_a_restored_management_cluster_leaves_the_live_mesh_alone_until_the_platform_has_decided(
+    lab: OperatorLab, tmp_path: Path, way: str
+) -> None:
+    """The mesh stands, made for a namespace of the cluster before. Here are its record, its binding and its Secrets, from the backup."""
+    untouched, team, clusters = everything(lab.clusters), Team(lab, f"team-restored-{'take' in way}".lower()), lab.clusters
+    for name in ("c1", "c2"):
+        team.secret(name, {"kubeconfig": team.kubeconfig(name)}, {LABEL: name})
+    key = MeshKey(workspace_of(BEFORE, team.name), team.name, "edge")
+    mesh = clusters.mesh("c1", "c2", binding=key.name)
+    mesh["binding"] |= {"workspace": key.workspace, "namespace": key.namespace}
+    assert clusters.play("connect", mesh=mesh).rc == 0
+    with Connections("the management plane", str(lab.management.kubeconfig), "--mgmt-kubeconfig") as plane:
+        records = Records(plane.own(), HOME, SourceIdentity(plane, lambda _cluster: BEFORE))
+        records.load()
+        records.remember(key, "uid-of-the-binding-before", ["c1", "c2"])
+    team.create(BINDING, key.name, clusterRefs=[{"name": "c1"}, {"name": "c2"}])
+    live, record = everything(clusters), f"/api/v1/namespaces/{HOME}/configmaps/{name_of(key)}"
+
+    with operator_of(lab, tmp_path, "--orphan-grace", f"{GRACE:g}s") as operator:
+        operator.wait(lambda: team.reason(BINDING, "edge"), "its mesh is held", until=equals("RecordOfAnotherSource"))
+        sample = 'mesh_operator_foreign_records{reason="AnotherSource"}'
+        operator.wait(lambda: operator.metrics().get(sample, 0.0), "the record is counted", until=equals(1.0))
+        time.sleep(5 * GRACE)
+        told = [event for event in operator.events() if event["event"] in ("run_ended", "records_of_another_source")]
+        assert [(event.get("count"), event.get("source")) for event in told] == [(1, BEFORE)], "there was no run"
+        events = {event["reason"] for event in team.api.list(f"/api/v1/namespaces/{team.name}/events")}
+        assert "RecordOfAnotherSource" in events
+        assert everything(clusters) == live and team.api.get(record) is not None
+
+    flags: tuple[str, ...] = ("--take-over-records", BEFORE)
+    if "disconnected" in way:  # as docs/backup.md says it of one mesh
+        flags = ()
+        assert clusters.play("disconnect", mesh=mesh).rc == 0
+        lab.management.api.delete(record)
+    with operator_of(lab, tmp_path, "--orphan-grace", f"{GRACE:g}s", *flags) as operator:
+        operator.wait(lambda: team.api.get(record) is None, "what was made for the cluster before is removed")
+        operator.wait(lambda: team.phase(BINDING, "edge"), "the mesh is made anew", until=equals("Connected"))
+        taken = [event for event in operator.events() if event["event"] == "record_taken_over"]
+        assert [(event["workspace"], event["source"]) for event in taken] == [(key.workspace, BEFORE)] * bool(flags)
+        marks = json.dumps(everything(clusters))
+        assert Binding(name=key.name, namespace=key.namespace, workspace=key.workspace, cluster_refs=()).owner not in marks
+        team.delete(BINDING, "edge")
+        operator.wait(partial(team.is_gone, BINDING, "edge"), "the mesh is gone")
+    assert everything(clusters) == untouched

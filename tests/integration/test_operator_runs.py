@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -20,6 +21,7 @@ from mesh_operator.meshes.records import Record, Records, name_of
 from mesh_operator.runs import runner as runs
 from mesh_operator.runs.confined.process import ConfinedProcesses
 from mesh_operator.runs.runner import Runner, RunRequest, RunState
+from mesh_operator.source.source_identity import SourceIdentity
 from tests.lab.tools import ToolUnavailable
 from tests.testing.one_server import OneServer
 from tests.testing.waiting import wait_for
@@ -90,14 +92,17 @@ def test_the_mesh_playbook_runs_no_template_out_of_a_resource(server: OneServer,
     assert list((tmp_path / "runs").iterdir()) == []
 
 
+SOURCE = SourceIdentity(cast(Any, SimpleNamespace(own=lambda: None)), lambda _cluster: "here")
+
+
 def test_records_survive_a_restart_and_meet_conflicts_and_foreign_edits(api: Cluster) -> None:
-    records = Records(api, "default")
+    records = Records(api, "default", SOURCE)
     records.load()
     assert records.all() == ()
     records.remember(KEY, "u1", ["one", "two"])
-    again = Records(api, "default")
+    again = Records(api, "default", SOURCE)
     again.load()
-    assert again.all() == (Record(key=KEY, uid="u1", clusters=("one", "two")),)
+    assert again.all() == (Record(key=KEY, uid="u1", clusters=("one", "two"), source="here"),)
 
     records.remember(KEY, "u1", ["three"])
     with pytest.raises(WriteConflict):
@@ -111,7 +116,7 @@ def test_records_survive_a_restart_and_meet_conflicts_and_foreign_edits(api: Clu
 
     path = f"{PLACE}/{name_of(KEY)}"
     api.merge_patch(path, {"data": {"record": "edited"}}, manager="kubectl")
-    fresh = Records(api, "default")
+    fresh = Records(api, "default", SOURCE)
     fresh.load()
     with pytest.raises(ClusterError, match="is no record"):
         fresh.forget(KEY)

@@ -173,6 +173,13 @@ ALERTS: Final = (
         "The event AnotherRun of the ClusterMeshBinding names the holder; follow [locking.md](locking.md).",
     ),
     Alert(
+        "MeshOperatorForeignRecords", "max by (job, namespace, reason) (mesh_operator_foreign_records) > 0", "10m", "warning",
+        "The operator has records of another source ({{ $labels.reason }})",
+        "The management plane was restored, copied or moved, or kcp is another one. These records lead to no write, and with AnotherSource"
+        " no new mesh is begun.",
+        "Follow [backup.md](backup.md); the log's `records_of_another_source` names the source.",
+    ),
+    Alert(
         "MeshOperatorLinkDown",
         'max by (job, namespace) (mesh_operator_links{state="down"}) > 0'
         ' unless on (job, namespace) max by (job, namespace) (mesh_operator_members{state="down"}) > 0',

@@ -22,7 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redac
 
 FIELDS: Final = frozenset(
     ("workspace", "namespace", "name", "kind", "run", "state", "reason", "code", "seconds", "changed", "url", "count", "attempt", "node")
-)
+) | {"source"}
 _logger: Final = logging.getLogger("mesh_operator")
 
 

@@ -49,6 +49,7 @@ class Settings:
     dry_run_memory: int = 384  # --dry-run-memory MiB
     teardown_deadline: float = 3600.0  # --teardown-deadline 1h: then a mesh that cannot be cleaned becomes a tombstone
     orphan_grace: float = 3600.0  # --orphan-grace 1h
+    take_over_records: str = ""  # --take-over-records SOURCE, TAKE_OVER_RECORDS: of another source, which become this one's
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers and mesh endpoints refused otherwise
     denied_addresses: tuple[str, ...] = ()  # --deny-address CIDR (repeatable): of pods and Services, for instance
     endpoint_domains: tuple[str, ...] = ()  # --endpoint-domain DOMAIN (repeatable): for names of mesh endpoints, besides mesh.cilium.io
@@ -206,6 +207,8 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--dry-run-memory", count, "MiB of memory that a dry run may take")
     add("--teardown-deadline", duration, "time after which a deletion goes on without clusters that cannot be cleaned")
     add("--orphan-grace", duration, "time before objects of a vanished resource are pruned")
+    source = _like("([A-Za-z0-9][-A-Za-z0-9]{0,62})?", "a source, as the line records_of_another_source of the log names it")
+    add("--take-over-records", source, "source whose records become those of this one: after a restore", variable=True)
     domain = _like(_DOMAIN, "a domain in lower case, as mesh.example.com, whose names have no meaning inside clusters")
     annotation = _like(_ANNOTATION, "the key of an annotation with a domain, as example.com/team, and none of this project")
     choice = _like(f"{'|'.join(TENANT_CHOICES)}|none|accept=CM-[A-Z]+-[0-9]{{2}}", f"one of {', '.join(TENANT_CHOICES)}, accept=CODE, none")

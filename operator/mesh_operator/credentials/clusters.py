@@ -18,7 +18,17 @@ from ..base.api import Api
 from ..base.keys import FleetKey, UnitKey
 from ..base.log import log
 from ..source.store import Stored
-from .management_plane import NotUsable, SealedKubeconfig, SecretRef, cluster_of, owner_of, sealed_kubeconfig, secret_of, secret_ref
+from .management_plane import (
+    WORKSPACE_LABEL,
+    NotUsable,
+    SealedKubeconfig,
+    SecretRef,
+    cluster_of,
+    owner_of,
+    sealed_kubeconfig,
+    secret_of,
+    secret_ref,
+)
 
 Object = dict[str, Any]
 UNAVAILABLE: Final = "ManagementPlaneUnavailable"
@@ -73,16 +83,27 @@ class Clusters:
     Thread-safe: the mappings are replaced and never changed.
     """
 
-    def __init__(self, api: Api, namespace: str, touched: Touched, *, unlabelled: bool = False, by_name: str = "") -> None:
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        touched: Touched,
+        *,
+        unlabelled: bool = False,
+        by_name: str = "",
+        workspace_of_label: Callable[[str], str] = str,
+    ) -> None:
         """Prepare the clusters.
 
         :param unlabelled: use Secrets without the label of a workspace too, if Clusters of one workspace alone name them.
         :param by_name: workspace to which Clusters without the label belong, and the Secrets that they name; "" for none.
+        :param workspace_of_label: returns the workspace that the label of a Cluster or Secret names.
         """
+        self._workspace_of_label = workspace_of_label
         self._api, self._namespace, self._touched, self._unlabelled, self._by_name = api, namespace, touched, unlabelled, by_name
         self._reported = frozenset[str]()  # names of the Clusters without a workspace
-        self.objects = _Collection(self._cluster_changed)
-        self.secrets = _Collection(self._secret_changed, named=True)
+        self.objects = _Collection(self._cluster_changed, self._labelled)
+        self.secrets = _Collection(self._secret_changed, _named)
 
     def resolve_all(
         self, key: UnitKey, names: Mapping[str, Stored | None], ended: Callable[[], bool]
@@ -107,6 +128,7 @@ class Clusters:
             return ref
         try:
             secret = self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{ref.name}")
+            secret = None if secret is None else self._labelled(secret)
         except ClusterError as error:
             return NotUsable(name=name, reason=UNAVAILABLE, message=f"Its kubeconfig cannot be read ({error.code}).")
         seen = kubernetes_cluster.obj if kubernetes_cluster else None
@@ -115,6 +137,15 @@ class Clusters:
         if isinstance(found, NotUsable) and found.detail:
             log("cluster_not_usable", workspace=key.workspace, namespace=key.namespace, name=name, reason=found.detail)
         return found
+
+    def _labelled(self, obj: Object) -> Object:
+        """Return an object whose label, if it has one, names the workspace itself."""
+        metadata = obj.get("metadata") or {}
+        labels = metadata.get("labels") or {}
+        if WORKSPACE_LABEL not in labels:
+            return obj
+        workspace = self._workspace_of_label(str(labels[WORKSPACE_LABEL]))
+        return {**obj, "metadata": {**metadata, "labels": {**labels, WORKSPACE_LABEL: workspace}}}
 
     def _named_once(self, ref: SecretRef) -> bool:
         """Return whether Clusters of one workspace alone name the Secret, ready or not: else one of them names another one's."""
@@ -145,11 +176,11 @@ class Clusters:
 class _Collection:
     """Objects of one collection by name; calls ``changed`` for those whose resourceVersion changed.
 
-    ``named``: only name and version are kept. The metadata of a Secret may hold its values: kubectl's last-applied-configuration.
+    ``kept`` returns what is kept of an object.
     """
 
-    def __init__(self, changed: Callable[[Object | None, Object | None], None], *, named: bool = False) -> None:
-        self._named = named
+    def __init__(self, changed: Callable[[Object | None, Object | None], None], kept: Callable[[Object], Object]) -> None:
+        self._kept = kept
         self.known: dict[str, Object] = {}
         self.listed = False
         self._changed = changed
@@ -169,21 +200,19 @@ class _Collection:
     def put(self, obj: Object) -> None:
         """Store one object that was added or modified."""
         name = str(obj["metadata"]["name"])
-        before = self.known.get(name)
-        self.known = {**self.known, name: self._kept(obj)}
-        self._changed(before, obj)
-
-    def _kept(self, obj: Object) -> Object:
-        return _named(obj) if self._named else obj
+        before, after = self.known.get(name), self._kept(obj)
+        self.known = {**self.known, name: after}
+        self._changed(before, after)
 
     def missing(self, obj: Object) -> None:
         """Drop one object that was deleted."""
         name = str(obj["metadata"]["name"])
         self.known = {other: entry for other, entry in self.known.items() if other != name}
-        self._changed(obj, None)
+        self._changed(self._kept(obj), None)
 
 
 def _named(obj: Object) -> Object:
+    """Return name and version alone. The metadata of a Secret may hold its values: kubectl's last-applied-configuration."""
     return {"metadata": {key: obj["metadata"].get(key) for key in ("name", "resourceVersion")}}
 
 

@@ -5,7 +5,8 @@
 What the Secret holds is a tenant's, and stays a sealed text here: only a confined process opens it (dry_runs.py).
 
 The Cluster has to carry the workspace's own labels, edge-connect.eu/source-workspace and source-name: a name alone could be that of
-another tenant's cluster (docs/decisions/0055). No message to a tenant reveals whether another tenant's cluster exists.
+another tenant's cluster (docs/decisions/0055). Without kcp the first one has the name of the namespace, of which clusters.py knows the
+workspace. No message to a tenant reveals whether another tenant's cluster exists.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-
 _LABEL_LENGTH: Final = 63  # of a value; names may be longer
 NO_KUBECONFIG: Final = (
     "The management plane has no Secret of this workspace with its kubeconfig. Whoever runs the management plane gives such a Secret"
-    f" the label {WORKSPACE_LABEL} with the logical cluster of the workspace."
+    f" the label {WORKSPACE_LABEL} with the logical cluster of the workspace, or without kcp with the name of the namespace."
 )
 """Sentence for each of: no Secret, no kubeconfig in it, another workspace's, nobody's. A tenant cannot distinguish them."""
 

@@ -20,6 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.deadl
 
 from ..base.keys import UnitKey
 from ..source.bounds import QUOTA_EXCEEDED
+from ..source.namespaces import is_mark
 from ..source.store import Stored
 from .clusters import UNAVAILABLE, Clusters, in_time
 from .labelled_secrets import ARGO_LABEL, CLUSTER_LABEL, MOST, Source, TooManySecrets, labelled, secrets_path
@@ -127,7 +128,8 @@ class _Lookup:
         places += [(own, "", f"{name}-kubeconfig", {CAPI_LABEL: name})] * is_label  # as the controllers of Cluster API name it
         places += [(own, "", name, {ARGO_LABEL: "cluster"})]
         given = {WORKSPACE_LABEL: own, NAME_LABEL: name}
-        places += [(self._platform, f"{WORKSPACE_LABEL}={own}", "", given)] * (is_label and self._platform not in ("", own))
+        is_given = is_label and self._platform not in ("", own) and not is_mark(own)  # a mark is no name of a namespace
+        places += [(self._platform, f"{WORKSPACE_LABEL}={own}", "", given)] * is_given
         try:
             for namespace, selector, secret, labels in places:
                 label = NAME_LABEL if namespace != own else CLUSTER_LABEL

@@ -40,9 +40,10 @@ from ..source.store import MeshObjects, Store, Stored
 from ..statuses.findings import MOST
 from ..statuses.withheld import WithheldLog
 from .dry_run import MeshQuestion
+from .foreign_records import HELD, RECORD_OF_ANOTHER_SOURCE, record_that_holds
 from .memory import GoodLinks, MeshMemories
 from .orphans import mesh_to_remove
-from .records import Records
+from .records import Record, Records
 from .request import ASSIGNS, MESH_NOT_FOUND, MeshRequest, NoOp, Wait, request_of
 from .status import (
     GOOD,
@@ -113,7 +114,10 @@ class Reconciler:
         return turn is not None and not turn.removes and binding is not None and binding.deleting
 
     def _reconcile(self, key: MeshKey, turn: UnitTurn) -> Next:
-        mesh, record = self._store.mesh(key), self._records.get(key)
+        mesh = self._store.mesh(key)
+        if (foreign := record_that_holds(mesh, self._records)) is not None:
+            return self._hold_for(foreign, mesh)
+        record = self._records.get(key)
         if key in self.orphaned and record is not None and mesh.binding is None:
             mesh = mesh_to_remove(record, listed=mesh.listed)
         elif mesh.binding is not None and mesh.binding.gone and (record is None or record.tombstone):
@@ -192,6 +196,17 @@ class Reconciler:
         since = parse_time(str(mesh.binding.obj["metadata"].get("creationTimestamp"))) if mesh.binding else None
         young = (datetime.now(UTC) - since).total_seconds() / 10 if since else WAITING
         return Next(seconds=min(max(SOONEST, young), WAITING, self._interval))
+
+    def _hold_for(self, foreign: Record, mesh: MeshObjects) -> Next:
+        """Report that nothing is done for a mesh because of a record of another source."""
+        wait = Wait(phase="Error", reason=RECORD_OF_ANOTHER_SOURCE, message=HELD, standing=foreign.key == mesh.key)
+        for stored in all_of(mesh):
+            if not stored.deleting:
+                self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
+        known = rows_of(mesh.binding.obj.get("status"), "conditions") if mesh.binding is not None else ()
+        if mesh.binding is not None and not any(row.get("reason") == RECORD_OF_ANOTHER_SOURCE for row in known):
+            self._event(mesh.binding, "Warning", RECORD_OF_ANOTHER_SOURCE, HELD)
+        return Next(seconds=min(WAITING, self._interval))
 
     def _note_failed_dry_run(self, mesh: MeshObjects, failed: DryRunFailed, clusters: Mapping[str, Any]) -> Next:
         """Report a dry run that failed; the mesh is requeued later and later. No play follows: it would read the same without limits."""

@@ -17,9 +17,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 
 from ..base.api import Cluster, Connections, Object
 from ..base.keys import CLUSTER_ANNOTATION
+from .source_identity import SourceIdentity
 
 URL: Final = "kubernetes"  # of the one virtual workspace
 _PATH: Final = re.compile(r"/clusters/(?P<workspace>[^/]+)(?P<rest>/.*)")
+_MARK: Final = re.compile("[0-9a-f]{16}")
 _NAMESPACE: Final = re.compile(r"/namespaces/(?P<namespace>[^/]+)/")
 
 
@@ -28,20 +30,23 @@ def workspace_of(identity: str, namespace: str) -> str:
 
     Marks on members' objects have it, so that operators of two clusters with equal namespaces never take each other's objects for theirs.
 
-    :param identity: of the cluster: the uid of its namespace kube-system, which kubeadm and others use as the cluster's id.
+    :param identity: of the cluster (source_identity.py).
     """
     return sha256(f"{identity}/{namespace}".encode()).hexdigest()[:16]
 
 
-def identity_of(cluster: Cluster) -> str:
-    """Return the uid of namespace kube-system.
+def is_mark(label: str) -> bool:
+    """Return whether a text has the form of a workspace. A namespace may have such a name, and is known by its workspace alone then."""
+    return _MARK.fullmatch(label) is not None
 
-    :raises ClusterError: when it cannot be read.
+
+def workspace_of_label(identity: str, label: str) -> str:
+    """Return the workspace that the label of a Cluster or Secret of the management plane names; "" for none.
+
+    People write the name of the namespace there. A text in the form of a workspace is one, as versions before asked for it: each text has
+    one meaning, whatever names tenants give their namespaces.
     """
-    found = cluster.get("/api/v1/namespaces/kube-system")
-    if found is None:
-        raise Defect("The cluster has no namespace kube-system.")
-    return str(found["metadata"]["uid"])
+    return label if not label or is_mark(label) else workspace_of(identity, label)
 
 
 class NamespacedApi:
@@ -100,8 +105,8 @@ class NamespaceTenants:
     :param connections: of the cluster that has the namespaces.
     """
 
-    def __init__(self, connections: Connections) -> None:
-        self._connections, self._identity = connections, ""
+    def __init__(self, connections: Connections, identity: SourceIdentity) -> None:
+        self._connections, self._identity = connections, identity
 
     def own(self) -> Cluster:
         """Return the cluster itself."""
@@ -112,6 +117,4 @@ class NamespaceTenants:
 
         :raises ClusterError: when the cluster does not answer the first time.
         """
-        cluster = self._connections.own()
-        self._identity = self._identity or identity_of(cluster)
-        return NamespacedApi(cluster, self._identity)
+        return NamespacedApi(self._connections.own(), self._identity())

@@ -59,6 +59,7 @@ _OPERATOR: Final = (
     ("mesh_operator_objects", _G, "objects", "kind", "Custom resources that are known"),
     ("mesh_operator_objects_beyond_bounds", _G, "objects", "kind", "Custom resources that are refused: too many of one workspace"),
     ("mesh_operator_unlabelled_clusters", _G, "clusters", "", "Clusters of the management plane that lack the label of a workspace"),
+    ("mesh_operator_foreign_records", _G, "records", "reason", "Records of another source of custom resources, which lead to no write"),
     ("mesh_operator_meshes", _G, "meshes", "phase", "Meshes by the phase of their status"),
     ("mesh_operator_members", _G, "members", "state", "Members of all meshes by their state"),
     ("mesh_operator_links", _G, "links", "state", "Links of all meshes by their state"),

@@ -136,27 +136,21 @@ def test_a_short_grace_period_is_not_stretched_by_the_pause_between_two_searches
 class OwnNamespace:
     """The operator's namespace on the management plane."""
 
-    def __init__(self) -> None:
+    def __init__(self, uid: str = "mine") -> None:
         self.made: list[str] = []
+        self.uid = uid
 
     def get(self, path: str) -> dict[str, Any] | None:
-        return {"metadata": {"uid": "mine"}} if path.rpartition("/")[2] in self.made else None
+        return {"metadata": {"uid": self.uid}} if path.rpartition("/")[2] in self.made else None
 
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> dict[str, Any]:
         self.made.append(body["metadata"]["name"])
-        return {"metadata": {"uid": "mine"}}
+        return {"metadata": {"uid": self.uid}}
 
 
-@pytest.mark.parametrize(("kind", "is_orphan"), [(CLUSTER, True), (WORKLOAD, False), (FLEET, False), (POLICY, False)])
-def test_a_tenant_that_has_clusters_alone_has_lost_its_workloads(kind: str, is_orphan: bool) -> None:
-    """Its clusters could never leave: workloads that no custom resource asks for are placed in them."""
-    karmada, own, touched = Karmada(), OwnNamespace(), list[FleetKey]()
-    karmada.namespaces, karmada.marks = [SHOP], {SHOP: "mine"}
-    store = Store(lambda *_: None, lambda: 0.0)
-    metadata = {"name": "x", "namespace": SHOP.namespace, "uid": "u", "annotations": {CLUSTER_ANNOTATION: SHOP.workspace}}
-    store.put("url", kind, {"metadata": metadata, "spec": {}})
+def side_of(karmada: Karmada, own: OwnNamespace, store: Store, touched: list[FleetKey]) -> FleetSide:
     unused: Any = None
-    side = FleetSide(
+    return FleetSide(
         settings=Settings(kcp_kubeconfig="", mgmt_kubeconfig="", node_id="n", orphan_grace=2.0),
         karmada=SimpleNamespace(own=lambda: karmada),  # type: ignore[arg-type]
         mgmt=own,  # type: ignore[arg-type]
@@ -172,6 +166,30 @@ def test_a_tenant_that_has_clusters_alone_has_lost_its_workloads(kind: str, is_o
         event=unused,
         touched=lambda key, _seconds, _urgency: touched.append(key),
     )
+
+
+@pytest.mark.parametrize(("kind", "is_orphan"), [(CLUSTER, True), (WORKLOAD, False), (FLEET, False), (POLICY, False)])
+def test_a_tenant_that_has_clusters_alone_has_lost_its_workloads(kind: str, is_orphan: bool) -> None:
+    """Its clusters could never leave: workloads that no custom resource asks for are placed in them."""
+    karmada, own, touched = Karmada(), OwnNamespace(), list[FleetKey]()
+    karmada.namespaces, karmada.marks = [SHOP], {SHOP: "mine"}
+    store = Store(lambda *_: None, lambda: 0.0)
+    metadata = {"name": "x", "namespace": SHOP.namespace, "uid": "u", "annotations": {CLUSTER_ANNOTATION: SHOP.workspace}}
+    store.put("url", kind, {"metadata": metadata, "spec": {}})
+    side = side_of(karmada, own, store, touched)
     for now in (0.0, 2.0, 4.0):
         side.search_orphans(now)
     assert (touched, own.made) == ([FleetKey(*SHOP, WORKLOAD)] if is_orphan else [], ["fleet-operator"])
+
+
+def test_after_a_restore_no_tenant_of_before_is_an_orphan() -> None:
+    """The ConfigMap of the backup has another uid then, so the mark in Karmada is another operator's. Without a ConfigMap one is made."""
+    for restored in (["fleet-operator"], []):
+        karmada, touched = Karmada(), list[FleetKey]()
+        karmada.marks = {SHOP: "mine", BANK: "mine"}
+        own = OwnNamespace(uid="restored")
+        own.made += restored
+        side = side_of(karmada, own, Store(lambda *_: None, lambda: 0.0), touched)
+        for now in (0.0, 2.0, 4.0, 8.0):
+            side.search_orphans(now)
+        assert touched == [] and own.made == ["fleet-operator"]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -11,14 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mesh_operator.base.keys import MeshKey, ObjectKey
+from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.base.kinds import CLUSTER
 from mesh_operator.credentials import clusters as clusters_module
 from mesh_operator.credentials import labelled_secrets
-from mesh_operator.credentials.clusters import NOT_IN_TIME
+from mesh_operator.credentials.clusters import NOT_IN_TIME, Clusters
 from mesh_operator.credentials.labelled_secrets import ARGO_LABEL, CLUSTER_LABEL, MOST, PAGE, PAGES
-from mesh_operator.credentials.management_plane import NotUsable, SealedKubeconfig
+from mesh_operator.credentials.management_plane import WORKSPACE_LABEL, NotUsable, SealedKubeconfig
 from mesh_operator.credentials.namespace_clusters import TOO_MANY, TOO_MANY_GIVEN, NamespaceClusters
+from mesh_operator.source.namespaces import workspace_of, workspace_of_label
 from mesh_operator.source.store import Stored
 from tests.testing.properties import examples
 from tests.testing.rows import in_one_test
@@ -307,3 +309,65 @@ def test_a_poll_ends_when_the_operator_stops_and_says_of_the_rest_nothing() -> N
     server.secrets.pop()
     clusters.poll(places)
     assert touched == ["ws-b"], "what the first poll knew is still known"
+
+
+# What the label of the platform means
+
+
+IDENTITY: Final = "0c5e7a9e-5d3c-4a55-9a0f-0b1f8c1d2e3f"
+TEAM_MARK: Final = workspace_of(IDENTITY, "team-a")
+MARK_AS_NAME: Final = TEAM_MARK  # a tenant may have chosen it as the name of a namespace: it is on every object in members
+NAMES_OF_NAMESPACES: Final = ("team-a", "team-b", MARK_AS_NAME)
+MEANINGS: Final = (
+    "team-a",
+    TEAM_MARK,
+    "team-b",
+    workspace_of(IDENTITY, "team-b"),
+    workspace_of(IDENTITY, MARK_AS_NAME),
+    workspace_of("another", "team-a"),
+    "",
+)
+"""Values of the label source-workspace, some by the namespace's name and some, as earlier versions had it, by its mark."""
+
+
+def of_platform(namespace: str, cluster_label: str, secret_label: str) -> list[str]:
+    """What a namespace gets of a Cluster and its Secret, and of a Secret without a Cluster."""
+    name, place = "edge-connect.eu/source-name", "platform"
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "kubeconfigSecretRef": {"name": "of-cluster", "key": "kubeconfig"}}
+    cluster = {"metadata": {"name": "x", "labels": {WORKSPACE_LABEL: cluster_label, name: "c1"}}, "status": status}
+    given = secret("given", {WORKSPACE_LABEL: secret_label, name: "c1"}, place, kubeconfig="Z2l2ZW4=")
+    own = secret("of-cluster", {WORKSPACE_LABEL: secret_label}, place, kubeconfig="Y2x1c3Rlcg==")
+    found, workspace = list[str](), workspace_of(IDENTITY, namespace)
+    for kept in ([own], [given]):
+        server: Any = SecretServer(kept)
+        fleet = Clusters(server, place, lambda _: None, workspace_of_label=lambda label: workspace_of_label(IDENTITY, label))
+        fleet.objects.replace([cluster])
+        annotations = {CLUSTER_ANNOTATION: workspace}
+        known = Stored(ObjectKey(CLUSTER, workspace, namespace, "c1"), {"metadata": {"annotations": annotations}}, "kubernetes")
+        found_all = NamespaceClusters(server, fleet, place, lambda _: None).resolve_all(
+            MeshKey(workspace, namespace, "edge"), {"c1": known}, lambda: False
+        )
+        got = found_all["c1"]
+        found += [got.text] if isinstance(got, SealedKubeconfig) else []
+    return found
+
+
+@in_one_test
+@pytest.mark.parametrize("namespace", NAMES_OF_NAMESPACES)
+@pytest.mark.parametrize("label", MEANINGS)
+@pytest.mark.parametrize("other", MEANINGS)
+def test_a_label_gives_clusters_and_secrets_to_the_namespace_that_it_names_and_to_no_other(namespace: str, label: str, other: str) -> None:
+    def means(text: str) -> bool:
+        return text == workspace_of(IDENTITY, namespace) or (text == namespace and not re.fullmatch("[0-9a-f]{16}", text))
+
+    whole = ["Y2x1c3Rlcg=="] * (means(label) and means(other)) + ["Z2l2ZW4="] * (other == namespace and means(other))
+    assert of_platform(namespace, label, other) == whole
+
+
+def test_a_change_of_a_cluster_concerns_the_namespace_that_its_label_names() -> None:
+    touched = list[str]()
+    clusters = Clusters(SecretServer([]), "platform", touched.append, workspace_of_label=lambda label: workspace_of_label(IDENTITY, label))  # type: ignore[arg-type]  # a server with the methods that are used
+    cluster = {"metadata": {"name": "x", "labels": {WORKSPACE_LABEL: "team-a"}, "resourceVersion": "1"}}
+    clusters.objects.put(cluster)
+    clusters.objects.missing(cluster)
+    assert touched == [TEAM_MARK, TEAM_MARK]

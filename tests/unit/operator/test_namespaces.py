@@ -13,7 +13,8 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Defect
 from mesh_operator.base.keys import CLUSTER_ANNOTATION
-from mesh_operator.source.namespaces import NamespacedApi, identity_of, workspace_of
+from mesh_operator.source.namespaces import NamespacedApi, workspace_of
+from mesh_operator.source.source_identity import uid_of_cluster
 from tests.collection_path import CHECKOUT
 
 IDENTITY = "0c5e7a9e-5d3c-4a55-9a0f-0b1f8c1d2e3f"
@@ -92,7 +93,7 @@ def test_no_request_reaches_the_namespace_of_another_tenant(api: NamespacedApi, 
 
 
 def test_namespaces_of_two_clusters_are_two_tenants(server: Server) -> None:
-    assert identity_of(server) == IDENTITY  # type: ignore[arg-type]  # a server with the methods that are used
+    assert uid_of_cluster(server) == IDENTITY  # type: ignore[arg-type]  # a server with the methods that are used
     assert workspace_of("another", "team-a") != TEAM != workspace_of(IDENTITY, "team-b")
     assert len(TEAM) == 16
 

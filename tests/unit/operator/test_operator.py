@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -17,9 +18,10 @@ import pytest
 
 from mesh_operator import operator as operator_module
 from mesh_operator.base.keys import MeshKey
-from mesh_operator.base.kinds import ROWS
+from mesh_operator.base.kinds import BINDING, ROWS
 from mesh_operator.base.serve import Metrics
 from mesh_operator.base.settings import Settings
+from mesh_operator.meshes.records import name_of
 from mesh_operator.operator import Operator
 from mesh_operator.schedule.queue import Urgency
 from mesh_operator.schedule.unit_turns import Next
@@ -253,3 +255,32 @@ def test_the_platform_sees_how_many_clusters_belong_to_no_workspace(match: str, 
     for _ in range(2):
         operator._tend()
         assert operator.metrics.registry.get_sample_value("mesh_operator_unlabelled_clusters") == count
+
+
+@pytest.mark.parametrize("source", ["kcp", "kubernetes"])
+def test_no_record_of_another_source_is_an_orphan_and_the_platform_sees_how_many_there_are(source: str) -> None:
+    """The uid of the object that tells the source is another one than in the record, as after a restore."""
+    record = {"schema": 1, "key": ["ws-before", "team-a", "edge"], "uid": "u", "clusters": ["c1"], "tombstone": False, "since": ""}
+    name = name_of(MeshKey("ws-before", "team-a", "edge"))
+    config_map: dict[str, Any] = {"metadata": {"name": name, "resourceVersion": "1"}, "data": {"record": json.dumps(record)}}
+    shown = [config_map | {"data": config_map["data"] | {"source": "before"}}]
+    server: Any = OneServer()
+    server.server.page = lambda path, **_: {"metadata": {}, "items": shown if path.endswith("/configmaps") else []}
+    told = "/apiexports/edge-portal-networking" if source == "kcp" else "/namespaces/kube-system"
+    server.server.get = lambda path: {"metadata": {"uid": "now"}} if path.endswith(told) else None
+    settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one", source=source, orphan_grace=0.0)
+    operator = Operator(settings, server, server, Metrics(), Event())
+    operator._records.load()
+    operator._endpoints[URL] = operator_module._Endpoint(export="", stop=Event(), states={})
+    operator._store.add_url(URL, [BINDING])
+    operator._store.replace(URL, BINDING, ())
+    for _ in range(3):
+        operator._tend()
+    assert operator._reconciler.orphaned == frozenset()
+    assert operator.metrics.registry.get_sample_value("mesh_operator_foreign_records", {"reason": "AnotherSource"}) == 1
+    shown[0] = config_map | {"data": config_map["data"] | {"source": "now"}}
+    operator._records.load()
+    for _ in range(3):
+        operator._tend()
+    assert {key.name for key in operator._reconciler.orphaned} == {"edge"}, "one of this source is"
+    assert operator.metrics.registry.get_sample_value("mesh_operator_foreign_records", {"reason": "AnotherSource"}) == 0

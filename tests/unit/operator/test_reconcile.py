@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from mesh_operator.schedule.queue import Urgency
 from mesh_operator.schedule.unit_turns import Next, UnitTurn
 from mesh_operator.source.resource_writer import ResourceWriter
 from mesh_operator.source.resources import ABANDON
+from mesh_operator.source.source_identity import SourceIdentity
 from mesh_operator.source.store import KEEP, MeshObjects, Store, Stored
 from tests.testing.fake_kcp import URL, FakeKcp
 
@@ -64,16 +66,30 @@ class FakeRecords(dict[str, Any]):
         self.pop(path.rpartition("/")[2], None)
 
 
+def records_of(config_maps: FakeRecords, source: str) -> Records:
+    """The records in the operator's namespace, as an operator reads them whose custom resources are from that source."""
+    connections: Any = SimpleNamespace(own=lambda: None)
+    records = Records(config_maps, "operator", SourceIdentity(connections, lambda _cluster: source))  # type: ignore[arg-type]
+    records.load()
+    return records
+
+
 class World:
     """A workspace with a mesh of two clusters, and a runner that answers as it is told."""
 
-    def __init__(self, bounds: WorkspaceBounds = DEFAULT, replaced: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        bounds: WorkspaceBounds = DEFAULT,
+        replaced: tuple[str, ...] = (),
+        source: str = "the-source",
+        config_maps: FakeRecords | None = None,
+    ) -> None:
         self.now = 0.0
         self.store = Store(lambda *_: None, lambda: self.now, bounds)
         self.kcp = FakeKcp(self.store)
         self.found: dict[str, Usable | NotUsable] = {name: Usable(name=name, kubeconfig={"kind": "Config"}) for name in ("c1", "c2")}
-        self.records = Records(FakeRecords(), "operator")  # type: ignore[arg-type]
-        self.records.load()
+        self.config_maps = FakeRecords() if config_maps is None else config_maps
+        self.records = records_of(self.config_maps, source)
         self.runs: list[RunRequest] = []
         self.answer: Callable[[RunRequest], RunResult] = connected
         self.at_run: list[Any] = []

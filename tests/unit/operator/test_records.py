@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,10 +22,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 from mesh_operator.base.api import Object
 from mesh_operator.base.keys import MeshKey
 from mesh_operator.meshes.records import Record, Records, name_of
+from mesh_operator.source.source_identity import SourceIdentity
 
 PLACE = "/api/v1/namespaces/mgmt/configmaps"
 KEY = MeshKey("2x9c1k", "default", "edge")
 TWIN = MeshKey("7b2m0q", "default", "edge")  # another tenant's, of the same name
+SOURCE = "5e2b4d0a-0f3e-4b8f-9d57-1f1d4f6f0c11"
 NOW, LATER = "2026-09-01T12:00:00+00:00", "2026-09-02T12:00:00+00:00"
 
 
@@ -62,7 +65,7 @@ class FakeApi:
         self._version += 1
         obj["metadata"] |= {"resourceVersion": str(self._version), "labels": {}}
         if record is not None:
-            obj["data"] = {"record": record if isinstance(record, str) else json.dumps(record)}
+            obj["data"] |= {"record": record if isinstance(record, str) else json.dumps(record)}
 
     def document(self, key: MeshKey) -> dict[str, Any]:
         return dict(json.loads(self.objects[f"{PLACE}/{name_of(key)}"]["data"]["record"]))
@@ -102,8 +105,13 @@ def records(api: FakeApi) -> Records:
     return loaded(api)
 
 
+def source(identity: str, workspace_of: Callable[[str, str], str] | None = None) -> SourceIdentity:
+    connections: Any = SimpleNamespace(own=lambda: None)
+    return SourceIdentity(connections, lambda _cluster: identity, workspace_of)
+
+
 def loaded(api: FakeApi) -> Records:
-    records = Records(api, "mgmt")
+    records = Records(api, "mgmt", source(SOURCE))
     records.load()
     return records
 
@@ -146,6 +154,7 @@ def test_who_reads_a_configmap_sees_whose_it_is(api: FakeApi, records: Records) 
     assert path.startswith(f"{PLACE}/mesh-operator-{owner}")  # the label on what is in the clusters
     document = api.document(KEY)
     assert document == {"schema": 1, "key": list(KEY), "uid": "u1", "clusters": ["c1"], "tombstone": False, "since": ""}
+    assert obj["data"]["source"] == SOURCE
 
 
 def test_a_mesh_that_could_not_be_cleaned_leaves_a_tombstone_of_the_clusters_that_remain(api: FakeApi, records: Records) -> None:
