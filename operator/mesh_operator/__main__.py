@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from logging import WARNING
 
 from .base.settings import parse_settings
 
@@ -21,13 +22,16 @@ def main() -> int:
     # Imported only now: --version and --help need neither the collection nor the libraries.
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
 
-    from .base.log import setup
+    from .base.container_memory import memory_limit, memory_shortage
+    from .base.log import log, setup
     from .operator import run
 
     setup()
+    if shortage := memory_shortage(settings.max_runs, settings.dry_run_memory, memory_limit()):
+        log("memory_limit_low", level=WARNING, reason=shortage)
     try:
         return run(settings)
-    except MeshError as error:  # its text is safe to print (module_utils/base/errors.py)
+    except (MeshError, PermissionError) as error:  # a text that is safe to print (module_utils/base/errors.py, runs/runner.py)
         print(f"mesh-operator: {error}", file=sys.stderr)
         return 1
 

@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import sys
 import tempfile
 import time
@@ -32,6 +33,7 @@ import ansible_runner
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
 from ..base.cancel import Cancel
+from ..base.container_memory import RUN_PROCESS, RUN_PROCESSES
 from .confined import playbook_client
 from .confined.confinement import Limits, Program, memory_folder
 from .confined.json_pieces import json_pieces
@@ -42,7 +44,7 @@ COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is
 OWN: Final = "own"  # folder in that of a run, the only one in which the run may write
 DYING: Final = 5.0  # seconds for a killed process to be gone
 HANDLER: Final = "mesh_operator.runs.confined.playbook_job:serve"
-LIMITS: Final = Limits(memory=1024 * 1024 * 1024, cpu=0, file_size=2 * LARGEST, descriptors=65536)  # of one process of a run
+LIMITS: Final = Limits(memory=RUN_PROCESS, cpu=0, file_size=2 * LARGEST, descriptors=65536)  # of one process of a run
 
 
 class RunState(StrEnum):
@@ -95,12 +97,12 @@ class Runner:
         :param folder: parent of the folders of runs (default: in ``memory_folder``).
         :param job_timeout: seconds for a run.
         :param idle_timeout: seconds without an event.
-        :raises PermissionError: when the folder belongs to another user.
+        :raises PermissionError: when the folder is not private: another user's, open to others, or a link.
         """
         self._folder = (folder or Path(memory_folder(), f"mesh-operator-{os.getuid()}")).absolute()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._folder.lstat().st_uid != os.getuid():  # lstat: for a link, the owner of the link itself
-            raise PermissionError(f"{self._folder} belongs to another user. Remove it, so that runs can have it to themselves.")
+        if why := _not_private(self._folder.lstat()):  # of a link, the link itself
+            raise PermissionError(f"{self._folder} {why}. Remove it, so that runs can have a folder to themselves.")
         # ansible-runner ignores settings given by keyword if there is no settings file (2.4.3, config/_base.py, prepare_env).
         self._settings = {"job_timeout": job_timeout, "idle_timeout": idle_timeout, "pexpect_timeout": 1, "suppress_output_file": True}
         self._processes = processes
@@ -162,6 +164,15 @@ class _Follower(ansible_runner.Runner):  # type: ignore[misc]  # ansible-runner 
         self._events.take(event_data.get("uuid"))
 
 
+def _not_private(found: os.stat_result) -> str:
+    """Return why a folder may show credentials to others, as a clause; "" if it is private."""
+    if found.st_uid != os.getuid():
+        return "belongs to another user"
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder"
+    return f"has the mode {stat.S_IMODE(found.st_mode):04o} and not 0700" if stat.S_IMODE(found.st_mode) != 0o700 else ""
+
+
 def settings_of_runs() -> Mapping[str, str]:
     """Return the settings that Ansible reads when it is imported: those of a run, without what is a run's own."""
     with tempfile.TemporaryDirectory() as folder:
@@ -189,6 +200,7 @@ def _configure(folder: Path, request: RunRequest, settings: Mapping[str, Any]) -
         "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_CALLBACK_PLUGINS": "",  # ansible-runner adds its own
+        "ANSIBLE_FORKS": str(RUN_PROCESSES - 1),  # workers at a time: every task of our playbooks runs once
         "MAX_EVENT_RES": "0",  # which leaves the results of tasks out of the events: nothing reads them there
     }
     playbook = request.playbook if request.playbook.endswith(".yml") else f"edge_portal.cilium_mesh.{request.playbook}"

@@ -259,11 +259,6 @@ def test_probes_restart_what_is_dead_and_nothing_that_waits() -> None:
         server.server_close()
 
 
-def test_memory_is_reserved_as_far_as_it_may_be_used() -> None:
-    [container] = pod_of(manifests())["containers"]
-    assert container["resources"]["requests"]["memory"] == container["resources"]["limits"]["memory"]
-
-
 def blocks(policy: dict[str, Any]) -> list[tuple[str, set[str]]]:
     """(open range, ranges within it that are closed) of each rule with addresses."""
     found = [peer["ipBlock"] for rule in policy["spec"]["egress"] for peer in rule.get("to", ())]

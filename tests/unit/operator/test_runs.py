@@ -521,10 +521,24 @@ def test_a_folder_of_another_user_is_not_used(folder: Path, monkeypatch: pytest.
         Runner(NONE, folder)
 
 
+@pytest.mark.parametrize("kind", ["open", "link", "file"])
+def test_a_folder_that_may_show_credentials_to_others_is_not_used(folder: Path, kind: str) -> None:
+    if kind == "file":
+        folder.touch(0o700)
+    elif kind == "link":
+        (folder.parent / "real").mkdir(0o700)
+        folder.symlink_to(folder.parent / "real")
+    else:
+        folder.mkdir()
+        folder.chmod(0o750)
+    with pytest.raises((PermissionError, FileExistsError), match=r"0750 and not 0700|is no folder|File exists"):
+        Runner(NONE, folder)
+
+
 def test_runs_are_in_memory_unless_another_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[Path] = []
     monkeypatch.setattr(Path, "mkdir", lambda self, **_: made.append(self))
-    monkeypatch.setattr(Path, "lstat", lambda self: os.stat("/proc/self"))
+    monkeypatch.setattr(Path, "lstat", lambda self: os.stat(tmp_path))
     Runner(NONE)
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))

@@ -117,6 +117,11 @@ def measures_here(readable: Iterable[str]) -> Measures:
     except landlock.LandlockUnavailable as error:
         offered = 0
         missing.append(f"No Landlock: {error}; file permissions alone decide what a dry run may open.")
+    if memory_folder() == SEMAPHORES:
+        missing.append(
+            f"{SEMAPHORES} is the only folder in memory, where a run can read the folders of other runs: set XDG_RUNTIME_DIR to "
+            "another one, or mount one at /tmp."
+        )
     user = -1
     if os.geteuid() != 0:
         missing.append("No other user: only root may change it; dry runs have the operator's user.")
