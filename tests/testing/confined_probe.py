@@ -289,5 +289,10 @@ def do_say(text: str, repeat: int = 1, length: int | None = None) -> None:
         time.sleep(3600)
 
 
+def do_count(values: list[int]) -> int:
+    """Return how many values there are."""
+    return len(values)
+
+
 def do_nonsense() -> Any:
     return {"c1": {"kubeconfig": {"users": [{"name": "u", "user": {"exec": {"command": "sh"}}}]}}, "c2": []}

@@ -19,6 +19,7 @@ import fcntl
 import gc
 import importlib
 import json
+import math
 import os
 import resource
 import selectors
@@ -174,7 +175,7 @@ def answer_all(connection: socket.socket, answer: Callable[[Any], Any]) -> None:
     """Answer each message of the operator, a value of JSON for a value of JSON, until it closes its end."""
     with suppress(Broken):
         while True:
-            send(connection, _answered(answer, receive(connection, JOB_LIMIT)))
+            send(connection, _answered(answer, receive(connection, JOB_LIMIT, most=math.inf)))
 
 
 def _answered(answer: Callable[[Any], Any], job: Any) -> Any:

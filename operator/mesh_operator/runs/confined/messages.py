@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import NotJson, load_json
 
-VALUES: Final = 400_000  # commas and brackets of a message, so that a few bytes a value do not become a hundred
+VALUES: Final = 400_000  # commas and brackets of an answer, so that a few bytes a value do not become a hundred
 _LENGTH: Final = struct.Struct("!Q")
 
 
@@ -47,8 +47,10 @@ def send(connection: socket.socket, value: Any, *, until: float = math.inf) -> N
         raise Broken("the other side is gone") from None
 
 
-def receive(connection: socket.socket, limit: int, *, until: float = math.inf) -> Any:
+def receive(connection: socket.socket, limit: int, *, until: float = math.inf, most: float = VALUES) -> Any:
     """Return a value of at most ``limit`` bytes. ``until``: in seconds of time.monotonic.
+
+    :param most: values in it, as commas and brackets tell; a child has a limit of memory instead, and reads what the operator wrote.
 
     :raises Late: when it does not come in time.
     :raises Invalid: when it is too long, has too many values, or is no JSON.
@@ -57,15 +59,15 @@ def receive(connection: socket.socket, limit: int, *, until: float = math.inf) -
     (length,) = _LENGTH.unpack(_read(connection, _LENGTH.size, until))
     if length > limit:
         raise Invalid("it is too long")
-    return decoded(_read(connection, length, until))
+    return decoded(_read(connection, length, until), most)
 
 
-def decoded(content: bytes) -> Any:
+def decoded(content: bytes, most: float = VALUES) -> Any:
     """Return the value of a message.
 
     :raises Invalid: when it has too many values, or is no JSON.
     """
-    if sum(content.count(mark) for mark in (b",", b"[", b"{")) > VALUES:
+    if sum(content.count(mark) for mark in (b",", b"[", b"{")) > most:
         raise Invalid("it has too many values")
     try:
         return load_json(content)
