@@ -74,8 +74,8 @@ class FirstStatuses:
             return self._write_fleet(key)
         mesh = self._store.mesh(key)
         found = [stored for stored in (*all_of(mesh), *mesh.beyond) if _is_new(stored)]
-        if found and not mesh.listed:
-            return NOT_LISTED
+        if found and not mesh.listed:  # of a workspace with far too many objects the turns of its meshes say so
+            return None if mesh.ignored else NOT_LISTED
         for stored in found[:A_TURN]:
             self._writer.first_status(stored, first_status_of(stored, mesh, datetime.now(UTC)))
         return SOON if len(found) > A_TURN else None

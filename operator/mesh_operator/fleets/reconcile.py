@@ -39,6 +39,7 @@ from .status import cause_of, failure_of, fleet_status_of_result, interrupted_st
 
 PAUSES: Final = (1.0, 15.0)  # seconds between two turns of a unit on its way: at first, and at most; Karmada's watch brings earlier ones
 _CREDENTIALS: Final = "CredentialsInvalid"  # reason while a kubeconfig of the platform cannot be used
+_TOO_MANY: Final = "The workspace has more objects than the operator takes from one."
 _ROWS: Final = {CLUSTER: "clusters", WORKLOAD: "workloads"}  # of results
 _REPORTED: Final = {CLUSTER: (CLUSTER,), WORKLOAD: (WORKLOAD, FLEET, POLICY)}
 
@@ -90,6 +91,8 @@ class FleetReconciler:
 
     def _reconcile(self, key: FleetKey, turn: UnitTurn) -> Next:
         unit, tenant = UNITS[key.name], self._store.tenant(key.workspace, key.namespace)
+        if tenant.ignored:  # what is not even known looks as if it were gone
+            return self._hold(tenant, unit.kind, QUOTA_EXCEEDED, _TOO_MANY, Next(seconds=self._interval))
         if not (tenant.listed and self._clusters_listed()):
             return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
         wanted, going = wanted_of(tenant, unit.kind), going_of(tenant, unit.kind)
@@ -241,16 +244,15 @@ class FleetReconciler:
             self._writer.status(stored, refused_status(stored, datetime.now(UTC)))
         told = any(stored.key.kind in (kind, CLUSTER) and is_guarded(stored, BY_KIND[stored.key.kind].finalizer) for stored in beyond)
         if told:
-            message = "The workspace has more objects than the operator takes from one."
-            self._hold(tenant, kind, QUOTA_EXCEEDED, message)
+            self._hold(tenant, kind, QUOTA_EXCEEDED, _TOO_MANY)
         return told
 
-    def _hold(self, tenant: TenantObjects, kind: str, reason: str, message: str) -> Next:
+    def _hold(self, tenant: TenantObjects, kind: str, reason: str, message: str, then: Next | None = None) -> Next:
         """Report that nothing is carried out now."""
         now = datetime.now(UTC)
         objects = [stored for reported in _REPORTED[kind] for stored in wanted_of(tenant, reported) if stored.missing_since is None]
         self._writer.statuses(((stored, interrupted_status(stored, reason, message, now)) for stored in objects), {})
-        return Next(seconds=min(PAUSES[1], self._interval))
+        return then or Next(seconds=min(PAUSES[1], self._interval))
 
     def _note_failed_dry_run(self, key: FleetKey, tenant: TenantObjects, failed: DryRunFailed) -> Next:
         why = f"{failed.cause.value} {failed.detail}".strip()

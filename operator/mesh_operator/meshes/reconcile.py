@@ -126,7 +126,7 @@ class Reconciler:
             if record is None:
                 self._writer.release(deleting(mesh))  # without a record, no cluster holds anything of its items
             return Next(seconds=self._interval)  # missing is not deleted
-        if mesh.beyond and self._refuse(mesh, recorded=record is not None):
+        if (mesh.beyond or mesh.ignored) and self._refuse(mesh, recorded=record is not None):
             return Next(seconds=self._interval)
         if not (mesh.listed and self._clusters_listed()):
             return Next(seconds=1.0)  # objects that are not listed yet look as if they were gone
@@ -235,7 +235,8 @@ class Reconciler:
     def _refuse(self, mesh: MeshObjects, *, recorded: bool) -> bool:
         """Report objects beyond the bounds of the workspace, and return whether nothing can be done for the whole mesh.
 
-        That is so if the binding is one of them, or an item that a play was told of: a play without it would remove its objects.
+        That is so if the binding is one of them, or an item that a run was told of: a run without it would remove its objects. So it is if
+        there are objects that are not even known.
         """
         for stored in mesh.beyond:
             if not stored.deleting:
@@ -247,11 +248,12 @@ class Reconciler:
             for stored in mesh.beyond
             if stored.key.kind == BINDING or BY_KIND[stored.key.kind].finalizer in finalizers_of(stored.obj)
         ]
-        wait = Wait(phase="Pending", reason=QUOTA_EXCEEDED, message="The workspace has more objects than the operator takes from one.")
-        for stored in all_of(mesh) if told else ():
+        message = "The workspace has more objects than the operator takes from one."
+        wait = Wait(phase="Pending", reason=QUOTA_EXCEEDED, message=message, standing=recorded)
+        for stored in all_of(mesh) if told or mesh.ignored else ():
             if not stored.deleting and not stored.beyond:
                 self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
-        return bool(told)
+        return bool(told) or mesh.ignored
 
     def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
         self._withheld.take(mesh.key, dry.result)

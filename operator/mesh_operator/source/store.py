@@ -84,6 +84,7 @@ class MeshObjects:
     items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
     beyond: tuple[Stored, ...] = ()  # binding and items beyond the bounds of the workspace; no such item is in ``items``
     clusters: Mapping[str, Stored] = field(default_factory=dict)  # KubernetesClusters of the workspace's namespace, by name
+    ignored: bool = False  # all is listed, and there is far more in the workspace than is kept: it is not ``listed`` then
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +98,7 @@ class TenantObjects:
     namespace: str
     listed: bool
     objects: tuple[Stored, ...] = ()
+    ignored: bool = False  # as MeshObjects.ignored
 
     def of(self, kind: str) -> tuple[Stored, ...]:
         """Return those of a kind."""
@@ -223,12 +225,21 @@ class Store:
             users, found = self._using(binding), self._stored.get(binding)
             clusters = self._using(binding._replace(kind=CLUSTER, name=""))
             home = found.url if found and found.missing_since is None else ""
-            listed = self._is_listed(_MESH, home) and not self._ignored.has_of(key.workspace)
+            listed = self._is_listed(_MESH, home)
+            ignored = listed and self._ignored.has_of(key.workspace)
             unserved = frozenset(kind for url, kind in self._unserved if url == home)
         beyond = tuple(user for user in users if user.beyond)
         items = {row.kind: tuple(user for user in users if user.key.kind == row.kind and not user.beyond) for row in ITEMS}
-        by_name = {user.key.name: user for user in clusters}
-        return MeshObjects(key=key, listed=listed, unserved=unserved, binding=found, items=items, beyond=beyond, clusters=by_name)
+        return MeshObjects(
+            key=key,
+            listed=listed and not ignored,
+            unserved=unserved,
+            binding=found,
+            items=items,
+            beyond=beyond,
+            clusters={user.key.name: user for user in clusters},
+            ignored=ignored,
+        )
 
     def meshes(self) -> tuple[MeshKey, ...]:
         """Return every mesh that an object belongs to, also if the binding itself is unknown. A Fabric belongs to none."""
@@ -248,10 +259,12 @@ class Store:
         """Return all objects of the fleet side of a namespace."""
         with self._lock:
             found = self._using(ObjectKey(_TENANT, workspace, namespace, ""))
-            listed = self._is_listed(BY_KIND.keys()) and not self._ignored.has_of(workspace)
+            listed = self._is_listed(BY_KIND.keys())
+            ignored = listed and self._ignored.has_of(workspace)
             homes = {stored.url for stored in found if stored.missing_since is None}
             served = not any((url, kind) in self._unserved for url in homes for kind in _OF_FLEETS)
-        return TenantObjects(workspace=workspace, namespace=namespace, listed=listed and served, objects=tuple(found))
+        is_whole = listed and served and not ignored
+        return TenantObjects(workspace=workspace, namespace=namespace, listed=is_whole, objects=tuple(found), ignored=ignored)
 
     def tenants(self) -> tuple[tuple[str, str], ...]:
         """Return workspace and namespace of every object of the fleet side."""

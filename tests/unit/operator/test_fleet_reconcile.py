@@ -476,6 +476,13 @@ def test_a_tenant_hears_nothing_of_the_addresses_of_the_platform(fleet: Fleet) -
     assert "phase" not in fleet.status(POLICY, "new"), "a policy is about nothing that could be read"
 
 
+def test_workloads_of_a_workspace_with_far_too_many_objects_say_so_and_have_no_run(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.store._ignored.add(URL, WORKLOAD, "ws1")
+    assert fleet.turn(WORKLOADS) == Next(seconds=300.0) and fleet.plays == [] and fleet.runs == []
+    assert fleet.ready(WORKLOAD, "web") == ("False", "QuotaExceeded")
+
+
 def test_a_cluster_without_cilium_can_be_a_member_of_karmada() -> None:
     cluster = {
         "metadata": {"name": "m"},

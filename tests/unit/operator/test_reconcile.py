@@ -997,3 +997,14 @@ def test_a_mesh_that_is_gone_is_not_remembered(world: World) -> None:
     for _ in range(3):
         world.reconcile()
     assert world.kcp.find(BINDING, "edge") is None and len(world.reconciler.memories) == 0
+
+
+def test_a_mesh_of_a_workspace_with_far_too_many_objects_says_so_and_has_no_run(world: World) -> None:
+    """What is not even known looks as if it were gone: a run would remove what it led to."""
+    world.store._ignored.add(URL, SERVICE, "ws1")
+    assert world.reconcile() == Next(seconds=300.0) and world.runs == []
+    [why] = [row for row in (world.kcp.find(BINDING, "edge") or {})["status"]["conditions"] if row["type"] == "Ready"]
+    assert (world.phase(), why["reason"]) == ("Pending", "QuotaExceeded")
+    world.store._ignored.drop(URL)
+    world.reconcile()
+    assert len(world.runs) == 1 and world.phase() == "Connected"
