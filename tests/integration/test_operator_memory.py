@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -127,7 +128,7 @@ def test_tenants_who_ask_for_all_that_they_may_end_nothing_and_keep_no_other_ten
             tenants = ask_for_all(lab, tmp_path, stack)
             asked = [change(lab, honest, operator, 4 + number) for number in range(CHANGES)]
             for tenant, name in zip(tenants, ("large",) * CROWDS + ("many", "long"), strict=True):
-                operator.wait(lambda tenant=tenant, name=name: tenant.phase(BINDING, name), f"{name} of {tenant.tenant.home} has an answer")
+                operator.wait(partial(tenant.phase, BINDING, name), f"{name} of {tenant.tenant.home} has an answer")
             print(f"\nseconds until a change is served: quiet {p95(quiet):.1f}, meanwhile p95 {p95(asked):.1f}, most {max(asked):.1f}")
             print(f"memory: {calm / 2**20:.0f} MiB before, {group.peak() / 2**20:.0f} MiB then, of {limit_of_the_chart() / 2**20:.0f} MiB")
             assert (group.killed(), operator.process.poll()) == (0, None)

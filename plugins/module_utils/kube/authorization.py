@@ -283,6 +283,6 @@ def _ask_provider(config: dict[str, str]) -> None:
     """
     if not {"idp-certificate-authority", "idp-certificate-authority-data"} & config.keys():
         config["idp-certificate-authority"] = ssl.get_default_verify_paths().cafile or ""
-    node = ConfigNode("auth-provider", {"name": "oidc", "config": config})
     with suppress(Exception):  # of requests, oauthlib or the package, which may quote tokens
+        node = ConfigNode("auth-provider", {"name": "oidc", "config": config})
         KubeConfigLoader._refresh_oidc(object.__new__(KubeConfigLoader), node)
