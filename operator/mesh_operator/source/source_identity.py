@@ -17,7 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ..base.api import Cluster, Connections
 from ..base.keys import MeshKey
 
-_EXPORTS: Final = "/apis/apis.kcp.io/v1alpha1/apiexports"
+_EXPORTS: Final = "/apis/apis.kcp.io/v1alpha2/apiexports"  # as the manifests for kcp make them
 
 
 def uid_of_cluster(cluster: Cluster) -> str:

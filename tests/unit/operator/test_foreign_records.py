@@ -278,7 +278,7 @@ def test_a_record_that_changes_while_it_is_taken_over_is_taken_over_with_the_nex
     ("read", "path"),
     [
         (uid_of_cluster, "/api/v1/namespaces/kube-system"),
-        (lambda cluster: uid_of_export(cluster, "edge-portal-networking"), "/apis/apis.kcp.io/v1alpha1/apiexports/edge-portal-networking"),
+        (lambda cluster: uid_of_export(cluster, "edge-portal-networking"), "/apis/apis.kcp.io/v1alpha2/apiexports/edge-portal-networking"),
     ],
 )
 def test_the_identity_is_the_uid_of_one_object_and_is_read_once(read: Callable[[Any], str], path: str) -> None:
