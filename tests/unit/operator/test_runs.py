@@ -535,6 +535,13 @@ def test_a_folder_that_may_show_credentials_to_others_is_not_used(folder: Path, 
         Runner(NONE, folder)
 
 
+def test_a_folder_in_a_volume_of_a_pod_with_fs_group_is_used(folder: Path) -> None:
+    """Its parent has the bit setgid, which the folder inherits: 02700."""
+    folder.parent.chmod(0o2770)
+    Runner(NONE, folder)
+    assert folder.stat().st_mode & 0o7777 == 0o2700
+
+
 def test_runs_are_in_memory_unless_another_folder_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: list[Path] = []
     monkeypatch.setattr(Path, "mkdir", lambda self, **_: made.append(self))
