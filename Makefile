@@ -138,7 +138,7 @@ lint-ruff:
 	$(python) -m ruff format --check .
 lint-mypy:
 	$(python) -m mypy $(foreach part,module_utils plugin_utils action filter inventory,-p $(plugins).$(part)) -p mesh_operator \
-		$(foreach part,lab testing demo demo_fleet demo_operator stack bench fuzz unit integration,-p tests.$(part))
+		$(foreach part,lab testing recipes demo demo_fleet demo_operator stack bench fuzz unit integration,-p tests.$(part))
 lint-ansible:
 	@echo ansible-lint --offline --profile production
 	@$(ansible_env) $(python) -m ansiblelint --offline --profile production
