@@ -17,14 +17,18 @@ ROOT = CHECKOUT / ".build" / "collections"
 
 
 def link() -> Path:
-    """Create the symlink if it is not there and put its root (the folder that holds ansible_collections) on ``sys.path``; return it."""
+    """Create the symlink if it is not there and put its root (the folder that holds ansible_collections) on ``sys.path``; return it.
+
+    The folder of the operator's package comes on ``sys.path`` too.
+    """
     place = ROOT / "ansible_collections" / "edge_portal" / "cilium_mesh"
     place.parent.mkdir(parents=True, exist_ok=True)
     if not place.is_symlink():
         with contextlib.suppress(FileExistsError):  # another process made it in between
             place.symlink_to(CHECKOUT, target_is_directory=True)
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
+    for folder in (str(ROOT), str(CHECKOUT / "operator")):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
     return ROOT
 
 

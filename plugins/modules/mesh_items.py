@@ -119,22 +119,9 @@ binding_status:
 status:
   description: >-
     A row per item, in the shape of the status of its custom resource with C(name), in the order of O(mesh). Each has C(phase),
-    C(lastSyncTime) and C(conditions). Lists of other kinds are empty.
+    C(lastSyncTime) and C(conditions). There is a list for each kind, also an empty one, by the name that it has in O(mesh).
   returned: always
   type: dict
-  contains:
-    globalServices:
-      description: Rows with C(exportedClusters) and C(endpointSummary).
-      type: list
-      elements: dict
-    connectivityIntents:
-      description: Rows with C(appliedClusters), and with C(probeStatus) where a probe is enabled.
-      type: list
-      elements: dict
-    exposedServices:
-      description: Rows with the addresses in each cluster.
-      type: list
-      elements: dict
 findings:
   description: What speaks against items, the blocking ones first. One that names an item concerns that item alone.
   returned: always

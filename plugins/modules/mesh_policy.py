@@ -118,16 +118,8 @@ status:
   returned: always
   type: dict
   contains:
-    globalServices:
-      description: Rows with C(exportedClusters) and C(endpointSummary).
-      type: list
-      elements: dict
     connectivityIntents:
       description: Rows with C(appliedClusters), and with C(probeStatus) where a probe is enabled.
-      type: list
-      elements: dict
-    exposedServices:
-      description: Rows with the addresses in each cluster.
       type: list
       elements: dict
 findings:

@@ -114,14 +114,6 @@ status:
       description: Rows with C(exportedClusters) and C(endpointSummary).
       type: list
       elements: dict
-    connectivityIntents:
-      description: Rows with C(appliedClusters), and with C(probeStatus) where a probe is enabled.
-      type: list
-      elements: dict
-    exposedServices:
-      description: Rows with the addresses in each cluster.
-      type: list
-      elements: dict
 findings:
   description: What speaks against items, the blocking ones first. One that names an item concerns that item alone.
   returned: always

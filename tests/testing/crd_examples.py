@@ -52,7 +52,6 @@ BASES: Final[Mapping[str, dict[str, Any]]] = {
 
 _TAKEN: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "ClusterMeshBinding": [
-        {},
         {"topology": {}},
         {"topology": {"hubs": [], "pairs": []}, "meshConfig": {}},
         {"meshConfig": {"hubble": {}}},
@@ -66,7 +65,6 @@ _TAKEN: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"repair": {}, "adopt": {}},
     ],
     "GlobalService": [
-        {},
         {"selector": {"namespace": "production", "labelSelector": {"app": "nginx", "example.com/tier": "", "a.b/c_D": "x.y_z"}}},
         {"targetClusters": ["c3", "c1"], "shared": True, "affinity": "Local", "createMissingServices": True},
         {"targetClusters": [], "globalAnnotations": {}},
@@ -81,7 +79,6 @@ _TAKEN: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"failover": {}},
     ],
     "ConnectivityIntent": [
-        {},
         {"action": "Deny", "policyMode": "Clusterwide", "destination": {"allNamespaces": True, "allPods": True}},
         {
             side: {"namespace": "a", "selector": {"app": "x"}, "clusters": ["c1"], "allPods": False, "allNamespaces": False}
@@ -119,7 +116,6 @@ _TAKEN: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"action": "Isolate", "source": GONE, "probe": {"enabled": True, "method": "hubble"}},
     ],
     "ExposedService": [
-        {},
         {"port": {"number": 80, "name": "http", "protocol": "TCP"}, "sourceRanges": ["192.0.2.0/24", "198.51.100.7/32", "2001:db8::/32"]},
         {"sourceRanges": ["0.0.0.0/0", "::/0"], "clusters": {"names": ["c1"]}, "allocateLoadBalancerNodePorts": False},
         {"clusters": {"primary": "c2", "standby": ["c3", "c1"]}, "hostname": "Shop.Example.com."},
@@ -130,7 +126,7 @@ _TAKEN: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"clusters": {"names": ["c1"], "standby": []}},
         {"clusters": {"primary": "c1", "standby": ["c2"], "names": []}},
     ],
-    "Fabric": [{}, {"meshRefs": [{"name": "a"}, {"name": "b.c"}]}],
+    "Fabric": [{"meshRefs": [{"name": "a"}, {"name": "b.c"}]}],
 }
 
 _LONG: Final = ".".join(["a" * 60] * 5)
@@ -368,7 +364,8 @@ SCHEMA: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
 
 def examples() -> Iterator[Example]:
     """Every example of every kind."""
-    for table, engine, schema in ((_TAKEN, True, True), (_REFUSED, False, False), (ENGINE, False, True), (SCHEMA, True, False)):
+    taken = {kind: ({}, *_TAKEN.get(kind, ())) for kind in BASES}
+    for table, engine, schema in ((taken, True, True), (_REFUSED, False, False), (ENGINE, False, True), (SCHEMA, True, False)):
         for kind, changes in table.items():
             for change in changes:
                 yield Example(kind, str(change)[:120], changed(kind, change), engine, schema)
@@ -399,7 +396,7 @@ WRONG_TYPES: Final = (7, True, ["a"], {"a": "b"})
 def hostile(kind: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """(where and what, spec): every text of every right example, replaced by each hostile one, and by what is no text."""
     seen: set[str] = set()
-    for change in _TAKEN[kind]:
+    for change in ({}, *_TAKEN.get(kind, ())):
         spec = changed(kind, change)
         for path in list(_texts(spec)):
             where = ".".join(str(part) for part in path if isinstance(part, str))

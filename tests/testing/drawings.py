@@ -14,37 +14,9 @@ from html import escape
 from typing import Final
 
 from tests.collection_path import CHECKOUT
-from tests.unit.project.test_layers import ALLOWED, ROOMS
+from tests.testing.layers import ALLOWED, BANDS, ROOM_BANDS, ROOMS, docstrings
 
 IMAGES: Final = CHECKOUT / "docs" / "images"
-
-BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    ("run", "one run from options to an outcome; the dry run", ("pipeline",)),
-    (
-        "results",
-        "several kinds in one run, and what comes out",
-        ("reconcile", "explain", "reach", "rehearse", "upgrade", "report", "gather", "metrics"),
-    ),
-    ("write", "carry out a plan, take over, roll a CA, probe", ("ca", "apply", "adopt", "identity", "probe")),
-    (
-        "decide",
-        "facts in; findings, plans and statuses out",
-        ("links", "checks", "envelope", "status", "services", "policies", "exposure", "fleet", "members"),
-    ),
-    ("read", "clusters in, facts out; one writer at a time", ("observe", "lock")),
-    ("vocabulary", "what every decision is made of", ("findings", "plan", "leases", "items")),
-    ("ground", "values, rules about them, and clients", ("base", "kubeconfig", "kube", "mesh", "etcd")),
-)
-"""The packages of the engine from the top down. A package imports from its own band and from those below it."""
-
-ROOM_BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
-    ("units", "objects in, a request out; a result in, statuses out", ("meshes", "fleets")),
-    ("tenants' work", "confined children; what their results say", ("runs", "statuses")),
-    ("whose", "whose cluster it is, and whose turn", ("credentials", "schedule")),
-    ("outside", "kcp, or an ordinary cluster", ("source",)),
-    ("ground", "kinds, keys, settings, connections", ("base",)),
-)
-"""The rooms of the operator, likewise."""
 
 LIGHT: Final = {
     "ink": "#1f2328",
@@ -239,10 +211,12 @@ DRAWINGS: Final = {"layers.svg": layers, "rooms.svg": rooms, "flow.svg": flow}
 
 
 def main() -> None:
-    """Write every drawing."""
+    """Write every drawing, and into each package what it may import."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     for name, draw in DRAWINGS.items():
         (IMAGES / name).write_text(draw(), encoding="utf-8")
+    for path, text in docstrings():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

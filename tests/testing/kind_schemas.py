@@ -12,28 +12,24 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from tests.collection_path import CHECKOUT, link
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from tests.collection_path import CHECKOUT
+from tests.testing import kind_tables
 from tests.testing.crd_schema import nodes, schemas
 from tests.testing.fleet_examples import KEEP_EMPTY
 from tests.testing.options import HEADER
 
 FILE: Final = CHECKOUT / "plugins" / "module_utils" / "mesh" / "schemas.py"
-PAGES: Final = {
-    "ClusterMeshBinding": "mesh.md",
-    "ConnectivityIntent": "policies.md",
-    "ExposedService": "exposed-services.md",
-    "GlobalService": "global-services.md",
-}
+KINDS: Final = ("ClusterMeshBinding", *(kind.crd for kind in ItemKind))
+"""Kinds of meshes that a file may have too."""
 FLEET_FILE: Final = CHECKOUT / "plugins" / "module_utils" / "fleet" / "schemas.py"
-FLEET_PAGES: Final = dict.fromkeys(("KubernetesCluster", "Fleet", "PlacementPolicy", "FleetWorkload"), "fleet-kinds.md")
+FLEET_KINDS: Final = ("KubernetesCluster", "Fleet", "PlacementPolicy", "FleetWorkload")
 POD: Final = "template.spec"
 """Where the fields of pods begin, which have a table of their own in docs."""
 NAME: Final = "tests.testing.kind_schemas"
-BEGIN, END = "<!-- fields of {kind}: begin -->\n", "<!-- fields of {kind}: end -->\n"
 
 KEYWORDS: Final = (
     *("type", "x-kubernetes-int-or-string", "required", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern"),
@@ -76,7 +72,7 @@ def specs() -> dict[str, dict[str, Any]]:
     """Return kind -> the structure of its spec as the engine reads it; meshRef is the caller's."""
     found = {}
     for kind, schema in sorted(schemas().items()):
-        if kind in PAGES:
+        if kind in KINDS:
             spec = _kept(kind, "", schema["properties"]["spec"])
             spec["properties"].pop("meshRef", None)
             spec["required"] = [name for name in spec.get("required", []) if name != "meshRef"]
@@ -87,7 +83,7 @@ def specs() -> dict[str, dict[str, Any]]:
 def fleet_specs() -> dict[str, dict[str, Any]]:
     """Return kind of the fleet -> the structure of its spec."""
     found = schemas("fleet")
-    return {kind: _kept(kind, "", found[kind]["properties"]["spec"], FLEET_KEYWORDS) for kind in sorted(FLEET_PAGES)}
+    return {kind: _kept(kind, "", found[kind]["properties"]["spec"], FLEET_KEYWORDS) for kind in sorted(FLEET_KINDS)}
 
 
 def _kept(kind: str, path: str, schema: Mapping[str, Any], keywords: Sequence[str] = KEYWORDS) -> dict[str, Any]:
@@ -174,7 +170,7 @@ def _literal(value: Any, indent: int, shared: _Shared | None = None, before: int
 
 def table(kind: str) -> str:
     """Return the fields of the kind's spec as Markdown, from the CRD as it is; those of pods by their names alone."""
-    profile = "fleet" if kind in FLEET_PAGES else "mesh"
+    profile = "fleet" if kind in FLEET_KINDS else "mesh"
     spec = schemas(profile)[kind]["properties"]["spec"]
     lines = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
     pods: list[str] = []
@@ -242,29 +238,23 @@ def _shown(value: Any) -> str:
 def documented(page: str) -> str:
     """Return a page with the tables of its kinds anew."""
     text = (CHECKOUT / "docs" / page).read_text(encoding="utf-8")
-    for kind in (kind for kind, own in (*PAGES.items(), *FLEET_PAGES.items()) if own == page):
-        begin, end = BEGIN.format(kind=kind), END.format(kind=kind)
-        text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", partial(_between, begin, kind, end), text, flags=re.DOTALL)
+    for kind in (kind for kind in (*KINDS, *FLEET_KINDS) if kind_tables.page_of(kind) == page):
+        text = kind_tables.between(text, kind_tables.FIELDS.format(kind=kind), table(kind))
     return text
-
-
-def _between(begin: str, kind: str, end: str, _found: re.Match[str]) -> str:
-    return begin + table(kind) + end
 
 
 def generated() -> dict[Path, str]:
     """Return every file that is made from the CRDs, with the text that it has to have."""
-    pages = sorted({*PAGES.values(), *FLEET_PAGES.values()})
+    pages = sorted({kind_tables.page_of(kind) for kind in (*KINDS, *FLEET_KINDS)})
     return {
         FILE: schemas_file(specs()),
         FLEET_FILE: schemas_file(fleet_specs(), shared=True),
         **{CHECKOUT / "docs" / page: documented(page) for page in pages},
+        **kind_tables.generated(),
     }
 
 
 if __name__ == "__main__":
-    link()
-    sys.path.insert(0, str(CHECKOUT / "operator"))
     for path, text in generated().items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             if "--write" in sys.argv:

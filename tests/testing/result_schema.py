@@ -17,6 +17,7 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Answer
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.harm import Harm, Verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import SCHEMA, mesh_result
@@ -332,9 +333,7 @@ def _explanation() -> Schema:
 def _status() -> Schema:
     return record(
         binding=maybe(_binding()),
-        globalServices=many(of_kind("globalservice", **NAMED)),
-        connectivityIntents=many(of_kind("connectivityintent", **NAMED)),
-        exposedServices=many(of_kind("exposedservice", **NAMED)),
+        **{kind.value: many(of_kind(kind.crd.lower(), **NAMED)) for kind in ItemKind},
         fabric_=maybe(_fabric()),
     )
 
@@ -435,5 +434,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(CHECKOUT / "operator"))
     sys.exit(main() if sys.argv[1:] == ["--write"] else "Usage: python -m tests.testing.result_schema --write")

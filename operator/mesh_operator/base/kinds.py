@@ -46,6 +46,7 @@ class KindRow:
     good: str = ""  # phase when all is as asked
     unknown: str = ""  # phase while nothing can be read of an object that was good
     units: tuple[str, ...] = ()
+    by_age: bool = False  # the object that was made first wins: a run gets its creationTimestamp as createdAt
     group: str = GROUP
 
     @property
@@ -75,6 +76,7 @@ def _item(kind: ItemKind) -> KindRow:
         playbook="mesh",
         going_on=kind.going_on,
         good=kind.good,
+        by_age=kind.by_age,
     )
 
 

@@ -200,7 +200,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--max-bindings-per-workspace", number, "ClusterMeshBindings of one workspace")
     add("--max-fabrics-per-workspace", number, "Fabrics of one workspace")
     add("--max-clusters-per-workspace", number, "KubernetesClusters of one workspace")
-    add("--max-items-per-mesh", number, "GlobalServices, ConnectivityIntents and ExposedServices of one mesh")
+    add("--max-items-per-mesh", number, "items of one mesh: GlobalServices and all other kinds together")
     add("--job-timeout", duration, "how long a run may take")
     add("--idle-timeout", duration, "how long a run may print nothing")
     add("--dry-run-timeout", duration, "how long a dry run of up to four clusters may take, and 5s more for each further one")

@@ -14,7 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 
 from ..base.choices import DEFAULT, PlatformChoices, refused_choices
 from ..base.keys import MeshKey
-from ..base.kinds import EXPOSURE, INTENT, ITEMS
+from ..base.kinds import BY_KIND, INTENT, ITEMS
 from ..credentials.management_plane import NotUsable, Usable
 from ..source.store import MeshObjects, Stored
 from .records import Record
@@ -164,10 +164,10 @@ def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
 
 
 def entry_of(stored: Stored) -> dict[str, Any]:
-    """Return all of an object that reaches a play: name, generation and spec, and for an exposure its creation time by the server."""
+    """Return all of an object that reaches a play: name, generation and spec, and its creation time by the server where that counts."""
     metadata = stored.obj["metadata"]
     spec = {key: value for key, value in stored.obj["spec"].items() if key != "meshRef"}
-    made = {"createdAt": metadata["creationTimestamp"]} if stored.key.kind == EXPOSURE and "creationTimestamp" in metadata else {}
+    made = {"createdAt": metadata["creationTimestamp"]} if BY_KIND[stored.key.kind].by_age and "creationTimestamp" in metadata else {}
     return {**spec, **made, "name": stored.key.name, "generation": int(metadata.get("generation") or 0)}
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..base.conditions import condition
 from ..base.tables import count
 from ..findings.wording import listed
-from ..items.desired import Item
+from ..items.item import Item
 from ..items.models import ExposedService
 from ..items.planned import ItemPlan
 from ..items.scene import Scene

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.model import Mesh
-from .models import ConnectivityIntent, ExposedService, GlobalService
+from .item import Item
 
-Item: TypeAlias = GlobalService | ConnectivityIntent | ExposedService
-ItemType = TypeVar("ItemType", GlobalService, ConnectivityIntent, ExposedService)
+ItemType = TypeVar("ItemType", bound=Item)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.item_kinds import ItemKind
+from .item import Item
 
 AFFINITIES: Final = ("Local", "Remote", "None")
 
@@ -40,10 +41,10 @@ class Failover:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GlobalService:
+class GlobalService(Item):
     """Spec of a GlobalService."""
 
-    name: str
+    KIND: ClassVar = ItemKind.GLOBAL_SERVICE
     selector: ServiceSelector
     targets: tuple[str, ...]  # targetClusters; all members when the spec names none
     annotations: Mapping[str, str] = field(default_factory=dict)  # globalAnnotations that Cilium reads of a global Service
@@ -53,12 +54,6 @@ class GlobalService:
     backend: str = "Annotations"  # or "MCS"
     create_missing: bool = False  # createMissingServices: a stub where a consuming cluster has no such Service
     failover: Failover | None = None
-    generation: int = 0
-
-    @property
-    def ref(self) -> ItemRef:
-        """Return how findings, steps and annotations name the item."""
-        return ItemRef(ItemKind.GLOBAL_SERVICE, self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,22 +102,16 @@ class Probe:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConnectivityIntent:
+class ConnectivityIntent(Item):
     """Spec of a ConnectivityIntent."""
 
-    name: str
+    KIND: ClassVar = ItemKind.INTENT
     action: str  # Allow, Deny, Isolate
     mode: str = "Namespaced"  # or Clusterwide
     source: PodSelection | None = None  # None: Isolate, which has no source
     destination: PodSelection
     ports: tuple[PortRule, ...] = ()  # (): all
     probe: Probe = field(default_factory=Probe)
-    generation: int = 0
-
-    @property
-    def ref(self) -> ItemRef:
-        """Return how findings, steps and annotations name the item."""
-        return ItemRef(ItemKind.INTENT, self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +124,10 @@ class ExposedPort:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExposedService:
+class ExposedService(Item):
     """Spec of an ExposedService."""
 
-    name: str
+    KIND: ClassVar = ItemKind.EXPOSURE
     namespace: str  # of the Service
     service: str
     port: ExposedPort
@@ -151,9 +140,3 @@ class ExposedService:
     gateway_class: str = "cilium"
     tls_secret: str = ""  # tlsRef: name of a TLS Secret in ``namespace``, for class Gateway
     created: str = ""  # creation time of the item, RFC 3339, for "oldest hostname wins"; "" outside kcp
-    generation: int = 0
-
-    @property
-    def ref(self) -> ItemRef:
-        """Return how findings, steps and annotations name the item."""
-        return ItemRef(ItemKind.EXPOSURE, self.name)

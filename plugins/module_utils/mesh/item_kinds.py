@@ -42,6 +42,11 @@ class ItemKind(StrEnum):
         return _TRAITS[self].reads
 
     @property
+    def by_age(self) -> bool:
+        """Whether the item that was made first wins; then planning takes ``createdAt``, which only the API server says."""
+        return _TRAITS[self].by_age
+
+    @property
     def waves(self) -> tuple[int, int]:
         """Waves of its writes and of its deletions (items/planned.py); (0, 0) where those follow from what it writes."""
         return _TRAITS[self].waves
@@ -55,6 +60,7 @@ class _Traits:
     going_on: str
     good: str
     reads: frozenset[str]
+    by_age: bool = False
     waves: tuple[int, int] = (0, 0)
 
 
@@ -77,6 +83,7 @@ _TRAITS: Final = {
         going_on="Exposing",
         good="Exposed",
         reads=_SERVICES | _POLICIES | {"gateways", "gatewayclasses", "httproutes"},
+        by_age=True,
         waves=(16, 17),
     ),
 }

@@ -32,7 +32,7 @@ _BINDING: Final[Mapping[str, Any]] = {
 """The spec of the custom resource, and what the variable has of its metadata beside it."""
 
 _REFS: Final = "binding.clusterRefs"
-_TRUST: Final = {"SameCA": TrustMode.SAME_CA, "Minted": TrustMode.MINTED, "Copied": TrustMode.COPIED}
+_TRUST: Final = {mode.spelled: mode for mode in TrustMode}
 _SUBJECTS: Final = {WaiverKind.ACCEPT: "code", WaiverKind.TAKE_BACK: "cluster", WaiverKind.REPAIR: "", WaiverKind.ADOPT: ""}
 _HINTS: Final = {
     "binding.clusterRefs": "write a list of {name: HOST}, or all for every host of the play",

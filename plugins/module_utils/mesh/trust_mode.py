@@ -22,6 +22,7 @@ class ClientCertificate(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class _Traits:
+    spelled: str  # in a custom resource
     client: ClientCertificate
     own_files: bool  # the peer has three files of its own beside its configuration, instead of common-etcd-client*
     renewable: bool = False  # connect issues the certificate again before it ends
@@ -34,6 +35,11 @@ class TrustMode(StrEnum):
     SAME_CA = "same_ca"  # nothing: the files common-etcd-client* serve
     MINTED = "minted"  # a client certificate for local, issued by peer's CA
     COPIED = "copied"  # peer's own remote certificate
+
+    @property
+    def spelled(self) -> str:
+        """How a custom resource writes it, and so the binding of a file."""
+        return _TRAITS[self].spelled
 
     @property
     def client(self) -> ClientCertificate:
@@ -65,9 +71,9 @@ class TrustMode(StrEnum):
 
 
 _TRAITS: Final = {
-    TrustMode.SAME_CA: _Traits(client=ClientCertificate.OWN_REMOTE, own_files=False),
-    TrustMode.MINTED: _Traits(client=ClientCertificate.PEER_ISSUES, own_files=True, renewable=True),
-    TrustMode.COPIED: _Traits(client=ClientCertificate.PEER_REMOTE, own_files=True, outdated_by_peer=True),
+    TrustMode.SAME_CA: _Traits(spelled="SameCA", client=ClientCertificate.OWN_REMOTE, own_files=False),
+    TrustMode.MINTED: _Traits(spelled="Minted", client=ClientCertificate.PEER_ISSUES, own_files=True, renewable=True),
+    TrustMode.COPIED: _Traits(spelled="Copied", client=ClientCertificate.PEER_REMOTE, own_files=True, outdated_by_peer=True),
 }
 
 AUTO: Final = "auto"

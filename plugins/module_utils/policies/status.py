@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..base.conditions import condition
 from ..base.tables import count
 from ..findings.wording import listed
-from ..items.desired import Item
+from ..items.item import Item
 from ..items.models import ConnectivityIntent
 from ..items.owned import DesiredObject, matches_body, owning_item
 from ..items.planned import ItemPlan
@@ -120,3 +120,9 @@ def intent_brief(status: Mapping[str, Any]) -> str:
     applied, probe = status.get("appliedClusters"), status.get("probeStatus")
     texts = [count(len(applied), "cluster")] if isinstance(applied, (list, tuple)) else []
     return ", ".join([*texts, *([str(probe.get("result", ""))] if isinstance(probe, Mapping) else [])])
+
+
+def intent_interval(item: Item) -> int | None:
+    """Return the seconds between two probes of an intent; None where none is enabled."""
+    assert isinstance(item, ConnectivityIntent)
+    return max(1, item.probe.interval_seconds) if item.probe.enabled else None

@@ -13,17 +13,22 @@ from ..exposure.parse import parse_exposed_service
 from ..exposure.plan import plan_exposures, prune_exposures
 from ..exposure.status import exposure_brief, exposure_status, lacking_clusters
 from ..findings.finding import Finding
-from ..items.desired import Desired, Item
+from ..items.desired import Desired
+from ..items.item import Item
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind
 from ..plan.steps import Step
 from ..policies.parse import parse_intent
 from ..policies.plan import plan_intents, prune_intents
-from ..policies.status import intent_brief, intent_status, lacking_destinations
+from ..policies.status import intent_brief, intent_interval, intent_status, lacking_destinations
 from ..services.parse import parse_global_service
 from ..services.plan import plan_services, prune_services
-from ..services.status import lacking_targets, service_brief, service_status
+from ..services.status import lacking_targets, service_brief, service_interval, service_status
+
+
+def _not_sooner(_item: Item) -> None:
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +44,7 @@ class KindRow:
       items that are ACCEPTED.
     - ``lacking(item, plan, scene, failed)``: the clusters that keep the item from being as asked; none where no single one does.
     - ``brief(status)``: the status in a few words for a table; "" if there is nothing to say.
+    - ``interval(item)``: seconds after which what it asks for has to be looked at again; None: not sooner than the mesh.
     """
 
     parse: Callable[[Problems, str, Mapping[str, Any], tuple[str, ...]], Item | None]
@@ -47,6 +53,7 @@ class KindRow:
     status: Callable[[Item, ItemPlan, Scene, Mapping[str, str]], dict[str, Any]]
     lacking: Callable[[Item, ItemPlan, Scene, Mapping[str, str]], frozenset[str]]
     brief: Callable[[Mapping[str, Any]], str]
+    interval: Callable[[Item], int | None] = _not_sooner
 
 
 ROWS: Final[Mapping[ItemKind, KindRow]] = {
@@ -57,6 +64,7 @@ ROWS: Final[Mapping[ItemKind, KindRow]] = {
         status=service_status,
         lacking=lacking_targets,
         brief=service_brief,
+        interval=service_interval,
     ),
     ItemKind.INTENT: KindRow(
         parse=parse_intent,
@@ -65,6 +73,7 @@ ROWS: Final[Mapping[ItemKind, KindRow]] = {
         status=intent_status,
         lacking=lacking_destinations,
         brief=intent_brief,
+        interval=intent_interval,
     ),
     ItemKind.EXPOSURE: KindRow(
         parse=parse_exposed_service,

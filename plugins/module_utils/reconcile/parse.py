@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from ..base.input_problems import SUBDOMAIN, Problems, generation_of, json_type_name, list_items, quoted
 from ..base.spec_limits import exceeded_limit, truncate_problems
-from ..items.desired import Desired, Item, Refused
+from ..items.desired import Desired, Refused
+from ..items.item import Item
 from ..mesh.item_kinds import ItemKind, ItemRef
 from ..mesh.model import Mesh
 from .kinds import ROWS

@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..base.conditions import condition, timestamp, with_transition_times
-from ..items.desired import Desired, Item, Refused
-from ..items.models import ConnectivityIntent, GlobalService
+from ..items.desired import Desired, Refused
+from ..items.item import Item
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind, ItemRef
@@ -129,16 +129,9 @@ def requeue_seconds(desired: Desired, rows: Mapping[str, Iterable[Mapping[str, A
     It is soon where a write is in progress, and as often as failover and probes need.
     """
     phases = {str(row["phase"]) for entries in rows.values() for row in entries}
-    found = [LOOK_AGAIN, *(_interval(item) for kind in desired.kinds for item in desired.of(kind))]
+    wished = (ROWS[kind].interval(item) for kind in desired.kinds for item in desired.of(kind))
+    found = [LOOK_AGAIN, *(seconds for seconds in wished if seconds is not None)]
     found += [WAITING_AGAIN] if "Pending" in phases else []
     found += [DEGRADED_AGAIN] if phases & {"Degraded", "Error"} else []
     found += [GOING_ON_AGAIN] if phases & GOING_ON else []
     return max(1, min(found))
-
-
-def _interval(item: Item) -> int:
-    if isinstance(item, GlobalService) and item.failover is not None:
-        return max(1, item.failover.detect_within // 2)
-    if isinstance(item, ConnectivityIntent) and item.probe.enabled:
-        return max(1, item.probe.interval_seconds)
-    return LOOK_AGAIN

@@ -12,7 +12,7 @@ from ..base.conditions import condition
 from ..base.errors import clause
 from ..base.tables import count
 from ..findings.wording import listed, printable
-from ..items.desired import Item
+from ..items.item import Item
 from ..items.models import GlobalService
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
@@ -276,3 +276,9 @@ def service_brief(status: Mapping[str, Any]) -> str:
     if isinstance(summary, (list, tuple)):
         texts.append(count(sum(int(place.get("endpoints") or 0) for place in summary), "endpoint"))
     return ", ".join(texts)
+
+
+def service_interval(item: Item) -> int | None:
+    """Return the seconds after which a failover has to be looked at again: half of what it may take to notice a dead peer."""
+    assert isinstance(item, GlobalService)
+    return max(1, item.failover.detect_within // 2) if item.failover is not None else None

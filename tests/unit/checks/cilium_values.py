@@ -28,8 +28,8 @@ class Row:
 
     values: tuple[str | None, ...]
     verdict: frozenset[str]
-    since: str = "1.16"
-    last: str = "1.20"
+    since: str = MINORS[0]
+    last: str = MINORS[-1]
     both: Mapping[str, str] = field(default_factory=dict)  # settings of both members beside it
     everywhere: bool = False  # set in both members
 
@@ -42,15 +42,17 @@ class Row:
 def row(
     *values: str | None,
     to: tuple[str, ...] = (),
-    since: str = "1.16",
-    last: str = "1.20",
+    since: str = MINORS[0],
+    last: str = MINORS[-1],
     both: Mapping[str, str] | None = None,
     everywhere: bool = False,
 ) -> Row:
     return Row(values=values, verdict=frozenset(to), since=since, last=last, both=both or {}, everywhere=everywhere)
 
 
-def flag(*to: str, off: tuple[str, ...] = (), doubt: tuple[str, ...] = (), since: str = "1.16", last: str = "1.20") -> tuple[Row, ...]:
+def flag(
+    *to: str, off: tuple[str, ...] = (), doubt: tuple[str, ...] = (), since: str = MINORS[0], last: str = MINORS[-1]
+) -> tuple[Row, ...]:
     """Return the rows of a boolean key: what "true" and "false" lead to, and a value that Cilium refuses, with ``doubt`` beside it."""
     return (
         row("true", to=to, since=since, last=last),

@@ -11,7 +11,8 @@ from typing import Any
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired, Item
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.item import Item
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import (
     DesiredObject,

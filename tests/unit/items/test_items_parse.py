@@ -46,7 +46,7 @@ def test_items_keep_the_order_of_the_file_also_the_refused_ones() -> None:
         ({"binding": {}}, set()),
         ({"connectivityIntents": None}, set()),
         ({"connectivityIntents": []}, {ItemKind.INTENT}),
-        ({"connectivityIntents": [], "globalServices": [], "exposedServices": []}, set(ItemKind)),
+        ({kind.value: [] for kind in ItemKind}, set(ItemKind)),
     ],
 )
 def test_a_list_that_is_absent_says_nothing_and_an_empty_one_that_there_is_none(raw: Any, kinds: set[ItemKind]) -> None:

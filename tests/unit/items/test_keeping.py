@@ -15,6 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan, plan_items
+from tests.testing.crd_examples import GONE, changed
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, scene, service, slice_facts, traffic
 from tests.testing.written_scene import Refuses, write
 from tests.unit.services.test_service_mcs import world as exporting_world
@@ -59,6 +60,7 @@ def kept(file: dict[str, Any], at: Scene) -> list[str]:
 
 
 VALID: Final[dict[ItemKind, dict[str, Any]]] = {
+    **{kind: {"name": "shop", **changed(kind.crd, {"meshRef": GONE})} for kind in ItemKind},
     ItemKind.GLOBAL_SERVICE: {"name": "shop", "selector": SELECTOR, "shared": False},
     ItemKind.INTENT: {"name": "shop", "action": "Isolate", "destination": SELECTOR},
     ItemKind.EXPOSURE: {"name": "shop", **EXPOSED},
@@ -66,6 +68,7 @@ VALID: Final[dict[ItemKind, dict[str, Any]]] = {
 """An item of each kind that protects something: by an annotation, a policy, or ranges of sources."""
 
 REFUSED: Final[dict[ItemKind, dict[str, Any]]] = {
+    **{kind: {"zzz": "an unknown field"} for kind in ItemKind},
     ItemKind.GLOBAL_SERVICE: {"affinity": "Lokal"},
     ItemKind.INTENT: {"action": "Isolat"},
     ItemKind.EXPOSURE: {"port": {"number": 80800}},

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from mesh_operator.base.keys import MeshKey
 from mesh_operator.base.kinds import BINDING, CLUSTER
 from mesh_operator.base.serve import Metrics, serve
@@ -38,7 +39,7 @@ KUBECONFIG = {
     "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443", "tls-server-name": "api.example.com"}}],
     "users": [{"name": "u", "user": {"token": "t0k3n"}}],
 }
-ROWS: dict[str, list[Any]] = {"globalServices": [], "connectivityIntents": [], "exposedServices": []}
+ROWS: dict[str, list[Any]] = {kind.value: [] for kind in ItemKind}
 GOOD: dict[str, Any] = {
     "steps": 2,
     "linked": False,

@@ -10,21 +10,18 @@ from typing import Any
 import pytest
 
 from mesh_operator.base.keys import ObjectKey
-from mesh_operator.base.kinds import BINDING, EXPOSURE, INTENT, ROWS, SERVICE
+from mesh_operator.base.kinds import BINDING, ITEMS, ROWS, SERVICE
 from mesh_operator.base.workspace_bounds import WorkspaceBounds
 from mesh_operator.first_status import A_TURN, NOT_LISTED, SOON, FirstStatuses
 from mesh_operator.source.resource_writer import ResourceWriter
 from mesh_operator.source.store import Store
+from tests.testing.crd_examples import BASES
 from tests.testing.fake_kcp import FakeKcp
 
 ANOTHER = "https://another-shard.example.com/services/apiexport/provider/networking"
 REFS = {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]}
 MESH = {"meshRef": {"name": "edge"}}
-VALID: dict[str, dict[str, Any]] = {
-    SERVICE: {**MESH, "selector": {"namespace": "shop", "name": "nginx"}},
-    INTENT: {**MESH, "action": "Allow", "source": {"namespace": "a", "name": "web"}, "destination": {"namespace": "b", "name": "db"}},
-    EXPOSURE: {**MESH, "service": {"namespace": "production", "name": "nginx"}, "port": {"number": 80}, "class": "LoadBalancer"},
-}
+VALID = {row.kind: {**BASES[row.kind], **MESH} for row in ITEMS}
 
 
 class World:

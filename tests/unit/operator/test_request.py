@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.participants import participating_members
@@ -20,7 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, mesh_of
 from mesh_operator.base.choices import TENANT_CHOICES, PlatformChoices
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-from mesh_operator.base.kinds import BINDING, EXPOSURE, INTENT, SERVICE
+from mesh_operator.base.kinds import BINDING, EXPOSURE, INTENT, ITEMS, SERVICE
 from mesh_operator.credentials.management_plane import NotUsable, Usable
 from mesh_operator.meshes.records import Record
 from mesh_operator.meshes.request import MeshRequest, NoOp, Wait, request_of
@@ -49,7 +50,7 @@ def service(name: str = "nginx", mesh: str = KEY.name, **more: Any) -> Stored:
 
 
 def mesh(found: Stored | None, *items: Stored) -> MeshObjects:
-    kinds = (SERVICE, INTENT, EXPOSURE)
+    kinds = [row.kind for row in ITEMS]
     by_kind = {kind: tuple(item for item in items if item.key.kind == kind) for kind in kinds}
     return MeshObjects(key=KEY, listed=True, binding=found, items=by_kind)
 
@@ -158,8 +159,7 @@ def test_a_play_is_given_names_generations_and_specs_and_nothing_else_of_the_obj
             "meshConfig": {"serviceType": "NodePort"},
         },
         "globalServices": [{"name": "nginx", "generation": 3, "selector": {"namespace": "production", "name": "nginx"}}],
-        "connectivityIntents": [],
-        "exposedServices": [],
+        **{kind.value: [] for kind in ItemKind if kind is not ItemKind.GLOBAL_SERVICE},
     }
     assert CANARY not in json.dumps([found.variables, found.hosts])
     assert found.variables["cilium_mesh"] is found.cilium_mesh and not found.absent
@@ -177,7 +177,7 @@ def test_the_engine_understands_what_a_play_is_given() -> None:
     assert (read.binding.generation, read.binding.owner) == (3, found.owner)
     desired = desired_of(found.cilium_mesh, read)
     assert [item.generation for item in desired.each(GlobalService)] == [3] and not desired.refused
-    assert len(desired.kinds) == 3  # of every kind it is known what there is
+    assert desired.kinds == frozenset(ItemKind)  # of every kind it is known what there is
 
 
 def test_hosts_have_their_credentials_and_no_repr_shows_them() -> None:
@@ -245,8 +245,7 @@ def test_a_play_continues_the_statuses_of_the_resources() -> None:
     assert found.variables["cilium_mesh_previous_status"] == {
         "binding": {"phase": "Connected"},
         "globalServices": [{"name": "nginx", "phase": "Exported"}, {"name": "new"}],
-        "connectivityIntents": [],
-        "exposedServices": [],
+        **{kind.value: [] for kind in ItemKind if kind is not ItemKind.GLOBAL_SERVICE},
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey
 from mesh_operator.base.kinds import BINDING, CLUSTER, FABRIC, ROWS
 from mesh_operator.credentials.management_plane import Usable
@@ -44,6 +45,6 @@ def test_the_samples_together_are_one_mesh_whose_items_are_all_accepted() -> Non
     request = request_of(mesh, {name: Usable(name=name, kubeconfig={}) for name in names}, None)
     assert isinstance(request, MeshRequest) and set(request.hosts) == set(names)
     statuses = [first_status_of(stored, mesh, datetime.now(UTC)) for items in mesh.items.values() for stored in items]
-    assert [(status["phase"], status["conditions"][0]["status"]) for status in statuses] == [("Pending", "True")] * 3
+    assert [(status["phase"], status["conditions"][0]["status"]) for status in statuses] == [("Pending", "True")] * len(ItemKind)
     [fabric] = [sample for sample in SAMPLES if sample["kind"] == FABRIC]
     assert [ref["name"] for ref in fabric["spec"]["meshRefs"]] == [KEY.name]

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import BINDING, BY_KIND, EXPOSURE, FABRIC, INTENT, SERVICE
 from mesh_operator.meshes.request import Wait
@@ -52,7 +53,7 @@ def stored(kind: str, status: Mapping[str, Any] | None = None, *, name: str = "n
 
 def result_of(kind: str, status: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
     """A mesh_result that has this status for the resource ``nginx`` of that kind, and another row beside it."""
-    found: dict[str, Any] = {"binding": None, "globalServices": [], "connectivityIntents": [], "exposedServices": []}
+    found: dict[str, Any] = {"binding": None, **{kind.value: [] for kind in ItemKind}}
     if kind == BINDING:
         found["binding"] = status
     elif status is not None:

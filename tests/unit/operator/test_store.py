@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
-from mesh_operator.base.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, FLEET_ROWS, INTENT, ROWS, SERVICE
+from mesh_operator.base.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, FLEET_ROWS, INTENT, ITEMS, ROWS, SERVICE
 from mesh_operator.source.bounds import reduced
 from mesh_operator.source.store import KEEP, Store, Stored
 from tests.lab.patience import scaled
@@ -282,8 +282,8 @@ def test_a_mesh_is_its_binding_and_what_refers_to_it_in_its_namespace(followed: 
     store.put(A, FABRIC, fabric(T1, "fabric", "mesh", "mesh"))
     found = store.mesh(mesh)
     assert {kind: [one.key.name for one in items] for kind, items in found.items.items()} == {
+        **{row.kind: [] for row in ITEMS},
         SERVICE: ["db", "web"],
-        INTENT: [],
         EXPOSURE: ["api"],
     }
     assert [*found.clusters] == ["c1", "c9"] and found.clusters["c1"].key.workspace == T1

@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from tests.collection_path import CHECKOUT
-from tests.testing.drawings import BANDS, DRAWINGS, IMAGES, ROOM_BANDS
+from tests.testing.drawings import DRAWINGS, IMAGES
+from tests.testing.layers import ALLOWED, BANDS, ROOM_BANDS, ROOMS
 from tests.testing.rows import in_one_test
-from tests.unit.project.test_layers import ALLOWED, ROOMS
 
 PAGE: Final = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
 NAMED: Final = re.findall(r"^\| [^|]+ \| `((?:plugins|operator)/[^`]+)` \| `([^`]+)` \|", PAGE, re.MULTILINE)

@@ -15,7 +15,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schem
 from tests.collection_path import CHECKOUT
 from tests.testing.crd_schema import nodes, schemas
 from tests.testing.fleet_examples import KEEP_EMPTY
-from tests.testing.kind_schemas import BEGIN, END, FLEET_PAGES, PAGES, POD, RELAXED, fleet_specs, generated, specs
+from tests.testing.kind_schemas import FLEET_KINDS, POD, RELAXED, fleet_specs, generated, specs
+from tests.testing.kind_tables import BEGIN, END, FIELDS, page_of
 
 SPECS = {**MESH_SPECS, **FLEET_SPECS}
 
@@ -28,8 +29,9 @@ def test_what_is_made_of_the_crds_is_current(path: Path) -> None:
 @pytest.mark.parametrize("kind", sorted(SPECS))
 def test_every_field_of_a_kind_is_on_its_page(kind: str) -> None:
     """By its path, read off the page as it is, and not by the table that the page is made of."""
-    page = (CHECKOUT / "docs" / (PAGES | FLEET_PAGES)[kind]).read_text(encoding="utf-8")
-    rows, _, pods = page.partition(BEGIN.format(kind=kind))[2].partition(END.format(kind=kind))[0].partition("The fields of pods")
+    page = (CHECKOUT / "docs" / page_of(kind)).read_text(encoding="utf-8")
+    what = FIELDS.format(kind=kind)
+    rows, _, pods = page.partition(BEGIN.format(what=what))[2].partition(END.format(what=what))[0].partition("The fields of pods")
     spec = (schemas() | schemas("fleet"))[kind]["properties"]["spec"]
     fields = [path for path, _schema in nodes(spec) if not path.endswith(("[]", "{}"))]
     wanted = [path for path in fields if not path.startswith(f"{POD}.")]
@@ -42,7 +44,7 @@ def test_the_files_say_what_the_crds_say() -> None:
     """Constants are another way to write the same."""
     assert specs() == MESH_SPECS
     assert fleet_specs() == FLEET_SPECS
-    assert set(FLEET_SPECS) == set(FLEET_PAGES)
+    assert set(FLEET_SPECS) == set(FLEET_KINDS)
 
 
 def test_a_mapping_that_says_something_empty_is_marked_where_it_is() -> None:

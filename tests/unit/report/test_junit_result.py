@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.junit_result import junit_of_result
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import mesh_result
@@ -43,7 +44,7 @@ def cases(root: ET.Element) -> dict[str, str]:
 
 
 LOSS: dict[str, Any] = {"name": "c1 is gone", "verdict": "degraded", "harms": {"dead-backends": 1}, "summary": "x"}
-STATUS: dict[str, Any] = {"binding": None, "globalServices": [], "connectivityIntents": [], "exposedServices": []}
+STATUS: dict[str, Any] = {"binding": None, **{kind.value: [] for kind in ItemKind}}
 PARTS: dict[str, tuple[dict[str, Any], str]] = {
     "a finding": ({"findings": [finding()]}, "cluster c1/CM-ID-01"),
     "a finding about a pair": ({"findings": [finding(peer="c2")]}, "pairs/CM-ID-01"),

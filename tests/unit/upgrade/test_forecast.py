@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ObserveFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import cilium_version
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED, Minor, cilium_version
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import judge_and_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan
@@ -179,7 +179,7 @@ def test_a_silent_member_passes_no_gate_and_is_named() -> None:
     ("target", "error"),
     [
         ("1.2", "not known"),
-        ("1.21", "not known"),
+        (str(Minor(1, SUPPORTED.last.minor + 1)), "not known"),
         ("next", "no minor"),
         ("1.17", "newer Cilium than 1.17"),
         ("1.²", "no minor"),
@@ -195,9 +195,9 @@ def test_without_a_target_it_is_the_newest_member_or_the_next_minor() -> None:
     assert str(report(scene_of()).forecast.target) == "1.19"
     mixed = scene_of(facts={"c1": cluster_facts("c1", version="1.17.17"), "c2": cluster_facts("c2", version="1.19.5")})
     assert str(report(mixed).forecast.target) == "1.19"
-    newest = report(scene_of(version="1.20.2"))
+    newest = report(scene_of(version=f"{SUPPORTED.last}.2"))
     assert newest.forecast.hops == () and newest.steps == ()
-    assert upgrade_lines(newest)[-1].text == "Every member runs Cilium 1.20: there is nothing to upgrade"
+    assert upgrade_lines(newest)[-1].text == f"Every member runs Cilium {SUPPORTED.last}: there is nothing to upgrade"
 
 
 def test_the_result_the_file_and_the_lines_have_every_step() -> None:

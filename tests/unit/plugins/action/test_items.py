@@ -19,6 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.appl
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, ServerRefused, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ObserveFailure, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
@@ -364,7 +365,7 @@ def test_what_stops_the_whole_run_before_its_first_write(world: World, failures:
     result = world.run(mesh=mesh("a"), **args)
     assert (result["failed"], result["changed"], world.policies("c1")) == (True, False, set())
     assert result["msg"].endswith("nothing was written anywhere.")
-    assert result["status"] == {"globalServices": [], "connectivityIntents": [], "exposedServices": []}
+    assert result["status"] == {kind.value: [] for kind in ItemKind}
 
 
 def test_a_number_of_failures_may_be_allowed(world: World) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import mesh_result
 from tests.testing.playbooks import run_warm
 
@@ -29,7 +30,7 @@ ITEMS = {
     "changed": True,
     "findings": [finding("CM-ITEM-01", "blocking"), finding("CM-API-01", "remediable")],
     "plan": {"hash": "b" * 64, "steps": [{"wave": 13, "item": "globalServices/nginx"}], "options": {"purpose": "items"}, "reliedOn": {}},
-    "status": {"globalServices": [{"name": "nginx"}], "connectivityIntents": [], "exposedServices": []},
+    "status": {**{kind.value: [] for kind in ItemKind}, "globalServices": [{"name": "nginx"}]},
     "requeue_seconds": 30,
 }
 TEMPLATE = "{{ lookup('env', 'HOME') }}"
@@ -91,7 +92,7 @@ def test_a_run_that_ended_before_its_action_says_so(made: dict[str, Any]) -> Non
     result = made["of_nothing"]
     assert [f["code"] for f in result["findings"]] == ["CM-ERR-00"]
     assert (result["changed"], result["plan"]["hash"], result["plan"]["steps"], result["requeueSeconds"]) == (False, "", [], 60)
-    assert result["status"] == {"binding": None, "globalServices": [], "connectivityIntents": [], "exposedServices": []}
+    assert result["status"] == {"binding": None, **{kind.value: [] for kind in ItemKind}}
 
 
 def test_the_result_of_one_action_is_taken_over(made: dict[str, Any]) -> None:

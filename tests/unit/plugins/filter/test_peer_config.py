@@ -13,6 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.doc_fragments._mesh import ModuleDocFragment
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.peer_config import DOCUMENTATION, RETURN, FilterModule
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import one_of_modes
 from tests.testing.rows import in_one_test
 
 peer_config = FilterModule().filters()["peer_config"]
@@ -45,7 +46,7 @@ def test_a_peer_with_its_own_ca_uses_its_own_files_and_a_dns_name_is_kept() -> N
         ("ber-2", {"ips": ["mesh.example.com"]}, "not a list of IP addresses"),
         ("ber-2", {"version": 1.20}, "Write it as a string"),
         ("ber-2", {"version": "latest"}, "Write it as a string"),
-        ("ber-2", {"trust": "any"}, "Use same_ca, minted or copied"),
+        ("ber-2", {"trust": "any"}, f"Use {one_of_modes()}"),
         ("ber-2", {"port": "many"}, "Use a number"),
         ("ber-2", {"port": 0}, "is not a port"),
         ("ber-2", {"hostname": "a: b\n"}, "is not a host name"),
