@@ -17,11 +17,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
-from mesh_operator.runs.confined.confinement import Limits, Measures
+from mesh_operator.runs.confined.confinement import Limits, Measures, in_memory, measures_here, memory_folder
 from mesh_operator.runs.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from tests.collection_path import CHECKOUT
 from tests.testing.confined_probe import HANDLER
@@ -160,6 +161,76 @@ def test_it_can_write_small_files_in_its_own_folder_alone_which_goes_with_it(pro
     landlock(processes)
     places = (str(tmp_path / "new"), "/dev/shm/mesh-operator-new", "/tmp/mesh-operator-new", f"{os.path.dirname(folder)}/new", os.__file__)
     assert set(ask(processes, "write", *places).values()) == {"EACCES"}
+
+
+def test_its_folder_is_in_the_private_one_that_the_platform_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not in_memory("/dev/shm"):
+        pytest.skip("No tmpfs is at /dev/shm, so this test has no folder in memory to name.")
+    with TemporaryDirectory(dir="/dev/shm") as private:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", private)
+        monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))  # on a disk, or as good as the named one
+        named = memory_folder()
+        processes = ConfinedProcesses(HANDLER)
+        try:
+            folder, found = ask(processes, "private", 4096)
+            assert (found, Path(folder).parents[1]) == ("written", Path(named)) and "XDG_RUNTIME_DIR" not in ask(processes, "environment")
+        finally:
+            processes.close()
+        assert os.listdir(private) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="Only root has another user for its dry runs.")
+def test_a_folder_of_root_alone_takes_the_other_user_from_dry_runs_and_the_operator_says_so(tmp_path: Path) -> None:
+    (tmp_path / "folders").mkdir(mode=0o711)
+    tmp_path.chmod(0o700)
+    measures = measures_here((), str(tmp_path / "folders"))
+    said = f"No other user: nobody cannot pass through to {tmp_path}/folders; dry runs have the operator's user."
+    assert (measures.user, said in measures.missing) == (-1, True)
+
+
+MOUNTS = """\
+overlay / overlay rw 0 0
+tmpfs /tmp tmpfs rw 0 0
+/dev/sda1 /tmp/disk ext4 rw 0 0
+tmpfs /run tmpfs rw 0 0
+tmpfs /twice tmpfs rw 0 0
+/dev/sda1 /twice ext4 rw 0 0
+tmpfs /r tmpfs rw 0 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("folder", "held"),
+    [("/tmp", True), ("/tmp/x/", True), ("/tmp/disk/x", False), ("/run/user/0", True), ("/runs", False), ("/twice", False), ("/", False)],
+)
+def test_a_folder_is_in_memory_where_the_mount_that_it_is_seen_in_is(tmp_path: Path, folder: str, held: bool) -> None:
+    (tmp_path / "mounts").write_text(MOUNTS)
+    assert in_memory(folder, tmp_path / "mounts") is held
+
+
+@pytest.mark.parametrize(
+    ("in_memory", "runtime", "temporary", "chosen", "said"),
+    [
+        (("/run", "/tmp", "/dev/shm"), "/run", "/tmp", "/run", ""),
+        (("/tmp", "/dev/shm"), "/run", "/tmp", "/tmp", ""),
+        (("/tmp", "/dev/shm"), "", "/tmp", "/tmp", ""),
+        (("/tmp", "/dev/shm"), "/dev/shm/private", "/tmp", "/tmp", ""),
+        (("/dev/shm",), "/run", "/tmp", "/dev/shm", "/dev/shm is the only folder in memory"),
+        (("/dev/shm",), "/dev/shm/private", "/tmp", "/dev/shm/private", "/dev/shm is the only folder in memory"),
+        ((), "/run", "/tmp", "/tmp", "No folder in memory: keys and kubeconfigs are in /tmp"),
+    ],
+)
+def test_private_files_are_in_memory_and_not_among_semaphores_or_the_operator_says_so(
+    monkeypatch: pytest.MonkeyPatch, in_memory: tuple[str, ...], runtime: str, temporary: str, chosen: str, said: str
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: temporary)
+    monkeypatch.setattr(os, "access", lambda place, _how: bool(place))
+    monkeypatch.setattr("mesh_operator.runs.confined.confinement.in_memory", lambda place: place.startswith(in_memory))
+    monkeypatch.setattr("mesh_operator.runs.confined.landlock.version", lambda: 6)
+    assert memory_folder() == chosen
+    missing = [why for why in measures_here((), f"{chosen}/mesh-operator-confined-x").missing if not why.startswith("No other user: ")]
+    assert [why.startswith(said) and "XDG_RUNTIME_DIR" in why for why in missing] == [True] * bool(said)
 
 
 def test_it_has_given_up_every_right(processes: ConfinedProcesses) -> None:

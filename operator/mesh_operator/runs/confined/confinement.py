@@ -88,11 +88,28 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def memory_folder() -> str:
-    """Return the folder for private files: one in memory that is not the place of semaphores, in which a run may read what others have."""
-    places = [place for place in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), SEMAPHORES) if os.access(place, os.W_OK)]
-    mounted = [line.split()[1:3] for line in Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()]
-    in_memory = {point for point, kind in mounted if kind in ("tmpfs", "ramfs")}
-    return next((place for place in places if place in in_memory), tempfile.gettempdir())
+    """Return the folder for private files: in memory, and if possible not among the semaphores, where a run may read what others have."""
+    named = (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), SEMAPHORES)
+    places = [place for place in named if os.access(place, os.W_OK) and in_memory(place)]
+    return min(places, key=_among_semaphores, default=tempfile.gettempdir())
+
+
+def in_memory(folder: str, mounts: Path = Path("/proc/mounts")) -> bool:
+    """Return whether what is written into a folder stays in memory.
+
+    :param mounts: file of mounts in the form of proc(5).
+    """
+    lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    within = [(len(point), number, kind) for number, (_, point, kind, *_) in enumerate(map(str.split, lines)) if _is_within(folder, point)]
+    return max(within, default=(0, 0, ""))[2] in ("tmpfs", "ramfs")  # of mounts at one place, the last one is seen
+
+
+def _is_within(folder: str, point: str) -> bool:
+    return Path(os.path.realpath(folder)).is_relative_to(point)
+
+
+def _among_semaphores(folder: str) -> bool:
+    return _is_within(folder, SEMAPHORES)
 
 
 def readable_here() -> tuple[str, ...]:
@@ -109,15 +126,24 @@ def readable_here() -> tuple[str, ...]:
     return (*SYSTEM, *named, *sorted(roots))
 
 
-def measures_here(readable: Iterable[str]) -> Measures:
-    """Return the measures that this platform offers. It forks once if the process is root, to try another user."""
+def measures_here(readable: Iterable[str], folder: str) -> Measures:
+    """Return the measures that this platform offers. It forks once if the process is root, to try another user.
+
+    :param readable: paths that every process may read.
+    :param folder: parent of the folders of dry runs; those of runs are in the same place (``memory_folder``).
+    """
     missing = list[str]()
     try:
         offered = landlock.version()
     except landlock.LandlockUnavailable as error:
         offered = 0
         missing.append(f"No Landlock: {error}; file permissions alone decide what a dry run may open.")
-    if memory_folder() == SEMAPHORES:
+    if not in_memory(folder):
+        missing.append(
+            f"No folder in memory: keys and kubeconfigs are in {folder}, on a disk, while a run or dry run uses them. Set XDG_RUNTIME_DIR "
+            "to a folder in memory, or mount a tmpfs at /tmp."
+        )
+    if _among_semaphores(folder):
         missing.append(
             f"{SEMAPHORES} is the only folder in memory, where a run can read the folders of other runs: set XDG_RUNTIME_DIR to "
             "another one, or mount one at /tmp."
@@ -125,8 +151,10 @@ def measures_here(readable: Iterable[str]) -> Measures:
     user = -1
     if os.geteuid() != 0:
         missing.append("No other user: only root may change it; dry runs have the operator's user.")
-    elif (nobody := _nobody()) is None or not _can_read(nobody, readable):
+    elif (nobody := _nobody()) is None or not _can_open(nobody, readable, os.R_OK):
         missing.append("No other user: nobody cannot read the folders of Python and of the operator; dry runs have the operator's user.")
+    elif not _can_open(nobody, [folder], os.X_OK):  # systemd makes XDG_RUNTIME_DIR with mode 0700
+        missing.append(f"No other user: nobody cannot pass through to {folder}; dry runs have the operator's user.")
     else:
         user = nobody
     return Measures(landlock=offered, user=user, missing=tuple(missing))
@@ -204,9 +232,9 @@ def _nobody() -> int | None:
     return None
 
 
-def _can_read(user: int, readable: Iterable[str]) -> bool:
-    """Return whether a user may read these paths, those that root may not find left out. It tries in a process of its own."""
-    there = [path for path in readable if os.path.exists(path)]
+def _can_open(user: int, paths: Iterable[str], how: int) -> bool:
+    """Return whether a user may open these paths as ``access(2)`` says, those that root may not find left out. It tries in a child."""
+    there = [path for path in paths if os.path.exists(path)]
     child = os.fork()
     if child == 0:
         status: Any = 1
@@ -214,6 +242,6 @@ def _can_read(user: int, readable: Iterable[str]) -> bool:
             os.setgroups([])
             os.setresgid(user, user, user)
             os.setresuid(user, user, user)
-            status = 0 if all(os.access(path, os.R_OK) for path in there) else 1
+            status = 0 if all(os.access(path, how) for path in there) else 1
         os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

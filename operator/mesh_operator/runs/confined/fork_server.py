@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fork server: a process without secrets that has imported everything, and forks a confined child for each request.
 
-``python -m mesh_operator.runs.confined.fork_server DESCRIPTOR MODULE:FUNCTION…`` is started by process.py with an environment of its own. A
-child calls the FUNCTION that it is for with its socket, and ends when that returns. A request has two sockets, the child's and a lifeline,
-and may have a third descriptor, which the child and what it forks keep open. When
-the other end of the lifeline is shut or closed, also because the operator died, the child is killed; when the child is gone, with all that
-it started and its folder, the server writes how it ended to the lifeline.
+``python -m mesh_operator.runs.confined.fork_server DESCRIPTOR FOLDER MODULE:FUNCTION…`` is started by process.py with an environment of
+its own, so the operator names the FOLDER in which those of children are. A child calls the FUNCTION that it is for with its socket, and
+ends when that returns. A request has two sockets, the child's and a lifeline, and may have a third descriptor, which the child and what
+it forks keep open. When the other end of the lifeline is shut or closed, also because the operator died, the child is killed; when the
+child is gone, with all that it started and its folder, the server writes how it ended to the lifeline.
 
 The server has one thread: a fork copies only the thread that forks, and locks of others would stay closed in the child. It imports gRPC
 and OpenSSL and uses neither, as gRPC asks of programs that fork (grpc, doc/fork_support.md).
@@ -35,7 +35,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .confinement import Limits, Measures, Program, confine, measures_here, memory_folder, readable_here
+from .confinement import Limits, Measures, Program, confine, measures_here, readable_here
 from .messages import Broken, receive, send
 
 OUT_OF_MEMORY: Final = 71  # exit status of a child
@@ -63,7 +63,7 @@ class _Server:
     def __init__(self, requests: socket.socket, handlers: Mapping[str, Handler], folder: str) -> None:
         self._requests, self._handlers, self._folder = requests, handlers, folder
         self._readable = readable_here()
-        self._measures: Measures = measures_here(self._readable)
+        self._measures: Measures = measures_here(self._readable, folder)
         self._selector = selectors.DefaultSelector()
         self._children: dict[int, _Child] = {}  # by pidfd
 
@@ -223,15 +223,14 @@ def _children_of(parent: int) -> set[int]:
 
 
 @contextmanager
-def _folder_of_folders() -> Iterator[str]:
-    """Make the folder of the children's folders, in memory where possible, and remove those that a killed server left."""
-    memory = memory_folder()
-    for left in Path(memory).glob(f"{FOLDERS}*"):
+def _folder_of_folders(parent: str) -> Iterator[str]:
+    """Make the folder of the children's folders, and remove those that a killed server left."""
+    for left in Path(parent).glob(f"{FOLDERS}*"):
         with suppress(OSError):
             if left.lstat().st_uid == os.getuid():
                 with _locked(str(left)):
                     shutil.rmtree(left, ignore_errors=True)
-    made = tempfile.mkdtemp(prefix=FOLDERS, dir=memory)
+    made = tempfile.mkdtemp(prefix=FOLDERS, dir=parent)
     with _locked(made):
         os.chmod(made, 0o711)  # a child of another user passes through; it cannot list
         try:
@@ -271,7 +270,7 @@ def _imported(name: str) -> Handler:
 def main(arguments: list[str]) -> int:
     """Serve until the operator closes its end."""
     _with_small_stacks()
-    descriptor, *names = arguments
+    descriptor, parent, *names = arguments
     for number in (signal.SIGINT, signal.SIGTERM):  # the operator ends it by closing its end
         signal.signal(number, signal.SIG_IGN)
     if ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, *(ctypes.c_ulong(value) for value in (1, 0, 0, 0))) != 0:
@@ -281,7 +280,7 @@ def main(arguments: list[str]) -> int:
         return 1  # a library has started a thread when it was imported: a fork would not be safe
     gc.collect()
     gc.freeze()  # the collector of a child does not copy the pages of what is here now
-    with socket.socket(fileno=int(descriptor)) as requests, _folder_of_folders() as folder:
+    with socket.socket(fileno=int(descriptor)) as requests, _folder_of_folders(parent) as folder:
         _Server(requests, handlers, folder).serve()
     return 0
 

@@ -26,7 +26,7 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
 from ...base.log import log
-from .confinement import Limits, Measures, Program
+from .confinement import Limits, Measures, Program, memory_folder
 from .fork_server import NOT_CONFINED, OUT_OF_MEMORY
 from .messages import Broken, Invalid, Late, receive, send
 
@@ -256,7 +256,7 @@ class ConfinedProcesses:
         }
         # -P: the working folder is not where modules are searched for.
         handlers = filter(None, (self._programs, self._answers))
-        command = [sys.executable, "-P", "-m", "mesh_operator.runs.confined.fork_server", str(theirs.fileno()), *handlers]
+        command = [sys.executable, "-P", "-m", "mesh_operator.runs.confined.fork_server", str(theirs.fileno()), memory_folder(), *handlers]
         with theirs:
             self._server = subprocess.Popen(
                 command,
