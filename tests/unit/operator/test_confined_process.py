@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import Any
 import pytest
 
 from mesh_operator.runs.confined.confinement import Limits, Measures, in_memory, measures_here, memory_folder
+from mesh_operator.runs.confined.messages import send
 from mesh_operator.runs.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from tests.collection_path import CHECKOUT
 from tests.testing.confined_probe import HANDLER
@@ -300,6 +302,21 @@ def test_an_answer_that_is_none_is_refused(processes: ConfinedProcesses, said: t
 def test_a_job_of_the_operator_may_have_more_values_than_an_answer(processes: ConfinedProcesses) -> None:
     """Statuses of 2,000 items over 64 clusters: such a mesh must not fail for good because the operator says too much to its own child."""
     assert ask(processes, "count", [0] * 600_000) == 600_000
+
+
+def test_sending_a_job_takes_no_second_copy_of_it() -> None:
+    intent = {"name": "a", "ports": [{"protocol": "TCP", "port": port} for port in range(256)]}
+    job = {"job": "dry_run", "cilium_mesh": {"connectivityIntents": [intent] * 500}}
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(1) as other:
+        reading = other.submit(lambda: [len(part) for part in iter(lambda: theirs.recv(1 << 16), b"")])
+        tracemalloc.start()
+        send(ours, job)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        ours.close()
+        sent = sum(reading.result())
+    assert sent > 4 * 1024 * 1024 and peak < 1024 * 1024
 
 
 def test_an_answer_that_stops_halfway_ends_at_the_deadline(processes: ConfinedProcesses) -> None:

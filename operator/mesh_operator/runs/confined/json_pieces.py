@@ -31,9 +31,8 @@ def json_pieces(value: Any) -> Iterator[bytes]:
 def _texts(value: Any, levels: int) -> Iterator[str]:
     if levels and isinstance(value, Mapping) and value:
         for number, (key, below) in enumerate(value.items()):
-            if not isinstance(key, str):
-                raise TypeError(f"a key of JSON is a text, and not {type(key).__name__}")
-            yield f"{',' if number else '{'}{json.dumps(key)}:"
+            named = json.dumps(key) if isinstance(key, str) else json.dumps({key: 0})[1:-4]  # a number becomes a text
+            yield f"{',' if number else '{'}{named}:"
             yield from _texts(below, levels - 1)
         yield "}"
     elif levels and isinstance(value, (list, tuple)) and value:

@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import socket
 import struct
 import time
+from itertools import chain
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import NotJson, load_json
+
+from .json_pieces import json_pieces
 
 VALUES: Final = 400_000  # commas and brackets of an answer, so that a few bytes a value do not become a hundred
 _LENGTH: Final = struct.Struct("!Q")
@@ -30,17 +32,18 @@ class Invalid(Broken):
 
 
 def send(connection: socket.socket, value: Any, *, until: float = math.inf) -> None:
-    """Send a value. ``until``: in seconds of time.monotonic.
+    """Send a value, of which there is no second copy as a whole. ``until``: in seconds of time.monotonic.
 
     :raises Late: when the other side does not read it in time.
     :raises Broken: when the other side is gone.
     """
-    content = json.dumps(value, allow_nan=False).encode()
-    rest = memoryview(_LENGTH.pack(len(content)) + content)
+    length = sum(map(len, json_pieces(value)))
     try:
-        while rest:
-            _set_time(connection, until)
-            rest = rest[connection.send(rest) :]
+        for piece in chain([_LENGTH.pack(length)], json_pieces(value)):
+            rest = memoryview(piece)
+            while rest:
+                _set_time(connection, until)
+                rest = rest[connection.send(rest) :]
     except TimeoutError:
         raise Late("it was not read in time") from None
     except OSError:
