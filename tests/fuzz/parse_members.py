@@ -57,7 +57,7 @@ def certificates(data: bytes) -> object:
         found.append(len(shared))
     found.append(problem_of_shared_key(data))
     source = SimpleNamespace(kind="ConfigMap", name="ca", key="ca.crt")
-    found.append(bundle_facts(source, {"data": {"ca.crt": data.decode("utf-8", "replace")}}))  # type: ignore[arg-type]
+    found.append(bundle_facts(source, {"data": {"ca.crt": data.decode("utf-8", "replace")}}))  # type: ignore[arg-type]  # of the source only these fields are read
     return found
 
 

@@ -153,8 +153,8 @@ def marks(data: bytes) -> object:
     found += [written_peers(cluster.clustermesh, binding.owner), record, record.text]
     ca = SimpleNamespace(annotations={MARK: text})
     roll = roll_of(ca)  # type: ignore[arg-type]  # of its facts only the annotations are read
-    assert roll is None or roll_of(SimpleNamespace(annotations={MARK: write_roll(roll)})) == roll or len(write_roll(roll)) > 60_000  # type: ignore[arg-type]
-    return [*found, roll, has_invalid_mark(ca)]  # type: ignore[arg-type]
+    assert roll is None or roll_of(SimpleNamespace(annotations={MARK: write_roll(roll)})) == roll or len(write_roll(roll)) > 60_000  # type: ignore[arg-type]  # of its facts only the annotations are read
+    return [*found, roll, has_invalid_mark(ca)]  # type: ignore[arg-type]  # of its facts only the annotations are read
 
 
 def schedule(data: bytes) -> object:

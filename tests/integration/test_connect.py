@@ -37,7 +37,7 @@ def marks_of(version: str, ca: str, service: str) -> list[pytest.MarkDecorator]:
 
 def links_of(result: dict[str, object] | None) -> dict[tuple[str, str], str]:
     assert result is not None
-    return {(row["cluster"], row["peer"]): row["stage"] for row in result["status"]["binding"]["links"]}  # type: ignore[index]
+    return {(row["cluster"], row["peer"]): row["stage"] for row in result["status"]["binding"]["links"]}  # type: ignore[index]  # a result as it was read from JSON
 
 
 @pytest.mark.parametrize("combination", [pytest.param(found, id="-".join(found), marks=marks_of(*found)) for found in COMBINATIONS])

@@ -19,7 +19,7 @@ KVSTOREMESH = f"/api/v1/namespaces/{NAMESPACE}/secrets/cilium-kvstoremesh"
 
 
 def step_keys(plan: dict[str, object]) -> list[tuple[object, ...]]:
-    return [(step["wave"], step["cluster"], step["verb"], step["object"], step["digest"]) for step in plan["steps"]]  # type: ignore[attr-defined]
+    return [(step["wave"], step["cluster"], step["verb"], step["object"], step["digest"]) for step in plan["steps"]]  # type: ignore[attr-defined]  # a plan as it was read from JSON
 
 
 def secrets_of(lab: MeshLab) -> set[str]:

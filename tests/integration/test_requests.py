@@ -57,7 +57,7 @@ def test_each_cluster_gets_the_same_number_of_writes_however_many_peers_it_has(s
         once = {name: totals[size][name] - reads[name] for name in names}
         assert once == {name: writes[size][name] + LOCK for name in names}, "a write is one request"
         for name in names:
-            assert set(names) - {name} <= set(server.api.get(f"/api/v1/namespaces/{name}/secrets/cilium-clustermesh")["data"])  # type: ignore[index]
+            assert set(names) - {name} <= set(server.api.get(f"/api/v1/namespaces/{name}/secrets/cilium-clustermesh")["data"])  # type: ignore[index]  # the Secret is there
         _forget(server, names, f"mesh-of-{size}")
     assert {*writes[2].values()} == {*writes[5].values()}
     assert len({*totals[2].values(), *totals[5].values()}) == 1

@@ -254,11 +254,11 @@ def profile_options(options: ClusterOptions, ca: profiles.CaPair | None) -> prof
         cluster_id=options.cluster_id,
         version=options.cilium,
         kvstoremesh=options.kvstoremesh,
-        service_type=options.service,  # type: ignore[arg-type]
+        service_type=options.service,  # type: ignore[arg-type]  # the options were checked against the same words
         node_port=_NODE_PORT + options.index - 1,
         config_enabled=options.config_enabled,
         pod_cidr_pool=options.pod_cidr,
-        tls_method=options.tls_method,  # type: ignore[arg-type]
+        tls_method=options.tls_method,  # type: ignore[arg-type]  # the options were checked against the same words
         ca=ca,
     )
-    return replace(wanted, auth_mode=options.auth_mode)  # type: ignore[arg-type]
+    return replace(wanted, auth_mode=options.auth_mode)  # type: ignore[arg-type]  # the options were checked against the same words

@@ -73,7 +73,7 @@ class FleetWorld:
         request = parse_fleet({"karmada": HOST, **variable}, self.hosts).request
         if chosen.state == "absent":
             request = replace(request, workloads={}, refused=())
-        connect: Any = lambda access: KarmadaClient(self.model, plain=self.plain)  # noqa: E731
+        connect: Any = lambda access: KarmadaClient(self.model, plain=self.plain)  # noqa: E731 a lambda that has a type
         return run_fleet(
             FleetRun(
                 request=request,

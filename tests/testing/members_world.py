@@ -178,7 +178,7 @@ class World:
                 "sleep": lambda _: None,
             }
         )
-        connect: Any = lambda access: self.servers[access.host]  # noqa: E731
+        connect: Any = lambda access: self.servers[access.host]  # noqa: E731 a lambda that has a type
         return run_members(
             MembersRun(request=request, options=chosen, who=self, ports=ports, now=self.now, check_mode=check, diff=True, connect=connect)
         )

@@ -39,7 +39,7 @@ def log(event: str, *, level: int = logging.INFO, error: BaseException | None = 
 def setup(level: int = logging.INFO) -> None:
     """Send all logs of this process to stdout in this form, including warnings of libraries and uncaught exceptions."""
     handler = logging.StreamHandler(sys.stdout)
-    handler.format = _line  # type: ignore[method-assign]
+    handler.format = _line  # type: ignore[method-assign]  # one method in the place of a class of its own
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     _logger.setLevel(level)
     logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of every retry

@@ -55,4 +55,4 @@ class Durations(Generic[Key]):
         self._meshes[key] = self._workspaces[key.workspace] = expected
         for known in (self._meshes, self._workspaces):
             if len(known) > KNOWN:
-                known.pop(next(iter(known)))  # type: ignore[call-overload]
+                known.pop(next(iter(known)))  # type: ignore[call-overload]  # the keys of both have a type each

@@ -297,7 +297,7 @@ class _Answer:
 
 
 def _parsed(data: bytes) -> http.client.HTTPResponse:
-    answer = http.client.HTTPResponse(_Answer(data))  # type: ignore[arg-type]
+    answer = http.client.HTTPResponse(_Answer(data))  # type: ignore[arg-type]  # it reads a file and asks for nothing else of a socket
     answer.begin()
     return answer
 

@@ -22,7 +22,7 @@ author: Contributors to the edge_portal.cilium_mesh project
 """
 
 
-class CallbackModule(CallbackBase):  # type: ignore[misc]
+class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core has no types
     """Reads where AWX reads: the custom statistics that belong to no host."""
 
     CALLBACK_VERSION = 2.0

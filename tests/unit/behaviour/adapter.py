@@ -324,7 +324,7 @@ def probes(scene_now: Scene, clusters: Mapping[str, Any], intents: Iterable[Any]
 
 def checks(context: CheckContext, purpose: str = "connect") -> list[Json]:
     """Return all findings of the checks."""
-    return [finding.to_dict() for finding in run_checks(context, purpose)]  # type: ignore[arg-type]
+    return [finding.to_dict() for finding in run_checks(context, purpose)]  # type: ignore[arg-type]  # a purpose as the recording has it
 
 
 def decisions(call: str, *values: Any, **options: Any) -> list[Json]:

@@ -195,7 +195,7 @@ def test_who_issues_is_reported_by_what_is_there() -> None:
     assert issuing_of(helm, None, ()).method is Method.HELM
     found = issuing_of(helm, cron, ())
     assert found.method is Method.CERTGEN and found.next_renewal(NOW) == "2027-01-01T00:00:00Z"
-    assert issuing_of(helm, {**cron, "spec": {**cron["spec"], "suspend": True}}, ()).next_renewal(NOW) == ""  # type: ignore[dict-item]
+    assert issuing_of(helm, {**cron, "spec": {**cron["spec"], "suspend": True}}, ()).next_renewal(NOW) == ""  # type: ignore[dict-item]  # the spec is a mapping
     managed = ManagedCertificate(name="server", secret=SERVER, renewal_time="2026-10-01T00:00:00Z")
     assert issuing_of(helm, cron, (managed,)).next_renewal(NOW) == "2026-10-01T00:00:00Z"
     brought = replace(helm, server_cert=tls_secret(SERVER, "server", signer="Somebody", owner="kubectl"))

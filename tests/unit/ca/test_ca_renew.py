@@ -41,7 +41,7 @@ def long_lived(facts: dict[str, ClusterFacts]) -> dict[str, ClusterFacts]:
             secret = getattr(cluster, field)
             ca = tuple(replace(c, not_after=ends) for c in secret.ca)
             changes[field] = replace(secret, ca=ca, certificate=replace(secret.certificate, not_after=ends))
-        found[host] = replace(cluster, **changes)  # type: ignore[arg-type]
+        found[host] = replace(cluster, **changes)  # type: ignore[arg-type]  # fields of ClusterFacts by their names
     return found
 
 

@@ -39,7 +39,7 @@ def read_all(observation: Observation, mesh: Mesh) -> dict[str, ReaderFacts]:
     """Links are up when their TLS connections are."""
     found = {}
     for host, cluster in observation.clusters.items():
-        down = cluster.world.down()  # type: ignore[attr-defined]
+        down = cluster.world.down()  # type: ignore[attr-defined]  # a cluster of this test, which has a world
         kvstoremesh = observation.facts[host].runs_kvstoremesh
         reader = reader_facts(host, [peer for local, peer in mesh.links if local == host], agents=1, kvstoremesh=kvstoremesh)
         links = tuple(not_ready(link) if down(host, link.peer) else link for link in reader.links)

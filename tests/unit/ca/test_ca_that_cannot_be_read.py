@@ -102,7 +102,7 @@ def test_a_link_whose_files_are_no_good_any_more_is_not_kept(
 
 def test_a_certificate_near_its_end_is_replaced_in_another_way() -> None:
     facts = connected(LabOptions(cilium="1.20"))
-    end = facts["c1"].kvstoremesh.keys["c2.etcd-client.crt"].certificate.not_after  # type: ignore[union-attr]
+    end = facts["c1"].kvstoremesh.keys["c2.etcd-client.crt"].certificate.not_after  # type: ignore[union-attr]  # this cluster has a kvstoremesh with that key
     facts["c2"] = unreadable(facts["c2"])
     for days, trust in ((8, "minted"), (6, "copied")):
         plan = plan_of(facts, end - timedelta(days=days))
@@ -111,7 +111,7 @@ def test_a_certificate_near_its_end_is_replaced_in_another_way() -> None:
 
 def test_a_certificate_that_is_due_and_cannot_be_renewed_is_named() -> None:
     facts = connected(LabOptions(cilium="1.20"))
-    end = facts["c1"].kvstoremesh.keys["c2.etcd-client.crt"].certificate.not_after  # type: ignore[union-attr]
+    end = facts["c1"].kvstoremesh.keys["c2.etcd-client.crt"].certificate.not_after  # type: ignore[union-attr]  # this cluster has a kvstoremesh with that key
     mesh, broken = mesh_of(*facts), {**facts, "c2": unreadable(facts["c2"])}
 
     def stuck(known: Facts, due_by: datetime) -> list[tuple[str, str]]:

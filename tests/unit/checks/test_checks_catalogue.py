@@ -99,7 +99,7 @@ def leaf(field: str, **values: object) -> ClusterFacts:
     facts = cluster_facts("c1")
     secret: TlsSecretFacts = getattr(facts, field)
     assert secret.certificate is not None
-    return replace(facts, **{field: replace(secret, certificate=replace(secret.certificate, **values))})  # type: ignore[arg-type]
+    return replace(facts, **{field: replace(secret, certificate=replace(secret.certificate, **values))})  # type: ignore[arg-type]  # fields of a certificate by their names
 
 
 def ca_expired() -> ClusterFacts:

@@ -33,7 +33,7 @@ ANSWERS: Final[dict[str, Callable[[], ClusterError]]] = {
     "silence": lambda: Unreachable(f"{ADDRESS} does not answer.", cluster=KARMADA),
     "403": lambda: Forbidden("It refuses to list.", cluster=KARMADA),
     **{
-        str(status): lambda status=status: ServerRefused(f"{ADDRESS} answered {status}.", cluster=KARMADA, status=status)  # type: ignore[misc]
+        str(status): lambda status=status: ServerRefused(f"{ADDRESS} answered {status}.", cluster=KARMADA, status=status)  # type: ignore[misc]  # a default binds the value of this turn
         for status in (409, 410, 429, 500, 503)
     },
 }

@@ -69,7 +69,7 @@ def test_the_corpus_has_a_folder_for_each_parser_and_no_other() -> None:
     ],
 )
 def test_a_parser_that_breaks_a_promise_is_a_defect(parse: object, words: str) -> None:
-    parser = Parser(name="own", writer="a test", files=(), parse=parse, seconds=0.2)  # type: ignore[arg-type]
+    parser = Parser(name="own", writer="a test", files=(), parse=parse, seconds=0.2)  # type: ignore[arg-type]  # a function of each case
     with pytest.raises(Defect, match=words):
         parser.check(b"")
 

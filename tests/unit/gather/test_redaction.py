@@ -261,7 +261,7 @@ def test_what_a_maintainer_needs_of_a_cluster_is_kept() -> None:
     workloads = json.loads(files["workloads.json"])
     arguments = workloads["clustermesh-apiserver"]["arguments"]["apiserver"]
     assert f"--cluster-id={facts.id}" in [argument.replace("$(CLUSTER_ID)", str(facts.id)) for argument in arguments]
-    assert workloads["clustermesh-apiserver"]["containers"]["kvstoremesh"].endswith(facts.apiserver.containers["kvstoremesh"][-6:])  # type: ignore[union-attr]
+    assert workloads["clustermesh-apiserver"]["containers"]["kvstoremesh"].endswith(facts.apiserver.containers["kvstoremesh"][-6:])  # type: ignore[union-attr]  # this cluster has an apiserver
     assert any("tls.key" in mount for mounts in workloads["clustermesh-apiserver"]["volumes"].values() for mount in mounts)
     nodes = json.loads(files["nodes.json"])["nodes"]
     assert [node["name"] for node in nodes] == [node.name for node in facts.nodes] and nodes[0]["internal_ips"]

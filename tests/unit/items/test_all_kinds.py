@@ -45,7 +45,7 @@ files = st.lists(st.sampled_from(POOL), max_size=4, unique_by=lambda entry: (ent
 
 def world() -> Scene:
     there = {"services": [service()], "slices": (slice_facts(),), "pods": (pod("nginx-1", app="nginx"), pod("web-1", app="web"))}
-    return scene(traffic("c1", **there), traffic("c2", **there))  # type: ignore[arg-type]
+    return scene(traffic("c1", **there), traffic("c2", **there))  # type: ignore[arg-type]  # arguments of traffic()
 
 
 def file_of(entries: list[tuple[ItemKind, Mapping[str, Any]]]) -> dict[str, list[Mapping[str, Any]]]:

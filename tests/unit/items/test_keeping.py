@@ -33,7 +33,7 @@ EXPOSED: Final[dict[str, Any]] = {
 def world(*, stub: bool = False) -> Scene:
     """Service nginx in both clusters, which its owner made global; with ``stub`` not in c2."""
     there = {"services": [service(annotations={"service.cilium.io/global": "true"})], "slices": (slice_facts(),)}
-    return scene(traffic("c1", **there), traffic("c2", namespaces=[namespace_facts()]) if stub else traffic("c2", **there))  # type: ignore[arg-type]
+    return scene(traffic("c1", **there), traffic("c2", namespaces=[namespace_facts()]) if stub else traffic("c2", **there))  # type: ignore[arg-type]  # arguments of traffic()
 
 
 def services(*items: dict[str, Any]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def test_a_server_that_hangs_up_otherwise_is_unreachable() -> None:
     ("cause", "words"),
     [
         (urllib3.exceptions.ConnectTimeoutError(), "did not accept a connection within 5 s"),
-        (urllib3.exceptions.ReadTimeoutError(None, "/", "canary"), "did not answer within 20 s"),  # type: ignore[arg-type]
+        (urllib3.exceptions.ReadTimeoutError(None, "/", "canary"), "did not answer within 20 s"),  # type: ignore[arg-type]  # without a pool, of which only the text is read
         (TimeoutError("canary"), "did not accept a connection within 5 s"),
         (ConnectionResetError("canary"), "closed the connection"),
         (urllib3.exceptions.ProtocolError("canary", ConnectionResetError()), "closed the connection"),

@@ -40,7 +40,7 @@ async def mesh() -> AsyncIterator[tuple[Hub, str, int]]:
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     port: int = server.sockets[0].getsockname()[1]
     hub = Hub(["c1", "c2"])
-    hub.set_backends("c1", SERVICE, [Backend(Machine(), port)])  # type: ignore[arg-type]
+    hub.set_backends("c1", SERVICE, [Backend(Machine(), port)])  # type: ignore[arg-type]  # a machine with the attributes that are used
     address = f"127.{lab}.1.2"
     hub.set_doors("c1", [Door(address, 2379, SERVICE), Door(f"127.{lab}.1.4", 2379, SERVICE, everywhere=False)])
     try:

@@ -53,7 +53,7 @@ def test_options_survive_the_way_to_the_supervisor() -> None:
 )
 def test_what_no_lab_can_be_made_from_is_refused_by_name(wrong: dict[str, object], named: str) -> None:
     with pytest.raises(OptionError, match=named):
-        LabOptions(**wrong)  # type: ignore[arg-type]
+        LabOptions(**wrong)  # type: ignore[arg-type]  # wrong types are what is tested
 
 
 def test_words_of_the_command_line() -> None:

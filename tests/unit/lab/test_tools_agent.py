@@ -135,7 +135,7 @@ def peer(etcd: Peer) -> Iterator[Peer]:
 def publish(peer: Peer, name: str = "c2", *, cached: bool = False, without: str = "") -> None:
     """What clustermesh-apiserver (or, ``cached``, a kvstoremesh for ``name``) writes."""
     tree = "cilium/cache" if cached else "cilium/state"
-    capabilities = {**PEER["capabilities"], "cached": cached}  # type: ignore[dict-item]
+    capabilities = {**PEER["capabilities"], "cached": cached}  # type: ignore[dict-item]  # its capabilities are a mapping
     peer.put(f"cilium/cluster-config/{name}", json.dumps({**PEER, "capabilities": capabilities}))
     for kind in KINDS:
         if kind != without:

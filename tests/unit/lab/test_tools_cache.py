@@ -65,7 +65,7 @@ def test_our_source_means_a_new_build_of_that_program_only(sources: Path) -> Non
 @pytest.mark.parametrize("change", [{"ldflags": ("-s",)}, {"version_variables": {"a.b": "c"}}, {"package": "example.org/other"}])
 def test_other_flags_mean_a_new_build(change: dict[str, object]) -> None:
     tool = TOOLS["etcd"]
-    assert cache.key(dataclasses.replace(tool, **change)) != cache.key(tool)  # type: ignore[arg-type]
+    assert cache.key(dataclasses.replace(tool, **change)) != cache.key(tool)  # type: ignore[arg-type]  # fields of a tool by their names
 
 
 def test_another_go_means_a_new_build(tmp_path: Path) -> None:

@@ -85,10 +85,10 @@ def test_two_clusters_of_every_combination_become_one_mesh_and_two_again(version
     assert {link.trust for link in plan.links} == {"same_ca" if ca == "shared" else "minted"}
     for local, peer in (("c1", "c2"), ("c2", "c1")):
         config = between[local].kvstoremesh.keys[peer].config or ""
-        port = between[peer].service.node_port if service == "NodePort" else 2379  # type: ignore[union-attr]
+        port = between[peer].service.node_port if service == "NodePort" else 2379  # type: ignore[union-attr]  # each cluster of a mesh has one
         assert f":{port}" in config
         address = f"127.1.{peer[1]}.10" if service == "NodePort" else f"127.1.{peer[1]}.2"
-        aliases = {alias.ip for alias in between[local].apiserver.host_aliases}  # type: ignore[union-attr]
+        aliases = {alias.ip for alias in between[local].apiserver.host_aliases}  # type: ignore[union-attr]  # each cluster of a mesh has one
         assert (address in config, address in aliases) == ((True, False) if version == "1.20" else (False, True))
 
 

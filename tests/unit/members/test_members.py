@@ -121,7 +121,7 @@ def test_tokens_are_renewed_before_their_end_and_the_cluster_always_names_a_secr
         assert f"{SECRETS}/{name}" in world.karmada.objects
         step()
 
-    world.step = look  # type: ignore[method-assign]
+    world.step = look  # type: ignore[method-assign]  # the step of the world is what a test puts there
     for days in (330, 340, 700):
         world.now = NOW + timedelta(days=days)
         outcome = world.run(ONE)
@@ -194,10 +194,10 @@ def test_a_run_that_ends_at_any_place_is_taken_up_by_the_next_one(request_number
             raise KeyboardInterrupt
         step()
 
-    world.step = end  # type: ignore[method-assign]
+    world.step = end  # type: ignore[method-assign]  # the step of the world is what a test puts there
     with suppress(KeyboardInterrupt, Interrupted):
         world.run(ONE)
-    world.step = step  # type: ignore[method-assign]
+    world.step = step  # type: ignore[method-assign]  # the step of the world is what a test puts there
     world.run(ONE)
     outcome = world.run(ONE)
     assert (outcome.changed, phases(outcome)) == (False, {"c1": "Ready"})
@@ -271,7 +271,7 @@ def test_a_silent_cluster_is_reported_and_the_others_join() -> None:
 
 def test_an_api_server_without_clusters_is_not_taken_for_karmada() -> None:
     world = World("c1")
-    world.karmada.list_if_served = lambda *_, **__: None  # type: ignore[method-assign]
+    world.karmada.list_if_served = lambda *_, **__: None  # type: ignore[method-assign]  # an API server that does not serve the kind
     with pytest.raises(Interrupted, match="not Karmada's"):
         world.run(ONE)
 
@@ -409,7 +409,7 @@ def test_a_run_that_waits_joins_as_soon_as_the_management_plane_is_ready() -> No
             ready(world)
         step()
 
-    world.step = made  # type: ignore[method-assign]
+    world.step = made  # type: ignore[method-assign]  # the step of the world is what a test puts there
     outcome = world.run(PLANNED)
     assert phases(outcome) == {"c1": "Ready"}
     assert {step["cluster"] for step in (outcome.plan or {})["steps"]} == {"plane", "c1", "karmada"}

@@ -183,7 +183,7 @@ def test_a_reserved_load_balancer_that_loses_its_address_leaves_what_is_in_use()
     kept = endpoint_of(facts, in_use=lambda: InUse(hostname="lb.example.com", port=2380))
     assert isinstance(kept, MeshEndpoint) and kept.url == "https://lb.example.com:2380" and kept.kept
     for hostname in ("c2.mesh.cilium.io", C1, "kubernetes.default.svc", "api.example.com", "127.0.0.1"):
-        found = endpoint_of(facts, in_use=lambda: InUse(hostname=hostname, port=2379), aliased=lambda name: name == C1)  # noqa: B023
+        found = endpoint_of(facts, in_use=lambda: InUse(hostname=hostname, port=2379), aliased=lambda name: name == C1)  # noqa: B023 it is called within this turn of the loop
         assert isinstance(found, EndpointProblem), hostname
     nobody = endpoint_of(_balancer(), in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)))
     assert isinstance(nobody, EndpointProblem) and not nobody.pending

@@ -319,7 +319,7 @@ def test_a_cluster_that_falls_silent_while_it_is_read_costs_a_few_timeouts_and_n
 
     reads = {str(number): Read(path=f"/{number}") for number in range(18)}
     with ThreadPoolExecutor(32) as pool, pytest.raises(Unreachable):
-        _send(Silent(), reads, pool)  # type: ignore[arg-type]
+        _send(Silent(), reads, pool)  # type: ignore[arg-type]  # a server with the one method that is used
     assert len(sent) <= REQUESTS_AT_ONCE
 
 
@@ -342,6 +342,6 @@ def test_the_requests_of_a_cluster_share_a_few_connections() -> None:
 
     reads = {str(number): Read(path=f"/{number}") for number in range(40)}
     with ThreadPoolExecutor(32) as pool:
-        results, unread = _send(Busy(), reads, pool)  # type: ignore[arg-type]
+        results, unread = _send(Busy(), reads, pool)  # type: ignore[arg-type]  # a server with the one method that is used
     assert most <= REQUESTS_AT_ONCE and not unread
     assert results == {name: read.path for name, read in reads.items()}

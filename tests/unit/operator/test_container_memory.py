@@ -28,7 +28,7 @@ def read(path: Path) -> Any:
 
 
 def quantity(text: str) -> int:
-    number, unit = re.fullmatch("([0-9]+)(Mi|Gi)", text).groups()  # type: ignore[union-attr]
+    [(number, unit)] = re.findall("^([0-9]+)(Mi|Gi)$", text)
     return int(number) * {"Mi": MIB, "Gi": 1024 * MIB}[unit]
 
 

@@ -638,7 +638,7 @@ def test_ranges_scrapers_and_user_namespaces_reach_the_objects(tmp_path: Path) -
         {"port": 8443, "protocol": "TCP"},
         {"port": 30000, "endPort": 32767, "protocol": "TCP"},
     ]
-    assert policy["spec"]["ingress"][1]["from"] == values["metrics"]["from"]  # type: ignore[index]
+    assert policy["spec"]["ingress"][1]["from"] == values["metrics"]["from"]  # type: ignore[index]  # values of the chart are nested mappings
     assert pod_of(rendered)["hostUsers"] is False and "hostUsers" not in pod_of(manifests())
     without = by_kind_and_name(helm("--set", "networkPolicy.enabled=false").stdout)
     assert "NetworkPolicy" not in {kind for kind, _ in without}

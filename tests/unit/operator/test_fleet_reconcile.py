@@ -99,9 +99,9 @@ class Fleet:
         self.kcp = Workspace(self.store)
         self.reconciler = FleetReconciler(
             store=self.store,
-            clusters=self,  # type: ignore[arg-type]
-            dry_runs=self,  # type: ignore[arg-type]
-            runner=self,  # type: ignore[arg-type]
+            clusters=self,  # type: ignore[arg-type]  # this world plays that part, with the methods that are used
+            dry_runs=self,  # type: ignore[arg-type]  # this world plays that part, with the methods that are used
+            runner=self,  # type: ignore[arg-type]  # this world plays that part, with the methods that are used
             writer=ResourceWriter(self.kcp.at, self.note_event),
             answers=FleetAnswers(self.store, self.kcp.at),
             planes=lambda: self.planes(),

@@ -197,9 +197,7 @@ def test_without_kcp_the_key_of_a_record_of_an_older_version_tells_whose_it_is()
     for key in keys:
         records_of(maps, "any").remember(key, "u", ["c1"])
         del maps[name_of(key)]["data"]["source"]
-    connections: Any = SimpleNamespace(own=lambda: None)
-    records = Records(maps, "operator", SourceIdentity(connections, lambda _cluster: here, workspace_of))  # type: ignore[arg-type]
-    records.load()
+    records = records_of(maps, here, workspace_of)
     assert ([record.key for record in records.all()], [record.key for record in records.foreign()]) == (keys[:1], keys[1:])
     assert [records.is_of_another(record) for record in records.foreign()] == [True]
 
@@ -242,9 +240,7 @@ def test_while_the_identity_of_the_source_cannot_be_read_nothing_is_an_orphan_an
             raise Unreachable("no answer", cluster="kcp")
         return "the-source"
 
-    connections: Any = SimpleNamespace(own=lambda: None)
-    records = Records(maps, "operator", SourceIdentity(connections, read))  # type: ignore[arg-type]
-    records.load()
+    records = records_of(maps, read)
     foreign = ForeignRecords(records, BEFORE)
     assert foreign.own(0.0) == ()
     for key in (KEY, OTHER_MARK):

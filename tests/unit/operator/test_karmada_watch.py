@@ -92,7 +92,7 @@ def mark() -> str:
 
 def test_a_tenant_is_an_orphan_after_the_grace_period_and_only_if_its_namespace_has_its_name() -> None:
     karmada = Karmada()
-    orphans = FleetOrphans(karmada, grace=3 * SEARCH)  # type: ignore[arg-type]
+    orphans = FleetOrphans(karmada, grace=3 * SEARCH)  # type: ignore[arg-type]  # a Karmada with the methods that are used
     shop = [SHOP]
     assert orphans.search([SHOP, BANK], mark, -SEARCH) == frozenset()
     assert orphans.search(shop, mark, 0.0) == frozenset()
@@ -107,7 +107,7 @@ def test_a_tenant_is_an_orphan_after_the_grace_period_and_only_if_its_namespace_
 
 
 def test_a_tenant_that_this_operator_never_saw_is_left_alone() -> None:
-    orphans = FleetOrphans(Karmada(), grace=0.0)  # type: ignore[arg-type]
+    orphans = FleetOrphans(Karmada(), grace=0.0)  # type: ignore[arg-type]  # a Karmada with the methods that are used
     assert orphans.search([SHOP], mark, 0.0) == frozenset()
     assert orphans.search([], mark, SEARCH) == frozenset({FleetKey("ws1", "default", WORKLOAD)})
 
@@ -118,7 +118,7 @@ def test_a_restart_loses_no_orphan_and_takes_no_tenant_of_another_operator() -> 
     other = Tenant("ws3", "default")
     karmada.namespaces.append(other)
     karmada.marks = {BANK: "mine", other: "another"}
-    orphans = FleetOrphans(karmada, grace=SEARCH)  # type: ignore[arg-type]
+    orphans = FleetOrphans(karmada, grace=SEARCH)  # type: ignore[arg-type]  # a Karmada with the methods that are used
     assert orphans.search([], mark, 0.0) == frozenset()
     assert orphans.search([], mark, SEARCH) == frozenset({FleetKey("ws2", "default", WORKLOAD)}), "SHOP may be that of a playbook"
     assert orphans.search([other], mark, 2 * SEARCH) == frozenset({FleetKey("ws2", "default", WORKLOAD)})
@@ -126,7 +126,7 @@ def test_a_restart_loses_no_orphan_and_takes_no_tenant_of_another_operator() -> 
 
 
 def test_a_short_grace_period_is_not_stretched_by_the_pause_between_two_searches() -> None:
-    orphans = FleetOrphans(Karmada(), grace=2.0)  # type: ignore[arg-type]
+    orphans = FleetOrphans(Karmada(), grace=2.0)  # type: ignore[arg-type]  # a Karmada with the methods that are used
     orphans.search([SHOP], mark, 0.0)
     assert orphans.due == 2.0
     found = [orphans.search([], mark, now) for now in (2.0, 4.0)]
@@ -152,8 +152,8 @@ def side_of(karmada: Karmada, own: OwnNamespace, store: Store, touched: list[Fle
     unused: Any = None
     return FleetSide(
         settings=Settings(kcp_kubeconfig="", mgmt_kubeconfig="", node_id="n", orphan_grace=2.0),
-        karmada=SimpleNamespace(own=lambda: karmada),  # type: ignore[arg-type]
-        mgmt=own,  # type: ignore[arg-type]
+        karmada=SimpleNamespace(own=lambda: karmada),  # type: ignore[arg-type]  # a Karmada with the methods that are used
+        mgmt=own,  # type: ignore[arg-type]  # a cluster with the methods that are used
         store=store,
         clusters=unused,
         dry_runs=unused,

@@ -138,7 +138,7 @@ def test_the_first_one_leads_and_gives_the_lease_back_when_its_work_ends(leases:
 def test_the_next_one_leads_as_soon_as_the_lease_was_given_back(leases: Leases) -> None:
     clock, second = Clock(), election(leases, "second", times=PATIENT)
     election(leases, "first", times=PATIENT).lead(lambda: None, lambda: None, Event())
-    assert second.lead(lambda: None, lambda: None, clock)  # type: ignore[arg-type]
+    assert second.lead(lambda: None, lambda: None, clock)  # type: ignore[arg-type]  # a clock with the one method of an Event that is used
     assert clock.now == 0
     assert leases.lease is not None
     assert leases.lease["spec"]["leaseTransitions"] == 2
@@ -149,7 +149,7 @@ def test_the_lease_of_a_dead_leader_is_taken_after_its_time_however_wrong_its_cl
     leases.lease = held_by("dead", renewTime=renewed)
     clock, times = Clock(1000.0), []
     candidate = election(leases, times=USUAL, clock=clock)
-    assert candidate.lead(lambda: times.append(clock.now), lambda: None, clock)  # type: ignore[arg-type]
+    assert candidate.lead(lambda: times.append(clock.now), lambda: None, clock)  # type: ignore[arg-type]  # a clock with the one method of an Event that is used
     assert 15 <= times[0] - 1000 <= 17
 
 
@@ -162,7 +162,7 @@ def test_no_replica_takes_the_lease_of_a_leader_that_renews_it(leases: Leases) -
 
     leases.lease = held_by("alive")
     clock = Renewing()
-    assert election(leases, times=USUAL, clock=clock).lead(lambda: pytest.fail("two lead"), lambda: None, clock)  # type: ignore[arg-type]
+    assert election(leases, times=USUAL, clock=clock).lead(lambda: pytest.fail("two lead"), lambda: None, clock)  # type: ignore[arg-type]  # a clock with the one method of an Event that is used
     assert clock.now > 200
     assert leases.lease["spec"]["holderIdentity"] == "alive"
 
@@ -270,7 +270,7 @@ def test_whoever_was_slower_by_one_request_does_not_lead(leases: Leases) -> None
     overtaken.lease = {"metadata": {"resourceVersion": "1"}, "spec": {}}
     clock = Clock()
     clock.waiting = False
-    assert election(overtaken).lead(lambda: pytest.fail("two lead"), lambda: None, clock)  # type: ignore[arg-type]
+    assert election(overtaken).lead(lambda: pytest.fail("two lead"), lambda: None, clock)  # type: ignore[arg-type]  # a clock with the one method of an Event that is used
 
 
 def test_whoever_waits_can_be_stopped(leases: Leases) -> None:
@@ -302,6 +302,6 @@ def test_why_the_lease_cannot_be_had_is_reported_once(leases: Leases, capsys: py
 
     setup()
     leases.cut = Forbidden("RBAC forbids to get leases (403).")
-    assert election(leases, times=USUAL).lead(lambda: None, lambda: None, TwentyTimes())  # type: ignore[arg-type]
+    assert election(leases, times=USUAL).lead(lambda: None, lambda: None, TwentyTimes())  # type: ignore[arg-type]  # a clock with the one method of an Event that is used
     (line,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (line["event"], line["code"], line["reason"]) == ("lease_not_reached", "CM-API-03", "RBAC forbids to get leases (403).")

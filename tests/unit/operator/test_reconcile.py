@@ -66,10 +66,14 @@ class FakeRecords(dict[str, Any]):
         self.pop(path.rpartition("/")[2], None)
 
 
-def records_of(config_maps: FakeRecords, source: str) -> Records:
-    """The records in the operator's namespace, as an operator reads them whose custom resources are from that source."""
+def records_of(
+    config_maps: FakeRecords, source: str | Callable[[Any], str], workspace_of: Callable[[str, str], str] | None = None
+) -> Records:
+    """The records in the operator's namespace, as an operator reads them whose custom resources are from that source, or what reads it."""
     connections: Any = SimpleNamespace(own=lambda: None)
-    records = Records(config_maps, "operator", SourceIdentity(connections, lambda _cluster: source))  # type: ignore[arg-type]
+    api: Any = config_maps  # a mapping, too, whose "get" has another signature
+    read = source if callable(source) else lambda _cluster: source
+    records = Records(api, "operator", SourceIdentity(connections, read, workspace_of))
     records.load()
     return records
 
@@ -101,10 +105,10 @@ class World:
         self.events: list[tuple[str, str]] = []
         self.reconciler = Reconciler(
             store=self.store,
-            clusters=self,  # type: ignore[arg-type]
-            dry_runs=self,  # type: ignore[arg-type]
+            clusters=self,  # type: ignore[arg-type]  # this world plays that part, with the methods that are used
+            dry_runs=self,  # type: ignore[arg-type]  # this world plays that part, with the methods that are used
             records=self.records,
-            runner=self,  # type: ignore[arg-type]
+            runner=self,  # type: ignore[arg-type]  # this world plays that part, with the methods that are used
             writer=ResourceWriter(self.kcp.at, self.note_event, replaced),
             cancel=self.stop,
             clusters_listed=lambda: True,
@@ -696,7 +700,7 @@ def test_a_dry_run_that_is_ended_fails_for_its_mesh_which_says_so_and_is_not_pla
 def test_a_new_mesh_whose_kubeconfigs_cannot_be_opened_is_an_error_and_may_be_deleted(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(world, "open", lambda _clusters: fail(Cause.MEMORY)(None))  # type: ignore[arg-type]
+    monkeypatch.setattr(world, "open", lambda _clusters: fail(Cause.MEMORY)(None))  # type: ignore[arg-type]  # it fails before it looks at the question
     assert world.reconcile().failed and world.phase() == "Error" and world.runs == []
     world.kcp.put(BINDING, "edge", REFS)
     world.kcp.delete(BINDING, "edge")
@@ -708,7 +712,7 @@ def test_a_mesh_whose_kubeconfigs_cannot_be_opened_any_more_is_deleted_as_one_wh
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.reconcile()
-    monkeypatch.setattr(world, "open", lambda _clusters: fail(Cause.DEADLINE)(None))  # type: ignore[arg-type]
+    monkeypatch.setattr(world, "open", lambda _clusters: fail(Cause.DEADLINE)(None))  # type: ignore[arg-type]  # it fails before it looks at the question
     world.found["c2"] = NotUsable(name="c2", reason="ClusterNotFound", message="it does not exist")
     at = (datetime.now(UTC) - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
     world.kcp.delete(BINDING, "edge", at=at)

@@ -99,7 +99,7 @@ def test_a_check_that_fails_is_an_answer_without_its_text(get: Get, operator: Op
     def broken() -> Any:
         raise KeyError("token abc")
 
-    operator.ready = broken  # type: ignore[method-assign]
+    operator.ready = broken  # type: ignore[method-assign]  # a method that breaks takes the place of the real one
     status, text = get("/readyz")
     assert status == 503
     assert "abc" not in text

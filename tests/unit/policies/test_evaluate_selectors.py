@@ -26,7 +26,7 @@ CLUSTER, NAMESPACE = "io.cilium.k8s.policy.cluster", "io.kubernetes.pod.namespac
 
 
 def shown(selector: object) -> set[tuple[str, str, tuple[str, ...]]]:
-    requirements = selector.requirements  # type: ignore[attr-defined]
+    requirements = selector.requirements  # type: ignore[attr-defined]  # each kind of selector has requirements
     return {(entry.key, entry.operator, tuple(sorted(entry.values))) for entry in requirements}
 
 

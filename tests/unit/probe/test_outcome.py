@@ -90,7 +90,7 @@ def test_only_what_holds_between_all_clusters_is_proven(results: tuple[str, ...]
 
 def test_a_link_is_ready_when_this_run_found_it_so() -> None:
     def ready(**fields: object) -> bool:
-        return link_ready(world(**fields)[0], "c1", "c2")  # type: ignore[arg-type]
+        return link_ready(world(**fields)[0], "c1", "c2")  # type: ignore[arg-type]  # fields of world()
 
     assert ready()
     assert not ready(phase="")

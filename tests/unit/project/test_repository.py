@@ -53,6 +53,21 @@ def test_no_file_names_the_host_of_a_package_registry() -> None:
     assert findings(REGISTRIES) == []
 
 
+# What silences a checker, and the reason after it: at least three words. Written in parts, as above.
+SILENCED = re.compile("# (" + "type" + r": ignore(?:\[[\w, -]*\])?|" + "no" + r"qa(?:: [A-Z]+[0-9]+(?:, ?[A-Z]+[0-9]+)*)?)(?P<reason>.*)")
+
+
+def test_nothing_silences_a_checker_without_the_reason_beside_it() -> None:
+    without = [
+        f"{path.relative_to(CHECKOUT)}:{number}: {line.strip()}"
+        for path in tracked()
+        if path.suffix == ".py"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (found := SILENCED.search(line)) and len(re.findall(r"[\w']+", found["reason"])) < 3
+    ]
+    assert without == []
+
+
 @in_one_test
 @pytest.mark.parametrize("lock", LOCKS)
 def test_every_package_of_the_lock_is_pinned_with_hashes(lock: str) -> None:

@@ -16,7 +16,7 @@ from tests.unit.reach.test_reach import CLOSED, report, two_clusters
 
 
 def lines(*args: object, **ends: object) -> list[str]:
-    return [line.text for line in reach_lines(report(*args, **ends))]  # type: ignore[arg-type]
+    return [line.text for line in reach_lines(report(*args, **ends))]  # type: ignore[arg-type]  # arguments of report()
 
 
 def test_the_matrix_has_a_letter_for_each_cell_and_below_it_what_is_neither_all_nor_none() -> None:

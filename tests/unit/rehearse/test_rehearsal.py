@@ -286,7 +286,7 @@ def test_an_approved_plan_does_not_apply_once_a_member_that_it_relies_on_is_gone
 def test_inputs_about_what_waits_come_from_the_facts() -> None:
     current = shop(web={})
     rolled = cluster_facts("c2", version="1.18.11")
-    mark = '{"stage": "trust", "owner": "%s", "old": "o", "new": "n"}' % current.binding.owner  # noqa: UP031 braces
+    mark = '{"stage": "trust", "owner": "%s", "old": "o", "new": "n"}' % current.binding.owner  # noqa: UP031 - the text is full of braces
     rolled = replace(rolled, ca=replace(rolled.ca, annotations={MARK: mark}))
     found = stall_inputs(replace(current, facts={**current.facts, "c2": rolled}), (), None)
     assert (found.electorate, dict(found.rolling)) == (("c1", "c2", "c3"), {"c2": "trust"})

@@ -38,7 +38,7 @@ def texts(lines: Iterable[Line]) -> list[str]:
 
 
 def finding(**fields: object) -> Finding:
-    return Finding(**{"code": "CM-CIDR-01", "severity": Severity.BLOCKING, "cluster": "c1", "summary": "Pod networks overlap", **fields})  # type: ignore[arg-type]
+    return Finding(**{"code": "CM-CIDR-01", "severity": Severity.BLOCKING, "cluster": "c1", "summary": "Pod networks overlap", **fields})  # type: ignore[arg-type]  # fields of a finding by their names
 
 
 def test_findings_are_counted_by_severity_and_each_says_how_to_mend_it() -> None:
