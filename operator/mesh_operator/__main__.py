@@ -24,7 +24,7 @@ def main() -> int:
 
     from .base.container_memory import memory_limit, memory_shortage
     from .base.log import log, setup
-    from .operator import run
+    from .replica import run
 
     setup()
     if shortage := memory_shortage(settings.max_runs, settings.dry_run_memory, memory_limit()):

@@ -4,25 +4,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from threading import Event, Thread, current_thread
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Timeouts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.status_counts import StatusCounts
 
 from .base.api import Connections
 from .base.choices import PlatformChoices
 from .base.keys import FleetKey, MeshKey, ObjectKey
-from .base.kinds import BINDING, CLUSTER, FLEET_ROWS, ROWS, WORKLOAD, KindRow
+from .base.kinds import BINDING, FLEET_ROWS, WORKLOAD
 from .base.log import log
-from .base.serve import Metrics, serve
+from .base.serve import Metrics
 from .base.settings import Settings
 from .base.workspace_bounds import WorkspaceBounds
 from .credentials.clusters import RESOLVING, Clusters
@@ -35,54 +30,29 @@ from .meshes.foreign_records import ForeignRecords
 from .meshes.orphans import OrphanTracker
 from .meshes.reconcile import Reconciler
 from .meshes.records import Records
-from .runs.confined.confinement import hide_memory
 from .runs.confined.process import ConfinedProcesses
 from .runs.dry_runs import HANDLER, Bounds, DryRuns, Permits
 from .runs.runner import HANDLER as PLAYBOOKS
 from .runs.runner import Runner, settings_of_runs
-from .schedule.leader import Election
 from .schedule.queue import FairQueue, Urgency
 from .schedule.unit_turns import Next
-from .source.endpoints import urls_of
+from .source.endpoint_watches import EndpointWatches
 from .source.events import Recorder
-from .source.namespaces import URL, NamespaceTenants, workspace_of, workspace_of_label
+from .source.namespaces import NamespaceTenants, workspace_of, workspace_of_label
 from .source.resource_writer import ResourceWriter
 from .source.resources import finalizers_of
 from .source.source_identity import SourceIdentity, uid_of_cluster, uid_of_export
 from .source.store import Store
-from .source.watch import Watcher, WatchState
+from .source.watch import Watcher
 
 Object = dict[str, Any]
-SLICES = "/apis/apis.kcp.io/v1alpha1/apiexportendpointslices"
-LEASES: Final = {"mesh": ("mesh-operator",), "fleet": ("fleet-operator",), "all": ("mesh-operator", "fleet-operator")}
-"""Leases that a replica needs, by profile: kinds have one leader each, whichever profiles replicas have."""
 
 Key = MeshKey | FleetKey
 TENDING: Final = 2.0  # seconds between two rounds
 ENDING: Final = 0.5  # seconds between two searches for turns that have to end
 GATHERING: Final = 0.5  # seconds after the first object of a new mesh: items that come with their binding share its first play
-OUT_OF_REACH: Final = 15.0  # seconds of errors after which a watch of kcp counts as broken
 STOPPING: Final = 15.0  # seconds that workers have to end; a run that is cancelled ends within some of them
 HANG_MARGIN: Final = 300.0  # seconds beyond the longest credentials, dry run and run after which a worker that is busy with one mesh hangs
-RETRY: Final = 2.0  # seconds between tries for the lead, and the timeout of each
-
-
-@dataclass
-class _Endpoint:
-    """Virtual workspace: its export, its watches, and the event that ends them."""
-
-    export: str
-    stop: Event
-    states: Mapping[str, WatchState]  # by kind; complete from the start
-
-
-class _Callbacks(NamedTuple):
-    """Callbacks that receive the objects of a watch."""
-
-    replace: Callable[[Iterable[Any]], None]
-    put: Callable[[Object], None]
-    missing: Callable[[Object], None]
-    unserved: Callable[[], None]
 
 
 class Operator:
@@ -111,13 +81,9 @@ class Operator:
             if self._in_kcp
             else SourceIdentity(mgmt, uid_of_cluster, workspace_of)
         )
-        self._source: Connections | NamespaceTenants = kcp if self._in_kcp else NamespaceTenants(mgmt, identity)
-        self._fleet_source: Connections | NamespaceTenants = fleet or kcp if self._in_kcp else self._source
+        source: Connections | NamespaceTenants = kcp if self._in_kcp else NamespaceTenants(mgmt, identity)
         self._karmada = karmada
         self._connections = [one for one in (kcp, mgmt, fleet, karmada) if one is not None]
-        self._rows = rows_of_exports(settings)
-        self._endpoints: dict[str, _Endpoint] = {}
-        self._slices: dict[str, WatchState] = {export: WatchState() for export in self._rows}
         self._queue = FairQueue[Key](
             per_workspace=settings.max_runs_per_workspace,
             workers=settings.max_runs,
@@ -135,6 +101,7 @@ class Operator:
             total_bytes=settings.max_bytes,
         )
         self._store = Store(self._changed, time.monotonic, bounds)
+        self._endpoints = EndpointWatches(settings, source, fleet or kcp if self._in_kcp else source, self._store)
         namespace = settings.namespace or settings.mgmt_namespace
         self._records = Records(mgmt.own(), namespace, identity)
         self._foreign = ForeignRecords(self._records, settings.take_over_records)
@@ -160,8 +127,8 @@ class Operator:
         self._counts = StatusCounts()
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = Runner(self._processes, job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
-        event = Recorder(self._api_at).record
-        writer = ResourceWriter(self._api_at, event, settings.provider_finalizer)
+        event = Recorder(self._endpoints.api_at).record
+        writer = ResourceWriter(self._endpoints.api_at, event, settings.provider_finalizer)
         self._secrets = None if self._in_kcp else NamespaceClusters(mgmt.own(), self._clusters, settings.mgmt_namespace, self._touched)
         dry_runs = DryRuns(self._processes, self._bounds, metrics, permits)
         self._fleets = (
@@ -174,7 +141,7 @@ class Operator:
                 dry_runs=dry_runs,
                 runner=self._runner,
                 writer=writer,
-                api_at=self._api_at,
+                api_at=self._endpoints.api_at,
                 cancel=self.stop,
                 clusters_listed=self._are_clusters_listed,
                 metrics=metrics,
@@ -222,22 +189,13 @@ class Operator:
         self._records.load()
         plural, version, group = self._settings.mgmt_cluster_resource.split(".", 2)
         place = f"namespaces/{self._settings.mgmt_namespace}"
-        self._watch(self._mgmt.own(), f"/apis/{group}/{version}/{place}/{plural}", self._clusters.objects, self.stop)
-        self._watch(self._mgmt.own(), f"/api/v1/{place}/secrets", self._clusters.secrets, self.stop, metadata_only=True)
-        for export in self._rows:
-            if not self._in_kcp:
-                self._slices[export] = WatchState(listed_at=time.monotonic())
-                self._take_urls(export, (f"{URL}/fleet" if self._rows[export] is FLEET_ROWS else URL,))
-                continue
-            chosen, relist = f"metadata.name={export}", self._settings.reconcile_interval
-            take = partial(self._take_slice, export)
-            slices = _Callbacks(partial(_first, take), take, partial(_nothing, take), partial(take, None))
-            self._slices[export] = self._watch(
-                self._source_of(export).own(), SLICES, slices, self.stop, field_selector=chosen, relist=relist
-            )
+        own, clusters, secrets = self._mgmt.own(), f"/apis/{group}/{version}/{place}/{plural}", f"/api/v1/{place}/secrets"
+        Watcher(own, clusters, self._clusters.objects, self.stop, clock=time.monotonic).start()
+        Watcher(own, secrets, self._clusters.secrets, self.stop, clock=time.monotonic, metadata_only=True).start()
+        self._endpoints.start(self.stop)
         if self._fleets is not None:
             for watcher in self._fleets.watchers(self.stop):
-                _start(watcher, "Karmada")
+                watcher.start()
         workers = [Thread(target=self._reconcile, name=f"worker-{n}") for n in range(self._settings.max_runs)]
         workers.append(Thread(target=self._repeat, args=(self._fabrics.next,), name="fabrics"))
         workers.append(Thread(target=self._repeat, args=(self._first_statuses.next,), name="first statuses"))
@@ -295,62 +253,10 @@ class Operator:
         """
         if not self._workers:
             return True, []
-        slices = list(self._slices.values())
-        waiting = ["the APIExportEndpointSlice was not read" for state in slices if state.listed_at is None]
-        for endpoint in list(self._endpoints.values()):
-            waiting += [f"{kind} was not listed" for kind, state in endpoint.states.items() if state.listed_at is None]
-        now, endpoints = time.monotonic(), list(self._endpoints.values())
-        watches = [*slices, *(state for endpoint in endpoints for state in endpoint.states.values())]
-        source = "kcp" if self._in_kcp else "the management plane"
-        silent = sum(now - since > OUT_OF_REACH for state in watches if (since := state.failing_since) is not None)
-        waiting += [f"{source} has not answered {silent} of {len(watches)} watches for more than {OUT_OF_REACH:.0f} s"] * bool(silent)
+        waiting = self._endpoints.waiting()
         return not waiting, waiting
 
     # What comes in
-
-    def _watch(self, api: Any, path: str, sink: Any, stop: Event, **options: Any) -> WatchState:
-        watcher = Watcher(api, path, sink, stop, clock=time.monotonic, **options)
-        _start(watcher, path)
-        return watcher.state
-
-    def _source_of(self, export: str) -> Connections | NamespaceTenants:
-        return self._fleet_source if self._rows[export] is FLEET_ROWS else self._source
-
-    def _api_at(self, url: str) -> Any:
-        """Return the client for the URL of a virtual workspace."""
-        endpoint = self._endpoints.get(url)
-        return (self._source if endpoint is None else self._source_of(endpoint.export)).at(url)
-
-    def _take_slice(self, export: str, found: Object | None) -> None:
-        """Start and stop watches for the APIExportEndpointSlice of an export, which is None when it is gone."""
-        self._take_urls(export, urls_of(found, self._settings.kcp_external_url))
-
-    def _take_urls(self, export: str, urls: Collection[str]) -> None:
-        """Start and stop watches for virtual workspaces."""
-        for url in [url for url, endpoint in self._endpoints.items() if endpoint.export == export and url not in urls]:
-            self._endpoints.pop(url).stop.set()
-            self._store.drop_url(url)
-            log("endpoint_gone", url=url)
-        for url in [url for url in urls if url not in self._endpoints]:
-            stop, watchers = Event(), list[tuple[KindRow, Watcher]]()
-            source = self._source_of(export)
-            for row in self._rows[export]:
-                acts = (self._store.listed, self._store.put, self._store.missing, self._unserved)
-                sink = _Callbacks(*(partial(act, url, row.kind) for act in acts))
-                reception = partial(self._store.listing, url, row.kind)
-                watcher = Watcher(source.at(url), row.collection("*"), sink, stop, clock=time.monotonic, reception=reception)
-                watchers.append((row, watcher))
-            # Other threads read the endpoints meanwhile, so an endpoint is published with the states of all its kinds, and only then do
-            # its watches begin.
-            self._store.add_url(url, (row.kind for row, _ in watchers))
-            self._endpoints[url] = _Endpoint(export=export, stop=stop, states={row.kind: watcher.state for row, watcher in watchers})
-            for row, watcher in watchers:
-                _start(watcher, row.collection("*"))
-            log("endpoint_found", url=url)
-
-    def _unserved(self, url: str, kind: str) -> None:
-        if self._store.unserved(url, kind):
-            log("kind_not_served", url=url, kind=kind)
 
     def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
         self._fabrics.changed(key)
@@ -428,17 +334,17 @@ class Operator:
     def _tend(self) -> None:
         """Update metrics, and meshes that have lost their resource, from time to time."""
         now, listed = time.monotonic(), self.ready()[0]
-        rows = [row for rows in self._rows.values() for row in rows]
+        kinds = self._endpoints.kinds
         self._store.look_at_bounds()
         self.metrics.show(
             endpoints=len(self._endpoints),
             queued=len(self._queue),
             unlabelled=self._clusters.report_unlabelled(),
-            objects={row.kind: self._store.count(row.kind) for row in rows},
-            beyond={row.kind: self._store.beyond(row.kind) for row in rows},
+            objects={kind: self._store.count(kind) for kind in kinds},
+            beyond={kind: self._store.beyond(kind) for kind in kinds},
             foreign=self._foreign.counts,
             states=self._counts.of(stored.obj for kind in (BINDING, WORKLOAD) for stored in self._store.of_kind(kind)),
-            ages={row.kind: now - min(self._listed(row.kind), default=now) for row in rows},
+            ages={kind: self._endpoints.age(kind, now) for kind in kinds},
         )
         if listed and self._endpoints:
             found = self._absence.orphans(self._foreign.own(now), self._store, now) if self._store.serves(BINDING) else []
@@ -448,34 +354,7 @@ class Operator:
 
     def _are_clusters_listed(self) -> bool:
         """Return whether the management plane is listed, and it is known from which URLs objects come."""
-        return self._clusters.objects.listed and all(state.listed_at is not None for state in self._slices.values())
-
-    def _listed(self, kind: str) -> list[float]:
-        """Return the times at which each URL listed the kind last."""
-        states = [endpoint.states[kind] for endpoint in list(self._endpoints.values()) if kind in endpoint.states]
-        return [state.listed_at for state in states if state.listed_at is not None]
-
-
-def rows_of_exports(settings: Settings) -> dict[str, tuple[KindRow, ...]]:
-    """Return by export the kinds that are watched. Where both are, KubernetesClusters come from the export that they belong to."""
-    found = {}
-    if settings.profile != "fleet":
-        found[settings.api_export_name] = tuple(row for row in ROWS if settings.profile == "mesh" or row.kind != CLUSTER)
-    if settings.profile != "mesh":
-        found[settings.fleet_export_name] = FLEET_ROWS
-    return found
-
-
-def _first(take: Callable[[Object | None], None], found: Iterable[Object]) -> None:
-    take(next(iter(found), None))
-
-
-def _nothing(take: Callable[[Object | None], None], _gone: Object) -> None:
-    take(None)
-
-
-def _start(watcher: Watcher, path: str) -> None:
-    Thread(target=watcher.run, name=f"watch {path}", daemon=True).start()
+        return self._clusters.objects.listed and self._endpoints.known
 
 
 def _requested(obj: Object) -> tuple[Any, ...]:
@@ -483,54 +362,3 @@ def _requested(obj: Object) -> tuple[Any, ...]:
     metadata = obj["metadata"]
     kept = {key: value for key, value in (metadata.get("annotations") or {}).items() if key.startswith("networking.edge-portal.eu/")}
     return metadata.get("uid"), metadata.get("generation"), metadata.get("deletionTimestamp"), kept
-
-
-def _lead(elections: Sequence[Election], work: Callable[[], None], stop: Event) -> bool:
-    """Do the work while all Leases are held. Returns False if one was lost."""
-    if not elections:
-        work()
-        return True
-    kept = True
-
-    def inner() -> None:
-        nonlocal kept
-        kept = _lead(elections[1:], work, stop)
-
-    return elections[0].lead(inner, stop.set, stop) and kept
-
-
-def run(settings: Settings) -> int:
-    """Run the operator until SIGTERM or SIGINT, or until the lead is lost.
-
-    Returns the exit status 0, or 1 after a loss: another replica leads then.
-    """
-    hide_memory()  # of the credentials, from plays and dry runs, which may have the same user
-    stop, metrics = Event(), Metrics()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
-    plane = ("the management plane", settings.mgmt_kubeconfig, "--mgmt-kubeconfig")
-    known = (("kcp", settings.kcp_kubeconfig, "--kcp-kubeconfig") if settings.source == "kcp" else plane, plane)
-    with ExitStack() as opened:
-        kcp, mgmt = (opened.enter_context(Connections(*one)) for one in known)
-        fleet = karmada = None
-        if settings.fleet_kcp_kubeconfig and settings.profile == "all":
-            fleet = opened.enter_context(Connections("kcp", settings.fleet_kcp_kubeconfig, "--fleet-kcp-kubeconfig"))
-        if settings.profile != "mesh":
-            karmada = opened.enter_context(Connections("Karmada", settings.karmada_kubeconfig, "--karmada-kubeconfig"))
-        operator = Operator(settings, kcp, mgmt, metrics, stop, fleet, karmada)
-        servers = serve(settings.health_addr, metrics, alive=operator.alive, ready=operator.ready, metrics_address=settings.metrics_addr)
-        try:
-            if not settings.leader_elect:
-                operator.work()
-                return 0
-            place = settings.namespace or settings.mgmt_namespace
-            quick = Timeouts(connect=RETRY, read=RETRY)
-            with Connections(*known[1], connections=2, timeouts=quick) as lease:
-                elections = [Election(lease.own(), place, name, settings.node_id, retry=RETRY) for name in LEASES[settings.profile]]
-                return 0 if _lead(elections, operator.work, stop) else 1
-        finally:
-            for server in servers:
-                server.shutdown()
-            if operator.hangs():  # it would keep a process without the lead, which could still write
-                log("workers_hang", seconds=STOPPING)
-                os._exit(1)

@@ -8,7 +8,7 @@ import random as chance
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, Thread
 from typing import Any, Final, Protocol
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Defect, MeshError, ServerRefused
@@ -94,6 +94,10 @@ class Watcher:
         self._failures = 0  # since a watch last worked
         self._unserved = 0  # lists in a row
         self.state = WatchState()
+
+    def start(self) -> None:
+        """Run on a thread of its own."""
+        Thread(target=self.run, name=f"watch {self._path}", daemon=True).start()
 
     def run(self) -> None:
         """List and watch until ``stop`` is set. Raises nothing."""

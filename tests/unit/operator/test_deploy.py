@@ -28,7 +28,7 @@ from mesh_operator.base.serve import Metrics, serve
 from mesh_operator.base.settings import FLEET_NAMESPACE, PROFILES, Settings, parse_settings
 from mesh_operator.crds import FLEET, crds
 from mesh_operator.credentials.tenant_addresses import NETWORKS
-from mesh_operator.operator import LEASES
+from mesh_operator.replica import LEASES
 from tests.collection_path import CHECKOUT
 from tests.lab.tools import HELM
 from tests.lab.tools.provide import look

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
-from mesh_operator import __main__, __version__, manifests, operator
+from mesh_operator import __main__, __version__, manifests, replica
 from mesh_operator.base.settings import Settings
 from tests.collection_path import CHECKOUT
 
@@ -36,7 +36,7 @@ def test_flags_run_the_operator_and_its_status_is_ours(monkeypatch: pytest.Monke
         given.append(settings)
         return 3
 
-    monkeypatch.setattr(operator, "run", fake, raising=False)
+    monkeypatch.setattr(replica, "run", fake, raising=False)
     assert run(monkeypatch, *NEEDED) == 3
     assert given[0].node_id == "node-1"
 
@@ -45,7 +45,7 @@ def test_what_cannot_be_begun_is_a_sentence_and_status_1(monkeypatch: pytest.Mon
     def fake(settings: Settings) -> int:
         raise CredentialsInvalid("Kubeconfig kcp.yaml does not exist.", cluster="kcp")
 
-    monkeypatch.setattr(operator, "run", fake, raising=False)
+    monkeypatch.setattr(replica, "run", fake, raising=False)
     assert run(monkeypatch, *NEEDED) == 1
     assert capsys.readouterr().err == "mesh-operator: kcp: Kubeconfig kcp.yaml does not exist.\n"
 

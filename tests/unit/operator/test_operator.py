@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from mesh_operator import operator as operator_module
+from mesh_operator import replica
 from mesh_operator.base.keys import MeshKey
 from mesh_operator.base.kinds import BINDING, ROWS
 from mesh_operator.base.serve import Metrics
@@ -25,6 +26,8 @@ from mesh_operator.meshes.records import name_of
 from mesh_operator.operator import Operator
 from mesh_operator.schedule.queue import Urgency
 from mesh_operator.schedule.unit_turns import Next
+from mesh_operator.source import endpoint_watches
+from mesh_operator.source.watch import Watcher
 from tests.testing.waiting import wait_for
 
 URL = "https://kcp.example.org/services/apiexport/root/edge-portal-networking"
@@ -101,17 +104,11 @@ def an_operator() -> Operator:
 def test_an_endpoint_has_the_state_of_every_kind_before_any_of_them_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise an endpoint counts as listed too early, and the thread that tends the queue ends with a KeyError."""
     operator = an_operator()
-    known: list[set[str]] = []
-
-    class Started:
-        def __init__(self, **options: Any) -> None: ...
-
-        def start(self) -> None:
-            known.append(set(operator._endpoints[URL].states))
-
-    monkeypatch.setattr(operator_module, "Thread", Started)
-    operator._take_slice(operator._settings.api_export_name, SLICE)
-    assert known == [{row.kind for row in ROWS}] * len(ROWS)
+    known: list[tuple[int, list[str]]] = []
+    monkeypatch.setattr(Watcher, "start", lambda _watcher: known.append((len(operator._endpoints), operator._endpoints.waiting())))
+    operator._endpoints.take_slice(operator._settings.api_export_name, SLICE)
+    waiting = ["the APIExportEndpointSlice was not read", *(f"{row.kind} was not listed" for row in ROWS)]
+    assert known == [(1, waiting)] * len(ROWS)
 
 
 def test_a_defect_in_the_main_thread_ends_the_workers_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,21 +159,21 @@ def test_a_worker_that_is_busy_with_one_mesh_for_too_long_is_reported(
 def test_the_process_ends_at_once_if_a_worker_hangs(hangs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.setattr(operator_module, "Connections", lambda *known, **options: nullcontext(OneServer()))
+    monkeypatch.setattr(replica, "Connections", lambda *known, **options: nullcontext(OneServer()))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(Operator, "work", lambda self: self.stop.set())
     monkeypatch.setattr(Operator, "hangs", lambda self: hangs)
     settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one", leader_elect=False, health_addr="127.0.0.1:0")
-    operator_module.run(settings)
+    replica.run(settings)
     assert ended == [1] * hangs
 
 
 def test_an_operator_whose_kcp_is_out_of_reach_is_not_ready() -> None:
     operator = an_operator()
-    (state,) = operator._slices.values()
+    (state,) = operator._endpoints._slices.values()
     state.listed_at, operator._workers = 1.0, [Thread()]
     assert operator.ready() == (True, [])
-    state.failing_since = time.monotonic() - operator_module.OUT_OF_REACH + 5
+    state.failing_since = time.monotonic() - endpoint_watches.OUT_OF_REACH + 5
     assert operator.ready() == (True, []), "a moment is no outage"
     state.failing_since -= 6
     assert operator.ready() == (False, ["kcp has not answered 1 of 1 watches for more than 15 s"])
@@ -232,7 +229,8 @@ def test_a_silent_karmada_keeps_no_turn_from_its_end(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(operator, "_end_turns", lambda: ended.append("looked"))
     monkeypatch.setattr(operator, "ready", lambda: (True, []))
     monkeypatch.setattr(operator._store, "serves", lambda *kinds: True)
-    monkeypatch.setattr(operator, "_endpoints", {URL: operator_module._Endpoint(export="x", stop=Event(), states={})})
+    monkeypatch.setattr(Watcher, "start", lambda _watcher: None)
+    operator._endpoints.take_slice(operator._settings.api_export_name, SLICE)
     monkeypatch.setattr(operator_module, "TENDING", 0.01)
     working = Thread(target=operator.work)
     working.start()
@@ -258,7 +256,9 @@ def test_the_platform_sees_how_many_clusters_belong_to_no_workspace(match: str, 
 
 
 @pytest.mark.parametrize("source", ["kcp", "kubernetes"])
-def test_no_record_of_another_source_is_an_orphan_and_the_platform_sees_how_many_there_are(source: str) -> None:
+def test_no_record_of_another_source_is_an_orphan_and_the_platform_sees_how_many_there_are(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The uid of the object that tells the source is another one than in the record, as after a restore."""
     record = {"schema": 1, "key": ["ws-before", "team-a", "edge"], "uid": "u", "clusters": ["c1"], "tombstone": False, "since": ""}
     name = name_of(MeshKey("ws-before", "team-a", "edge"))
@@ -271,7 +271,8 @@ def test_no_record_of_another_source_is_an_orphan_and_the_platform_sees_how_many
     settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one", source=source, orphan_grace=0.0)
     operator = Operator(settings, server, server, Metrics(), Event())
     operator._records.load()
-    operator._endpoints[URL] = operator_module._Endpoint(export="", stop=Event(), states={})
+    monkeypatch.setattr(Watcher, "start", lambda _watcher: None)
+    operator._endpoints.take_slice(operator._settings.api_export_name, SLICE)
     operator._store.add_url(URL, [BINDING])
     operator._store.replace(URL, BINDING, ())
     for _ in range(3):

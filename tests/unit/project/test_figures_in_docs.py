@@ -37,14 +37,14 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.pla
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services import failover_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status import link_proof, withheld
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import report
-from mesh_operator import first_status, operator
+from mesh_operator import first_status, operator, replica
 from mesh_operator.base import serve
 from mesh_operator.credentials import clusters, labelled_secrets, namespace_clusters, tenant_addresses
 from mesh_operator.meshes import awaited_links, reconcile
 from mesh_operator.runs import dry_runs
 from mesh_operator.runs.confined import process
 from mesh_operator.schedule import leader, queue, turns
-from mesh_operator.source import resource_writer, status_patch, store, watch
+from mesh_operator.source import endpoint_watches, resource_writer, status_patch, store, watch
 from mesh_operator.statuses import findings as status_findings
 from tests.collection_path import CHECKOUT
 
@@ -81,7 +81,7 @@ FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
         f"for {SHARES[queue.RESYNC_SHARE]} of the time",
         f"missing for {NUMBERS[store.KEEP // 60]} minutes",
         f"between two looks | {operator.ENDING:g}, and",
-        f"a request for the Lease | {operator.RETRY:g} of silence | if the Lease was not renewed for {LEASE_RENEWAL:g},",
+        f"a request for the Lease | {replica.RETRY:g} of silence | if the Lease was not renewed for {LEASE_RENEWAL:g},",
         f"| {WAITS.connect:g} for a connection, {WAITS.read:g} of silence, {WAITS.answer:g} in all,",
         f"| {exec_plugin.SECONDS:g}, or {authorization.RENEWAL_SECONDS:g} |",
         f"a watch | {watch.LONGEST[1]:g}, and {client.WATCH_GRACE} more",
@@ -107,8 +107,8 @@ FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
         f"each port has {serve.CONNECTIONS} connections at once",
         f"for {operator.HANG_MARGIN / 60:g} minutes longer than credentials, dry run and `--job-timeout` may take together",
         f"a stop has lasted for {2 * operator.STOPPING:g} seconds",
-        f"without an answer for more than {operator.OUT_OF_REACH:g} seconds",
-        f"| all ask every | {operator.RETRY:g} |",
+        f"without an answer for more than {endpoint_watches.OUT_OF_REACH:g} seconds",
+        f"| all ask every | {replica.RETRY:g} |",
         f"gets {withheld.MOST} such lines within an hour",
     ),
     "docs/dead-peers.md": (

@@ -138,7 +138,7 @@ def test_the_operator_has_these_rooms_and_a_file_beside_them_only_to_put_them_to
     folders = {path.name for path in OPERATOR.iterdir() if path.is_dir() and path.name not in ("__pycache__", "deploy")}
     assert folders == set(ROOMS)
     beside = {path.name for path in OPERATOR.glob("*.py")}
-    assert beside == {"__init__.py", "__main__.py", "crds.py", "first_status.py", "manifests.py", "operator.py"}
+    assert beside == {"__init__.py", "__main__.py", "crds.py", "first_status.py", "manifests.py", "operator.py", "replica.py"}
 
 
 def test_a_room_imports_exactly_the_rooms_that_it_may() -> None:
