@@ -19,7 +19,8 @@ from .meshes.status_in_progress import first_status_of
 from .schedule.queue import FairQueue, Urgency
 from .source.resource_writer import ResourceWriter
 from .source.resources import all_of
-from .source.store import Store, Stored
+from .source.store import Store
+from .source.stored import Stored
 
 SOON: Final = 0.3  # seconds after an object came: those that come together are done together
 NOT_LISTED: Final = 1.0  # seconds until the next try while an object that exists may be unknown

@@ -20,7 +20,7 @@ from mesh_operator.crds import FLEET as PROFILE
 from mesh_operator.crds import crds
 from mesh_operator.manifests import kcp_manifests
 from mesh_operator.source.events import Recorder
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 from tests.integration.kcp_samples import (
     BINDINGS,
     CLUSTERS,

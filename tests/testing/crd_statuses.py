@@ -27,7 +27,7 @@ from mesh_operator.base.kinds import BY_KIND
 from mesh_operator.meshes.request import Wait
 from mesh_operator.meshes.status import row_of_binding, status_of_fabric, status_of_failed_run, status_of_result, status_of_waiting
 from mesh_operator.runs.runner import RunResult, RunState
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 from tests.testing.exposure_world import EVERYONE, OFFICE, cluster, settled
 from tests.testing.facts_builders import NOW, cluster_facts, failure, link_facts, mesh_of, not_ready, reader_facts
 from tests.testing.simulated_items import applied

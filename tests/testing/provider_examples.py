@@ -226,7 +226,7 @@ def request(found: list[Spec], clusters: list[Spec], permitted: tuple[str, ...])
     """Return what the operator asks a play for, from the objects of a workspace and what the platform has of its clusters."""
     from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
     from mesh_operator.meshes.request import request_of
-    from mesh_operator.source.store import MeshObjects, Stored
+    from mesh_operator.source.stored import MeshObjects, Stored
 
     def stored(obj: Spec) -> Stored:
         metadata = {**obj["metadata"], "annotations": {CLUSTER_ANNOTATION: WORKSPACE}, "generation": 1}

@@ -17,7 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.deadl
 from ..base.api import Api
 from ..base.keys import FleetKey, UnitKey
 from ..base.log import log
-from ..source.store import Stored
+from ..source.stored import Stored
 from .management_plane import (
     WORKSPACE_LABEL,
     NotUsable,

@@ -21,7 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.deadl
 from ..base.keys import UnitKey
 from ..source.bounds import QUOTA_EXCEEDED
 from ..source.namespaces import is_mark
-from ..source.store import Stored
+from ..source.stored import Stored
 from .clusters import UNAVAILABLE, Clusters, in_time
 from .labelled_secrets import ARGO_LABEL, CLUSTER_LABEL, MOST, Source, TooManySecrets, labelled, secrets_path
 from .management_plane import CAPI_LABEL, ELB_ANNOTATION, NAME_LABEL, WORKSPACE_LABEL, NotUsable, SealedKubeconfig, sealed_text

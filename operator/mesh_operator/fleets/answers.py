@@ -21,7 +21,8 @@ from ..base.api import MANAGER, Api
 from ..base.keys import ObjectKey
 from ..base.kinds import BINDING, BY_KIND, CLUSTER, METRICS, REVISION, SERVICE, VERSION, WORKLOAD
 from ..source.status_patch import patch_of
-from ..source.store import Store, Stored, TenantObjects
+from ..source.store import Store
+from ..source.stored import Stored, TenantObjects
 
 RENEWAL: Final = 60.0  # seconds between two writes of metrics that changed
 FOR_WORKLOAD: Final = "platform.edge-portal.eu/fleet-workload"

@@ -30,7 +30,8 @@ from ..schedule.unit_turns import AT_ONCE, Next, UnitTurn, UnitTurns
 from ..source.bounds import QUOTA_EXCEEDED, STUB
 from ..source.resource_writer import ResourceWriter
 from ..source.resources import age_of, generation_of
-from ..source.store import Store, Stored, TenantObjects
+from ..source.store import Store
+from ..source.stored import Stored, TenantObjects
 from ..statuses.withheld import WithheldLog
 from .answers import FleetAnswers
 from .dry_run import FleetQuestion

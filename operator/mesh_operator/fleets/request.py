@@ -16,7 +16,7 @@ from ..base.keys import FleetKey
 from ..base.kinds import BINDING, CLUSTER, FLEET, POLICY, UNITS, WORKLOAD, UnitRow
 from ..credentials.management_plane import NotUsable, Usable
 from ..source.resources import finalizers_of, generation_of
-from ..source.store import Stored, TenantObjects
+from ..source.stored import Stored, TenantObjects
 
 KARMADA: Final = "Karmada"
 PLANE: Final = "ManagementPlane"

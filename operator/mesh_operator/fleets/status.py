@@ -22,7 +22,7 @@ from ..base.kinds import BY_KIND, POLICY
 from ..source.bounds import QUOTA_EXCEEDED
 from ..source.resources import generation_of
 from ..source.status_patch import Status
-from ..source.store import Stored
+from ..source.stored import Stored
 from ..statuses.measured import advised_status, measured_status
 from .request import KARMADA, PLANE
 

@@ -19,7 +19,8 @@ from ..base.kinds import BINDING, BY_KIND, FABRIC
 from ..base.log import log
 from ..schedule.queue import FairQueue, Urgency
 from ..source.status_patch import Status
-from ..source.store import Store, Stored
+from ..source.store import Store
+from ..source.stored import Stored
 from .status import row_of_binding, status_of_fabric, status_of_refused
 
 SOON: Final = 2.0  # seconds after a change: the statuses of several bindings often change together

@@ -16,7 +16,7 @@ from typing import Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, WriteConflict
 
 from ..base.log import log
-from ..source.store import MeshObjects
+from ..source.stored import MeshObjects
 from .records import Record, Records
 
 RECORD_OF_ANOTHER_SOURCE: Final = "RecordOfAnotherSource"  # reason of conditions and Events

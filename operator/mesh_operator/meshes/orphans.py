@@ -12,7 +12,8 @@ from collections.abc import Mapping
 
 from ..base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from ..base.kinds import BINDING
-from ..source.store import MeshObjects, Store, Stored
+from ..source.store import Store
+from ..source.stored import MeshObjects, Stored
 from .records import Record
 
 

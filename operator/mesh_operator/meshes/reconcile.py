@@ -36,7 +36,8 @@ from ..source.bounds import QUOTA_EXCEEDED
 from ..source.resource_writer import ResourceWriter
 from ..source.resources import age_of, all_of, deleting, finalizers_of, generation_of, is_abandoned, ref_of, refs_of
 from ..source.status_patch import Status
-from ..source.store import MeshObjects, Store, Stored
+from ..source.store import Store
+from ..source.stored import MeshObjects, Stored
 from ..statuses.findings import MOST
 from ..statuses.withheld import WithheldLog
 from .dry_run import MeshQuestion

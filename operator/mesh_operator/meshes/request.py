@@ -16,7 +16,7 @@ from ..base.choices import DEFAULT, PlatformChoices, refused_choices
 from ..base.keys import MeshKey
 from ..base.kinds import BY_KIND, INTENT, ITEMS
 from ..credentials.management_plane import NotUsable, Usable
-from ..source.store import MeshObjects, Stored
+from ..source.stored import MeshObjects, Stored
 from .records import Record
 
 MESH_NOT_FOUND: Final = "MeshNotFound"

@@ -25,7 +25,7 @@ from ..runs.runner import RunResult, RunState
 from ..source.bounds import QUOTA_EXCEEDED
 from ..source.resources import generation_of
 from ..source.status_patch import Status
-from ..source.store import Stored
+from ..source.stored import Stored
 from ..statuses.measured import TEXT, advised_status, measured_status, status_before, valid_reason
 from .request import MESH_NOT_FOUND, Wait
 

@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 from ..base.kinds import BINDING, BY_KIND
 from ..source.resources import generation_of, refs_of
 from ..source.status_patch import Status
-from ..source.store import MeshObjects, Stored
+from ..source.stored import MeshObjects, Stored
 from .request import MESH_NOT_FOUND, Wait, entry_of, place_of
 from .status import GOOD, status_of_refused, status_of_waiting
 

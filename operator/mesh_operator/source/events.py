@@ -15,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redac
 from ..base.api import MANAGER, Api
 from ..base.kinds import BY_KIND, VERSION
 from ..base.log import log
-from .store import Stored
+from .stored import Stored
 
 PAUSE: Final = 600.0  # seconds without a try in a workspace that has not accepted the claim
 _KNOWN: Final = 4096  # Events whose count is kept

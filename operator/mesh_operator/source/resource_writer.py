@@ -16,7 +16,7 @@ from ..base.api import MANAGER, Api
 from ..base.kinds import BINDING, BY_KIND
 from .resources import finalizers_of, path_of
 from .status_patch import Status, patch_of, worth_writing
-from .store import Stored
+from .stored import Stored
 
 AT_ONCE: Final = 8  # writes of one mesh side by side
 EVENTS: Final = 5  # about findings that are new in one status

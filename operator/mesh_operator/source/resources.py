@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..base.kinds import BY_KIND, ITEMS
-from .store import MeshObjects, Stored
+from .stored import MeshObjects, Stored
 
 ABANDON: Final = "networking.edge-portal.eu/abandon"
 """Annotation of an object that is being deleted: remove its finalizer although clusters may hold objects of it, which a record keeps."""

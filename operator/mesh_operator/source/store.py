@@ -13,13 +13,11 @@ asked for later, the lists may have come in between, and the objects that are at
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from threading import RLock
-from typing import Any, Final
-
-import jmespath
+from typing import Final
 
 from ..base.keys import FleetKey, MeshKey, ObjectKey, key_of
 from ..base.kinds import BINDING, BY_KIND, CLUSTER, FABRIC, FLEET_ROWS, ITEMS, ROWS
@@ -28,81 +26,18 @@ from .bounds import RECORD, STUBS, entry_of, reduced, stub_of
 from .footprint import footprint
 from .ignored_objects import IgnoredObjects
 from .memory_budget import MemoryBudget
+from .references import TENANT, References, references_of
+from .stored import MeshObjects, Object, Stored, TenantObjects
 
 KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
 REFUSED_AGAIN: Final = 5.0  # seconds
 PROVISIONAL: Final = "it may have"  # in place of a bound, of a new object until all of its workspace are looked at again
-_CLUSTERS: Final = jmespath.compile("spec.clusterRefs[].name")
 _MESH: Final = frozenset(row.kind for row in ROWS)
-_TENANT: Final = "Tenant"  # kind of the key to which all objects of a fleet refer
 _OF_FLEETS: Final = frozenset(row.kind for row in FLEET_ROWS)
 
-Object = dict[str, Any]
 Changed = Callable[[ObjectKey, Object | None, Object | None], None]
 """Callback with key, before, after; None: it was or is missing or unknown. Called without the lock, not for a mere resourceVersion."""
 _Changes = list[tuple[ObjectKey, Object | None, Object | None]]
-
-
-@dataclass(frozen=True)
-class Stored:
-    """Object (not to be changed), and the URL that showed it last. ``missing_since`` is monotonic seconds; None while it is there."""
-
-    key: ObjectKey
-    obj: Object
-    url: str
-    missing_since: float | None = None
-    beyond: str = ""  # the bound beyond which it is (bounds.py), in words
-
-    @property
-    def deleting(self) -> bool:
-        """Whether its deletion is requested."""
-        return bool((self.obj.get("metadata") or {}).get("deletionTimestamp"))
-
-    @property
-    def gone(self) -> bool:
-        """Whether its deletion was requested and it has vanished since: missing alone would not mean that it is deleted."""
-        return self.deleting and self.missing_since is not None
-
-    @property
-    def uid(self) -> str:
-        """Its uid; "" if it has none."""
-        return str((self.obj.get("metadata") or {}).get("uid") or "")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MeshObjects:
-    """All known objects of one mesh. ``items`` by kind, sorted by name; missing ones are included: see Stored.
-
-    ``listed``: every kind was listed before this was put together, at the URL that has the binding, and what that has not at all others; at
-    all URLs if none has it. If not, what is not in here may well exist.
-    """
-
-    key: MeshKey
-    listed: bool
-    binding: Stored | None
-    unserved: frozenset[str] = frozenset()  # kinds that the URL with the binding does not serve: of their items nothing is known
-    items: Mapping[str, tuple[Stored, ...]] = field(default_factory=dict)
-    beyond: tuple[Stored, ...] = ()  # binding and items beyond the bounds of the workspace; no such item is in ``items``
-    clusters: Mapping[str, Stored] = field(default_factory=dict)  # KubernetesClusters of the workspace's namespace, by name
-    ignored: bool = False  # all is listed, and there is far more in the workspace than is kept: it is not ``listed`` then
-
-
-@dataclass(frozen=True, kw_only=True)
-class TenantObjects:
-    """All known objects of the fleet side of one namespace, sorted by kind and name; missing ones are included: see Stored.
-
-    ``listed``: everything was listed at all URLs before this was put together, and those that have an object of it serve every kind.
-    """
-
-    workspace: str
-    namespace: str
-    listed: bool
-    objects: tuple[Stored, ...] = ()
-    ignored: bool = False  # as MeshObjects.ignored
-
-    def of(self, kind: str) -> tuple[Stored, ...]:
-        """Return those of a kind."""
-        return tuple(stored for stored in self.objects if stored.key.kind == kind)
 
 
 class Store:
@@ -127,7 +62,7 @@ class Store:
         self._urls: dict[str, frozenset[str]] = {}  # with the kinds of which lists are to come, or have
         self._listed: dict[tuple[str, str], float] = {}  # when a URL was listed for a kind last; or first did not serve it
         self._unserved: set[tuple[str, str]] = set()
-        self._users: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)  # objects that refer to it, see _references
+        self._references = References()
 
     def add_url(self, url: str, kinds: Iterable[str]) -> None:
         """Expect lists of some kinds from a URL: until they are there, its meshes are not listed."""
@@ -244,7 +179,7 @@ class Store:
     def meshes(self) -> tuple[MeshKey, ...]:
         """Return every mesh that an object belongs to, also if the binding itself is unknown. A Fabric belongs to none."""
         with self._lock:
-            return tuple(MeshKey(*to[1:]) for to in sorted(self._users) if to.kind == BINDING and self._users[to])
+            return tuple(MeshKey(*to[1:]) for to in self._references.used(BINDING))
 
     def meshes_of(self, key: ObjectKey, obj: Object) -> tuple[MeshKey, ...]:
         """Return the meshes that a change of this object concerns.
@@ -253,12 +188,12 @@ class Store:
         """
         if key.kind == CLUSTER:
             return tuple(MeshKey(*user.key[1:]) for user in self._using(key))
-        return tuple(MeshKey(*to[1:]) for to in _references(key, obj) if to.kind == BINDING)
+        return tuple(MeshKey(*to[1:]) for to in references_of(key, obj) if to.kind == BINDING)
 
     def tenant(self, workspace: str, namespace: str) -> TenantObjects:
         """Return all objects of the fleet side of a namespace."""
         with self._lock:
-            found = self._using(ObjectKey(_TENANT, workspace, namespace, ""))
+            found = self._using(ObjectKey(TENANT, workspace, namespace, ""))
             listed = self._is_listed(BY_KIND.keys())
             ignored = listed and self._ignored.has_of(workspace)
             homes = {stored.url for stored in found if stored.missing_since is None}
@@ -269,7 +204,7 @@ class Store:
     def tenants(self) -> tuple[tuple[str, str], ...]:
         """Return workspace and namespace of every object of the fleet side."""
         with self._lock:
-            return tuple((to.workspace, to.namespace) for to in sorted(self._users) if to.kind == _TENANT and self._users[to])
+            return tuple((to.workspace, to.namespace) for to in self._references.used(TENANT))
 
     def units_of(self, key: ObjectKey) -> tuple[FleetKey, ...]:
         """Return the units of the fleet side that a change of this object concerns."""
@@ -308,7 +243,7 @@ class Store:
 
     def _using(self, key: ObjectKey) -> list[Stored]:
         with self._lock:
-            return [self._stored[user] for user in sorted(self._users.get(key, ()))]
+            return [self._stored[user] for user in self._references.users(key)]
 
     def _show(self, url: str, kind: str, obj: Object, changes: _Changes) -> ObjectKey | None:
         key = key_of(kind, obj)
@@ -337,14 +272,11 @@ class Store:
         workspace = new.key.workspace
         new = replace(new, beyond=old.beyond if old else PROVISIONAL if workspace in self._refused else "")
         self._stored[new.key] = new
-        to = _references(new.key, new.obj)
+        to = references_of(new.key, new.obj)
         self._budget.put(entry_of(new.key, new.obj, to, max(1, len(self._shown[new.key]))))
         self._touched.add(workspace)
         if old is None or old.obj.get("spec") != new.obj.get("spec"):  # no reference is elsewhere but in the spec and the key
-            known = _references(old.key, old.obj) if old else set()
-            self._unrefer(new.key, known - to)
-            for other in to - known:
-                self._users[other].add(new.key)
+            self._references.change(new.key, references_of(old.key, old.obj) if old else frozenset(), to)
         if before is None or after is None or _without(before, "resourceVersion") != _without(after, "resourceVersion"):
             changes.append((new.key, before, after))
 
@@ -384,17 +316,10 @@ class Store:
         """Forget an object that was never within the bounds."""
         del self._stored[old.key], self._shown[old.key]
         self._budget.remove(old.key)
-        self._unrefer(old.key, _references(old.key, old.obj))
+        self._references.change(old.key, references_of(old.key, old.obj), frozenset())
         if old.missing_since is None:
             changes.append((old.key, old.obj, None))
         self._ignored.add(old.url, old.key.kind, old.key.workspace)
-
-    def _unrefer(self, key: ObjectKey, to: Iterable[ObjectKey]) -> None:
-        for other in to:
-            users = self._users[other]
-            users.discard(key)
-            if not users:
-                del self._users[other]
 
     def _settle_shares(self) -> None:
         """Judge by age once all is listed for the first time: until then what came first has its place."""
@@ -439,23 +364,7 @@ class Store:
                 del self._stored[one.key], self._shown[one.key]
                 self._budget.remove(one.key)
                 self._touched.add(one.key.workspace)
-        self._users = defaultdict(set, {to: kept for to, users in self._users.items() if (kept := users & self._stored.keys())})
-
-
-def _references(key: ObjectKey, obj: Object) -> set[ObjectKey]:
-    """Return the keys to which an object refers, in its namespace.
-
-    These are the bindings that it belongs to (for a binding: itself), and the clusters that a binding names. A KubernetesCluster refers to
-    one without a name, for all of them. A Fabric is part of no mesh; it refers to bindings as if they were Fabrics. Objects of the fleet
-    side refer to their tenant.
-    """
-    if key.kind in _OF_FLEETS:
-        tenant = ObjectKey(_TENANT, key.workspace, key.namespace, "")
-        return {tenant, key._replace(name="")} if key.kind == CLUSTER else {tenant}
-    to = FABRIC if key.kind == FABRIC else BINDING
-    clusters = (_CLUSTERS.search(obj) or ()) if key.kind == BINDING else ()
-    named = {key._replace(kind=CLUSTER, name=name) for name in clusters if isinstance(name, str) and name}
-    return named | {key._replace(kind=to, name=name) for name in BY_KIND[key.kind].names_of_bindings(obj)}
+        self._references.keep(self._stored.keys())
 
 
 def _without(obj: Object, name: str) -> Object:

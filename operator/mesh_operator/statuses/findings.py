@@ -14,7 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 
 from ..base.kinds import BY_KIND
 from ..source.resources import ref_of
-from ..source.store import Stored
+from ..source.stored import Stored
 
 MOST: Final = 20  # findings of one object; blocking ones come first (findings/finding.py, ordered)
 _SEVERITIES: Final = [severity.value for severity in Severity]

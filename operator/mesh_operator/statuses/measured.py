@@ -15,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 
 from ..source.resources import generation_of
 from ..source.status_patch import Status
-from ..source.store import Stored
+from ..source.stored import Stored
 from .findings import advised_condition, findings_of, rows_for_status
 
 TEXT: Final = 1024  # characters of any text; metav1.Condition allows a message 32768

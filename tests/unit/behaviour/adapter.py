@@ -67,7 +67,7 @@ from mesh_operator.base.kinds import BY_KIND, EXPOSURE, INTENT, SERVICE
 from mesh_operator.meshes.request import MeshRequest, Wait, request_of
 from mesh_operator.meshes.status import row_of_binding, status_of_fabric, status_of_result, status_of_waiting
 from mesh_operator.source.status_patch import patch_of, worth_writing
-from mesh_operator.source.store import MeshObjects, Stored
+from mesh_operator.source.stored import MeshObjects, Stored
 from tests.collection_path import CHECKOUT
 from tests.lab.profiles import ProfileOptions, make_ca
 from tests.testing.facts_builders import not_ready, reader_facts

@@ -21,7 +21,7 @@ from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import WORKLOAD
 from mesh_operator.fleets.request import KARMADA
 from mesh_operator.fleets.status import fleet_status_of_result
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 from tests.testing.gate import left_to_the_deep_run
 from tests.testing.karmada_client import FleetWorld, KarmadaClient
 from tests.testing.karmada_model import KarmadaModel

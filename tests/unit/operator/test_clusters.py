@@ -24,7 +24,7 @@ from mesh_operator.base.serve import Metrics
 from mesh_operator.credentials.clusters import NOT_IN_TIME, Clusters
 from mesh_operator.credentials.management_plane import NotUsable, SealedKubeconfig, Usable
 from mesh_operator.runs.dry_runs import Bounds, DryRuns, Permits
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 from tests.testing.log_records import log_records
 from tests.testing.properties import examples
 from tests.testing.provider_examples import FOLDER

@@ -17,7 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 )
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.source.events import PAUSE, Recorder
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 
 URL = "https://kcp.example/services/apiexport/root/networking"
 

@@ -14,7 +14,8 @@ from mesh_operator.base.workspace_bounds import WorkspaceBounds
 from mesh_operator.meshes import fabrics
 from mesh_operator.meshes.fabrics import AGAIN, SOON, FabricRollUp
 from mesh_operator.meshes.status import row_of_binding
-from mesh_operator.source.store import Store, Stored
+from mesh_operator.source.store import Store
+from mesh_operator.source.stored import Stored
 
 URL = "https://shard-a/services/apiexport/x/n"
 A, B = "2k5m8k3p1q7z", "tq81lm0c55aa"

@@ -29,7 +29,8 @@ from mesh_operator.runs.dry_runs import DryRunFailed
 from mesh_operator.runs.runner import RunRequest, RunResult, RunState
 from mesh_operator.schedule.unit_turns import Next
 from mesh_operator.source.resource_writer import ResourceWriter
-from mesh_operator.source.store import Store, Stored
+from mesh_operator.source.store import Store
+from mesh_operator.source.stored import Stored
 from tests.testing.fake_kcp import URL, FakeKcp
 
 CLUSTERS: Final = FleetKey("ws1", "default", CLUSTER)

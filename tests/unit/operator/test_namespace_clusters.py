@@ -21,7 +21,7 @@ from mesh_operator.credentials.labelled_secrets import ARGO_LABEL, CLUSTER_LABEL
 from mesh_operator.credentials.management_plane import WORKSPACE_LABEL, NotUsable, SealedKubeconfig
 from mesh_operator.credentials.namespace_clusters import TOO_MANY, TOO_MANY_GIVEN, NamespaceClusters
 from mesh_operator.source.namespaces import workspace_of, workspace_of_label
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 from tests.testing.properties import examples
 from tests.testing.rows import in_one_test
 from tests.testing.secret_server import SecretServer

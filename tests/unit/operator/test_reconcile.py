@@ -32,7 +32,8 @@ from mesh_operator.schedule.unit_turns import Next, UnitTurn
 from mesh_operator.source.resource_writer import ResourceWriter
 from mesh_operator.source.resources import ABANDON
 from mesh_operator.source.source_identity import SourceIdentity
-from mesh_operator.source.store import KEEP, MeshObjects, Store, Stored
+from mesh_operator.source.store import KEEP, Store
+from mesh_operator.source.stored import MeshObjects, Stored
 from tests.testing.fake_kcp import URL, FakeKcp
 
 KEY = MeshKey("ws1", "default", "edge")

@@ -25,7 +25,7 @@ from mesh_operator.base.kinds import BINDING, EXPOSURE, INTENT, ITEMS, SERVICE
 from mesh_operator.credentials.management_plane import NotUsable, Usable
 from mesh_operator.meshes.records import Record
 from mesh_operator.meshes.request import MeshRequest, NoOp, Wait, request_of
-from mesh_operator.source.store import MeshObjects, Stored
+from mesh_operator.source.stored import MeshObjects, Stored
 
 KEY = MeshKey("2k5m8k3p1q7z", "default", "edge-mesh-eu")
 CANARY = "c4n4ry-of-a-tenant"

@@ -28,7 +28,7 @@ from mesh_operator.meshes.status import (
 from mesh_operator.meshes.status_in_progress import while_assigning
 from mesh_operator.runs.runner import RunResult, RunState
 from mesh_operator.source.status_patch import SYNC_SECONDS, patch_of, worth_writing
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 from tests.testing.crd_schema import misfits, schemas
 from tests.testing.crd_statuses import Made, statuses
 from tests.testing.facts_builders import NOW

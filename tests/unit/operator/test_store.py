@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.base.kinds import BINDING, CLUSTER, EXPOSURE, FABRIC, FLEET_ROWS, INTENT, ITEMS, ROWS, SERVICE
 from mesh_operator.source.bounds import reduced
-from mesh_operator.source.store import KEEP, Store, Stored
+from mesh_operator.source.store import KEEP, Store
+from mesh_operator.source.stored import Stored
 from tests.lab.patience import scaled
 
 A, B, C = (f"https://shard-{shard}/services/apiexport/x/n" for shard in "abc")

@@ -20,7 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.wit
 from mesh_operator.base.keys import MeshKey, ObjectKey
 from mesh_operator.base.kinds import BINDING
 from mesh_operator.meshes.status import status_of_result
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 from mesh_operator.statuses import withheld
 from mesh_operator.statuses.withheld import WithheldLog
 from tests.testing.met_ports import STATES, free_port, met_port
