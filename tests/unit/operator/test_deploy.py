@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
@@ -409,6 +410,13 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
         {"jobTimeout": ""},
         {"maxRuns": 0},
         {"image": {"repository": "x", "digest": "sha256:0"}},
+        {"image": {"repository": "x", "digest": "0" * 64}},
+        {"image": {"repository": "x", "digest": f"sha256:{'A' * 64}"}},
+        {"image": {"repository": "x", "tag": f"sha256:{'0' * 64}"}},
+        {"image": {"repository": "x", "tag": f"1@sha256:{'0' * 64}"}},
+        {"image": {"repository": "x:1"}},
+        {"image": {"repository": f"x@sha256:{'0' * 64}"}},
+        {"image": {"repository": ""}},
         {"kcp": {"kubeconfigSecret": {"name": "", "key": "kubeconfig"}}},
         {"kcp": {"kubeconfigSecret": {"name": "x", "key": "../../etc/passwd"}}},
         {"kcp": {"externalUrl": "kcp.example.com"}},
@@ -432,6 +440,52 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
 def test_values_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(validator.ValidationError):
         validator.validate({**read(CHART / "values.yaml"), **wrong}, read(CHART / "values.schema.json"))
+
+
+REPOSITORY = "registry.example.com:5000/edge/mesh-operator"
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize(
+    ("image", "named"),
+    [
+        ({"repository": REPOSITORY}, f"{REPOSITORY}:{__version__}"),
+        ({"repository": REPOSITORY, "tag": "1.2.3-rc.1"}, f"{REPOSITORY}:1.2.3-rc.1"),
+        ({"repository": REPOSITORY, "digest": DIGEST}, f"{REPOSITORY}@{DIGEST}"),
+        ({"repository": REPOSITORY, "tag": "1.2.3", "digest": DIGEST}, f"{REPOSITORY}@{DIGEST}"),
+        ({"digest": DIGEST}, f"mesh-operator@{DIGEST}"),
+    ],
+)
+def test_one_value_names_the_image_by_its_digest_which_goes_before_any_tag(image: dict[str, str], named: str) -> None:
+    settings = [part for name, value in image.items() for part in ("--set-string", f"image.{name}={value}")]
+    [container] = pod_of(by_kind_and_name(helm(*settings).stdout))["containers"]
+    assert container["image"] == named
+
+
+@NEEDS_HELM
+@pytest.mark.parametrize("digest", ["sha256:0", DIGEST.removeprefix("sha256:"), DIGEST.upper(), f"sha512:{DIGEST[7:]}"])
+def test_helm_refuses_a_digest_that_is_none_and_names_the_value(digest: str) -> None:
+    refused = helm("--set-string", f"image.digest={digest}", check=False)
+    assert refused.returncode != 0 and refused.stdout == ""
+    assert re.search(r"image[./]digest", refused.stderr) and "sha256:[0-9a-f]{64}" in refused.stderr
+
+
+@NEEDS_HELM
+def test_the_plain_manifests_can_be_made_with_the_digest_of_an_image(tmp_path: Path) -> None:
+    program = look([HELM], print).get(HELM)
+    if program is None:
+        pytest.skip("helm is not at hand (python -m tests.lab.tools build helm builds it), so no manifests can be made")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "helm").symlink_to(program.path)
+    shutil.copytree(DEPLOY, tmp_path / "deploy", symlinks=True)
+    command = [str(tmp_path / "deploy/manifests/make"), f"image.repository={REPOSITORY},image.digest={DIGEST}"]
+    subprocess.run(command, check=True, env={**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"})
+    for folder in ("manifests", "kubernetes", "fleet"):
+        made = (tmp_path / "deploy" / folder / "3-operator.yaml").read_text(encoding="utf-8")
+        assert re.findall(r"image: (\S+)", made) == [f'"{REPOSITORY}@{DIGEST}"']
+        default = (DEPLOY / folder / "3-operator.yaml").read_text(encoding="utf-8")
+        assert made == default.replace(f"mesh-operator:{__version__}", f"{REPOSITORY}@{DIGEST}"), "nothing else differs"
 
 
 @NEEDS_HELM
