@@ -193,6 +193,10 @@ image-context: ## what an image build gets to see (.containerignore), in .build/
 	@git ls-files -z -- $$(sed -n 's/^!//p' .containerignore) | xargs -0 -I F cp --parents -P F .build/image-context/
 	@echo "podman build --file operator/deploy/image/Containerfile .build/image-context"
 
+.PHONY: image-digests
+image-digests: ## the digests of the base images, from their registries; needs skopeo
+	@operator/deploy/image/digests
+
 .PHONY: clean
 clean: ## remove .venv and .build (the lab's servers are kept, they lie outside)
 	rm -rf .venv .build .ansible .hypothesis .pytest_cache .ruff_cache .mypy_cache
