@@ -479,8 +479,12 @@ def test_the_plain_manifests_can_be_made_with_the_digest_of_an_image(tmp_path: P
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "helm").symlink_to(program.path)
     shutil.copytree(DEPLOY, tmp_path / "deploy", symlinks=True)
-    command = [str(tmp_path / "deploy/manifests/make"), f"image.repository={REPOSITORY},image.digest={DIGEST}"]
-    subprocess.run(command, check=True, env={**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"})
+    make, image = str(tmp_path / "deploy/manifests/make"), f"image.repository={REPOSITORY},image.digest={DIGEST}"
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    files = {path: path.read_bytes() for path in (tmp_path / "deploy").rglob("*") if path.is_file()}
+    assert subprocess.run([make, image[:-1]], check=False, capture_output=True, env=environment).returncode != 0
+    assert {path: path.read_bytes() for path in (tmp_path / "deploy").rglob("*") if path.is_file()} == files, "a wrong one changes nothing"
+    subprocess.run([make, image], check=True, env=environment)
     for folder in ("manifests", "kubernetes", "fleet"):
         made = (tmp_path / "deploy" / folder / "3-operator.yaml").read_text(encoding="utf-8")
         assert re.findall(r"image: (\S+)", made) == [f'"{REPOSITORY}@{DIGEST}"']
