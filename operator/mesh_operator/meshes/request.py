@@ -116,7 +116,8 @@ def _play(
         raw[row.listed] = [entry_of(stored) if choices.job_probes else _without_job(stored.key.kind, entry_of(stored)) for stored in kept]
         previous[row.listed] = [{**(stored.obj.get("status") or {}), "name": stored.key.name} for stored in kept]
         items += kept
-        leaving += [stored for stored in every if stored not in kept and stored.missing_since is None]
+        staying = {stored.key for stored in kept}
+        leaving += [stored for stored in every if stored.key not in staying and stored.missing_since is None]
     variables: dict[str, Any] = {"cilium_mesh_former": [name for name in recorded if name not in refs]}
     silent = {name for name in refs if isinstance(found[name], NotUsable)}
     if silent - set(
