@@ -27,6 +27,7 @@ from ..plugin_utils.metrics_file import write_metrics
 from ..plugin_utils.play import plain
 from ..plugin_utils.result_file import FILES, RESULT_FILE, places_of
 from ..plugin_utils.spec import spec_of
+from ..plugin_utils.statistic import statistic_of
 
 STATISTIC = "mesh_result"
 OWNER_ONLY: Final = 0o600
@@ -61,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         runs = [run for run in (links, items, *further) if run]
         broken = self._write_metrics(params, result, runs)
         # As ansible.builtin.set_stats returns it. https://github.com/ansible/ansible/blob/v2.19.0/lib/ansible/plugins/action/set_stats.py
-        published = {"data": {STATISTIC: result}, "per_host": False, "aggregate": False}
+        published = {"data": {STATISTIC: statistic_of(result, given)}, "per_host": False, "aggregate": False}
         left_out = result["plan"].get("notCarriedOut", [])
         changes = len(result["plan"]["steps"])
         judged = changes_sentence(changes) if params["fail_on_changes"] and self._task.check_mode else ""

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
@@ -26,7 +27,8 @@ from mesh_operator.base.keys import key_of
 from mesh_operator.credentials.tenant_kubeconfigs import is_rebuilt
 from mesh_operator.meshes.dry_run import dry_run_of
 from mesh_operator.meshes.records import _parsed as record_of
-from mesh_operator.runs.confined.messages import Invalid, decoded
+from mesh_operator.runs.confined.messages import PART, Invalid, decoded
+from mesh_operator.runs.item_parts import ItemParts
 from mesh_operator.source.endpoints import urls_of
 from tests.fuzz.parser import Form, Parser
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
@@ -102,7 +104,12 @@ def _mapping(value: Any) -> dict[str, Any]:
 def confined_answer(data: bytes) -> object:
     """Take the input for what a confined process answers, which a stranger may have taken over."""
     value = decoded(data)
-    return dry_run_of(value), is_rebuilt(value)
+    parts = ItemParts()
+    with suppress(Invalid):
+        parts.take(_mapping(value).get(PART), data)
+    with suppress(Invalid):
+        parts.complete(_mapping(value))
+    return dry_run_of(value), is_rebuilt(value), len(parts)
 
 
 def address_ranges(data: bytes) -> object:
@@ -161,7 +168,7 @@ PARSERS: Final = (
     Parser(
         name="confined-answer",
         writer="whoever has taken over a confined process",
-        files=("operator/mesh_operator/runs/confined/messages.py",),
+        files=("operator/mesh_operator/runs/confined/messages.py", "operator/mesh_operator/runs/item_parts.py"),
         parse=confined_answer,
         form=Form.JSON,
         raises=(Invalid,),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import itertools
 import os
 import resource
 import signal
@@ -19,6 +20,7 @@ from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.whole import kubeconfig_of
 from mesh_operator.runs.confined.fork_server import answer_all
+from mesh_operator.runs.confined.messages import PART, send
 
 HANDLER = "tests.testing.confined_probe:serve"
 
@@ -287,6 +289,21 @@ def do_say(text: str, repeat: int = 1, length: int | None = None) -> None:
     with socket.socket(fileno=os.dup(3)) as connection:
         connection.sendall((len(content) if length is None else length).to_bytes(8, "big") + content)
         time.sleep(3600)
+
+
+def do_messages(messages: list[Any]) -> None:
+    """Send messages that are given, or one half of one, or parts without end; then end."""
+    with socket.socket(fileno=os.dup(3)) as connection:
+        for message in messages:
+            if message == "half":
+                connection.sendall((1000).to_bytes(8, "big") + b"{")
+            elif message == "endless":
+                for number in itertools.count():
+                    send(connection, {PART: {"item": f"globalServices/{number}", "status": {"phase": "Exported", "conditions": []}}})
+            else:
+                send(connection, message)
+    if not any(isinstance(message, dict) and "answer" in message for message in messages):
+        os._exit(0)
 
 
 def do_count(values: list[int]) -> int:

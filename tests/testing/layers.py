@@ -63,8 +63,8 @@ ROOMS: Final[dict[str, str]] = {
     "source": "base",
     "credentials": "base source",
     "schedule": "base",
-    "runs": "base credentials",
     "statuses": "base source",
+    "runs": "base credentials statuses",
     "meshes": "base credentials runs schedule source statuses",
     "fleets": "base credentials runs schedule source statuses",
 }

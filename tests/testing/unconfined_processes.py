@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from mesh_operator.runs.confined.confinement import Limits
+from mesh_operator.runs.confined.fork_server import parts_first
+from mesh_operator.runs.confined.messages import PART, Invalid
+from mesh_operator.runs.confined.process import Cause, ConfinedProcessFailed, Take
 from mesh_operator.runs.dry_run_job import answer
 
 
@@ -25,5 +28,22 @@ class UnconfinedProcesses:
         self.begun.append((limits, deadline))
         yield self
 
-    def ask(self, job: Mapping[str, Any]) -> Any:
-        return json.loads(json.dumps(self.answer(json.loads(json.dumps(job)))))
+    def ask(self, job: Mapping[str, Any], take: Take | None = None) -> Any:
+        found = self.answer(json.loads(json.dumps(job)))
+        if isinstance(found, Generator):
+            try:
+                found = self._taken(found, take)
+            except Invalid as invalid:
+                raise ConfinedProcessFailed(Cause.INVALID, str(invalid)) from None
+        return json.loads(json.dumps(found))
+
+    def _taken(self, found: Generator[Any, None, Any], take: Take | None) -> Any:
+        messages = parts_first(found)
+        while True:
+            try:
+                message = next(messages)
+            except StopIteration as ended:
+                return ended.value
+            content = json.dumps(message).encode()
+            assert take is not None
+            take(json.loads(content)[PART], content)

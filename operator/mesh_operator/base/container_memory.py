@@ -14,7 +14,7 @@ from typing import Final
 MIB: Final = 1024 * 1024
 
 LEADER: Final = 512 * MIB  # the operator's process: 150 MiB of its own, 240 MiB of objects (decision 0068), and lists on their way
-ANSWER: Final = 160 * MIB  # an answer or result while a worker reads it: 16 MiB, as text and as 400,000 values (runs/confined/messages.py)
+ANSWER: Final = 160 * MIB  # an answer while a worker reads it: 16 MiB as text and 400,000 values, and as many bytes of parts (0065)
 FORK_SERVER: Final = 160 * MIB  # 110 MiB of imports, which all of its children share
 CLIENT: Final = 16 * MIB  # the process that ansible-runner starts (runs/confined/playbook_client.py)
 RUN_PROCESS: Final = 512 * MIB  # data of one process of a run, held by the kernel

@@ -22,6 +22,7 @@ class FleetQuestion:
 
     play: FleetPlay
     known_revisions: Sequence[str] = ()
+    items: None = None  # its answer comes whole
 
     @property
     def job(self) -> Mapping[str, Any]:

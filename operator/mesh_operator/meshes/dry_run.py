@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import DryRun
 
+from ..runs.confined.messages import Invalid
 from ..runs.dry_runs import InvalidAnswer, is_list
+from ..runs.item_parts import ItemParts
 from .request import ASSIGNS, MeshRequest
 
 LONGEST_REQUEUE: Final = 86400.0  # seconds
@@ -18,9 +20,10 @@ LONGEST_REQUEUE: Final = 86400.0  # seconds
 
 @dataclass(frozen=True)
 class MeshQuestion:
-    """Question for the dry run of a request (pipeline/dry_run.py)."""
+    """Question for the dry run of a request (pipeline/dry_run.py). ``items``: the statuses of its items, once it is answered."""
 
     request: MeshRequest
+    items: ItemParts = field(default_factory=ItemParts)
 
     @property
     def job(self) -> Mapping[str, Any]:
@@ -42,6 +45,10 @@ class MeshQuestion:
             return None
         if (valid := dry_run_of(answer)) is None:
             raise InvalidAnswer
+        try:
+            self.items.complete(valid.result)
+        except Invalid:
+            raise InvalidAnswer from None
         return valid
 
 
@@ -54,9 +61,8 @@ def dry_run_of(found: Any) -> DryRun | None:
         return None
     status, findings = result.get("status"), result.get("findings")
     requeue: Any = result.get("requeueSeconds")
-    rows = {kind: value for kind, value in status.items() if kind != "binding"} if isinstance(status, dict) else {"": None}
-    if not (all(is_list(value, dict) for value in rows.values()) and isinstance(status, dict) and is_list(findings, dict)):
-        return None
-    if not (isinstance(status.get("binding"), dict) and type(requeue) in (int, float) and 0 <= requeue <= LONGEST_REQUEUE):
+    if not (isinstance(status, dict) and status.keys() == {"binding"} and isinstance(status["binding"], dict) and is_list(findings, dict)):
+        return None  # items have parts
+    if not (type(requeue) in (int, float) and 0 <= requeue <= LONGEST_REQUEUE):
         return None
     return DryRun(steps=steps, linked=linked, kept=frozenset(kept), result=result)

@@ -9,7 +9,7 @@ it the operator's access, until they are gone).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from logging import WARNING
@@ -29,23 +29,26 @@ from ..base.serve import Metrics
 from ..credentials.clusters import ClusterSource
 from ..credentials.management_plane import NotUsable, Usable
 from ..runs.dry_runs import DRY_RUN_FAILED, DryRunFailed, DryRunProcess, DryRuns
+from ..runs.item_parts import ItemParts
 from ..runs.runner import Runner, RunRequest, RunResult, RunState
 from ..schedule.queue import Urgency
 from ..schedule.unit_turns import AT_ONCE, Next, UnitTurn, UnitTurns
 from ..source.bounds import QUOTA_EXCEEDED
 from ..source.resource_writer import ResourceWriter
-from ..source.resources import age_of, all_of, deleting, finalizers_of, generation_of, is_abandoned, ref_of, refs_of
+from ..source.resources import all_of, deleting, finalizers_of, generation_of, is_abandoned, ref_of, refs_of
 from ..source.status_patch import Status
 from ..source.store import Store
 from ..source.stored import MeshObjects, Stored
 from ..statuses.findings import MOST
 from ..statuses.withheld import WithheldLog
+from .answered_statuses import answered_statuses
 from .dry_run import MeshQuestion
 from .foreign_records import HELD, RECORD_OF_ANOTHER_SOURCE, record_that_holds
 from .memory import GoodLinks, MeshMemories
 from .orphans import mesh_to_remove
 from .records import Record, Records
-from .request import ASSIGNS, MESH_NOT_FOUND, MeshRequest, NoOp, Wait, request_of
+from .removal import Removal
+from .request import ASSIGNS, MeshRequest, NoOp, Wait, request_of
 from .status import (
     GOOD,
     status_of_failed_dry_run,
@@ -95,9 +98,10 @@ class Reconciler:
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
         self._dry_runs, self._writer = dry_runs, writer
         self._metrics, self._event = metrics, event
-        self._clusters_listed, self._deadline, self._interval = clusters_listed, teardown_deadline, check_interval
+        self._clusters_listed, self._interval = clusters_listed, check_interval
         self._turns = UnitTurns[MeshKey](cancel, metrics)
         self.memories = MeshMemories()
+        self._removal = Removal(records=records, writer=writer, memories=self.memories, deadline=teardown_deadline, event=event)
         self._withheld = WithheldLog()
         self.orphaned: frozenset[MeshKey] = frozenset()  # recorded meshes without a resource (orphans.py)
 
@@ -151,16 +155,18 @@ class Reconciler:
             return self._note_failed_dry_run(mesh, failed, sealed)
         if isinstance(planned, Next):
             return planned
-        request, dry = planned
+        request, dry, items = planned
         if dry is None or dry.steps or any(ref_of(stored) not in dry.kept for stored in request.leaving):
             return self._run(request, mesh, turn, dry)  # the process of the dry run is gone
         self._writer.release([stored for stored in request.leaving if is_abandoned(stored)])
-        return self._report(mesh, dry)
+        return self._report(mesh, dry, items)
 
     def _plan(
         self, mesh: MeshObjects, clusters: Mapping[str, Usable | NotUsable], process: DryRunProcess
-    ) -> Next | tuple[MeshRequest, DryRun | None]:
+    ) -> Next | tuple[MeshRequest, DryRun | None, ItemParts]:
         """Return the request for a mesh with its dry run, None if there is something to do for sure; or what to do without a play.
+
+        The third value is the statuses of items that the dry run found.
 
         :raises DryRunFailed: when the process fails.
         """
@@ -177,15 +183,16 @@ class Reconciler:
         if isinstance(request, Wait):
             return self._hold(mesh, request, clusters)
         if request.absent and not any(isinstance(found, Usable) for found in clusters.values()):
-            self._give_up(mesh, deleting(mesh), request.unavailable)
+            self._removal.give_up(mesh, deleting(mesh), request.unavailable)
             return Next(seconds=self._interval)
         self._put_finalizers(request, mesh)
         held = self.memories.recall(mesh.key).held
         if request.absent or (self._recent_good_links(request) and _items_changed(request, held)):
-            return request, None
-        dry = process.dry_run(MeshQuestion(request))
+            return request, None, ItemParts()
+        question = MeshQuestion(request)
+        dry = process.dry_run(question)
         self._remember(request, dry.result if dry and dry.linked else None)
-        return request, dry
+        return request, dry, question.items
 
     # Meshes for which no play runs
 
@@ -193,7 +200,7 @@ class Reconciler:
         for stored in all_of(mesh):
             if not stored.deleting:
                 self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
-        self._let_go(mesh, clusters)
+        self._removal.let_go(mesh, clusters)
         since = parse_time(str(mesh.binding.obj["metadata"].get("creationTimestamp"))) if mesh.binding else None
         young = (datetime.now(UTC) - since).total_seconds() / 10 if since else WAITING
         return Next(seconds=min(max(SOONEST, young), WAITING, self._interval))
@@ -223,15 +230,8 @@ class Reconciler:
         if mesh.binding is not None:
             self._event(mesh.binding, "Warning", DRY_RUN_FAILED, str(failed))
         unread = {name: NotUsable(name=name, reason=DRY_RUN_FAILED, message=str(failed)) for name in clusters}
-        self._let_go(mesh, unread | {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
+        self._removal.let_go(mesh, unread | {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
         return Next(seconds=None, failed=True)
-
-    def _let_go(self, mesh: MeshObjects, clusters: Mapping[str, Any]) -> None:
-        """Remove finalizers of deleted resources for which no play can run: at once if no cluster holds anything, else as ``_give_up``."""
-        if self._records.get(mesh.key) is None:
-            self._writer.release(deleting(mesh))
-        else:
-            self._give_up(mesh, deleting(mesh), {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
 
     def _refuse(self, mesh: MeshObjects, *, recorded: bool) -> bool:
         """Report objects beyond the bounds of the workspace, and return whether nothing can be done for the whole mesh.
@@ -256,11 +256,11 @@ class Reconciler:
                 self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
         return bool(told) or mesh.ignored
 
-    def _report(self, mesh: MeshObjects, dry: DryRun) -> Next:
+    def _report(self, mesh: MeshObjects, dry: DryRun, items: ItemParts) -> Next:
         self._withheld.take(mesh.key, dry.result)
-        now = datetime.now(UTC)
-        self._writer.statuses(((stored, status_of_result(stored, dry.result, now)) for stored in all_of(mesh) if not stored.deleting), {})
-        return self._next_look(mesh.key, dry.result, self._check_after(dry.result))
+        staying = (stored for stored in all_of(mesh) if not stored.deleting)
+        self._writer.statuses(answered_statuses(staying, dry.result, items, datetime.now(UTC)), {})
+        return self._next_look(mesh.key, dry.result, SOONEST if items.later else self._check_after(dry.result))
 
     def _next_look(self, key: MeshKey, result: Mapping[str, Any], otherwise: float) -> Next:
         """Return when the mesh is looked at again: soon while its links come up."""
@@ -318,14 +318,10 @@ class Reconciler:
         if last_good and result is not None:  # the play did not observe the links
             found = [*last_good.findings, *rows_of(result, "findings")]
             result = {**result, "findings": found, "status": {**result["status"], "binding": last_good.status}}
-        self._writer.statuses(
-            (
-                (stored, status_of_failed_run(stored, run, now) if result is None else status_of_result(stored, result, now))
-                for stored in (*((binding,) if binding else ()), *request.items)  # no item is good before its mesh
-            ),
-            shown,
-        )
-        self._clean_up(request, mesh, run)
+        objects = (*((binding,) if binding else ()), *request.items)  # no item is good before its mesh
+        failed = ((stored, status_of_failed_run(stored, run, now)) for stored in objects)
+        self._writer.statuses(failed if result is None else answered_statuses(objects, result, run.items, now, shown), shown)
+        self._removal.clean_up(request, mesh, run)
         if result is None:
             self.memories.recall(key).good_links = None
             self._report_failed_run(binding, run)
@@ -338,7 +334,8 @@ class Reconciler:
             if changed:
                 self.memories.recall(key).awaited.written(time.monotonic())
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
-        return self._next_look(key, result, max(0.0, min(self._check_after(result), later)))
+        soon = SOONEST if run.items.later else self._check_after(result)
+        return self._next_look(key, result, max(0.0, min(soon, later)))
 
     def _show_play(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None, *, was_new: bool) -> dict[ObjectKey, Status]:
         """Write the statuses that hold while the play is at work, and return them by key.
@@ -383,66 +380,9 @@ class Reconciler:
         if mesh.binding is not None:
             self._event(mesh.binding, "Normal", ANOTHER_RUN, why)
         if request.absent:
-            self._give_up(mesh, deleting(mesh), request.unavailable)
+            self._removal.give_up(mesh, deleting(mesh), request.unavailable)
         self.memories.recall(request.key).good_links = None
         return Next(seconds=RETRY_SECONDS)
-
-    def _clean_up(self, request: MeshRequest, mesh: MeshObjects, run: RunResult) -> None:
-        """Remove finalizers of deleted resources whose objects are gone.
-
-        While the binding exists, an item may go although an unreachable cluster still has its objects; the next play that reaches it prunes
-        them, as they are in no list. One whose objects are kept, because another item is refused, stays until they are gone.
-        """
-        meaning = meaning_of(run.mesh_result)
-        unclean, held = meaning.unclean, meaning.held
-        self._note_held(request, held)
-        clean = run.mesh_result is not None and not (unclean & {"", *(ref_of(stored) for stored in request.leaving)})
-        if request.absent and clean and run.state is RunState.SUCCESSFUL and not request.unavailable:
-            self._leave(mesh, deleting(mesh))
-            self._records.forget(request.key)
-        elif request.absent:
-            self._give_up(mesh, deleting(mesh), request.unavailable)
-        elif run.mesh_result is not None:
-            if run.state is RunState.SUCCESSFUL:  # former members are clean now, but for those that did not answer
-                self._records.narrow(request.key, {*refs_of(mesh), *request.unavailable})
-            self._writer.release([s for s in request.leaving if ref_of(s) not in unclean or (ref_of(s) in held and is_abandoned(s))])
-
-    def _note_held(self, request: MeshRequest, held: Mapping[str, str]) -> None:
-        """Remember which deleted resources have objects that the run kept, and tell their owners when that is new."""
-        memory = self.memories.recall(request.key)
-        before, memory.held = memory.held, held
-        for stored in request.leaving:
-            if ref_of(stored) in held and ref_of(stored) not in before:
-                self._event(stored, "Warning", "ObjectsKept", held[ref_of(stored)])
-
-    def _give_up(self, mesh: MeshObjects, going: Iterable[Stored], unavailable: Mapping[str, NotUsable]) -> None:
-        """Remove finalizers of resources that cannot be cleaned.
-
-        Their clusters are gone, the deadline has passed, or their owner set the annotation ABANDON. The record of a released
-        binding becomes a tombstone.
-        """
-        gone = bool(unavailable) and all(found.reason == "ClusterNotFound" for found in unavailable.values())
-        late = [stored for stored in going if gone or is_abandoned(stored) or age_of(stored) > self._deadline]
-        if any(stored.key.kind == BINDING for stored in late):
-            record = self._records.get(mesh.key)
-            left = tuple(unavailable) or (record.clusters if record else ())
-            self._records.left_behind(mesh.key, left, datetime.now(UTC).isoformat(timespec="seconds"))
-        self._leave(mesh, late)
-
-    def _leave(self, mesh: MeshObjects, going: Iterable[Stored]) -> None:
-        """Remove finalizers, and tell the items that stay if their binding is gone with that."""
-        leaving, binding = list(going), mesh.binding
-        self._writer.release(leaving)
-        own = BY_KIND[BINDING].finalizer
-        if binding is None or binding not in leaving or {*finalizers_of(binding.obj)} - {own}:
-            return
-        self.memories.forget(mesh.key)
-        wait = request_of(replace(mesh, binding=None), {}, None)
-        if isinstance(wait, Wait) and wait.reason == MESH_NOT_FOUND:
-            now, items = datetime.now(UTC), [stored for stored in all_of(mesh) if stored is not binding and not stored.deleting]
-            self._writer.statuses(
-                ((stored, status_of_waiting(stored, wait, now)) for stored in items), {stored.key: {} for stored in items}
-            )
 
     def _put_finalizers(self, request: MeshRequest, mesh: MeshObjects) -> None:
         for stored in (*request.items, *((mesh.binding,) if mesh.binding else ())):

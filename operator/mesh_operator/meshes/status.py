@@ -15,7 +15,7 @@ import jmespath
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import meaning_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import Meaning, meaning_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.fabric import BindingRow, fabric_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
@@ -37,13 +37,17 @@ def status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -
 
     If the mesh has none because a finding stopped the run, the status reports the findings, and keeps the values measured earlier.
     """
+    return status_by_meaning(stored, result, meaning_of(result), now)
+
+
+def status_by_meaning(stored: Stored, result: Mapping[str, Any], meaning: Meaning, now: datetime) -> Status | None:
+    """Return the same. ``meaning``: that of the result, which is found once for all objects."""
     row = BY_KIND[stored.key.kind]
     found = jmespath.search(row.status, result)
     if isinstance(found, list):
         found = next((entry for entry in found if isinstance(entry, Mapping) and entry.get("name") == stored.key.name), None)
     if isinstance(found, Mapping):
         return advised_status(stored, measured_status(stored, found, now), result, now)
-    meaning = meaning_of(result)
     if not meaning.blocked:
         return None
     if row.listed:  # a refused item has a row of its own: the finding that stopped the run is about the mesh

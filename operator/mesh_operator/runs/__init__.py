@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes that work for a tenant: dry runs and playbooks, each confined.
 
-May import: base, credentials.
+May import: base, credentials, statuses.
 """

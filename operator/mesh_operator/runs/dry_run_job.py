@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import codecs
 import socket
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import load_libraries
@@ -22,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
 
 from ..credentials.tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig
+from ..statuses.item_statuses import items_of, statuses_of_items
 from .confined.fork_server import answer_all
 
 # Before the fork they cost once, after it once for each dry run. An import starts no thread of gRPC; its first channel does.
@@ -35,7 +37,7 @@ def serve(connection: socket.socket) -> None:
 
 
 def answer(job: Mapping[str, Any]) -> Any:
-    """Do one job, which comes from the operator (dry_runs.py), and return its result as a value of JSON."""
+    """Do one job, which comes from the operator (dry_runs.py), and return its result as a value of JSON, or a generator of it in parts."""
     return _JOBS[job["job"]](job)
 
 
@@ -51,11 +53,12 @@ def _opened(text: str, allowed: list[str]) -> dict[str, Any]:
         return {"refused": str(refused)}
 
 
-def _dry_run(job: Mapping[str, Any]) -> dict[str, Any] | None:
+def _dry_run(job: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any] | None]:
     found = dry_run(job["cilium_mesh"], _play(job), job["previous"], assigns=job["assigns"])
     if found is None:
         return None
-    return {"steps": found.steps, "linked": found.linked, "kept": sorted(found.kept), "result": found.result}
+    result = yield from statuses_of_items(found.result, items_of(job["cilium_mesh"], job["previous"]), datetime.now(UTC))
+    return {"steps": found.steps, "linked": found.linked, "kept": sorted(found.kept), "result": result}
 
 
 def _workloads(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from ..base.serve import Metrics
 from ..credentials.management_plane import NotUsable, SealedKubeconfig, Usable
 from ..credentials.tenant_kubeconfigs import is_rebuilt
 from .confined.confinement import Limits
-from .confined.process import Cause, ConfinedProcess, ConfinedProcesses, ConfinedProcessFailed
+from .confined.process import Cause, ConfinedProcess, ConfinedProcesses, ConfinedProcessFailed, Take
+from .item_parts import ItemParts
 
 HANDLER: Final = "mesh_operator.runs.dry_run_job:serve"
 PER_CLUSTER: Final = 5.0  # seconds more for each cluster beyond the first ones: those that are silent cost so much (Timeouts.connect)
@@ -41,13 +42,21 @@ _WORDS: Final = {
 }
 
 
+_SLOW: Final = "a cluster that answers very slowly, or with far more than a cluster has"
+_LARGE: Final = (
+    "a cluster that answers with far more than a cluster has, or a mesh of thousands of items in many clusters: "
+    "divide such a mesh, or ask the platform team to allow dry runs more"
+)
+_CAUSES: Final = {Cause.MEMORY: _LARGE, Cause.CPU: _LARGE}
+
+
 class DryRunFailed(Exception):
     """Failure of the dry run of one mesh or fleet. The text is a sentence for its owner."""
 
     def __init__(self, cause: Cause, detail: str = "") -> None:
         super().__init__(
             f"The dry run {_WORDS[cause]}, and was ended. Nothing was changed. It is tried again after growing delays; "
-            "the usual cause is a cluster that answers very slowly, or with far more than a cluster has."
+            f"the usual cause is {_CAUSES.get(cause, _SLOW)}."
         )
         self.cause, self.detail = cause, detail
 
@@ -88,7 +97,14 @@ class InvalidAnswer(Exception):
 
 
 class Question(Protocol[Answered]):
-    """Question for a dry run: the job of the process, and how its answer is read (meshes/dry_run.py, fleets/dry_run.py)."""
+    """Question for a dry run: the job of the process, and how its answer is read (meshes/dry_run.py, fleets/dry_run.py).
+
+    ``items``: takes the parts of the answer; None: it has none.
+    """
+
+    @property
+    def items(self) -> ItemParts | None:
+        """What takes the parts."""
 
     @property
     def job(self) -> Mapping[str, Any]:
@@ -160,19 +176,19 @@ class DryRunProcess:
         :raises DryRunFailed: when the process fails.
         """
         with self._metrics.dry_running():
-            answer = self._ask(question.job)
+            answer = self._ask(question.job, question.items.take if question.items is not None else None)
         try:
             return question.read(answer)
         except InvalidAnswer:
             raise self._failed(Cause.INVALID) from None
 
-    def _ask(self, job: Mapping[str, Any]) -> Any:
+    def _ask(self, job: Mapping[str, Any], take: Take | None = None) -> Any:
         try:
             if self._process is None:
                 self._process = self._stack.enter_context(self._processes.open(self._limits, self._deadline))
             if self._interrupted:  # before there was a process that could be interrupted
                 self._process.interrupt()
-            return self._process.ask(job)
+            return self._process.ask(job, take)
         except ConfinedProcessFailed as failed:
             raise self._failed(failed.cause, failed.detail) from None
 

@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -37,13 +37,15 @@ from ..base.container_memory import RUN_PROCESS, RUN_PROCESSES
 from .confined import playbook_client
 from .confined.confinement import Limits, Program, memory_folder
 from .confined.json_pieces import json_pieces
+from .confined.messages import Invalid
 from .confined.process import ConfinedProcesses
+from .item_parts import ITEMS_FILE, ItemParts
 from .run_events import LARGEST, EventRefused, Events
 
 COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
 OWN: Final = "own"  # folder in that of a run, the only one in which the run may write
 DYING: Final = 5.0  # seconds for a killed process to be gone
-HANDLER: Final = "mesh_operator.runs.confined.playbook_job:serve"
+HANDLER: Final = "mesh_operator.runs.run_job:serve"
 LIMITS: Final = Limits(memory=RUN_PROCESS, cpu=0, file_size=2 * LARGEST, descriptors=65536)  # of one process of a run
 
 
@@ -68,7 +70,10 @@ class RunRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
-    """Result of a run. ``mesh_result`` None: the run ended without one. ``last_task``: the name of the task that ran last; never stdout."""
+    """Result of a run. ``mesh_result`` None: the run ended without one. ``last_task``: the name of the task that ran last; never stdout.
+
+    ``items``: the statuses of items, which a run of a mesh has beside its result (run_job.py).
+    """
 
     state: RunState
     rc: int
@@ -77,6 +82,7 @@ class RunResult:
     seconds: float
     error: str = ""  # class of the exception with which ansible-runner itself ended, whose text may hold output; or a clause of our own
     refused: bool = False  # error is a clause about the run, such as "one of its events was refused: it has too many values"
+    items: ItemParts = field(default_factory=ItemParts)
 
     def without_result(self) -> str:
         """Return a sentence about a run without a result, for statuses."""
@@ -122,7 +128,7 @@ class Runner:
 
         :param progress: called with the name of each task.
         """
-        began, error, refused = time.monotonic(), "", False
+        began, error, refused, items = time.monotonic(), "", False, ItemParts()
         with ExitStack() as afterwards:
             with _locked(self._folder):  # no sweep may come between making a folder and locking it
                 folder = Path(tempfile.mkdtemp(prefix=f"run-{request.name}-", dir=self._folder))
@@ -139,8 +145,12 @@ class Runner:
                     runner.run()
                 if events.mesh_result is None:
                     events.complete()
+                else:
+                    items.read(folder / OWN / ITEMS_FILE, events.mesh_result)
             except EventRefused as caught:
                 error, refused = str(caught), True
+            except Invalid as caught:
+                error, refused, items = f"its result was refused: {caught}", True, ItemParts()
             except Exception as caught:  # the text may quote data of the tenant, so only the type is kept
                 error = type(caught).__name__
         ended = RunState.SUCCESSFUL if runner.status == "successful" and not refused else RunState.FAILED
@@ -148,7 +158,8 @@ class Runner:
         state = RunState.CANCELED if canceled else RunState.TIMEOUT if runner.timed_out else ended
         result = events.mesh_result if state is ended and not error else None  # no genuine one comes before the end
         rc, seconds = 254 if runner.rc is None else runner.rc, time.monotonic() - began
-        return RunResult(state=state, rc=rc, mesh_result=result, last_task=events.last_task, seconds=seconds, error=error, refused=refused)
+        ran = RunResult(state=state, rc=rc, mesh_result=result, last_task=events.last_task, seconds=seconds, error=error, refused=refused)
+        return replace(ran, items=items) if result is not None else ran
 
 
 class _Follower(ansible_runner.Runner):  # type: ignore[misc]  # ansible-runner has no types

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -61,13 +62,19 @@ class ResourceWriter:
     def statuses(self, wanted: Iterable[tuple[Stored, Status | None]], before: Mapping[Any, Mapping[str, Any]]) -> None:
         """Write the statuses of one mesh side by side. Every write is tried before an error is raised; raises as ``status``.
 
+        :param wanted: asked for one status after the other, so that no more than AT_ONCE of them are there at a time.
         :param before: by key, statuses that are newer than those of the stored objects.
         """
-        rows = list(wanted)
-        with ThreadPoolExecutor(max(1, min(AT_ONCE, len(rows)))) as pool:
-            writes = [pool.submit(self.status, stored, status, before=before.get(stored.key)) for stored, status in rows]
-        for write in writes:
-            write.result()
+        writes, failures = deque[Future[None]](), list[BaseException | None]()
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for stored, status in wanted:
+                if status is not None:
+                    writes.append(pool.submit(self.status, stored, status, before=before.get(stored.key)))
+                if len(writes) == AT_ONCE:
+                    failures.append(writes.popleft().exception())
+            failures += [write.exception() for write in writes]
+        for failure in filter(None, failures):
+            raise failure
 
     def first_status(self, stored: Stored, status: Status) -> None:
         """Write a status to an object that has none, and leave every other one alone: a worker was quicker. Raises as ``status``."""

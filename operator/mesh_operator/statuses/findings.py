@@ -20,6 +20,7 @@ MOST: Final = 20  # findings of one object; blocking ones come first (findings/f
 _SEVERITIES: Final = [severity.value for severity in Severity]
 _LINES: Final = 8  # of a fix
 _TEXT: Final = 512  # characters of the texts of a finding
+LEFT_OUT: Final = "findingsLeftOut"  # key of a result: how many findings of no item it had beside those that are in it
 
 Finding = Mapping[str, Any]
 
@@ -36,6 +37,14 @@ def rows_for_status(found: Sequence[Finding]) -> list[dict[str, Any]]:
     return [_row(row) for row in found[:MOST]]
 
 
+def is_row_of_status(row: Any) -> bool:
+    """Return whether a value is a finding as ``rows_for_status`` returns it, as far as Events quote it."""
+    if not isinstance(row, Mapping) or not isinstance(row.get("code"), str) or row.get("severity") not in _SEVERITIES:
+        return False
+    texts = [row.get(key, "") for key in ("code", "cluster", "peer", "summary")]
+    return all(isinstance(text, str) and len(text) <= _TEXT for text in texts)
+
+
 def _row(row: Finding) -> dict[str, Any]:
     severity = row.get("severity")
     named = {"code": one_line(row.get("code"), _TEXT) or "Unknown", "severity": severity if severity in _SEVERITIES else "advisory"}
@@ -45,8 +54,13 @@ def _row(row: Finding) -> dict[str, Any]:
     return texts | {key: value for key, value in rest.items() if value}
 
 
-def advised_condition(found: Sequence[Finding]) -> dict[str, Any]:
-    """Return the condition Advised: whether there are findings that do not block and are not accepted."""
+def advised_condition(found: Sequence[Finding], left_out: int = 0) -> dict[str, Any]:
+    """Return the condition Advised: whether there are findings that do not block and are not accepted.
+
+    :param left_out: findings beside these.
+    """
     codes = list(dict.fromkeys(str(row.get("code")) for row in found if row.get("severity") != "blocking" and not row.get("accepted")))
-    message = one_line(f"{', '.join(codes[:MOST])}: see status.findings", 2 * _TEXT) if codes else ""
+    every = len(found) + left_out
+    first = f", which has the first {MOST} of {every}" if every > MOST else ""
+    message = one_line(f"{', '.join(codes[:MOST])}: see status.findings{first}", 2 * _TEXT) if codes else ""
     return condition("Advised", bool(codes), "FindingsReported" if codes else "NoFindings", message)

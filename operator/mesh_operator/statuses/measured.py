@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,10 +13,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.condi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
+from ..base.kinds import BY_KIND
 from ..source.resources import generation_of
 from ..source.status_patch import Status
 from ..source.stored import Stored
-from .findings import advised_condition, findings_of, rows_for_status
+from .findings import LEFT_OUT, Finding, advised_condition, findings_of, rows_for_status
 
 TEXT: Final = 1024  # characters of any text; metav1.Condition allows a message 32768
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,254}[A-Za-z0-9_])?")  # as metav1.Condition has it
@@ -37,9 +38,14 @@ def measured_status(stored: Stored, row: Mapping[str, Any], now: datetime) -> St
 
 
 def advised_status(stored: Stored, status: Status, result: Mapping[str, Any], now: datetime) -> Status:
-    """Return a status with the findings that are about the object."""
-    found = findings_of(stored, result)
-    new = advised_condition(found)
+    """Return a status with the findings of a result that are about the object."""
+    left_out = 0 if BY_KIND[stored.key.kind].listed else int(result.get(LEFT_OUT) or 0)
+    return with_findings(stored, status, findings_of(stored, result), now, left_out)
+
+
+def with_findings(stored: Stored, status: Status, found: Sequence[Finding], now: datetime, left_out: int = 0) -> Status:
+    """Return a status with the findings that are about the object. ``left_out``: how many there are beside these."""
+    new = advised_condition(found, left_out)
     kept = [entry for entry in status["conditions"] if entry["type"] != new["type"]]
     times = with_transition_times([new], now, rows_of(status_before(stored), "conditions"))
     rest = {key: value for key, value in status.items() if key not in ("findings", "conditions")}

@@ -63,6 +63,11 @@ def meaning_of(result: Mapping[str, Any] | None) -> Meaning:
     )
 
 
+def decides(row: Mapping[str, Any]) -> bool:
+    """Return whether a finding that is about an item counts for what a result means: one of these is enough for each item and code."""
+    return row.get("severity") == "blocking" or row.get("code") in _ANOTHER_RUN or _is_undone(str(row.get("code")))
+
+
 def _is_undone(code: str) -> bool:
     """Return whether a finding of this code says that something was not carried out: a request failed, or objects are kept."""
     return code == KeptBack.code or code.startswith(f"{_REQUESTS}-")

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from mesh_operator.runs.confined.confinement import Limits, Measures, in_memory, measures_here, memory_folder
-from mesh_operator.runs.confined.messages import send
+from mesh_operator.runs.confined.messages import send_job
 from mesh_operator.runs.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from tests.collection_path import CHECKOUT
 from tests.testing.confined_probe import HANDLER
@@ -311,7 +311,7 @@ def test_sending_a_job_takes_no_second_copy_of_it() -> None:
     with ours, theirs, ThreadPoolExecutor(1) as other:
         reading = other.submit(lambda: [len(part) for part in iter(lambda: theirs.recv(1 << 16), b"")])
         tracemalloc.start()
-        send(ours, job)
+        send_job(ours, job)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         ours.close()

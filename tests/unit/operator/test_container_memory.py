@@ -15,8 +15,11 @@ from mesh_operator.base import container_memory
 from mesh_operator.base.container_memory import MIB, memory_limit, memory_needed, memory_shortage
 from mesh_operator.base.settings import Settings
 from mesh_operator.runs import runner as runs
+from mesh_operator.runs.confined.messages import VALUES
 from mesh_operator.runs.confined.process import ANSWER_LIMIT
 from mesh_operator.runs.run_events import LARGEST
+from mesh_operator.source.resource_writer import AT_ONCE
+from mesh_operator.statuses import item_statuses
 from tests.collection_path import CHECKOUT
 
 DEPLOY = CHECKOUT / "operator" / "deploy"
@@ -52,8 +55,12 @@ def test_each_part_is_what_its_limit_in_the_code_says() -> None:
     assert runs.LIMITS.memory == container_memory.RUN_PROCESS
     assert runs.settings_of_runs()["ANSIBLE_FORKS"] == str(container_memory.RUN_PROCESSES - 1)
     assert ANSWER_LIMIT == LARGEST
-    # Bytes, text and values of one answer; a value costs up to 232 bytes (a mapping with one key), and an answer has 400,000.
-    assert 3 * LARGEST + 400_000 * 232 <= container_memory.ANSWER
+    # A value costs up to 232 bytes (a mapping with one key). An answer is read as bytes, text and values, beside the parts of a dry run;
+    # while statuses are written there are its values, all parts, and those that are written with the one that is read.
+    values, part = VALUES * 232, 3 * item_statuses.LARGEST + item_statuses.VALUES * 232
+    assert 3 * LARGEST + values + item_statuses.WHOLE <= container_memory.ANSWER
+    assert values + item_statuses.WHOLE + (AT_ONCE + 1) * part <= container_memory.ANSWER
+    assert runs.LIMITS.file_size > item_statuses.WHOLE
     assert runs.LIMITS.file_size * Settings.max_runs <= container_memory.TMP
 
 

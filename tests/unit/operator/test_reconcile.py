@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import Event
 from types import SimpleNamespace
@@ -24,8 +26,10 @@ from mesh_operator.credentials.management_plane import NotUsable, Usable
 from mesh_operator.meshes.dry_run import MeshQuestion
 from mesh_operator.meshes.reconcile import ANOTHER_RUN, SOONEST, Reconciler
 from mesh_operator.meshes.records import Records
+from mesh_operator.runs.confined.messages import PART
 from mesh_operator.runs.confined.process import Cause
 from mesh_operator.runs.dry_runs import DryRunFailed
+from mesh_operator.runs.item_parts import ItemParts
 from mesh_operator.runs.runner import RunRequest, RunResult, RunState
 from mesh_operator.schedule.queue import Urgency
 from mesh_operator.schedule.unit_turns import Next, UnitTurn
@@ -34,6 +38,7 @@ from mesh_operator.source.resources import ABANDON
 from mesh_operator.source.source_identity import SourceIdentity
 from mesh_operator.source.store import KEEP, Store
 from mesh_operator.source.stored import MeshObjects, Stored
+from mesh_operator.statuses.item_statuses import SAID
 from tests.testing.fake_kcp import URL, FakeKcp
 
 KEY = MeshKey("ws1", "default", "edge")
@@ -1013,3 +1018,69 @@ def test_a_mesh_of_a_workspace_with_far_too_many_objects_says_so_and_has_no_run(
     world.store._ignored.drop(URL)
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Connected"
+
+
+# Statuses of items in parts
+
+
+def fill(parts: ItemParts, *statuses: tuple[str, dict[str, Any]], unchanged: tuple[str, ...] = (), later: int = 0) -> dict[str, Any]:
+    """Put parts in as a confined child sends them, and return what the head of its result says of them."""
+    for name, status in statuses:
+        part = {"item": f"globalServices/{name}", "status": {"observedGeneration": 1, "conditions": [], **status}}
+        parts.take(part, json.dumps({PART: part}).encode())
+    said = {SAID: {"parts": len(statuses), "unchanged": [f"globalServices/{name}" for name in unchanged], "later": later}}
+    parts.complete(said)
+    return said
+
+
+def connected_in_parts(*statuses: tuple[str, dict[str, Any]], **said: Any) -> Callable[[RunRequest], RunResult]:
+    """A run whose items are in parts."""
+
+    def answer(request: RunRequest) -> RunResult:
+        parts, run = ItemParts(), connected(request)
+        head = fill(parts, *statuses, **said)
+        assert run.mesh_result is not None
+        result = {**run.mesh_result, **head, "status": {"binding": run.mesh_result["status"]["binding"]}}
+        return replace(run, mesh_result=result, items=parts)
+
+    return answer
+
+
+def test_items_get_the_statuses_that_a_run_answers_in_parts(world: World) -> None:
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.answer = connected_in_parts(("nginx", {"phase": "Exported"}))
+    assert world.reconcile().seconds == 300.0
+    assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Connected", "Exported")
+
+
+def test_an_item_that_a_run_left_as_it_was_does_not_stay_on_its_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that may change it has shown so, and its answer says that it has its status already."""
+    world.kcp.put(SERVICE, "nginx", NGINX)
+    world.reconcile()
+    world.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": "c1"}]})  # items are removed from clusters that leave
+    looks(world, monkeypatch, steps=1)
+    world.answer = connected_in_parts(unchanged=("nginx",))
+    world.reconcile()
+    assert world.shown[-1][SERVICE]["phase"] == "Exporting" and world.phase(SERVICE, "nginx") == "Exported"
+
+
+def test_a_look_writes_what_is_new_alone_and_comes_back_soon_for_the_rest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        world.kcp.put(SERVICE, name, NGINX)
+    world.reconcile()
+    binding = (world.kcp.find(BINDING, "edge") or {})["status"]
+    answers: list[Callable[[ItemParts], dict[str, Any]]] = [
+        lambda parts: fill(parts, ("a", {"phase": "Degraded"}), unchanged=("b",), later=1),
+        lambda parts: fill(parts, ("c", {"phase": "Degraded"}), unchanged=("a", "b")),
+    ]
+
+    def look(question: MeshQuestion) -> DryRun:
+        said = answers.pop(0)(question.items)
+        return DryRun(steps=0, linked=True, result={"status": {"binding": binding}, "requeueSeconds": 120, **said})
+
+    monkeypatch.setattr(world, "dry_run", look)
+    written = len(world.kcp.writes)
+    assert world.reconcile().seconds == SOONEST
+    assert world.kcp.writes[written:] == [(SERVICE, "a", "status")]
+    assert world.reconcile().seconds == 120.0
+    assert world.kcp.writes[written:] == [(SERVICE, "a", "status"), (SERVICE, "c", "status")]

@@ -34,6 +34,7 @@ from mesh_operator.runs.confined.json_pieces import PIECE, json_pieces
 from mesh_operator.runs.confined.process import ConfinedProcesses
 from mesh_operator.runs.runner import Runner, RunRequest, RunResult, RunState
 from tests.collection_path import CHECKOUT
+from tests.testing import sized_results
 from tests.testing.waiting import wait_for
 
 CANARY = "canary-7f3a-of-a-secret"
@@ -558,3 +559,43 @@ def test_runs_are_in_memory_unless_another_folder_is_named(monkeypatch: pytest.M
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     Runner(NONE)
     assert made == [Path(f"/dev/shm/mesh-operator-{os.getuid()}"), tmp_path / f"mesh-operator-{os.getuid()}"]
+
+
+# Results of meshes
+
+PUBLISH = "{name: Publish, run_once: true, edge_portal.cilium_mesh.mesh_publish: {links: [linked], items: [itemed], both: true}}"
+
+
+def published(services: int, clusters: int) -> dict[str, Any]:
+    """Variables of a run of a mesh whose items are as they should be."""
+    found = sized_results.result(services, 0, clusters)
+    mesh, status = sized_results.asked(found), {"globalServices": found["status"]["globalServices"]}
+    linked = {"status": found["status"]["binding"], "findings": [], "changed": True, "plan": {"steps": [{"id": 1}]}}
+    itemed = {"status": status, "findings": found["advice"], "requeue_seconds": 300, "plan": {"steps": [{"id": 2}]}}
+    return {"cilium_mesh": {"binding": {"name": "edge"}, **mesh}, "cilium_mesh_previous_status": {}, "linked": linked, "itemed": itemed}
+
+
+@pytest.mark.slow
+def test_the_result_of_a_mesh_comes_without_its_items_and_they_beside_it(play: Callable[..., RunResult]) -> None:
+    result = play(PUBLISH, variables=published(3, 4))
+    assert result.state is RunState.SUCCESSFUL and result.mesh_result is not None, result
+    assert result.mesh_result["status"] == {"binding": sized_results.binding(4)} and result.mesh_result["changed"] is True
+    assert "plan" not in result.mesh_result and [len(result.items), result.items.later] == [3, 0]
+    status = result.items.get("globalServices/s1") or {}
+    assert (status["phase"], len(status["endpointSummary"]), len(status["findings"])) == ("Exported", 4, 1)
+
+
+@pytest.mark.slow
+def test_a_run_of_more_than_fits_into_one_event_has_a_result(play: Callable[..., RunResult]) -> None:
+    """2,000 items of 64 clusters are 45 MiB; ansible-runner would write them into one event."""
+    result = play(PUBLISH, variables=published(1000, 64))
+    assert result.state is RunState.SUCCESSFUL and result.mesh_result is not None, result
+    assert len(result.items) > 600 and len(result.items) + result.items.later == 1000
+
+
+@pytest.mark.slow
+def test_a_run_whose_parts_were_tampered_with_has_no_result_and_the_status_says_so(play: Callable[..., RunResult]) -> None:
+    tampered = {"command": "echo '{}' >> $TMPDIR/items.jsonl", **published(3, 4)}
+    result = play(f"{PUBLISH}, {SHELL}", variables=tampered)
+    assert (result.state, result.mesh_result, len(result.items)) == (RunState.FAILED, None, 0)
+    assert "its result was refused: one of its parts" in result.without_result()

@@ -14,7 +14,7 @@ OPERATOR: Final = CHECKOUT / "operator" / "mesh_operator"
 CHILDREN: Final = {"fork_server.py", "playbook_job.py", "playbook_client.py", "dry_run_job.py"}
 """Programs of children, which the operator ends."""
 
-TIMED: Final = {"wait", "join", "result", "acquire", "communicate", "get"}
+TIMED: Final = {"exception", "wait", "join", "result", "acquire", "communicate", "get"}
 """Methods that wait for ever without an argument; those of texts and mappings have one."""
 
 FOREVER: Final = {"recv", "recv_fds", "accept", "flock", "run", "check_output", "urlopen", "getaddrinfo", "create_connection"}
@@ -31,7 +31,8 @@ ENDED: Final[Mapping[tuple[str, str], str]] = {
         "runs/confined/messages.py",
         "connection.recv(min(length - len(found), 1 << 20))",
     ): "its socket has the time that is left until the deadline",
-    ("source/resource_writer.py", "write.result()"): "the pool has ended by then, and its requests have deadlines",
+    ("source/resource_writer.py", "writes.popleft().exception()"): "its requests have deadlines",
+    ("source/resource_writer.py", "write.exception()"): "as above",
     ("runs/runner.py", "fcntl.flock(descriptor, how)"): "it is held while a folder is made or swept; a sweep waits for no run",
     ("runs/runner.py", "runner.run()"): "ansible-runner has --job-timeout and --idle-timeout, and asks whether the turn has ended",
     ("meshes/reconcile.py", "self._runner.run(run_request, turn)"): "as above",

@@ -19,7 +19,6 @@ import fcntl
 import gc
 import importlib
 import json
-import math
 import os
 import resource
 import selectors
@@ -29,18 +28,18 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from .confinement import Limits, Measures, Program, confine, measures_here, readable_here
-from .messages import Broken, receive, send
+from .messages import PART, Broken, receive_job, send
 
 OUT_OF_MEMORY: Final = 71  # exit status of a child
 NOT_CONFINED: Final = 72
-JOB_LIMIT: Final = 64 * 1024 * 1024  # bytes of one message to a child; it comes from the operator
+JOB_LIMIT: Final = 64 * 1024 * 1024  # bytes of one job; it comes from the operator
 STACK: Final = 2 * 1024 * 1024  # bytes of the stack of a thread
 FOLDERS: Final = "mesh-operator-confined-"
 
@@ -172,19 +171,37 @@ class _Server:
 
 
 def answer_all(connection: socket.socket, answer: Callable[[Any], Any]) -> None:
-    """Answer each message of the operator, a value of JSON for a value of JSON, until it closes its end."""
+    """Answer each job of the operator, a value of JSON for a value of JSON, until it closes its end.
+
+    What a generator yields are parts, each of which is sent before the next one is made; what it returns is the answer.
+    """
     with suppress(Broken):
         while True:
-            send(connection, _answered(answer, receive(connection, JOB_LIMIT, most=math.inf)))
+            for said in _said(answer, receive_job(connection, JOB_LIMIT)):
+                send(connection, said)
 
 
-def _answered(answer: Callable[[Any], Any], job: Any) -> Any:
+def _said(answer: Callable[[Any], Any], job: Any) -> Iterator[dict[str, Any]]:
     try:
-        return {"answer": answer(job)}
+        found = answer(job)
+        if isinstance(found, Generator):
+            found = yield from parts_first(found)
+        last = {"answer": found}
     except MemoryError:
         raise
     except Exception as error:  # the text may quote a tenant's data, so only the class is kept
-        return {"failed": type(error).__name__}
+        last = {"failed": type(error).__name__}
+    yield last
+
+
+def parts_first(found: Generator[Any, None, Any]) -> Generator[dict[str, Any], None, Any]:
+    """Yield the messages of the parts that a generator yields, and return what it returns."""
+    while True:
+        try:
+            part = next(found)
+        except StopIteration as ended:
+            return ended.value
+        yield {PART: part}
 
 
 def _report(lifeline: socket.socket, *, status: int, cpu: float = 0.0) -> None:

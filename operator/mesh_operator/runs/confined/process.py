@@ -28,7 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base impor
 from ...base.log import log
 from .confinement import Limits, Measures, Program, memory_folder
 from .fork_server import NOT_CONFINED, OUT_OF_MEMORY
-from .messages import Broken, Invalid, Late, receive, send
+from .messages import PART, Broken, Invalid, Late, decoded, receive, send_job
 
 ANSWER_LIMIT: Final = 16 * 1024 * 1024  # bytes; the status of a mesh of 255 clusters, the most that fits into a resource, has 2 MiB
 STARTING: Final = 120.0  # seconds for the server to import everything
@@ -38,6 +38,10 @@ ENDING: Final = 15.0  # seconds for a killed child to be gone; beyond it, the se
 
 _KEPT: Final = ("KUBERNETES_SERVICE_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH", "TZ")
 """Environment that children need: none names a secret. Plays have no proxy variables either (runs.py)."""
+
+
+Take = Callable[[Any, bytes], None]
+"""Callback with a part, and the message that it came in. It raises Invalid where it refuses the part."""
 
 
 class Cause(StrEnum):
@@ -101,14 +105,22 @@ class ConfinedProcess:
         self._connection, self._lifeline, self._limits = connection, lifeline, limits
         self._until = time.monotonic() + deadline
 
-    def ask(self, job: Mapping[str, Any]) -> Any:
+    def ask(self, job: Mapping[str, Any], take: Take | None = None) -> Any:
         """Return the answer of the child to a job; both are values of JSON.
 
+        :param take: called with each part that comes before the answer; without it, there may be none.
         :raises ConfinedProcessFailed: when there is none.
         """
         try:
-            send(self._connection, job, until=self._until)
-            answer = receive(self._connection, ANSWER_LIMIT, until=self._until)
+            send_job(self._connection, job, until=self._until)
+            while True:
+                content = receive(self._connection, ANSWER_LIMIT, until=self._until)
+                answer = decoded(content)
+                if not isinstance(answer, dict) or PART not in answer:
+                    break
+                if take is None:
+                    raise Invalid("it is in parts")
+                take(answer[PART], content)
         except Late:
             raise ConfinedProcessFailed(Cause.DEADLINE) from None
         except Invalid as invalid:

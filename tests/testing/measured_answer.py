@@ -1,0 +1,131 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""An operator's process that gets answers of dry runs of a large mesh, writes its statuses, and prints what each turn took.
+
+    python -m tests.testing.measured_answer SERVICES INTENTS CLUSTERS
+
+The answers come from a confined child; the custom resources are in a process beside it, so that what is measured is the operator's alone.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from mesh_operator.base.keys import ObjectKey
+from mesh_operator.base.kinds import ITEMS
+from mesh_operator.meshes.answered_statuses import answered_statuses
+from mesh_operator.runs.confined.confinement import Limits
+from mesh_operator.runs.confined.fork_server import answer_all
+from mesh_operator.runs.confined.process import ConfinedProcesses
+from mesh_operator.runs.item_parts import ItemParts
+from mesh_operator.source.resource_writer import ResourceWriter
+from mesh_operator.source.stored import Stored
+from mesh_operator.statuses.item_statuses import items_of, statuses_of_items
+from tests.testing.measured_run import forget, high_water
+from tests.testing.sized_results import result
+
+HANDLER: Final = "tests.testing.measured_answer:serve"
+STEP: Final = 0.001  # seconds that the other thread sleeps
+
+
+def serve(connection: socket.socket) -> None:
+    """Answer jobs as a child that makes dry runs does."""
+    answer_all(connection, answer)
+
+
+def answer(job: Mapping[str, Any]) -> Generator[Any, None, Any]:
+    """Answer with statuses of the given number of items, of clusters that nothing has to be asked of."""
+    found = result(*job["size"])
+    return (yield from statuses_of_items(found, items_of(job["cilium_mesh"], job["previous"]), datetime.now(UTC)))
+
+
+class Resources:
+    """As much of a client of an API server as statuses are written with. It keeps what is written as text, as a server would."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[str, str] = {}
+
+    def get(self, path: str) -> dict[str, Any]:
+        return {"metadata": {"uid": "", "resourceVersion": "1"}, "status": {}}
+
+    def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str) -> None:
+        self.statuses[path.removesuffix("/status").rpartition("/")[2]] = json.dumps(body["status"])
+
+
+class Pauses:
+    """The longest time for which another thread of this process did not get on."""
+
+    def __init__(self) -> None:
+        self.longest, self._stop = 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._look)
+
+    def __enter__(self) -> Pauses:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._stop.is_set():
+            before = time.monotonic()
+            time.sleep(STEP)
+            self.longest = max(self.longest, time.monotonic() - before - STEP)
+
+
+def turn(processes: ConfinedProcesses, resources: Resources, size: list[int]) -> dict[str, float]:
+    """Make one turn of the mesh, and return what it took."""
+    names = {"globalServices": [f"s{n}" for n in range(size[0])], "connectivityIntents": [f"i{n}" for n in range(size[1])]}
+    mesh = {kind: [{"name": name, "generation": 1} for name in listed] for kind, listed in names.items()}
+    objects = [
+        Stored(
+            ObjectKey(row.kind, "ws", "default", name),
+            {"metadata": {"name": name, "generation": 1}, "status": json.loads(resources.statuses.get(name, "{}"))},
+            "",
+        )
+        for row in ITEMS
+        for name in names.get(row.listed, ())
+    ]
+    previous = {row.listed: [{**s.obj["status"], "name": s.key.name} for s in objects if s.key.kind == row.kind] for row in ITEMS}
+    parts, writer = ItemParts(), ResourceWriter(lambda _url: resources, lambda *_: None)  # type: ignore[arg-type,return-value]  # as much of a client as is used
+    with processes.open(Limits(memory=1 << 30, cpu=300), 300.0) as process:
+        process.ask({"size": [0, 0, 2], "cilium_mesh": {}, "previous": {}}, parts.take)  # it is there
+        forget()
+        before, began = high_water(), time.process_time()
+        with Pauses() as pauses:
+            head = process.ask({"size": size, "cilium_mesh": mesh, "previous": previous}, parts.take)
+            parts.complete(head)
+            asked = time.process_time() - began
+            writer.statuses(answered_statuses(objects, head, parts, datetime.now(UTC)), {})
+        took = time.process_time() - began
+    return {
+        "asked": round(asked, 2),
+        "cpu": round(took, 2),
+        "pause": round(pauses.longest, 3),
+        "grown": high_water() - before,
+        "written": len(parts),
+        "later": parts.later,
+    }
+
+
+def main(*size: str) -> None:
+    resources, turns = Resources(), []
+    with closing(ConfinedProcesses(HANDLER)) as processes:
+        for _ in range(10):
+            turns.append(turn(processes, resources, [int(number) for number in size]))
+            if not turns[-1]["written"]:
+                break
+    print(json.dumps(turns))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
