@@ -3,6 +3,7 @@
 """An operator's process that gets answers of dry runs of a large mesh, writes its statuses, and prints what each turn took.
 
     python -m tests.testing.measured_answer SERVICES INTENTS CLUSTERS
+    python -m tests.testing.measured_answer hostile
 
 The answers come from a confined child; the custom resources are in a process beside it, so that what is measured is the operator's alone.
 """
@@ -24,15 +25,17 @@ from mesh_operator.base.kinds import ITEMS
 from mesh_operator.meshes.answered_statuses import answered_statuses
 from mesh_operator.runs.confined.confinement import Limits
 from mesh_operator.runs.confined.fork_server import answer_all
-from mesh_operator.runs.confined.process import ConfinedProcesses
+from mesh_operator.runs.confined.messages import VALUES as MOST_VALUES
+from mesh_operator.runs.confined.process import ANSWER_LIMIT, ConfinedProcesses
 from mesh_operator.runs.item_parts import ItemParts
 from mesh_operator.source.resource_writer import ResourceWriter
 from mesh_operator.source.stored import Stored
-from mesh_operator.statuses.item_statuses import items_of, statuses_of_items
+from mesh_operator.statuses.item_statuses import LARGEST, SAID, VALUES, WHOLE, items_of, statuses_of_items
 from tests.testing.measured_run import forget, high_water
 from tests.testing.sized_results import result
 
 HANDLER: Final = "tests.testing.measured_answer:serve"
+HOSTILE: Final = list[int]()  # in the place of a size
 STEP: Final = 0.001  # seconds that the other thread sleeps
 
 
@@ -43,8 +46,22 @@ def serve(connection: socket.socket) -> None:
 
 def answer(job: Mapping[str, Any]) -> Generator[Any, None, Any]:
     """Answer with statuses of the given number of items, of clusters that nothing has to be asked of."""
+    if job["size"] == HOSTILE:
+        return (yield from hostile())
     found = result(*job["size"])
     return (yield from statuses_of_items(found, items_of(job["cilium_mesh"], job["previous"]), datetime.now(UTC)))
+
+
+def hostile() -> Generator[Any, None, Any]:
+    """Answer with as much as is taken: as many parts, each as long and with as many values, and then a head."""
+    parts = WHOLE // LARGEST - 1
+    for number in range(parts):
+        values = [{"": 0}] * (VALUES // 2 - 100)  # a mapping with one key takes most for each mark of JSON
+        fill = "x" * (LARGEST - 9 * len(values) - 1000)
+        yield {"item": f"globalServices/s{number}", "status": {"phase": "Exported", "conditions": [], "values": values, "fill": fill}}
+    values = [{"": 0}] * (MOST_VALUES // 2 - 100)
+    fill = "x" * (ANSWER_LIMIT - 9 * len(values) - 1000)
+    return {"values": values, "fill": fill, SAID: {"parts": parts, "unchanged": [], "later": 0}}
 
 
 class Resources:
@@ -84,7 +101,8 @@ class Pauses:
 
 def turn(processes: ConfinedProcesses, resources: Resources, size: list[int]) -> dict[str, float]:
     """Make one turn of the mesh, and return what it took."""
-    names = {"globalServices": [f"s{n}" for n in range(size[0])], "connectivityIntents": [f"i{n}" for n in range(size[1])]}
+    services, intents = (100, 0) if size == HOSTILE else size[:2]
+    names = {"globalServices": [f"s{n}" for n in range(services)], "connectivityIntents": [f"i{n}" for n in range(intents)]}
     mesh = {kind: [{"name": name, "generation": 1} for name in listed] for kind, listed in names.items()}
     objects = [
         Stored(
@@ -119,9 +137,10 @@ def turn(processes: ConfinedProcesses, resources: Resources, size: list[int]) ->
 
 def main(*size: str) -> None:
     resources, turns = Resources(), []
+    numbers = HOSTILE if size == ("hostile",) else [int(number) for number in size]
     with closing(ConfinedProcesses(HANDLER)) as processes:
-        for _ in range(10):
-            turns.append(turn(processes, resources, [int(number) for number in size]))
+        for _ in range(1 if numbers == HOSTILE else 10):
+            turns.append(turn(processes, resources, numbers))
             if not turns[-1]["written"]:
                 break
     print(json.dumps(turns))

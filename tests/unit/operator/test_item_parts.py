@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -33,7 +31,6 @@ from mesh_operator.source.stored import Stored
 from mesh_operator.statuses import item_statuses
 from mesh_operator.statuses.findings import MOST
 from mesh_operator.statuses.item_statuses import LARGEST, SAID, VALUES, fitting, items_of, statuses_of_items
-from tests.lab.patience import scaled
 from tests.testing.confined_probe import HANDLER
 from tests.testing.properties import examples
 from tests.testing.sized_results import service
@@ -378,18 +375,3 @@ def test_no_more_statuses_are_there_than_are_written_at_a_time() -> None:
 
     ResourceWriter(lambda _url: api, lambda *_: None).statuses(statuses(), {})  # type: ignore[arg-type,return-value]  # as much of a client as is used
     assert api.written == 100 and most <= 2 * AT_ONCE
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [("2000", "0", "64"), ("0", "2000", "64")])
-def test_two_thousand_items_of_64_clusters_cost_the_operator_little_memory_and_time(size: tuple[str, ...]) -> None:
-    """As values these statuses are 130 MiB, and to make and compare them takes five seconds."""
-    path = os.pathsep.join(path for path in sys.path if path)
-    command = [sys.executable, "-m", "tests.testing.measured_answer", *size]
-    said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300, env={**os.environ, "PYTHONPATH": path})
-    turns = json.loads(said.stdout.splitlines()[-1])
-    print(turns)
-    assert sum(turn["written"] for turn in turns) == 2000 and turns[-1]["written"] == turns[-1]["later"] == 0
-    assert max(turn["grown"] for turn in turns) < 64 * 1024 * 1024
-    assert max(turn["cpu"] for turn in turns) < 3.0
-    assert max(turn["pause"] for turn in turns) < scaled(1.0), "no other thread of the operator waits for it"
