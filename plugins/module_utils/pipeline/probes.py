@@ -17,7 +17,7 @@ from ..observe import Observation
 from ..probe.outcome import Reachability, probe_findings
 from ..probe.run import run_probes
 from ..reconcile.plan import ItemsPlan
-from ..reconcile.status import earlier_row
+from ..reconcile.status import earlier_rows
 from .options import ItemsOptions
 from .run import Run
 
@@ -50,7 +50,8 @@ def probe_intents(
     if not wanted:
         return {}, []
     refs = {intent.name: intent.ref for intent in wanted}
-    earlier = {name: earlier_row(options.previous_status, ref).get("probeStatus") for name, ref in refs.items()}
+    rows = earlier_rows(options.previous_status)
+    earlier = {name: rows.get(ref, {}).get("probeStatus") for name, ref in refs.items()}
     found = run_probes(
         wanted,
         scene,

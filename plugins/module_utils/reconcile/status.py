@@ -56,11 +56,11 @@ def item_rows(
     items: dict[ItemRef, Item] = {ItemRef(kind, item.name): item for kind in desired.kinds for item in desired.of(kind)}
     refused = {entry.ref: entry for entry in desired.refused}
     found: Rows = {kind.value: [] for kind in ItemKind}
+    before = earlier_rows(previous)
     for plan in decided.items:
         wanted = items.get(plan.ref) or refused[plan.ref]
         status = _status(wanted, plan, scene, course, rows or ROWS)
-        before = earlier_row(previous, plan.ref)
-        found[plan.ref.kind.value].append(_row(plan.ref, wanted.generation, status, before, now))
+        found[plan.ref.kind.value].append(_row(plan.ref, wanted.generation, status, before.get(plan.ref, {}), now))
     return found
 
 
@@ -114,13 +114,15 @@ def _row(ref: ItemRef, generation: int, status: Row, before: Mapping[str, Any], 
     return {"name": ref.name, "phase": status["phase"], **seen, "lastSyncTime": timestamp(now), **rest, "conditions": conditions}
 
 
-def earlier_row(previous: Mapping[str, Any] | None, ref: ItemRef) -> Mapping[str, Any]:
-    """Return the earlier row. It comes from outside: a row of another shape counts as none."""
-    rows: Any = (previous or {}).get(ref.kind.value)
-    for row in rows if isinstance(rows, (list, tuple)) else ():
-        if isinstance(row, Mapping) and row.get("name") == ref.name:
-            return row
-    return {}
+def earlier_rows(previous: Mapping[str, Any] | None) -> dict[ItemRef, Mapping[str, Any]]:
+    """Return the earlier rows by item. They come from outside: a row of another shape counts as none, and of two the first one counts."""
+    found: dict[ItemRef, Mapping[str, Any]] = {}
+    for kind in ItemKind:
+        rows: Any = (previous or {}).get(kind.value)
+        for row in rows if isinstance(rows, (list, tuple)) else ():
+            if isinstance(row, Mapping) and isinstance(name := row.get("name"), str):
+                found.setdefault(ItemRef(kind, name), row)
+    return found
 
 
 def requeue_seconds(desired: Desired, rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> int:
