@@ -164,9 +164,9 @@ class Reconciler:
     def _plan(
         self, mesh: MeshObjects, clusters: Mapping[str, Usable | NotUsable], process: DryRunProcess
     ) -> Next | tuple[MeshRequest, DryRun | None, ItemParts]:
-        """Return the request for a mesh with its dry run, None if there is something to do for sure; or what to do without a play.
+        """Return the request for a mesh, its dry run (None: there is something to do for sure) and the statuses of items that this found.
 
-        The third value is the statuses of items that the dry run found.
+        Return what to do instead where no play runs.
 
         :raises DryRunFailed: when the process fails.
         """
@@ -318,7 +318,7 @@ class Reconciler:
         if last_good and result is not None:  # the play did not observe the links
             found = [*last_good.findings, *rows_of(result, "findings")]
             result = {**result, "findings": found, "status": {**result["status"], "binding": last_good.status}}
-        objects = (*((binding,) if binding else ()), *request.items)  # no item is good before its mesh
+        objects = (*filter(None, [binding]), *request.items)  # no item is good before its mesh
         failed = ((stored, status_of_failed_run(stored, run, now)) for stored in objects)
         self._writer.statuses(failed if result is None else answered_statuses(objects, result, run.items, now, shown), shown)
         self._removal.clean_up(request, mesh, run)
@@ -334,8 +334,7 @@ class Reconciler:
             if changed:
                 self.memories.recall(key).awaited.written(time.monotonic())
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
-        soon = SOONEST if run.items.later else self._check_after(result)
-        return self._next_look(key, result, max(0.0, min(soon, later)))
+        return self._next_look(key, result, max(0.0, min(SOONEST if run.items.later else self._check_after(result), later)))
 
     def _show_play(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None, *, was_new: bool) -> dict[ObjectKey, Status]:
         """Write the statuses that hold while the play is at work, and return them by key.
