@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reconciliation of the fleet side of one namespace: its clusters, or its workloads.
 
-(1) Finalizers, (2) a dry run in a confined process, (3) the playbook if that found something to do, or if a spec is new, (4) statuses and
-the objects that are answers. All state is in Karmada, so an operator that is killed goes on where it was.
+(1) A dry run in a confined process, (2) finalizers, (3) the playbook if the dry run found something to do, (4) statuses and the objects
+that are answers. Nothing is run that no dry run has gone through, within its limits. All state is in Karmada, so an operator that is killed
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from logging import WARNING
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
 from ..base.cancel import Cancel
@@ -23,13 +25,14 @@ from ..base.log import log
 from ..base.serve import Metrics
 from ..credentials.clusters import ClusterSource
 from ..credentials.management_plane import NotUsable, Usable
-from ..runs.dry_runs import DRY_RUN_FAILED, DryRunFailed, DryRunProcess, DryRuns
+from ..runs.dry_runs import DRY_RUN_FAILED, DryRunFailed, DryRuns
 from ..runs.runner import Runner, RunRequest, RunState
+from ..runs.unit_runs import note_failed_dry_run, run_unit
 from ..schedule.queue import Urgency
 from ..schedule.unit_turns import AT_ONCE, Next, UnitTurn, UnitTurns
 from ..source.bounds import QUOTA_EXCEEDED, STUB
 from ..source.resource_writer import ResourceWriter
-from ..source.resources import age_of, generation_of
+from ..source.resources import age_of
 from ..source.store import Store
 from ..source.stored import Stored, TenantObjects
 from ..statuses.withheld import WithheldLog
@@ -43,9 +46,6 @@ _CREDENTIALS: Final = "CredentialsInvalid"  # reason while a kubeconfig of the p
 _TOO_MANY: Final = "The workspace has more objects than the operator takes from one."
 _ROWS: Final = {CLUSTER: "clusters", WORKLOAD: "workloads"}  # of results
 _REPORTED: Final = {CLUSTER: (CLUSTER,), WORKLOAD: (WORKLOAD, FLEET, POLICY)}
-
-Dry = tuple[FleetPlay, Mapping[str, Any] | None, int]
-"""A play, and the result and the steps of its dry run; None: none was made, since a spec is new."""
 
 
 class FleetReconciler:
@@ -79,7 +79,6 @@ class FleetReconciler:
         self._turns = UnitTurns[FleetKey](cancel, metrics)
         self._withheld = WithheldLog()
         self._pauses: dict[FleetKey, float] = {}  # the last pause of units on their way
-        self._tried: dict[FleetKey, Mapping[str, int]] = {}  # generations for which the last play was run
         self.orphaned: frozenset[FleetKey] = frozenset()  # units in Karmada without a custom resource (karmada_watch.py)
 
     def reconcile(self, key: FleetKey) -> Next:
@@ -108,18 +107,24 @@ class FleetReconciler:
             planes = self._planes()
         except MeshError as error:
             log("fleet_waiting", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=error.message)
+            self._release_unread(going, error.message)
             return self._hold(tenant, unit.kind, _CREDENTIALS, error.message)
-        for stored in wanted:
-            if stored.missing_since is None and not self._writer.is_guarded(stored):
-                self._writer.set_finalizer(stored, wanted=True)
         try:
-            done = self._plan(key, tenant, planes, turn)
+            planned = self._plan(key, tenant, planes, turn)
         except DryRunFailed as failed:
-            return AT_ONCE if turn.is_set() else self._note_failed_dry_run(key, tenant, failed)
-        pauses = [self._carry_out(play, result, steps, turn, tenant) for play, result, steps in done]
+            if turn.is_set():
+                return AT_ONCE
+            note_failed_dry_run(key, failed, self._metrics)
+            self._release_unread(going, str(failed))
+            self._hold(tenant, unit.kind, DRY_RUN_FAILED, str(failed))
+            return Next(seconds=None, failed=True)
+        unguarded = [stored for stored in wanted if stored.missing_since is None and not self._writer.is_guarded(stored)]
+        if not all(self._writer.set_finalizer(stored, wanted=True) for stored in unguarded):
+            return Next(seconds=1.0)  # one was deleted meanwhile: nothing would remove what is written for it
+        pauses = [self._carry_out(play, dry, turn, tenant) for play, dry in planned]
         return min(pauses, key=_soonest) if pauses else Next(seconds=self._interval)
 
-    def _plan(self, key: FleetKey, tenant: TenantObjects, planes: Planes, turn: UnitTurn) -> list[Dry]:
+    def _plan(self, key: FleetKey, tenant: TenantObjects, planes: Planes, turn: UnitTurn) -> list[tuple[FleetPlay, FleetDryRun]]:
         """Return the plays of the unit with their dry runs.
 
         :raises DryRunFailed: when the process fails.
@@ -134,46 +139,26 @@ class FleetReconciler:
                 opened: dict[str, Usable | NotUsable] = process.open(sealed)
                 taken = self._answers.taken_services(tenant)
                 plays = plays_of(key, tenant, planes, opened, deadline=self._deadline, connected=connected_in(bindings), taken=taken)
-                return [self._dry_run(process, tenant, play) for play in plays]
+                known = self._answers.known_revisions(tenant)
+                return [(play, process.dry_run(FleetQuestion(play, known))) for play in plays]
             finally:
                 turn.process = None
 
-    def _dry_run(self, process: DryRunProcess, tenant: TenantObjects, play: FleetPlay) -> Dry:
-        generations = {stored.key.name: generation_of(stored.obj) for stored in play.objects}
-        if not play.absent and generations and self._tried.get(play.key) != generations and _is_new(play.objects):
-            self._tried[play.key] = generations
-            return play, None, 1
-        dry = process.dry_run(FleetQuestion(play, self._answers.known_revisions(tenant)))
-        return play, dry.result, dry.steps
-
-    def _carry_out(self, play: FleetPlay, result: Mapping[str, Any] | None, steps: int, turn: UnitTurn, planned: TenantObjects) -> Next:
+    def _carry_out(self, play: FleetPlay, dry: FleetDryRun, turn: UnitTurn, planned: TenantObjects) -> Next:
         """Run the play if there is something to do, and report.
 
         :param planned: the objects for which the play was made. Statuses are about these, whatever their owners have changed meanwhile.
         """
-        key, ran = play.key, result is None or bool(steps)
+        key, ran, result = play.key, bool(dry.steps), dry.result
         if ran:
-            run_request = RunRequest(playbook=play.unit.playbook, hosts=play.hosts, variables=play.variables, name=play.owner)
-            with self._metrics.running():
-                run = self._runner.run(run_request, turn)
-            log(
-                "run_ended",
-                workspace=key.workspace,
-                namespace=key.namespace,
-                name=key.name,
-                state=run.state.value,
-                seconds=run.seconds,
-                reason=run.error,
-            )
+            request = RunRequest(playbook=play.unit.playbook, hosts=play.hosts, variables=play.variables, name=play.owner)
+            run = run_unit(key, request, turn, runner=self._runner, metrics=self._metrics)
             if run.state is RunState.CANCELED:
                 return AT_ONCE
-            result = run.mesh_result
-            if result is None:
-                self._metrics.errors.labels("RunnerFailed").inc()
-                reason = "Timeout" if run.state is RunState.TIMEOUT else "RunnerFailed"
-                self._hold(planned, play.unit.kind, reason, run.without_result())
+            if run.mesh_result is None:
+                self._hold(planned, play.unit.kind, run.reason, run.without_result())
                 return Next(seconds=None, failed=True)
-        assert result is not None
+            result = run.mesh_result
         self._withheld.take(key, result)
         if _is_unread(play, result):
             log("fleet_not_read", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=cause_of(result))
@@ -255,12 +240,12 @@ class FleetReconciler:
         self._writer.statuses(((stored, interrupted_status(stored, reason, message, now)) for stored in objects), {})
         return then or Next(seconds=min(PAUSES[1], self._interval))
 
-    def _note_failed_dry_run(self, key: FleetKey, tenant: TenantObjects, failed: DryRunFailed) -> Next:
-        why = f"{failed.cause.value} {failed.detail}".strip()
-        log("dry_run_failed", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=why)
-        self._metrics.errors.labels(DRY_RUN_FAILED).inc()
-        self._hold(tenant, key.name, DRY_RUN_FAILED, str(failed))
-        return Next(seconds=None, failed=True)
+    def _release_unread(self, going: Sequence[Stored], message: str) -> None:
+        """Release deleted objects that wait no longer for what cannot be read, and say in the statuses of the others why they wait."""
+        left, now = self._unread(going), datetime.now(UTC)
+        self._release(stored for stored in going if stored not in left)
+        for stored in left:
+            self._writer.status(stored, leaving_status(stored, message, now))
 
     def _has_others(self, tenant: TenantObjects, kind: str) -> bool:
         """Return whether there are objects beside those of the unit's own kind that wait for a status."""
@@ -283,7 +268,6 @@ class FleetReconciler:
 
     def _forget(self, key: FleetKey) -> None:
         self._pauses.pop(key, None)
-        self._tried.pop(key, None)
         self._withheld.take(key, {})
 
 
@@ -299,11 +283,6 @@ def _names(play: FleetPlay, result: Mapping[str, Any]) -> set[str]:
 def _is_premature(play: FleetPlay, stored: Stored, status: Mapping[str, Any] | None) -> bool:
     """Return whether a status calls a cluster unreachable that merely has no credentials yet, in the turn in which it became ready."""
     return stored.key.name in play.waiting and (status or {}).get("phase") == "Error"
-
-
-def _is_new(objects: Sequence[Stored]) -> bool:
-    """Return whether a spec has no status yet that is about it, so that a dry run would only find out that there is something to do."""
-    return any(generation_of(stored.obj) != (stored.obj.get("status") or {}).get("observedGeneration") for stored in objects)
 
 
 def _soonest(found: Next) -> tuple[bool, float]:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from logging import WARNING
 from threading import Event
 from typing import Any, Final
 
@@ -24,13 +23,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 from ..base.choices import DEFAULT, PlatformChoices
 from ..base.keys import MeshKey, ObjectKey
 from ..base.kinds import BINDING, BY_KIND, CLUSTER
-from ..base.log import log
 from ..base.serve import Metrics
 from ..credentials.clusters import ClusterSource
 from ..credentials.management_plane import NotUsable, Usable
 from ..runs.dry_runs import DRY_RUN_FAILED, DryRunFailed, DryRunProcess, DryRuns
 from ..runs.item_parts import ItemParts
-from ..runs.runner import Runner, RunRequest, RunResult, RunState
+from ..runs.runner import RUNNER_FAILED, Runner, RunRequest, RunState
+from ..runs.unit_runs import note_failed_dry_run, run_unit
 from ..schedule.queue import Urgency
 from ..schedule.unit_turns import AT_ONCE, Next, UnitTurn, UnitTurns
 from ..source.bounds import QUOTA_EXCEEDED
@@ -217,12 +216,9 @@ class Reconciler:
         return Next(seconds=min(WAITING, self._interval))
 
     def _note_failed_dry_run(self, mesh: MeshObjects, failed: DryRunFailed, clusters: Mapping[str, Any]) -> Next:
-        """Report a dry run that failed; the mesh is requeued later and later. No play follows: it would read the same without limits."""
-        key = mesh.key
-        why = f"{failed.cause.value} {failed.detail}".strip()
-        log("dry_run_failed", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=why)
-        self._metrics.errors.labels(DRY_RUN_FAILED).inc()
-        self.memories.recall(key).good_links = None
+        """Report a dry run that failed; the mesh is requeued later and later."""
+        note_failed_dry_run(mesh.key, failed, self._metrics)
+        self.memories.recall(mesh.key).good_links = None
         now = datetime.now(UTC)
         for stored in all_of(mesh):
             if not stored.deleting:
@@ -296,17 +292,7 @@ class Reconciler:
         if not request.absent and binding is not None:
             self._records.remember(key, binding.uid, (host for host in request.hosts if host not in request.unavailable))
         run_request = RunRequest(playbook="mesh", hosts=request.hosts, variables=variables, name=request.owner)
-        with self._metrics.running():
-            run = self._runner.run(run_request, turn)
-        log(
-            "run_ended",
-            workspace=key.workspace,
-            namespace=key.namespace,
-            name=key.name,
-            state=run.state.value,
-            seconds=run.seconds,
-            reason=run.error,
-        )
+        run = run_unit(key, run_request, turn, runner=self._runner, metrics=self._metrics)
         if run.state is RunState.CANCELED:
             return AT_ONCE
         now, result = datetime.now(UTC), run.mesh_result
@@ -324,7 +310,8 @@ class Reconciler:
         self._removal.clean_up(request, mesh, run)
         if result is None:
             self.memories.recall(key).good_links = None
-            self._report_failed_run(binding, run)
+            if binding is not None:
+                self._event(binding, "Warning", RUNNER_FAILED, f"the run ended as {run.state.value} in task {run.last_task or 'unknown'}")
             return Next(seconds=None, failed=True)
         changed, phase = bool(result.get("changed", True)), str((result["status"].get("binding") or {}).get("phase"))
         if was_new and not changed and phase not in GOOD:  # no cluster holds anything of it, and its deletion needs no run
@@ -387,11 +374,6 @@ class Reconciler:
         for stored in (*request.items, *((mesh.binding,) if mesh.binding else ())):
             if not stored.deleting and not self._writer.is_guarded(stored):
                 self._writer.set_finalizer(stored, wanted=True)
-
-    def _report_failed_run(self, binding: Stored | None, run: RunResult) -> None:
-        self._metrics.errors.labels("RunnerFailed").inc()
-        if binding is not None:
-            self._event(binding, "Warning", "RunnerFailed", f"the run ended as {run.state.value} in task {run.last_task or 'unknown'}")
 
 
 def _items_changed(request: MeshRequest, held: Container[str]) -> bool:

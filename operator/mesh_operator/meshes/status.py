@@ -21,7 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
 
 from ..base.kinds import BY_KIND, ROWS
 from ..runs.dry_runs import DRY_RUN_FAILED
-from ..runs.runner import RunResult, RunState
+from ..runs.runner import RUNNER_FAILED, RunResult
 from ..source.bounds import QUOTA_EXCEEDED
 from ..source.resources import generation_of
 from ..source.status_patch import Status
@@ -52,7 +52,7 @@ def status_by_meaning(stored: Stored, result: Mapping[str, Any], meaning: Meanin
         return None
     if row.listed:  # a refused item has a row of its own: the finding that stopped the run is about the mesh
         return _unmeasured(stored, "Pending", "MeshNotConnected", f"Nothing is written for the mesh: {meaning.blocked}", now)
-    reason = "RunnerFailed" if meaning.failed else "PrerequisiteNotMet"
+    reason = RUNNER_FAILED if meaning.failed else "PrerequisiteNotMet"
     return advised_status(stored, _unmeasured(stored, "Error", reason, meaning.blocked, now), result, now)
 
 
@@ -77,8 +77,7 @@ def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Statu
     The phase stays, as Degraded if it was good: objects of earlier plays still exist. After a run that was cancelled no status is written:
     the mesh has its next turn at once, here or with the next leader.
     """
-    reason = "Timeout" if run.state is RunState.TIMEOUT else "RunnerFailed"
-    return _unmeasured(stored, status_before(stored).get("phase") or "Error", reason, run.without_result(), now)
+    return _unmeasured(stored, status_before(stored).get("phase") or "Error", run.reason, run.without_result(), now)
 
 
 def status_of_failed_dry_run(stored: Stored, message: str, now: datetime) -> Status:

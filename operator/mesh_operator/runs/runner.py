@@ -46,6 +46,7 @@ COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is
 OWN: Final = "own"  # folder in that of a run, the only one in which the run may write
 DYING: Final = 5.0  # seconds for a killed process to be gone
 HANDLER: Final = "mesh_operator.runs.run_job:serve"
+RUNNER_FAILED: Final = "RunnerFailed"  # reason of conditions
 LIMITS: Final = Limits(memory=RUN_PROCESS, cpu=0, file_size=2 * LARGEST, descriptors=65536)  # of one process of a run
 
 
@@ -83,6 +84,11 @@ class RunResult:
     error: str = ""  # class of the exception with which ansible-runner itself ended, whose text may hold output; or a clause of our own
     refused: bool = False  # error is a clause about the run, such as "one of its events was refused: it has too many values"
     items: ItemParts = field(default_factory=ItemParts)
+
+    @property
+    def reason(self) -> str:
+        """Reason of conditions after a run without a result."""
+        return "Timeout" if self.state is RunState.TIMEOUT else RUNNER_FAILED
 
     def without_result(self) -> str:
         """Return a sentence about a run without a result, for statuses."""

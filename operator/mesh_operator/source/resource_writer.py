@@ -113,8 +113,8 @@ class ResourceWriter:
         found = finalizers_of(stored.obj)
         return BY_KIND[stored.key.kind].finalizer in found and self._replaced.isdisjoint(found)
 
-    def set_finalizer(self, stored: Stored, *, wanted: bool) -> None:
-        """Set or remove the operator's own finalizer, if the object still has the same uid.
+    def set_finalizer(self, stored: Stored, *, wanted: bool) -> bool:
+        """Set or remove the operator's own finalizer, if the object still has the same uid, and return whether it is there to have it.
 
         Finalizers that it replaces are removed with the same write, so the object is never without one. Others' finalizers stay.
 
@@ -123,10 +123,11 @@ class ResourceWriter:
         api, finalizer = self._api_at(stored.url), BY_KIND[stored.key.kind].finalizer
         current = api.get(path_of(stored))
         if current is None or current["metadata"].get("uid") != stored.uid:
-            return  # the object is gone, and needs no finalizer
+            return False  # the object is gone, and needs no finalizer
         kept = [entry for entry in finalizers_of(current) if entry != finalizer and entry not in self._replaced]
         metadata = {
             "finalizers": kept + ([finalizer] if wanted else []),
             "resourceVersion": current["metadata"]["resourceVersion"],
         }
         api.merge_patch(path_of(stored), {"metadata": metadata}, manager=MANAGER)
+        return True

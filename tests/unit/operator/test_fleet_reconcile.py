@@ -89,15 +89,24 @@ class Fleet:
     plays: list[FleetPlay] = field(default_factory=list)  # of dry runs
     runs: list[RunRequest] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
-    answer: Callable[[FleetPlay], tuple[int, Result]] = lambda play: (0, answered(play))
+    answer: Callable[[FleetPlay], tuple[int, Result]] | None = None  # None: the last run wrote everything, or one has to
     ran: Callable[[RunRequest], RunResult] | None = None
     planes: Callable[[], Planes] = lambda: Planes(karmada={"kind": "Config"}, management={"kind": "Config"})
     found: dict[str, Usable | NotUsable] = field(default_factory=dict)
+    carried: dict[tuple[str, bool], Any] = field(default_factory=dict)  # what the last run of a playbook was given
     now: float = 0.0
 
     def __post_init__(self) -> None:
         self.store = Store(lambda *_: None, lambda: self.now, self.bounds)
         self.kcp = Workspace(self.store)
+        for name in ("c1", "c2"):
+            self.kcp.put(CLUSTER, name, {"providerRef": {"name": "kind"}, "region": "eu"})
+        self.kcp.put(FLEET, "edge", {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]})
+        self.kcp.put(POLICY, "all", {"strategy": "FixedReplicas"})
+        self.lead()
+
+    def lead(self) -> None:
+        """Let an operator take the lead that remembers nothing."""
         self.reconciler = FleetReconciler(
             store=self.store,
             clusters=self,  # type: ignore[arg-type]  # this world plays that part, with the methods that are used
@@ -113,10 +122,6 @@ class Fleet:
             metrics=Metrics(),
             event=self.note_event,
         )
-        for name in ("c1", "c2"):
-            self.kcp.put(CLUSTER, name, {"providerRef": {"name": "kind"}, "region": "eu"})
-        self.kcp.put(FLEET, "edge", {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]})
-        self.kcp.put(POLICY, "all", {"strategy": "FixedReplicas"})
 
     def note_event(self, stored: Stored, kind: str, reason: str, message: str) -> None:
         self.events.append(reason)
@@ -133,14 +138,19 @@ class Fleet:
 
     def dry_run(self, question: FleetQuestion) -> FleetDryRun:
         self.plays.append(question.play)
-        steps, result = self.answer(question.play)
+        steps, result = (self.answer or self.compared)(question.play)
         return FleetDryRun(steps=steps, result=result)
+
+    def compared(self, play: FleetPlay) -> tuple[int, Result]:
+        """What a dry run finds where nothing but runs changes anything."""
+        return int(self.carried.get((play.unit.playbook, play.absent)) != play.fleet), answered(play)
 
     def run(self, request: RunRequest, cancel: Cancel, progress: Any = None) -> RunResult:
         self.runs.append(request)
         if self.ran is not None:
             return self.ran(request)
         fleet = request.variables["fleet"]
+        self.carried[request.playbook, request.variables.get("fleet_cluster_state") == "absent"] = fleet
         result = workloads(*(entry["name"] for entry in fleet["workloads"])) if request.playbook == "fleet" else members(fleet)
         return RunResult(state=RunState.SUCCESSFUL, rc=0, mesh_result={**result, "changed": True}, last_task="Publish", seconds=1.0)
 
@@ -334,16 +344,81 @@ def test_credentials_that_cannot_be_read_stop_nothing_but_the_turn(fleet: Fleet)
     assert fleet.ready(WORKLOAD, "web") == ("False", "CredentialsInvalid")
 
 
-def test_a_dry_run_that_fails_is_followed_by_no_play(fleet: Fleet) -> None:
+def fails(cause: Cause) -> Callable[[FleetPlay], tuple[int, Result]]:
+    def failing(play: FleetPlay) -> tuple[int, Result]:
+        raise DryRunFailed(cause)
+
+    return failing
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_nothing_is_run_for_a_new_spec_before_a_dry_run_of_it_succeeded(fleet: Fleet, cause: Cause) -> None:
+    """What a process with limits cannot carry, or for which there is no process at all, is not given to a run."""
     fleet.kcp.put(WORKLOAD, "web", WEB)
     fleet.turn(WORKLOADS)
+    fleet.kcp.put(WORKLOAD, "web", {**WEB, "replicas": 2})
+    fleet.answer = fails(cause)
+    for _ in range(2):
+        assert fleet.turn(WORKLOADS) == Next(seconds=None, failed=True), "the queue comes back later and later"
+    fleet.lead()
+    assert fleet.turn(WORKLOADS).failed and fleet.turn(CLUSTERS).failed, "the next leader remembers no dry run, and no run"
+    assert len(fleet.runs) == 1
+    assert (fleet.status(WORKLOAD, "web")["phase"], fleet.ready(WORKLOAD, "web")) == ("Degraded", ("False", "DryRunFailed"))
+    fleet.answer = None
+    fleet.turn(WORKLOADS)
+    assert len(fleet.runs) == 2 and fleet.status(WORKLOAD, "web")["phase"] == "Available"
 
-    def fails(play: FleetPlay) -> tuple[int, Result]:
-        raise DryRunFailed(Cause.MEMORY)
 
-    fleet.answer = fails
-    assert fleet.turn(WORKLOADS).failed and len(fleet.runs) == 1
-    assert fleet.ready(WORKLOAD, "web") == ("False", "DryRunFailed")
+def test_a_new_spec_that_changes_nothing_in_karmada_has_no_run(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.answer = lambda play: (0, answered(play))
+    assert fleet.turn(WORKLOADS).seconds == 300.0
+    assert fleet.runs == [] and fleet.status(WORKLOAD, "web")["phase"] == "Available"
+
+
+def test_a_workload_that_never_had_a_dry_run_may_be_deleted_at_once(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.answer = fails(Cause.MEMORY)
+    assert fleet.turn(WORKLOADS).failed
+    fleet.kcp.delete(WORKLOAD, "web")
+    assert fleet.kcp.names(WORKLOAD) == [], "nothing was ever written for it"
+
+
+@pytest.mark.parametrize("kind, key", [(WORKLOAD, WORKLOADS), (CLUSTER, CLUSTERS)])
+@pytest.mark.parametrize("karmada", ["dry run", "credentials"])
+def test_what_is_deleted_while_nothing_can_be_read_says_so_and_goes_when_its_owner_abandons_it(
+    fleet: Fleet, karmada: str, kind: str, key: FleetKey
+) -> None:
+    def broken() -> Planes:
+        raise CredentialsInvalid("The kubeconfig of --karmada-kubeconfig cannot be read.", remedy="", cluster="")
+
+    spec = WEB if kind == WORKLOAD else {"providerRef": {"name": "kind"}}
+    fleet.kcp.put(kind, "web", spec)
+    fleet.turn(key)
+    if karmada == "dry run":
+        fleet.answer = fails(Cause.DEADLINE)
+    else:
+        fleet.planes = broken
+    at = "2126-11-01T00:00:00Z"
+    fleet.kcp.delete(kind, "web", at=at)
+    fleet.turn(key)
+    message = next(row["message"] for row in fleet.status(kind, "web")["conditions"] if row["type"] == "Ready")
+    assert fleet.ready(kind, "web") == ("False", "Deleting") and message.startswith("The dry run" if karmada == "dry run" else "The kube")
+    fleet.kcp.put(kind, "web", spec, annotations={ABANDON: "true"}, deletionTimestamp=at)
+    fleet.turn(key)
+    assert "web" not in fleet.kcp.names(kind)
+
+
+def test_a_workload_that_is_deleted_during_its_first_dry_run_is_not_written(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+
+    def meanwhile(play: FleetPlay) -> tuple[int, Result]:
+        fleet.kcp.delete(WORKLOAD, "web")
+        return 1, answered(play)
+
+    fleet.answer = meanwhile
+    assert fleet.turn(WORKLOADS) == Next(seconds=1.0)
+    assert fleet.runs == [] and fleet.kcp.names(WORKLOAD) == []
 
 
 def test_a_workload_beyond_the_bounds_is_refused_and_what_it_led_to_stays() -> None:

@@ -35,8 +35,7 @@ ENDED: Final[Mapping[tuple[str, str], str]] = {
     ("source/resource_writer.py", "write.exception()"): "as above",
     ("runs/runner.py", "fcntl.flock(descriptor, how)"): "it is held while a folder is made or swept; a sweep waits for no run",
     ("runs/runner.py", "runner.run()"): "ansible-runner has --job-timeout and --idle-timeout, and asks whether the turn has ended",
-    ("meshes/reconcile.py", "self._runner.run(run_request, turn)"): "as above",
-    ("fleets/reconcile.py", "self._runner.run(run_request, turn)"): "as above",
+    ("runs/unit_runs.py", "runner.run(request, cancel)"): "as above",
 }
 
 
