@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Question for the dry run of a play for a fleet, and its answer, validated. Pure."""
+"""Question for the dry run of a unit of fleets, and its answer, validated. Pure."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
 
 from ..runs.dry_runs import InvalidAnswer, is_list
-from .request import FleetPlay
+from .request import UnitRequest
 
 _ROWS: Final = ("workloads", "clusters", "metrics", "fleets", "placement_policies", "global_services", "revisions")
 
 
 @dataclass(frozen=True)
 class FleetQuestion:
-    """Question for the dry run of a play (pipeline/fleet_dry_run.py). ``known_revisions``: those that may lack in the result."""
+    """Question for the dry run of a request (pipeline/fleet_dry_run.py). ``known_revisions``: those that may lack in the result."""
 
-    play: FleetPlay
+    request: UnitRequest
     known_revisions: Sequence[str] = ()
     items: None = None  # its answer comes whole
 
     @property
     def job(self) -> Mapping[str, Any]:
         """Job of the process."""
-        own = {"job": self.play.unit.playbook, "fleet": self.play.fleet, "hosts": self.play.hosts, "choices": self.play.choices}
+        own = {"job": self.request.unit.playbook, "fleet": self.request.fleet, "hosts": self.request.hosts, "choices": self.request.choices}
         return {**own, "known_revisions": list(self.known_revisions)}
 
     def read(self, answer: Any) -> FleetDryRun:

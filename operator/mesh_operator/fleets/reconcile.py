@@ -38,7 +38,7 @@ from ..source.stored import Stored, TenantObjects
 from ..statuses.withheld import WithheldLog
 from .answers import FleetAnswers
 from .dry_run import FleetQuestion
-from .request import FleetPlay, Planes, abandons, connected_in, going_of, is_guarded, plays_of, wanted_of
+from .request import Planes, UnitRequest, abandons, connected_in, going_of, is_guarded, requests_of, wanted_of
 from .status import cause_of, failure_of, fleet_status_of_result, interrupted_status, leaving_status, refused_status
 
 PAUSES: Final = (1.0, 15.0)  # seconds between two turns of a unit on its way: at first, and at most; Karmada's watch brings earlier ones
@@ -121,11 +121,11 @@ class FleetReconciler:
         unguarded = [stored for stored in wanted if stored.missing_since is None and not self._writer.is_guarded(stored)]
         if not all(self._writer.set_finalizer(stored, wanted=True) for stored in unguarded):
             return Next(seconds=1.0)  # one was deleted meanwhile: nothing would remove what is written for it
-        pauses = [self._carry_out(play, dry, turn, tenant) for play, dry in planned]
+        pauses = [self._carry_out(request, dry, turn, tenant) for request, dry in planned]
         return min(pauses, key=_soonest) if pauses else Next(seconds=self._interval)
 
-    def _plan(self, key: FleetKey, tenant: TenantObjects, planes: Planes, turn: UnitTurn) -> list[tuple[FleetPlay, FleetDryRun]]:
-        """Return the plays of the unit with their dry runs.
+    def _plan(self, key: FleetKey, tenant: TenantObjects, planes: Planes, turn: UnitTurn) -> list[tuple[UnitRequest, FleetDryRun]]:
+        """Return the requests of the unit with their dry runs.
 
         :raises DryRunFailed: when the process fails.
         """
@@ -138,52 +138,52 @@ class FleetReconciler:
             try:
                 opened: dict[str, Usable | NotUsable] = process.open(sealed)
                 taken = self._answers.taken_services(tenant)
-                plays = plays_of(key, tenant, planes, opened, deadline=self._deadline, connected=connected_in(bindings), taken=taken)
+                requests = requests_of(key, tenant, planes, opened, deadline=self._deadline, connected=connected_in(bindings), taken=taken)
                 known = self._answers.known_revisions(tenant)
-                return [(play, process.dry_run(FleetQuestion(play, known))) for play in plays]
+                return [(request, process.dry_run(FleetQuestion(request, known))) for request in requests]
             finally:
                 turn.process = None
 
-    def _carry_out(self, play: FleetPlay, dry: FleetDryRun, turn: UnitTurn, planned: TenantObjects) -> Next:
-        """Run the play if there is something to do, and report.
+    def _carry_out(self, request: UnitRequest, dry: FleetDryRun, turn: UnitTurn, planned: TenantObjects) -> Next:
+        """Run the playbook if there is something to do, and report.
 
-        :param planned: the objects for which the play was made. Statuses are about these, whatever their owners have changed meanwhile.
+        :param planned: the objects for which the request was made. Statuses are about these, whatever their owners have changed meanwhile.
         """
-        key, ran, result = play.key, bool(dry.steps), dry.result
+        key, ran, result = request.key, bool(dry.steps), dry.result
         if ran:
-            request = RunRequest(playbook=play.unit.playbook, hosts=play.hosts, variables=play.variables, name=play.owner)
-            run = run_unit(key, request, turn, runner=self._runner, metrics=self._metrics)
+            wanted = RunRequest(playbook=request.unit.playbook, hosts=request.hosts, variables=request.variables, name=request.owner)
+            run = run_unit(key, wanted, turn, runner=self._runner, metrics=self._metrics)
             if run.state is RunState.CANCELED:
                 return AT_ONCE
             if run.mesh_result is None:
-                self._hold(planned, play.unit.kind, run.reason, run.without_result())
+                self._hold(planned, request.unit.kind, run.reason, run.without_result())
                 return Next(seconds=None, failed=True)
             result = run.mesh_result
         self._withheld.take(key, result)
-        if _is_unread(play, result):
+        if _is_unread(request, result):
             log("fleet_not_read", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=cause_of(result))
         tenant = self._store.tenant(key.workspace, key.namespace)
-        left = self._report(play, planned, tenant, result, ran=ran)
+        left = self._report(request, planned, tenant, result, ran=ran)
         if not ran:  # a dry run alone has the snapshots of revisions
             self._answer(tenant, key.name, result)
-        return self._next(play, result, left, ran=ran)
+        return self._next(request, result, left, ran=ran)
 
-    def _report(self, play: FleetPlay, planned: TenantObjects, tenant: TenantObjects, result: Mapping[str, Any], *, ran: bool) -> bool:
+    def _report(self, request: UnitRequest, planned: TenantObjects, tenant: TenantObjects, result: Mapping[str, Any], *, ran: bool) -> bool:
         """Write the statuses, release what is gone, and return whether something that is being deleted is left."""
-        now, unit = datetime.now(UTC), play.unit
+        now, unit = datetime.now(UTC), request.unit
         left: Sequence[Stored] = ()
-        if play.absent or not unit.absent:  # else what leaves has a play of its own
+        if request.absent or not unit.absent:  # else what leaves has a request of its own
             going = going_of(tenant, unit.kind)
-            left = self._unread(going) if _is_unread(play, result) else self._left(play, going, result, ran=ran)
+            left = self._unread(going) if _is_unread(request, result) else self._left(request, going, result, ran=ran)
             self._release(stored for stored in going if stored not in left)
             said = failure_of(result)[1] or "What it led to is being removed."
             for stored in left:
-                own = fleet_status_of_result(stored, result, now) if stored.key.name in _names(play, result) else None
+                own = fleet_status_of_result(stored, result, now) if stored.key.name in _names(request, result) else None
                 self._writer.status(stored, own or leaving_status(stored, said, now))
-        if not play.absent:
+        if not request.absent:
             objects = [stored for kind in _REPORTED[unit.kind] for stored in wanted_of(planned, kind) if stored.missing_since is None]
             statuses = [(stored, fleet_status_of_result(stored, result, now)) for stored in objects]
-            self._writer.statuses(((stored, status) for stored, status in statuses if not _is_premature(play, stored, status)), {})
+            self._writer.statuses(((stored, status) for stored, status in statuses if not _is_premature(request, stored, status)), {})
         return bool(left)
 
     def _unread(self, going: Sequence[Stored]) -> Sequence[Stored]:
@@ -194,26 +194,26 @@ class FleetReconciler:
         late = [stored for stored in going if stored.key.kind == WORKLOAD and age_of(stored) > self._deadline]
         return [stored for stored in going if stored not in late and not abandons(stored)]
 
-    def _left(self, play: FleetPlay, going: Sequence[Stored], result: Mapping[str, Any], *, ran: bool) -> Sequence[Stored]:
-        """Return the deleted objects of which something is left, by a result of their play."""
-        if play.absent:
-            names, asked = _names(play, result), {stored.key for stored in play.objects}
+    def _left(self, request: UnitRequest, going: Sequence[Stored], result: Mapping[str, Any], *, ran: bool) -> Sequence[Stored]:
+        """Return the deleted objects of which something is left, by a result of their request."""
+        if request.absent:
+            names, asked = _names(request, result), {stored.key for stored in request.objects}
             return [stored for stored in going if stored.key not in asked or stored.key.name in names]
-        if not play.objects and ran:
+        if not request.objects and ran:
             return going  # the tenant's namespace goes after the last workload: the next dry run tells
-        written = {stored.key for stored in play.objects}  # the play was made before their deletion was requested
+        written = {stored.key for stored in request.objects}  # the request was made before their deletion was requested
         return [stored for stored in going if stored.key in written or stored.key.name in result["leaving"]]
 
-    def _next(self, play: FleetPlay, result: Mapping[str, Any], left: bool, *, ran: bool) -> Next:
-        rows = rows_of(result, _ROWS[play.unit.kind])
+    def _next(self, request: UnitRequest, result: Mapping[str, Any], left: bool, *, ran: bool) -> Next:
+        rows = rows_of(result, _ROWS[request.unit.kind])
         phases = {str((row.get("status") or row).get("phase")) for row in rows}
-        if not (left or ran or phases & play.unit.awaited):
-            self._pauses.pop(play.key, None)
-            unread = _is_unread(play, result)
+        if not (left or ran or phases & request.unit.awaited):
+            self._pauses.pop(request.key, None)
+            unread = _is_unread(request, result)
             return Next(seconds=min(PAUSES[1], self._interval) if unread else self._interval)
-        before = self._pauses.get(play.key)
+        before = self._pauses.get(request.key)
         pause = PAUSES[0] if ran or before is None else min(before * 1.5, PAUSES[1])
-        self._pauses[play.key] = pause
+        self._pauses[request.key] = pause
         return Next(seconds=min(pause, self._interval), urgency=Urgency.FOLLOW_UP)
 
     # What is not carried out
@@ -221,7 +221,7 @@ class FleetReconciler:
     def _refuse(self, tenant: TenantObjects, kind: str) -> bool:
         """Report objects beyond the bounds of the workspace, and return whether one of them was carried out before.
 
-        A play without such an object would remove what it led to.
+        A run without such an object would remove what it led to.
         """
         kinds = dict.fromkeys((*_REPORTED[kind], CLUSTER))
         found = [stored for reported in kinds for stored in tenant.of(reported) if not stored.deleting]
@@ -271,18 +271,18 @@ class FleetReconciler:
         self._withheld.take(key, {})
 
 
-def _is_unread(play: FleetPlay, result: Mapping[str, Any]) -> bool:
+def _is_unread(request: UnitRequest, result: Mapping[str, Any]) -> bool:
     """Return whether the result says nothing of the objects, since a control plane could not be read."""
-    return _ROWS[play.unit.kind] not in result or ("leaving" not in result and not play.unit.absent)
+    return _ROWS[request.unit.kind] not in result or ("leaving" not in result and not request.unit.absent)
 
 
-def _names(play: FleetPlay, result: Mapping[str, Any]) -> set[str]:
-    return {str(row.get("name")) for row in rows_of(result, _ROWS[play.unit.kind])}
+def _names(request: UnitRequest, result: Mapping[str, Any]) -> set[str]:
+    return {str(row.get("name")) for row in rows_of(result, _ROWS[request.unit.kind])}
 
 
-def _is_premature(play: FleetPlay, stored: Stored, status: Mapping[str, Any] | None) -> bool:
+def _is_premature(request: UnitRequest, stored: Stored, status: Mapping[str, Any] | None) -> bool:
     """Return whether a status calls a cluster unreachable that merely has no credentials yet, in the turn in which it became ready."""
-    return stored.key.name in play.waiting and (status or {}).get("phase") == "Error"
+    return stored.key.name in request.waiting and (status or {}).get("phase") == "Error"
 
 
 def _soonest(found: Next) -> tuple[bool, float]:

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Plays for the fleet of one namespace, built from its custom resources: one for the clusters, one for the workloads. Pure."""
+"""Requests for runs for the fleet of one namespace, built from its custom resources: one for the clusters, one for the workloads. Pure."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Planes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetPlay:
-    """Play of one unit. ``choices``: options of its module. ``objects``: those that it is about.
+class UnitRequest:
+    """Request for a run for one unit. ``choices``: options of its module. ``objects``: those that it is about.
 
     ``waiting``: names of clusters without credentials so far. A run that finds one ready meanwhile says that it cannot be reached.
     """
@@ -67,7 +67,7 @@ class FleetPlay:
 
     @property
     def owner(self) -> str:
-        """Name of the play for folders and logs, without a tenant's text."""
+        """Name of the run for folders and logs, without a tenant's text."""
         return sha256("\0".join(self.key).encode()).hexdigest()[:12]
 
 
@@ -81,7 +81,7 @@ def going_of(tenant: TenantObjects, kind: str) -> tuple[Stored, ...]:
     return tuple(stored for stored in tenant.of(kind) if stored.deleting and stored.missing_since is None)
 
 
-def plays_of(
+def requests_of(
     key: FleetKey,
     tenant: TenantObjects,
     planes: Planes,
@@ -90,10 +90,10 @@ def plays_of(
     deadline: float,
     connected: Mapping[str, Sequence[str]],
     taken: Sequence[str] = (),
-) -> list[FleetPlay]:
-    """Return the plays of a unit, in their order: first what leaves, then what is wanted.
+) -> list[UnitRequest]:
+    """Return the requests of a unit, in their order: first what leaves, then what is wanted.
 
-    :param clusters: with credentials, by name; of a play for workloads none.
+    :param clusters: with credentials, by name; of a request for workloads none.
     :param deadline: seconds after which a cluster that does not answer leaves without being cleaned.
     :param connected: ClusterMeshBinding of the namespace -> clusters that it has connected.
     :param taken: GlobalServices of the namespace that were made for no workload.
@@ -107,13 +107,13 @@ def plays_of(
         members = [_cluster(stored) for stored in wanted_of(tenant, CLUSTER)]
         found = {"connected": {name: list(names) for name, names in connected.items()}, "takenGlobalServices": list(taken)}
         fleet = {**head, "clusters": members, **lists, **found, "operator": planes.operator}
-        return [FleetPlay(key=key, unit=unit, fleet=fleet, hosts=hosts, objects=wanted)]
+        return [UnitRequest(key=key, unit=unit, fleet=fleet, hosts=hosts, objects=wanted)]
     if planes.management is not None:
         head |= {"managementPlane": PLANE, "managementNamespace": planes.namespace}
         hosts[PLANE] = {"cilium_mesh_kubeconfig": dict(planes.management)}
     hosts |= {name: _variables(entry) for name, entry in clusters.items()}
     waiting = frozenset(name for name, entry in clusters.items() if isinstance(entry, NotUsable) and not entry.fatal)
-    plays = []
+    requests = []
     for objects, absent in ((going, True), (wanted, False)):
         if not objects:
             continue
@@ -122,10 +122,10 @@ def plays_of(
         fleet = {**head, "clusters": [{**_cluster(stored), "spec": plane_spec(_spec(stored))} for stored in objects]}
         abandoned = [stored.key.name for stored in objects if abandons(stored)]
         choices = {"state": "absent", "deadline": int(deadline), "abandon": abandoned} if absent else {}
-        plays.append(
-            FleetPlay(key=key, unit=unit, fleet=fleet, hosts=own, choices=choices, objects=objects, absent=absent, waiting=waiting)
+        requests.append(
+            UnitRequest(key=key, unit=unit, fleet=fleet, hosts=own, choices=choices, objects=objects, absent=absent, waiting=waiting)
         )
-    return plays
+    return requests
 
 
 def is_guarded(stored: Stored, finalizer: str) -> bool:

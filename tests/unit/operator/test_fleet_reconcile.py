@@ -23,7 +23,7 @@ from mesh_operator.credentials.management_plane import NotUsable, SecretRef, Usa
 from mesh_operator.fleets.answers import FOR_WORKLOAD, FleetAnswers
 from mesh_operator.fleets.dry_run import FleetQuestion
 from mesh_operator.fleets.reconcile import PAUSES, FleetReconciler
-from mesh_operator.fleets.request import ABANDON, KARMADA, PLANE, FleetPlay, Planes
+from mesh_operator.fleets.request import ABANDON, KARMADA, PLANE, Planes, UnitRequest
 from mesh_operator.runs.confined.process import Cause
 from mesh_operator.runs.dry_runs import DryRunFailed
 from mesh_operator.runs.runner import RunRequest, RunResult, RunState
@@ -86,10 +86,10 @@ class Fleet:
     """A namespace with two clusters, a fleet and a policy; Karmada and the clusters answer as a test says."""
 
     bounds: WorkspaceBounds = DEFAULT
-    plays: list[FleetPlay] = field(default_factory=list)  # of dry runs
+    requests: list[UnitRequest] = field(default_factory=list)  # of dry runs
     runs: list[RunRequest] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
-    answer: Callable[[FleetPlay], tuple[int, Result]] | None = None  # None: the last run wrote everything, or one has to
+    answer: Callable[[UnitRequest], tuple[int, Result]] | None = None  # None: the last run wrote everything, or one has to
     ran: Callable[[RunRequest], RunResult] | None = None
     planes: Callable[[], Planes] = lambda: Planes(karmada={"kind": "Config"}, management={"kind": "Config"})
     found: dict[str, Usable | NotUsable] = field(default_factory=dict)
@@ -137,13 +137,13 @@ class Fleet:
         return {name: self.found.get(name) or Usable(name=name, kubeconfig={"kind": "Config"}) for name in names}
 
     def dry_run(self, question: FleetQuestion) -> FleetDryRun:
-        self.plays.append(question.play)
-        steps, result = (self.answer or self.compared)(question.play)
+        self.requests.append(question.request)
+        steps, result = (self.answer or self.compared)(question.request)
         return FleetDryRun(steps=steps, result=result)
 
-    def compared(self, play: FleetPlay) -> tuple[int, Result]:
+    def compared(self, request: UnitRequest) -> tuple[int, Result]:
         """What a dry run finds where nothing but runs changes anything."""
-        return int(self.carried.get((play.unit.playbook, play.absent)) != play.fleet), answered(play)
+        return int(self.carried.get((request.unit.playbook, request.absent)) != request.fleet), answered(request)
 
     def run(self, request: RunRequest, cancel: Cancel, progress: Any = None) -> RunResult:
         self.runs.append(request)
@@ -190,10 +190,10 @@ def members(fleet: Mapping[str, Any], phase: str = "Ready") -> dict[str, Any]:
     return {"schema": 1, "changed": False, "findings": [], "status": {}, "clusters": rows, "metrics": metrics}
 
 
-def answered(play: FleetPlay) -> Result:
-    if play.unit.kind == CLUSTER:
-        return {**members(play.fleet), **({"clusters": []} if play.absent else {})}
-    return workloads(*(stored.key.name for stored in play.objects))
+def answered(request: UnitRequest) -> Result:
+    if request.unit.kind == CLUSTER:
+        return {**members(request.fleet), **({"clusters": []} if request.absent else {})}
+    return workloads(*(stored.key.name for stored in request.objects))
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_a_workload_is_carried_out_and_everything_of_the_namespace_says_so(fleet
     assert given["fleet"]["workloads"] == [{**WEB, "name": "web", "generation": 1}]
     assert fleet.status(WORKLOAD, "web")["phase"] == "Available"
     assert (fleet.status(FLEET, "edge")["phase"], fleet.status(POLICY, "all")["usedBy"]) == ("Ready", 1)
-    assert fleet.turn(WORKLOADS).seconds == 300.0 and len(fleet.runs) == 1, "the second turn needs no play"
+    assert fleet.turn(WORKLOADS).seconds == 300.0 and len(fleet.runs) == 1, "the second turn needs no run"
 
 
 def test_clusters_are_asked_for_with_their_spec_and_get_their_figures(fleet: Fleet) -> None:
@@ -249,11 +249,11 @@ def test_a_deleted_workload_goes_when_nothing_of_it_is_left(fleet: Fleet) -> Non
         fleet.kcp.put(WORKLOAD, name, WEB)
     fleet.turn(WORKLOADS)
     fleet.kcp.delete(WORKLOAD, "web")
-    fleet.answer = lambda play: (0, workloads("api", leaving=["web"]))
+    fleet.answer = lambda request: (0, workloads("api", leaving=["web"]))
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(WORKLOAD) == ["api", "web"] and fleet.ready(WORKLOAD, "web") == ("False", "Deleting")
-    assert [stored.key.name for stored in fleet.plays[-1].objects] == ["api"]
-    fleet.answer = lambda play: (0, workloads("api"))
+    assert [stored.key.name for stored in fleet.requests[-1].objects] == ["api"]
+    fleet.answer = lambda request: (0, workloads("api"))
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(WORKLOAD) == ["api"]
 
@@ -262,10 +262,10 @@ def test_the_last_workload_goes_after_the_namespace_in_karmada(fleet: Fleet) -> 
     fleet.kcp.put(WORKLOAD, "web", WEB)
     fleet.turn(WORKLOADS)
     fleet.kcp.delete(WORKLOAD, "web")
-    fleet.answer = lambda play: (1, workloads())  # the namespace is to be removed
+    fleet.answer = lambda request: (1, workloads())  # the namespace is to be removed
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(WORKLOAD) == ["web"] and len(fleet.runs) == 2
-    fleet.answer = lambda play: (0, workloads())
+    fleet.answer = lambda request: (0, workloads())
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(WORKLOAD) == []
 
@@ -275,7 +275,7 @@ def test_a_workload_that_is_missing_is_not_removed(fleet: Fleet) -> None:
     fleet.turn(WORKLOADS)
     fleet.store.replace(URL, WORKLOAD, ())
     fleet.turn(WORKLOADS)
-    assert [entry["name"] for entry in fleet.plays[-1].fleet["workloads"]] == ["web"]
+    assert [entry["name"] for entry in fleet.requests[-1].fleet["workloads"]] == ["web"]
 
 
 def test_while_karmada_is_down_nothing_is_deleted_and_statuses_say_so(fleet: Fleet) -> None:
@@ -283,11 +283,11 @@ def test_while_karmada_is_down_nothing_is_deleted_and_statuses_say_so(fleet: Fle
     fleet.kcp.put(WORKLOAD, "web", GLOBAL)
     service = {"name": "fleet-web", "meshRef": {"name": "edge"}, "selector": {"namespace": "kcp-1", "name": "web"}}
     revision = {"name": "web-r1", "workload": "web", "number": 1, "hash": "a" * 64, "snapshot": {}}
-    fleet.answer = lambda play: (0, workloads("web", global_services=[service], revisions=[revision]))
+    fleet.answer = lambda request: (0, workloads("web", global_services=[service], revisions=[revision]))
     fleet.turn(WORKLOADS)
     fleet.turn(WORKLOADS)
     assert (fleet.kcp.names(SERVICE), fleet.kcp.names(REVISION)) == (["fleet-web"], ["web-r1"])
-    fleet.answer = lambda play: (0, KARMADA_DOWN)
+    fleet.answer = lambda request: (0, KARMADA_DOWN)
     assert fleet.turn(WORKLOADS).seconds == PAUSES[1]
     for kind, name in ((WORKLOAD, "web"), (FLEET, "edge")):
         assert fleet.ready(kind, name) == ("False", "KarmadaUnavailable")
@@ -302,7 +302,7 @@ def test_while_karmada_is_down_nothing_is_deleted_and_statuses_say_so(fleet: Fle
 def test_a_workload_goes_without_karmada_after_the_deadline_or_when_it_is_abandoned(fleet: Fleet, at: str) -> None:
     fleet.kcp.put(WORKLOAD, "web", WEB)
     fleet.turn(WORKLOADS)
-    fleet.answer = lambda play: (0, KARMADA_DOWN)
+    fleet.answer = lambda request: (0, KARMADA_DOWN)
     if at.startswith("2126"):
         fleet.kcp.put(WORKLOAD, "web", WEB, annotations={ABANDON: "true"})
         fleet.turn(WORKLOADS)
@@ -311,16 +311,16 @@ def test_a_workload_goes_without_karmada_after_the_deadline_or_when_it_is_abando
     assert fleet.kcp.names(WORKLOAD) == []
 
 
-def test_a_cluster_that_leaves_has_a_play_of_its_own_and_goes_when_it_has_left(fleet: Fleet) -> None:
+def test_a_cluster_that_leaves_has_a_run_of_its_own_and_goes_when_it_has_left(fleet: Fleet) -> None:
     fleet.turn(CLUSTERS)
     fleet.kcp.delete(CLUSTER, "c2")
-    fleet.answer = lambda play: (0, members(play.fleet, "Deleting" if play.absent else "Ready"))
+    fleet.answer = lambda request: (0, members(request.fleet, "Deleting" if request.absent else "Ready"))
     found = fleet.turn(CLUSTERS)
-    away, stay = fleet.plays[-2:]
+    away, stay = fleet.requests[-2:]
     assert ([entry["name"] for entry in away.fleet["clusters"]], away.choices["state"]) == (["c2"], "absent")
     assert [entry["name"] for entry in stay.fleet["clusters"]] == ["c1"] and "c2" not in stay.hosts and "c1" not in away.hosts
     assert fleet.status(CLUSTER, "c2")["phase"] == "Deleting" and found.seconds is not None and found.seconds <= PAUSES[1]
-    fleet.answer = lambda play: (0, answered(play))
+    fleet.answer = lambda request: (0, answered(request))
     fleet.turn(CLUSTERS)
     assert fleet.kcp.names(CLUSTER) == ["c1"]
 
@@ -344,8 +344,8 @@ def test_credentials_that_cannot_be_read_stop_nothing_but_the_turn(fleet: Fleet)
     assert fleet.ready(WORKLOAD, "web") == ("False", "CredentialsInvalid")
 
 
-def fails(cause: Cause) -> Callable[[FleetPlay], tuple[int, Result]]:
-    def failing(play: FleetPlay) -> tuple[int, Result]:
+def fails(cause: Cause) -> Callable[[UnitRequest], tuple[int, Result]]:
+    def failing(request: UnitRequest) -> tuple[int, Result]:
         raise DryRunFailed(cause)
 
     return failing
@@ -371,7 +371,7 @@ def test_nothing_is_run_for_a_new_spec_before_a_dry_run_of_it_succeeded(fleet: F
 
 def test_a_new_spec_that_changes_nothing_in_karmada_has_no_run(fleet: Fleet) -> None:
     fleet.kcp.put(WORKLOAD, "web", WEB)
-    fleet.answer = lambda play: (0, answered(play))
+    fleet.answer = lambda request: (0, answered(request))
     assert fleet.turn(WORKLOADS).seconds == 300.0
     assert fleet.runs == [] and fleet.status(WORKLOAD, "web")["phase"] == "Available"
 
@@ -412,9 +412,9 @@ def test_what_is_deleted_while_nothing_can_be_read_says_so_and_goes_when_its_own
 def test_a_workload_that_is_deleted_during_its_first_dry_run_is_not_written(fleet: Fleet) -> None:
     fleet.kcp.put(WORKLOAD, "web", WEB)
 
-    def meanwhile(play: FleetPlay) -> tuple[int, Result]:
+    def meanwhile(request: UnitRequest) -> tuple[int, Result]:
         fleet.kcp.delete(WORKLOAD, "web")
-        return 1, answered(play)
+        return 1, answered(request)
 
     fleet.answer = meanwhile
     assert fleet.turn(WORKLOADS) == Next(seconds=1.0)
@@ -428,13 +428,13 @@ def test_a_workload_beyond_the_bounds_is_refused_and_what_it_led_to_stays() -> N
     fleet.kcp.put(WORKLOAD, "more", WEB, creationTimestamp="2026-11-02T00:00:00Z")
     fleet.turn(WORKLOADS)
     assert (fleet.status(WORKLOAD, "more")["phase"], fleet.ready(WORKLOAD, "more")) == ("Error", ("False", "QuotaExceeded"))
-    assert [entry["name"] for entry in fleet.plays[-1].fleet["workloads"]] == ["web"]
+    assert [entry["name"] for entry in fleet.requests[-1].fleet["workloads"]] == ["web"]
     fleet.kcp.put(WORKLOAD, "older", WEB, creationTimestamp="2026-10-01T00:00:00Z")
     fleet.now = 60.0
     fleet.store.look_at_bounds()
-    before = len(fleet.plays)
+    before = len(fleet.requests)
     fleet.turn(WORKLOADS)
-    assert len(fleet.plays) == before, "a play without web would remove it"
+    assert len(fleet.requests) == before, "a run without web would remove it"
 
 
 def test_placements_know_the_clusters_that_a_mesh_has_connected(fleet: Fleet) -> None:
@@ -455,7 +455,7 @@ def test_a_global_service_is_made_for_a_mesh_that_is_there_and_goes_with_its_wor
     own = {FOR_WORKLOAD: "another"}  # a copy of what was made for another workload is the tenant's own all the same
     fleet.kcp.put(SERVICE, "fleet-other", {"meshRef": {"name": "edge"}}, annotations=own)
     service = {"name": "fleet-web", "meshRef": {"name": "edge"}, "selector": {"namespace": "kcp-1", "name": "web"}}
-    fleet.answer = lambda play: (0, workloads("web", global_services=[service]))
+    fleet.answer = lambda request: (0, workloads("web", global_services=[service]))
     for _ in range(2):
         fleet.turn(WORKLOADS)
     assert fleet.kcp.names(SERVICE) == ["fleet-other"] and "MeshNotFound" in fleet.events
@@ -464,7 +464,7 @@ def test_a_global_service_is_made_for_a_mesh_that_is_there_and_goes_with_its_wor
     made = fleet.kcp.find(SERVICE, "fleet-web") or {}
     assert (made["spec"]["selector"], made["metadata"]["annotations"][FOR_WORKLOAD]) == (service["selector"], "web")
     fleet.kcp.put(WORKLOAD, "web", {**GLOBAL, "replicas": "many"})  # not valid: its service stays
-    fleet.answer = lambda play: (0, workloads())
+    fleet.answer = lambda request: (0, workloads())
     fleet.turn(WORKLOADS)
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(SERVICE) == ["fleet-other", "fleet-web"]
@@ -474,16 +474,16 @@ def test_a_global_service_is_made_for_a_mesh_that_is_there_and_goes_with_its_wor
     assert fleet.kcp.names(SERVICE) == ["fleet-other"]
 
 
-def test_a_service_of_the_tenants_own_is_named_to_the_play_and_never_written(fleet: Fleet) -> None:
+def test_a_service_of_the_tenants_own_is_named_to_the_run_and_never_written(fleet: Fleet) -> None:
     fleet.kcp.put(WORKLOAD, "web", GLOBAL)
     fleet.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]})
     own = {"meshRef": {"name": "edge"}, "selector": {"namespace": "mine", "name": "web"}}
     fleet.kcp.put(SERVICE, "fleet-web", own)
     service = {"name": "fleet-web", "meshRef": {"name": "edge"}, "selector": {"namespace": "kcp-1", "name": "web"}}
-    fleet.answer = lambda play: (0, workloads("web", global_services=[service]))  # planned before the tenant's own was there
+    fleet.answer = lambda request: (0, workloads("web", global_services=[service]))  # planned before the tenant's own was there
     for _ in range(3):
         fleet.turn(WORKLOADS)
-    assert fleet.plays[-1].fleet["takenGlobalServices"] == ["fleet-web"]
+    assert fleet.requests[-1].fleet["takenGlobalServices"] == ["fleet-web"]
     fleet.kcp.delete(WORKLOAD, "web")
     fleet.turn(WORKLOADS)
     assert (fleet.kcp.find(SERVICE, "fleet-web") or {})["spec"] == own
@@ -508,25 +508,25 @@ def test_what_is_made_in_karmada_has_the_mark_of_the_operator(fleet: Fleet) -> N
 def test_revisions_that_karmada_does_not_keep_are_taken_away(fleet: Fleet) -> None:
     fleet.kcp.put(WORKLOAD, "web", WEB)
     revisions = [{"name": f"web-r{n}", "workload": "web", "number": n, "hash": "a" * 64, "snapshot": {"n": n}} for n in (1, 2)]
-    fleet.answer = lambda play: (0, workloads("web", revisions=revisions))
+    fleet.answer = lambda request: (0, workloads("web", revisions=revisions))
     fleet.turn(WORKLOADS)
     fleet.turn(WORKLOADS)
     assert (fleet.kcp.find(REVISION, "web-r1") or {})["spec"]["snapshot"] == {"n": 1}
-    fleet.answer = lambda play: (0, workloads("web"))
+    fleet.answer = lambda request: (0, workloads("web"))
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(REVISION) == ["web-r1"], "the second one is not in the status any more"
 
 
 def test_a_tenant_that_is_left_in_karmada_without_a_resource_is_removed(fleet: Fleet) -> None:
     key = FleetKey("gone", "default", WORKLOAD)
-    assert fleet.turn(key) == Next(seconds=None) and fleet.plays == []
+    assert fleet.turn(key) == Next(seconds=None) and fleet.requests == []
     fleet.reconciler.orphaned = frozenset({key})
-    fleet.answer = lambda play: (1, workloads())
+    fleet.answer = lambda request: (1, workloads())
     fleet.turn(key)
     assert [run.variables["fleet"]["workloads"] for run in fleet.runs] == [[]]
 
 
-def test_a_workload_that_is_deleted_while_its_play_is_at_work_waits_for_the_next_turn(fleet: Fleet) -> None:
+def test_a_workload_that_is_deleted_while_its_run_is_at_work_waits_for_the_next_turn(fleet: Fleet) -> None:
     fleet.kcp.put(WORKLOAD, "web", WEB)
 
     def ran(request: RunRequest) -> RunResult:
@@ -536,7 +536,7 @@ def test_a_workload_that_is_deleted_while_its_play_is_at_work_waits_for_the_next
     fleet.ran = ran
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(WORKLOAD) == ["web"], "it was written just now"
-    fleet.answer = lambda play: (0, workloads())
+    fleet.answer = lambda request: (0, workloads())
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(WORKLOAD) == []
 
@@ -546,7 +546,7 @@ def test_a_tenant_hears_nothing_of_the_addresses_of_the_platform(fleet: Fleet) -
     fleet.kcp.put(POLICY, "new", {"strategy": "Weighted"})
     fleet.turn(WORKLOADS)
     found = {"code": "CM-API-01", "severity": "blocking", "cluster": KARMADA, "summary": "10.1.2.3:6443 refused the connection"}
-    fleet.answer = lambda play: (0, {**KARMADA_DOWN, "findings": [found]})
+    fleet.answer = lambda request: (0, {**KARMADA_DOWN, "findings": [found]})
     fleet.turn(WORKLOADS)
     assert "10.1.2.3" not in str(fleet.kcp.find(WORKLOAD, "web")) and "CM-API-01" in str(fleet.status(WORKLOAD, "web"))
     assert "phase" not in fleet.status(POLICY, "new"), "a policy is about nothing that could be read"
@@ -555,7 +555,7 @@ def test_a_tenant_hears_nothing_of_the_addresses_of_the_platform(fleet: Fleet) -
 def test_workloads_of_a_workspace_with_far_too_many_objects_say_so_and_have_no_run(fleet: Fleet) -> None:
     fleet.kcp.put(WORKLOAD, "web", WEB)
     fleet.store._ignored.add(URL, WORKLOAD, "ws1")
-    assert fleet.turn(WORKLOADS) == Next(seconds=300.0) and fleet.plays == [] and fleet.runs == []
+    assert fleet.turn(WORKLOADS) == Next(seconds=300.0) and fleet.requests == [] and fleet.runs == []
     assert fleet.ready(WORKLOAD, "web") == ("False", "QuotaExceeded")
 
 
