@@ -11,6 +11,7 @@ from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import suggest
 from ..module_utils.fleet.models import FleetWorkload, Operation
 from ..module_utils.fleet.parse import parse_fleet
+from ..module_utils.mesh.fleet_kinds import FleetKind
 from ..module_utils.pipeline.fleet import FleetRun, run_fleet
 from ..module_utils.pipeline.options import FleetOptions
 from ..module_utils.pipeline.outcome import Outcome
@@ -35,7 +36,7 @@ class ActionModule(MeshAction):
                 f"workload is {name!r}, which is no valid workload of fleet; {suggest(name, tuple(workloads), 'it has')}.",
                 remedy="Name one of fleet.workloads. No cluster was contacted.",
             )
-        others = tuple(entry for entry in given.request.refused if entry.kind != "FleetWorkload")
+        others = tuple(entry for entry in given.request.refused if entry.kind != FleetKind.WORKLOAD)
         request = replace(given.request, workloads={name: operated(workloads[name], call)}, keep_others=True, refused=others)
         return run_fleet(
             FleetRun(

@@ -21,6 +21,7 @@ from ..module_utils.base.tables import table as _table
 from ..module_utils.base.tables import text as _text
 from ..module_utils.base.tables import widths as _widths
 from ..module_utils.findings.finding import Finding
+from ..module_utils.mesh.fleet_kinds import FleetKind
 from ..module_utils.mesh.link_stage import LinkStage
 from ..module_utils.report.plan import LINKS_SHOWN, plan_rows
 from ..module_utils.report.plan import Row as PlanRow
@@ -48,7 +49,7 @@ PHASE_COLOURS: Final = {
     "Pending": "yellow",
     "Degraded": "yellow",
     "Error": "red",
-    "Available": "green",
+    FleetKind.WORKLOAD.good: "green",
 }
 
 

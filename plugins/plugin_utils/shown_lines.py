@@ -92,7 +92,7 @@ def workloads_lines(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Line]:
     heads = [_workload_row(entry["name"], entry["status"]) for entry in rows]
     for entry, head in zip(rows, table(heads), strict=True):
         status = entry["status"]
-        lines.append(Line(f"  {head}", PHASE_COLOURS.get(status["phase"], "")))
+        lines.append(Line(f"  {head}", _colour(status["phase"])))
         lines += [
             Line(f"      {part['clusterName']}: {text(part['message'])}", "yellow")
             for part in status.get("placements", ())

@@ -47,7 +47,7 @@ ALLOWED: Final[dict[str, str]] = {
     "explain": "base items kube mesh policies services",
     "reach": "base findings items mesh plan policies services",
     "upgrade": "base findings items mesh plan policies reach services",
-    "fleet": "base findings items kube plan",
+    "fleet": "base findings items kube mesh plan",
     "members": "base findings fleet kube mesh plan",
     "reconcile": "base exposure findings items leases mesh observe plan policies probe services",
     "rehearse": "base exposure items leases mesh services",

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator knows of the kinds, one row each. The kinds of items are those of the collection (mesh/item_kinds.py)."""
+"""Rows of the kinds that the operator knows. What the collection knows of them is in mesh/item_kinds.py and mesh/fleet_kinds.py."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import jmespath
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
 
 GROUP: Final = "networking.edge-portal.eu"
@@ -20,10 +21,10 @@ SERVICE: Final = ItemKind.GLOBAL_SERVICE.crd
 INTENT: Final = ItemKind.INTENT.crd
 EXPOSURE: Final = ItemKind.EXPOSURE.crd
 FABRIC: Final = "Fabric"
-CLUSTER: Final = "KubernetesCluster"
-FLEET: Final = "Fleet"
-POLICY: Final = "PlacementPolicy"
-WORKLOAD: Final = "FleetWorkload"
+CLUSTER: Final = FleetKind.CLUSTER.value
+FLEET: Final = FleetKind.FLEET.value
+POLICY: Final = FleetKind.POLICY.value
+WORKLOAD: Final = FleetKind.WORKLOAD.value
 REVISION: Final = "FleetWorkloadRevision"
 METRICS: Final = "ClusterMetrics"
 
@@ -33,7 +34,8 @@ class KindRow:
     """Kind of custom resource.
 
     ``bindings`` and ``status`` are JMESPath expressions: over the object, the bindings of its namespace that it belongs to; over
-    a ``mesh_result``, its status (a list: the row with its name). ``units``: kinds of the units that a change of it concerns (UNITS).
+    a ``mesh_result``, its status (a list: the row with its name). ``units``: kinds of the units that a change of it concerns (UNITS); the
+    first one has its status.
     """
 
     kind: str
@@ -41,7 +43,7 @@ class KindRow:
     bindings: str = ""
     status: str = ""
     listed: str = ""  # its list in the variable cilium_mesh; "": it is no item
-    playbook: str = ""  # "": its status is computed from others' statuses, in process
+    playbook: str = ""  # "": it is carried out with other kinds, or computed from others' statuses, in process
     going_on: str = ""  # phase while a play is at work for a new spec
     good: str = ""  # phase when all is as asked
     unknown: str = ""  # phase while nothing can be read of an object that was good
@@ -80,16 +82,26 @@ def _item(kind: ItemKind) -> KindRow:
     )
 
 
-_CLUSTER: Final = KindRow(
-    kind=CLUSTER,
-    plural="kubernetesclusters",
-    group=FLEET_GROUP,
-    listed="clusters",
-    status="clusters[].{name: name, memberName: member, phase: phase, conditions: conditions, "
-    "kubernetesVersion: kubernetesVersion, nodes: nodes}",
-    playbook="fleet_clusters",
-    unknown="Error",
+def _of_fleets(kind: FleetKind, plural: str, *, units: tuple[str, ...], playbook: str = "", status: str = "") -> KindRow:
+    return KindRow(
+        kind=kind.value,
+        plural=plural,
+        group=FLEET_GROUP,
+        listed=kind.referred,
+        status=kind.reported + status,
+        playbook=playbook,
+        good=kind.good,
+        unknown=kind.unknown,
+        units=units,
+    )
+
+
+_CLUSTER: Final = _of_fleets(
+    FleetKind.CLUSTER,
+    "kubernetesclusters",
     units=(CLUSTER, WORKLOAD),
+    playbook="fleet_clusters",
+    status="[].{name: name, memberName: member, phase: phase, conditions: conditions, kubernetesVersion: kubernetesVersion, nodes: nodes}",
 )
 
 ROWS: Final = (
@@ -110,25 +122,9 @@ ROWS: Final = (
 
 FLEET_ROWS: Final = (
     _CLUSTER,
-    KindRow(kind=FLEET, plural="fleets", group=FLEET_GROUP, listed="fleets", status="fleets", unknown="Degraded", units=(WORKLOAD,)),
-    KindRow(
-        kind=POLICY,
-        plural="placementpolicies",
-        group=FLEET_GROUP,
-        listed="placementPolicies",
-        status="placement_policies",
-        units=(WORKLOAD,),
-    ),
-    KindRow(
-        kind=WORKLOAD,
-        plural="fleetworkloads",
-        group=FLEET_GROUP,
-        listed="fleetWorkloads",
-        status="workloads[].merge(status, {name: name})",
-        playbook="fleet",
-        unknown="Degraded",
-        units=(WORKLOAD,),
-    ),
+    _of_fleets(FleetKind.FLEET, "fleets", units=(WORKLOAD,)),
+    _of_fleets(FleetKind.POLICY, "placementpolicies", units=(WORKLOAD,)),
+    _of_fleets(FleetKind.WORKLOAD, "fleetworkloads", units=(WORKLOAD,), playbook="fleet", status="[].merge(status, {name: name})"),
     KindRow(kind=REVISION, plural="fleetworkloadrevisions", group=FLEET_GROUP),
     KindRow(kind=METRICS, plural="clustermetrics", group=FLEET_GROUP),
 )
@@ -142,24 +138,33 @@ ITEMS: Final = tuple(row for row in ROWS if row.listed and row.group == GROUP)
 class UnitRow:
     """Unit of work of the fleet side: all objects of one kind of a namespace, with what they refer to.
 
-    ``awaited``: phases after which the unit is looked at again soon. ``absent``: whether the objects that are being deleted have a play of
-    their own; else they are left out of the play for the others.
+    ``absent``: whether the objects that are being deleted have a run of their own; else they are left out of the run for the others.
     """
 
-    kind: str
-    playbook: str
+    of: FleetKind
     prefix: str  # of the variables of its role
-    awaited: frozenset[str]
     absent: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Kind of the objects."""
+        return self.of.value
+
+    @property
+    def playbook(self) -> str:
+        """Playbook that carries it out."""
+        return BY_KIND[self.kind].playbook
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds whose statuses its result has."""
+        return tuple(row.kind for row in FLEET_ROWS if row.units[:1] == (self.kind,))
 
 
 UNITS: Final = {
-    CLUSTER: UnitRow(
-        kind=CLUSTER,
-        playbook="fleet_clusters",
-        prefix="fleet_cluster",
-        awaited=frozenset({"Pending", "Provisioning", "Joining", "Deleting"}),
-        absent=True,
-    ),
-    WORKLOAD: UnitRow(kind=WORKLOAD, playbook="fleet", prefix="fleet_workload", awaited=frozenset({"Pending", "Progressing", "Degraded"})),
+    unit.kind: unit
+    for unit in (
+        UnitRow(of=FleetKind.CLUSTER, prefix="fleet_cluster", absent=True),
+        UnitRow(of=FleetKind.WORKLOAD, prefix="fleet_workload"),
+    )
 }

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import MEMBER_KEYS, WORKLOAD_KEYS, FleetDryRun
 
 from ..runs.dry_runs import InvalidAnswer, is_list
 from .request import UnitRequest
 
-_ROWS: Final = ("workloads", "clusters", "metrics", "fleets", "placement_policies", "global_services", "revisions")
+_ROWS: Final = (*MEMBER_KEYS, *(key for key in WORKLOAD_KEYS if key != "leaving"))
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.orph
 
 from ..base.api import Cluster
 from ..base.keys import FleetKey
-from ..base.kinds import CLUSTER, WORKLOAD
+from ..base.kinds import UNITS, WORKLOAD
 
 BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/resourcebindings"
 CLUSTERS: Final = "/apis/cluster.karmada.io/v1alpha1/clusters"
@@ -110,7 +110,7 @@ class KarmadaClusters:
     def _touch(self, obj: Mapping[str, Any]) -> None:
         place = _place_of(obj)
         if place is not None:
-            for unit in (CLUSTER, WORKLOAD):
+            for unit in UNITS:
                 self._touched(FleetKey(*place, unit))
 
 

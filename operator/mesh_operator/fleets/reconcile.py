@@ -15,12 +15,13 @@ from logging import WARNING
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import ERROR
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
 from ..base.cancel import Cancel
 from ..base.keys import FleetKey
-from ..base.kinds import BINDING, BY_KIND, CLUSTER, FLEET, POLICY, UNITS, WORKLOAD
+from ..base.kinds import BINDING, BY_KIND, CLUSTER, UNITS, WORKLOAD
 from ..base.log import log
 from ..base.serve import Metrics
 from ..credentials.clusters import ClusterSource
@@ -44,8 +45,6 @@ from .status import cause_of, failure_of, fleet_status_of_result, interrupted_st
 PAUSES: Final = (1.0, 15.0)  # seconds between two turns of a unit on its way: at first, and at most; Karmada's watch brings earlier ones
 _CREDENTIALS: Final = "CredentialsInvalid"  # reason while a kubeconfig of the platform cannot be used
 _TOO_MANY: Final = "The workspace has more objects than the operator takes from one."
-_ROWS: Final = {CLUSTER: "clusters", WORKLOAD: "workloads"}  # of results
-_REPORTED: Final = {CLUSTER: (CLUSTER,), WORKLOAD: (WORKLOAD, FLEET, POLICY)}
 
 
 class FleetReconciler:
@@ -181,7 +180,7 @@ class FleetReconciler:
                 own = fleet_status_of_result(stored, result, now) if stored.key.name in _names(request, result) else None
                 self._writer.status(stored, own or leaving_status(stored, said, now))
         if not request.absent:
-            objects = [stored for kind in _REPORTED[unit.kind] for stored in wanted_of(planned, kind) if stored.missing_since is None]
+            objects = [stored for kind in unit.kinds for stored in wanted_of(planned, kind) if stored.missing_since is None]
             statuses = [(stored, fleet_status_of_result(stored, result, now)) for stored in objects]
             self._writer.statuses(((stored, status) for stored, status in statuses if not _is_premature(request, stored, status)), {})
         return bool(left)
@@ -205,9 +204,9 @@ class FleetReconciler:
         return [stored for stored in going if stored.key in written or stored.key.name in result["leaving"]]
 
     def _next(self, request: UnitRequest, result: Mapping[str, Any], left: bool, *, ran: bool) -> Next:
-        rows = rows_of(result, _ROWS[request.unit.kind])
+        rows = rows_of(result, request.unit.of.reported)
         phases = {str((row.get("status") or row).get("phase")) for row in rows}
-        if not (left or ran or phases & request.unit.awaited):
+        if not (left or ran or phases & request.unit.of.awaited):
             self._pauses.pop(request.key, None)
             unread = _is_unread(request, result)
             return Next(seconds=min(PAUSES[1], self._interval) if unread else self._interval)
@@ -223,7 +222,7 @@ class FleetReconciler:
 
         A run without such an object would remove what it led to.
         """
-        kinds = dict.fromkeys((*_REPORTED[kind], CLUSTER))
+        kinds = dict.fromkeys((*UNITS[kind].kinds, CLUSTER))
         found = [stored for reported in kinds for stored in tenant.of(reported) if not stored.deleting]
         beyond = [stored for stored in found if stored.beyond or STUB in stored.obj]
         for stored in beyond:
@@ -236,7 +235,7 @@ class FleetReconciler:
     def _hold(self, tenant: TenantObjects, kind: str, reason: str, message: str, then: Next | None = None) -> Next:
         """Report that nothing is carried out now."""
         now = datetime.now(UTC)
-        objects = [stored for reported in _REPORTED[kind] for stored in wanted_of(tenant, reported) if stored.missing_since is None]
+        objects = [stored for reported in UNITS[kind].kinds for stored in wanted_of(tenant, reported) if stored.missing_since is None]
         self._writer.statuses(((stored, interrupted_status(stored, reason, message, now)) for stored in objects), {})
         return then or Next(seconds=min(PAUSES[1], self._interval))
 
@@ -249,7 +248,7 @@ class FleetReconciler:
 
     def _has_others(self, tenant: TenantObjects, kind: str) -> bool:
         """Return whether there are objects beside those of the unit's own kind that wait for a status."""
-        return any(wanted_of(tenant, reported) for reported in _REPORTED[kind])
+        return any(wanted_of(tenant, reported) for reported in UNITS[kind].kinds)
 
     def _answer(self, tenant: TenantObjects, kind: str, result: Mapping[str, Any]) -> None:
         if kind == CLUSTER:
@@ -273,16 +272,16 @@ class FleetReconciler:
 
 def _is_unread(request: UnitRequest, result: Mapping[str, Any]) -> bool:
     """Return whether the result says nothing of the objects, since a control plane could not be read."""
-    return _ROWS[request.unit.kind] not in result or ("leaving" not in result and not request.unit.absent)
+    return request.unit.of.reported not in result or ("leaving" not in result and not request.unit.absent)
 
 
 def _names(request: UnitRequest, result: Mapping[str, Any]) -> set[str]:
-    return {str(row.get("name")) for row in rows_of(result, _ROWS[request.unit.kind])}
+    return {str(row.get("name")) for row in rows_of(result, request.unit.of.reported)}
 
 
 def _is_premature(request: UnitRequest, stored: Stored, status: Mapping[str, Any] | None) -> bool:
     """Return whether a status calls a cluster unreachable that merely has no credentials yet, in the turn in which it became ready."""
-    return stored.key.name in request.waiting and (status or {}).get("phase") == "Error"
+    return stored.key.name in request.waiting and (status or {}).get("phase") == ERROR
 
 
 def _soonest(found: Next) -> tuple[bool, float]:

@@ -10,10 +10,11 @@ from hashlib import sha256
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.management import plane_spec
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import connected_clusters
 
 from ..base.keys import FleetKey
-from ..base.kinds import BINDING, CLUSTER, FLEET, POLICY, UNITS, WORKLOAD, UnitRow
+from ..base.kinds import BINDING, CLUSTER, UNITS, WORKLOAD, UnitRow
 from ..credentials.management_plane import NotUsable, Usable
 from ..source.resources import finalizers_of, generation_of
 from ..source.stored import Stored, TenantObjects
@@ -24,8 +25,6 @@ PLANE: Final = "ManagementPlane"
 
 ABANDON: Final = "platform.edge-portal.eu/abandon"
 """Annotation of an object that is being deleted: let it go although its cluster, or Karmada, does not answer."""
-
-_LISTS: Final = {FLEET: "fleets", POLICY: "placementPolicies", WORKLOAD: "workloads"}
 
 Json = Mapping[str, Any]
 
@@ -103,7 +102,7 @@ def requests_of(
     head: dict[str, Any] = {"workspace": key.workspace, "namespace": key.namespace, "karmada": KARMADA}
     hosts: dict[str, Json] = {KARMADA: {"cilium_mesh_kubeconfig": dict(planes.karmada)}}
     if unit.kind == WORKLOAD:
-        lists = {name: [_entry(stored) for stored in wanted_of(tenant, kind)] for kind, name in _LISTS.items()}
+        lists = {FleetKind(kind).listed: [_entry(stored) for stored in wanted_of(tenant, kind)] for kind in unit.kinds}
         members = [_cluster(stored) for stored in wanted_of(tenant, CLUSTER)]
         found = {"connected": {name: list(names) for name, names in connected.items()}, "takenGlobalServices": list(taken)}
         fleet = {**head, "clusters": members, **lists, **found, "operator": planes.operator}

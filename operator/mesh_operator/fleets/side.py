@@ -15,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_
 from ..base.api import MANAGER, Api, Connections
 from ..base.cancel import Cancel
 from ..base.keys import FleetKey, ObjectKey
-from ..base.kinds import BINDING, FLEET, METRICS, POLICY, REVISION, UNITS, WORKLOAD
+from ..base.kinds import BINDING, METRICS, REVISION, UNITS, WORKLOAD
 from ..base.log import log
 from ..base.serve import Metrics
 from ..base.settings import Settings
@@ -138,7 +138,7 @@ class FleetSide:
         """Find tenants in Karmada without a custom resource of workloads, and let what is left of these be removed."""
         if now < self._orphans.due:
             return
-        kept = [place for place in self._store.tenants() if any(map(self._store.tenant(*place).of, (WORKLOAD, FLEET, POLICY)))]
+        kept = [place for place in self._store.tenants() if any(map(self._store.tenant(*place).of, UNITS[WORKLOAD].kinds))]
         found = self._orphans.search(kept, self._identity, now)
         if found is not None:
             known, self.reconciler.orphaned = self.reconciler.orphaned, found

@@ -16,9 +16,10 @@ import jmespath
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import clause
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import ERROR, PENDING, FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
-from ..base.kinds import BY_KIND, POLICY
+from ..base.kinds import BY_KIND
 from ..source.bounds import QUOTA_EXCEEDED
 from ..source.resources import generation_of
 from ..source.status_patch import Status
@@ -30,8 +31,6 @@ DELETING: Final = "Deleting"
 QUEUED: Final = "Queued"
 _UNAVAILABLE: Final = {KARMADA: "KarmadaUnavailable", PLANE: "ManagementPlaneUnavailable"}
 _CALLED: Final = {"KarmadaUnavailable": "Karmada", "ManagementPlaneUnavailable": "The management plane"}
-_FIRST: Final = "Pending"
-_GOOD: Final = ("Ready", "Available", "Degraded")
 _KEPT: Final = ("Accepted", "Advised")  # conditions that do not depend on what is read from the clusters
 _TEXT: Final = 1024  # characters of a message
 
@@ -74,9 +73,9 @@ def _first_failure(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def interrupted_status(stored: Stored, reason: str, message: str, now: datetime) -> Status | None:
     """Return the status while nothing can be read: what was measured before stays, and its conditions are Unknown.
 
-    None for a PlacementPolicy, which is about nothing that could be read.
+    None of a kind that is about nothing that could be read.
     """
-    return None if stored.key.kind == POLICY else _interrupted(stored, reason, message, now)
+    return None if not BY_KIND[stored.key.kind].unknown else _interrupted(stored, reason, message, now)
 
 
 def _interrupted(stored: Stored, reason: str, message: str, now: datetime) -> Status:
@@ -86,18 +85,18 @@ def _interrupted(stored: Stored, reason: str, message: str, now: datetime) -> St
     kept = [{**entry} for entry in earlier if entry.get("type") in _KEPT]
     unknown = [condition(str(e.get("type")), None, reason, text) for e in earlier if e.get("type") not in (*_KEPT, "Ready")]
     conditions = [*kept, *unknown, condition("Ready", False, reason, text)]
-    good = before.get("phase") in _GOOD
-    return _status(stored, {**before, "phase": row.unknown if good and row.unknown else before.get("phase") or _FIRST}, conditions, now)
+    phase = row.unknown if before.get("phase") == row.good and row.unknown else before.get("phase") or PENDING
+    return _status(stored, {**before, "phase": phase}, conditions, now)
 
 
 def first_fleet_status(stored: Stored, now: datetime) -> Status | None:
     """Return the status of an object without one, before its first turn; None for a kind that has no such phase."""
     if stored.beyond:
         return refused_status(stored, now)
-    if stored.key.kind == POLICY:
+    if PENDING not in FleetKind(stored.key.kind).phases:
         return None
     waits = condition("Ready", False, QUEUED, "The object waits for its first turn.")
-    return _status(stored, {"phase": _FIRST}, [condition("Accepted", None, QUEUED), waits], now)
+    return _status(stored, {"phase": PENDING}, [condition("Accepted", None, QUEUED), waits], now)
 
 
 def refused_status(stored: Stored, now: datetime) -> Status:
@@ -106,7 +105,7 @@ def refused_status(stored: Stored, now: datetime) -> Status:
         f"The workspace has more than {stored.beyond}, the most that the operator takes from one. Nothing is done for this object, until "
         "older ones are deleted or whoever runs the operator allows more."
     )
-    return _interrupted(stored, QUOTA_EXCEEDED, message, now) | {"phase": "Error"}
+    return _interrupted(stored, QUOTA_EXCEEDED, message, now) | {"phase": ERROR}
 
 
 def leaving_status(stored: Stored, message: str, now: datetime) -> Status:
@@ -114,7 +113,7 @@ def leaving_status(stored: Stored, message: str, now: datetime) -> Status:
     before = _before(stored)
     conditions = [{**entry} for entry in rows_of(before, "conditions") if entry.get("type") != "Ready"]
     ready = condition("Ready", False, DELETING, one_line(message, _TEXT))
-    return _status(stored, {**before, "phase": before.get("phase") or _FIRST}, [*conditions, ready], now)
+    return _status(stored, {**before, "phase": before.get("phase") or PENDING}, [*conditions, ready], now)
 
 
 def _status(stored: Stored, status: Mapping[str, Any], conditions: list[dict[str, Any]], now: datetime) -> Status:

@@ -11,26 +11,27 @@ from ..base.conditions import condition
 from ..base.redact import one_line
 from ..base.tables import count
 from ..findings.wording import listed
+from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
 from .facts import TenantFacts
 from .models import EVERYWHERE, Fleet, FleetRequest, RefusedObject
 from .placement import candidates
 
-READY: Final = "Ready"
+READY: Final = FleetKind.FLEET.good
 _TEXT: Final = 1024  # characters of a message
 
 
 def fleet_statuses(request: FleetRequest, facts: TenantFacts) -> list[dict[str, Any]]:
     """Return the status of every Fleet of the tenant with its ``name``, in the form of the CRD, sorted by name."""
     rows = [_fleet_status(request, facts, fleet) for fleet in request.fleets.values()]
-    return _sorted([*rows, *_refused(request.refused, "Fleet")])
+    return _sorted([*rows, *_refused(request.refused, FleetKind.FLEET)])
 
 
 def policy_statuses(request: FleetRequest) -> list[dict[str, Any]]:
     """Return the status of every PlacementPolicy of the tenant with its ``name``, in the form of the CRD, sorted by name."""
     users = [workload.placement for workload in (request.workloads or {}).values()]
     good = [condition("Accepted", True, "Accepted"), condition("Ready", True, "Accepted")]
-    rows = [{"name": name, "phase": "Accepted", "usedBy": users.count(name), "conditions": good} for name in request.policies]
-    return _sorted([*rows, *_refused(request.refused, "PlacementPolicy")])
+    rows = [{"name": name, "phase": FleetKind.POLICY.good, "usedBy": users.count(name), "conditions": good} for name in request.policies]
+    return _sorted([*rows, *_refused(request.refused, FleetKind.POLICY)])
 
 
 def _fleet_status(request: FleetRequest, facts: TenantFacts, fleet: Fleet) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def _fleet_status(request: FleetRequest, facts: TenantFacts, fleet: Fleet) -> di
     whole = bool(found) and not unready and not missing
     return {
         "name": fleet.name,
-        "phase": READY if whole else "Degraded" if ready else "Pending",
+        "phase": READY if whole else "Degraded" if ready else PENDING,
         "matchedClusters": [cluster.name for cluster in found],
         "readyClusters": ready,
         "totalClusters": len(found),
@@ -65,7 +66,7 @@ def _refused(refused: Iterable[RefusedObject], kind: str) -> list[dict[str, Any]
         if entry.kind == kind:
             message = one_line("; ".join(entry.problems), _TEXT)
             bad = [condition(name, False, "InvalidSpec", message) for name in ("Accepted", "Ready")]
-            rows.append({"name": entry.name, "phase": "Error", "conditions": bad})
+            rows.append({"name": entry.name, "phase": ERROR, "conditions": bad})
     return rows
 
 

@@ -18,6 +18,7 @@ from ..base.spec_limits import exceeded_limit, truncate_problems
 from ..base.structure import Reader
 from ..base.tables import count
 from ..items.labels import valid_key, valid_value
+from ..mesh.fleet_kinds import FleetKind
 from .models import (
     WELL_KNOWN,
     Fleet,
@@ -41,10 +42,7 @@ KEYS: Final = (
     "karmada",
     "managementPlane",
     "managementNamespace",
-    "clusters",
-    "fleets",
-    "placementPolicies",
-    "workloads",
+    *(kind.listed for kind in FleetKind),
     "connected",
     "takenGlobalServices",
     "operator",
@@ -81,9 +79,9 @@ def parse_fleet(raw: Any, inventory: Collection[str]) -> FleetInput:
     karmada = _host(problems, given.get("karmada"), inventory)
     clusters = {cluster.name: cluster for cluster in _clusters(problems, tenant, given.get("clusters"))}
     refused: list[RefusedObject] = []
-    fleets = _objects(problems, refused, "Fleet", "fleets", given, _fleet)
-    policies = _objects(problems, refused, "PlacementPolicy", "placementPolicies", given, _policy)
-    workloads = _objects(problems, refused, "FleetWorkload", "workloads", given, _workload)
+    fleets = _objects(problems, refused, FleetKind.FLEET, given, _fleet)
+    policies = _objects(problems, refused, FleetKind.POLICY, given, _policy)
+    workloads = _objects(problems, refused, FleetKind.WORKLOAD, given, _workload)
     connected = _connected(problems, given.get("connected"))
     taken = list_items(problems, "fleet.takenGlobalServices", given.get("takenGlobalServices"), "names of GlobalServices")
     operator = problems.typed("fleet.operator", given.get("operator"), str, "a text") or ""
@@ -166,21 +164,20 @@ def _connected(problems: Problems, value: Any) -> dict[str, tuple[str, ...]]:
 def _objects(
     problems: Problems,
     refused: list[RefusedObject],
-    kind: str,
-    key: str,
+    kind: FleetKind,
     given: Mapping[str, Any],
     parse: Callable[[Problems, str, Mapping[str, Any], int], Any],
 ) -> dict[str, Any]:
     found: dict[str, Any] = {}
     names: set[str] = set()
-    for where, entry in list_items(problems, f"fleet.{key}", given.get(key), "objects"):
+    for where, entry in list_items(problems, f"fleet.{kind.listed}", given.get(kind.listed), "objects"):
         name = entry.get("name") if isinstance(entry, Mapping) else None
-        limit = NAME_LIMIT if kind == "FleetWorkload" else 63
+        limit = NAME_LIMIT if kind is FleetKind.WORKLOAD else 63
         if not isinstance(entry, Mapping) or not isinstance(name, str) or not LABEL.fullmatch(name) or len(name) > limit:
             problems.add(where, f"must be a mapping with a name, which is a DNS-1123 label of at most {limit} characters")
             continue
         if name in names:
-            problems.add(f"{where}.name", f"{quoted(name)} is there twice; a name is unique within {key}")
+            problems.add(f"{where}.name", f"{quoted(name)} is there twice; a name is unique within {kind.listed}")
         names.add(name)
         own = Problems()
         generation = generation_of(own, "generation", entry.get("generation"))

@@ -11,6 +11,7 @@ from typing import Any
 from ..base.json_fields import labels_of
 from ..findings.finding import Finding
 from ..findings.wording import finding
+from ..mesh.fleet_kinds import FleetKind
 from ..plan.steps import Plan, Step
 from .contents import keys_of
 from .evictions import evictions_of
@@ -62,7 +63,7 @@ def plan_fleet(request: FleetRequest, facts: TenantFacts, karmada: str) -> Fleet
     :param karmada: inventory name of the control plane.
     """
     asked = request.workloads if request.workloads is not None else {}
-    refused = {entry.name for entry in request.refused if entry.kind == "FleetWorkload"}
+    refused = {entry.name for entry in request.refused if entry.kind == FleetKind.WORKLOAD}
     foreign = _foreign_namespace(request, facts, karmada)
     if foreign:
         decisions = {
@@ -126,7 +127,7 @@ def _resolved(request: FleetRequest, workload: FleetWorkload) -> tuple[Fleet, Pl
     policy = request.policies.get(workload.placement) if workload.placement else EVERYWHERE
     if fleet is not None and policy is not None:
         return fleet, policy
-    kind, name = ("Fleet", workload.fleet) if fleet is None else ("PlacementPolicy", workload.placement)
+    kind, name = (FleetKind.FLEET, workload.fleet) if fleet is None else (FleetKind.POLICY, workload.placement)
     how = f"is not valid: {'; '.join(invalid[kind, name][:3])}" if (kind, name) in invalid else "does not exist"
     unknown = unknown_clusters(request, workload, fleet, policy)
     return Decision(workload=workload, waits=True, reason=f"{kind}NotFound", message=f"{kind} {name} {how}.", unknown=unknown)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from ..mesh.fleet_kinds import FleetKind
 from ..plan.steps import ApiWrite
 from .facts import TenantFacts
 from .models import FleetRequest
@@ -27,7 +28,7 @@ def propagation_policies(request: FleetRequest, now: datetime) -> Translation:
     :param now: aware, UTC; no policy has it.
     """
     planned = plan_fleet(request, TenantFacts(now=now), "karmada")
-    without = {entry.name: "; ".join(entry.problems) for entry in request.refused if entry.kind == "FleetWorkload"}
+    without = {entry.name: "; ".join(entry.problems) for entry in request.refused if entry.kind == FleetKind.WORKLOAD}
     without |= {name: decision.message for name, decision in planned.decisions.items() if decision.target is None}
     bodies = [step.action.body for step in planned.plan.steps if isinstance(step.action, ApiWrite) and step.action.body is not None]
     found = [body for body in bodies if body.get("kind") == "PropagationPolicy"]

@@ -16,6 +16,7 @@ from ..base.conditions import condition
 from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
+from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
 from .contents import ObjectKey, keys_of
 from .facts import BindingFacts, MemberFacts, PlacedFacts, TenantFacts
 from .models import FleetRequest, FleetWorkload, RefusedObject
@@ -25,11 +26,9 @@ from .rollout import PAUSED, STALLED, Situation, Turn, situation_of
 from .rollout_state import COMPLETE
 from .writes import is_global, item_of, service_name
 
-PENDING: Final = "Pending"
 PROGRESSING: Final = "Progressing"
-AVAILABLE: Final = "Available"
+AVAILABLE: Final = FleetKind.WORKLOAD.good
 DEGRADED: Final = "Degraded"
-ERROR: Final = "Error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,5 +360,4 @@ def _findings(
 
 def total_phase(phases: Sequence[str]) -> str:
     """Return the phase of all workloads together: the worst one, Available for none."""
-    order = (ERROR, DEGRADED, PENDING, PROGRESSING, AVAILABLE)
-    return next((phase for phase in order if phase in phases), AVAILABLE)
+    return next((phase for phase in FleetKind.WORKLOAD.phases if phase in phases), AVAILABLE)

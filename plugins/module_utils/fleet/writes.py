@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..base.json_fields import annotations_of, labels_of, mapping, text
+from ..mesh.fleet_kinds import FleetKind
 from ..plan.steps import ApiWrite, Step
 from .contents import CONTENT_ANNOTATION, KINDS, ObjectKey, is_part, objects_of, with_digest
 from .facts import TenantFacts
@@ -33,7 +34,7 @@ NAMESPACE_WAVE, REVISION_WAVE, POLICY_WAVE, TEMPLATE_WAVE, REMOVAL_WAVE, POLICY_
 
 def item_of(workload: str) -> str:
     """Return how plans and findings name a workload."""
-    return f"fleetWorkloads/{workload}"
+    return f"{FleetKind.WORKLOAD.referred}/{workload}"
 
 
 @dataclass(frozen=True)

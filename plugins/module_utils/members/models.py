@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..fleet.names import Tenant, member_name
+from ..mesh.fleet_kinds import FleetKind
 
 LABEL_LENGTH: Final = 63  # characters of the value of a label; names of objects may be longer
 
@@ -34,7 +35,7 @@ class Member:
     @property
     def item(self) -> str:
         """Name in plans and findings."""
-        return f"clusters/{self.name}"
+        return f"{FleetKind.CLUSTER.referred}/{self.name}"
 
     @property
     def own_labels(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..base.conditions import condition, timestamp, with_transition_times
 from ..base.json_fields import items, mapping, number, parse_time, text
+from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
 from .facts import Object
 from .management import Provisioning
 from .models import Member
@@ -54,15 +55,15 @@ def member_status(
 
 def _phase(found: Object | None, provisioning: Provisioning, now: datetime, *, ready: bool, refused: str, leaving: bool) -> str:
     if leaving:
-        return "Deleting" if not refused else "Error"
+        return "Deleting" if not refused else ERROR
     if refused:
-        return "Error"
+        return ERROR
     if not provisioning.ready:
-        return "Provisioning" if provisioning.reason not in ("Pending", "Error") else provisioning.reason
+        return "Provisioning" if provisioning.reason not in (PENDING, ERROR) else provisioning.reason
     if ready:
-        return "Ready"
+        return FleetKind.CLUSTER.good
     began = parse_time(text(found or {}, "metadata", "creationTimestamp"))
-    return "Error" if began is not None and now - began > JOINING else "Joining"
+    return ERROR if began is not None and now - began > JOINING else "Joining"
 
 
 def _nodes(known: Mapping[str, Any]) -> dict[str, int]:

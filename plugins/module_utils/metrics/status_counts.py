@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..base.json_fields import items, mapping
 from ..findings.catalogue import CATALOGUE
 from ..findings.finding import Severity
+from ..mesh.fleet_kinds import ROLLOUT_PHASES, FleetKind
 from .catalogue import OPERATOR
 from .member_state import MemberState, link_states_of, member_states_of
 
@@ -20,8 +21,8 @@ Counts = Mapping[str, Mapping[tuple[str, ...], float]]
 _SEVERITIES: Final = frozenset(severity.value for severity in Severity)
 _PHASES: Final = {
     "meshes": ("Pending", "Connecting", "Connected", "Degraded", "Error"),
-    "workloads": ("Pending", "Progressing", "Available", "Degraded", "Error"),
-    "rollouts": ("Complete", "Preparing", "Rolling", "Paused", "Stalled"),
+    "workloads": FleetKind.WORKLOAD.phases,
+    "rollouts": ROLLOUT_PHASES,
 }
 """Phases of operator/deploy/crds and fleet-crds. Another writer may have set another one, which is not shown."""
 _STATES: Final = ("members", "links")
@@ -60,7 +61,7 @@ def _counts_of(obj: Mapping[str, Any]) -> _One:
         code, severity = row.get("code"), row.get("severity")
         if code in CATALOGUE and severity in _SEVERITIES and not row.get("accepted"):
             found["findings", str(code), str(severity)] += 1
-    if obj.get("kind") == "FleetWorkload":
+    if obj.get("kind") == FleetKind.WORKLOAD:
         _count_phases(status, found)
     else:
         _count_states(obj, status, found)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from ..base.json_fields import items, mapping, parse_time
 from ..findings.finding import Severity
+from ..mesh.fleet_kinds import FleetKind
 from ..mesh.item_kinds import ItemKind
 from .catalogue import BY_NAME, RUN, metrics_of
 from .member_state import Link, MemberState, departed_states, link_states_of, member_states_of
@@ -130,7 +131,8 @@ def _departed_links(earlier: Mapping[Link, MemberState], kept: Iterable[Link], g
 
 def _phases(result: Mapping[str, Any]) -> Counter[tuple[str, str]]:
     listed = [(kind.value, row.get("phase")) for kind in ItemKind for row in items(result, "status", kind.value)]
-    listed += [("workloads", mapping(row, "status").get("phase")) for row in items(result, "workloads")]
+    workloads = FleetKind.WORKLOAD.reported
+    listed += [(workloads, mapping(row, "status").get("phase")) for row in items(result, workloads)]
     return Counter((kind, str(phase)) for kind, phase in listed if phase)
 
 

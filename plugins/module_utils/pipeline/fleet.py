@@ -25,9 +25,10 @@ from ..fleet.observe import observe_tenant
 from ..fleet.plan import FleetPlan, plan_fleet
 from ..fleet.revisions import revision_name
 from ..fleet.rollout import PAUSED, STALLED, situation_of
-from ..fleet.status import AVAILABLE, DEGRADED, ERROR, PENDING, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
+from ..fleet.status import AVAILABLE, DEGRADED, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
 from ..fleet.writes import item_of, service_name
 from ..kube.client import Cluster, ClusterAccess, open_cluster
+from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
 from ..observe import Observation
 from .fleet_diff import diff_fleet
 from .links import requests
@@ -110,7 +111,7 @@ def read_fleet(run: FleetRun) -> Outcome:
 def _round(run: FleetRun, opened: Observation, failures: Mapping[str, ClusterError] | None = None) -> Round:
     facts = observe_tenant(opened.clusters[run.karmada], run.request.tenant, run.ports.now())
     planned = plan_fleet(run.request, facts, run.karmada)
-    statuses = {entry.name: refused_status(entry) for entry in run.request.refused if entry.kind == "FleetWorkload"}
+    statuses = {entry.name: refused_status(entry) for entry in run.request.refused if entry.kind == FleetKind.WORKLOAD}
     for name, decision in planned.decisions.items():
         error = (failures or {}).get(name)
         statuses[name] = workload_status(run.request, facts, decision, _sentence(error) if error is not None else "")

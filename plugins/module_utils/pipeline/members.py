@@ -33,6 +33,7 @@ from ..members.names import ACCOUNTS, CLUSTERS, IMPERSONATOR, MANAGER, account_o
 from ..members.observe import preserved_works, read_karmada, read_plane, read_side
 from ..members.status import member_status, metrics, readiness
 from ..members.tokens import request_token
+from ..mesh.fleet_kinds import FleetKind
 from ..observe import Observation
 from ..plan.steps import Plan, Step
 from .links import requests
@@ -156,7 +157,7 @@ def _announce(run: MembersRun, plan: Plan, facts: Facts, recorder: Recorder) -> 
 
 def _write_wave(run: MembersRun, steps: Iterable[Step], recorder: Recorder) -> None:
     """Write the steps of one wave, save those of members for which a write failed before."""
-    kept = tuple(step for step in steps if step.item not in {f"clusters/{name}" for name in run.failed})
+    kept = tuple(step for step in steps if step.item not in {f"{FleetKind.CLUSTER.referred}/{name}" for name in run.failed})
     if not kept:
         return
     plan = Plan(manager=MANAGER, steps=kept)

@@ -12,6 +12,7 @@ from ..base.errors import MeshError
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
 from ..findings.wording import failure_finding
+from ..fleet.status import AVAILABLE, PROGRESSING
 from ..mesh.facts import ObserveFailure
 
 REQUEUE_SECONDS: Final[Mapping[str, int]] = {
@@ -20,8 +21,8 @@ REQUEUE_SECONDS: Final[Mapping[str, int]] = {
     "Pending": 30,
     "Degraded": 60,
     "Error": 60,
-    "Available": 300,
-    "Progressing": 5,
+    AVAILABLE: 300,
+    PROGRESSING: 5,
 }
 """Seconds until the next run, by phase. 300 s is the mesh check interval of the kcp provider that this collection takes over from."""
 

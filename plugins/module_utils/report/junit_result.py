@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ..base.redact import one_line
 from ..findings.finding import Severity
+from ..mesh.fleet_kinds import FleetKind
 from ..mesh.item_kinds import ItemKind
 from ..mesh.link_stage import LinkStage
 from .result_document import RunEnd
@@ -90,9 +91,10 @@ def _cases(result: _Entry, *, judges_changes: bool) -> Iterator[Case]:
         for step in result["plan"]["steps"]:
             name = f"{step['verb']} {step['object']} in {step['cluster']}"
             yield Case(suite="changes", name=name, wrong=f"it would be written: {step['why']}")
-    for workload in result.get("workloads") or ():
-        good = workload["status"]["phase"] == "Available"
-        yield Case(suite="workloads", name=workload["name"], wrong="" if good else _reason(workload["status"]))
+    workloads = FleetKind.WORKLOAD
+    for workload in result.get(workloads.reported) or ():
+        good = workload["status"]["phase"] == workloads.good
+        yield Case(suite=workloads.reported, name=workload["name"], wrong="" if good else _reason(workload["status"]))
     for hop in (result.get("explanation") or {}).get("hops") or ():
         where = f"{hop['hop']} in {hop['cluster']}" if hop["cluster"] else hop["hop"]
         broken, skipped = hop["verdict"] == "broken", hop["verdict"] == "skipped"
