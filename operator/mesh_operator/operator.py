@@ -342,6 +342,7 @@ class Operator:
             unlabelled=self._clusters.report_unlabelled(),
             objects={kind: self._store.count(kind) for kind in kinds},
             beyond={kind: self._store.beyond(kind) for kind in kinds},
+            ignored={kind: self._store.workspaces_ignored(kind) for kind in kinds},
             foreign=self._foreign.counts,
             states=self._counts.of(stored.obj for kind in (BINDING, WORKLOAD) for stored in self._store.of_kind(kind)),
             ages={kind: self._endpoints.age(kind, now) for kind in kinds},

@@ -82,14 +82,19 @@ class Metrics:
         objects: Counts,
         ages: Counts,
         beyond: Counts,
+        ignored: Counts,
         states: States,
         foreign: Counts,
     ) -> None:
-        """Replace the gauges by the present values. ``objects``, ``beyond`` and ``ages`` (seconds) by kind, ``foreign`` by reason."""
+        """Replace the gauges by the present values.
+
+        ``objects``, ``beyond``, ``ignored`` (workspaces) and ``ages`` (seconds) are by kind, ``foreign`` by reason.
+        """
         self._shown["endpoints"].set(endpoints)
         self._shown["queue_length"].set(queued)
         self._shown["unlabelled_clusters"].set(unlabelled)
-        counted = {"objects": objects, "objects_beyond_bounds": beyond, "last_list_age_seconds": ages, "foreign_records": foreign}
+        counted = {"objects": objects, "objects_beyond_bounds": beyond, "workspaces_with_ignored_objects": ignored}
+        counted |= {"last_list_age_seconds": ages, "foreign_records": foreign}
         rows: States = {name: {(label,): value for label, value in values.items()} for name, values in counted.items()}
         for name, values in {**rows, **{name.removeprefix(OPERATOR): values for name, values in states.items()}}.items():
             self._shown[name].clear()

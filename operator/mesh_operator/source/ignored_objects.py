@@ -48,6 +48,10 @@ class IgnoredObjects:
         """Return whether an object of a workspace is ignored."""
         return any(workspace in workspaces for workspaces in self._workspaces.values())
 
+    def workspaces(self, kind: str) -> int:
+        """Return how many workspaces have objects of a kind that are ignored."""
+        return len(set().union(*(workspaces for (_, of), workspaces in self._workspaces.items() if of == kind)))
+
     @property
     def kinds(self) -> Set[str]:
         """Kinds of which an object is ignored."""

@@ -344,6 +344,11 @@ class Store:
         """How often an object was ignored."""
         return self._ignored.count
 
+    def workspaces_ignored(self, kind: str) -> int:
+        """Return how many workspaces have objects of a kind that are ignored."""
+        with self._lock:
+            return self._ignored.workspaces(kind)
+
     def _count_of(self, workspace: str) -> int:
         usage = self._budget.usage(workspace)
         return len(usage.entries) if usage else 0

@@ -58,6 +58,7 @@ _OPERATOR: Final = (
     ("mesh_operator_last_list_age_seconds", _G, "seconds", "kind", "Age of the oldest complete list; one is made every 600 s"),
     ("mesh_operator_objects", _G, "objects", "kind", "Custom resources that are known"),
     ("mesh_operator_objects_beyond_bounds", _G, "objects", "kind", "Custom resources that are refused: too many of one workspace"),
+    ("mesh_operator_workspaces_with_ignored_objects", _G, "workspaces", "kind", "Workspaces of which objects are ignored: they get no run"),
     ("mesh_operator_unlabelled_clusters", _G, "clusters", "", "Clusters of the management plane that lack the label of a workspace"),
     ("mesh_operator_foreign_records", _G, "records", "reason", "Records of another source of custom resources, which lead to no write"),
     ("mesh_operator_meshes", _G, "meshes", "phase", "Meshes by the phase of their status"),

@@ -15,11 +15,12 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
 from mesh_operator import operator as operator_module
 from mesh_operator import replica
 from mesh_operator.base.keys import MeshKey
-from mesh_operator.base.kinds import BINDING, ROWS
+from mesh_operator.base.kinds import BINDING, INTENT, ROWS, SERVICE
 from mesh_operator.base.serve import Metrics
 from mesh_operator.base.settings import Settings
 from mesh_operator.meshes.records import name_of
@@ -253,6 +254,30 @@ def test_the_platform_sees_how_many_clusters_belong_to_no_workspace(match: str, 
     for _ in range(2):
         operator._tend()
         assert operator.metrics.registry.get_sample_value("mesh_operator_unlabelled_clusters") == count
+
+
+def test_the_platform_sees_how_many_workspaces_have_objects_that_are_not_even_known_and_none_of_their_names() -> None:
+    server: Any = OneServer()
+    settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one", max_objects_per_workspace=2)
+    operator = Operator(settings, server, server, Metrics(), Event())
+
+    def many(workspace: str, count: int) -> list[dict[str, Any]]:
+        annotations = {"kcp.io/cluster": workspace}
+        return [{"metadata": {"name": f"s{n}", "namespace": "default", "annotations": annotations}, "spec": {}} for n in range(count)]
+
+    def shown() -> list[float | None]:
+        operator._tend()
+        name = "mesh_operator_workspaces_with_ignored_objects"
+        return [operator.metrics.registry.get_sample_value(name, {"kind": kind}) for kind in (SERVICE, INTENT)]
+
+    for url in (URL, f"{URL}/another-shard"):
+        operator._store.add_url(url, [SERVICE, INTENT])
+        operator._store.replace(url, SERVICE, [*many("loud", 12), *many("louder", 20), *many("quiet", 2)])
+    assert shown() == [2, 0], "a workspace counts once, on however many shards and by however many objects"
+    assert not {"loud", "louder"} & set(generate_latest(operator.metrics.registry).decode().replace('"', " ").split())
+    for url in (URL, f"{URL}/another-shard"):
+        operator._store.replace(url, SERVICE, many("loud", 2))
+    assert shown() == [0, 0], "the next list shows that there is room again"
 
 
 @pytest.mark.parametrize("source", ["kcp", "kubernetes"])

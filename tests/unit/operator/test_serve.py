@@ -115,6 +115,7 @@ def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
         objects={"GlobalService": 4},
         ages={"Fabric": 12.5},
         beyond={"Fabric": 1},
+        ignored={"Fabric": 3},
         foreign={"AnotherSource": 2, "UnknownSource": 0},
         states={"mesh_operator_members": {("joined",): 3, ("down",): 1}},
     )
@@ -125,6 +126,7 @@ def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
         objects={"GlobalService": 4},
         ages={"Fabric": 2.5},
         beyond={"Fabric": 7},
+        ignored={"Fabric": 2},
         foreign={"AnotherSource": 0, "UnknownSource": 1},
         states={"mesh_operator_members": {("joined",): 4}, "mesh_operator_findings": {("CM-CERT-04", "remediable"): 2}},
     )
@@ -136,6 +138,7 @@ def test_figures_are_shown_and_replaced(get: Get, metrics: Metrics) -> None:
     assert found["mesh_operator_objects", (("kind", "GlobalService"),)] == 4
     assert found["mesh_operator_last_list_age_seconds", (("kind", "Fabric"),)] == 2.5
     assert found["mesh_operator_objects_beyond_bounds", (("kind", "Fabric"),)] == 7
+    assert found["mesh_operator_workspaces_with_ignored_objects", (("kind", "Fabric"),)] == 2
     assert found["mesh_operator_foreign_records", (("reason", "AnotherSource"),)] == 0
     assert found["mesh_operator_foreign_records", (("reason", "UnknownSource"),)] == 1
     assert found["mesh_operator_members", (("state", "joined"),)] == 4
