@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Choices of the platform for all plays, and which choices of a ClusterMeshBinding it leaves to tenants. Pure."""
+"""Choices of the platform for all runs, and which choices of a ClusterMeshBinding it leaves to tenants. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEFT_TO_TENANTS: Final = tuple(name for name in TENANT_CHOICES if name != "adopt
 class PlatformChoices:
     """Choices of whoever runs the operator. A tenant overrides none of them, but for the image that an intent names itself."""
 
-    job_probes: bool = True  # plays may make Jobs that probe intents
+    job_probes: bool = True  # runs may make Jobs that probe intents
     probe_image: str = ""  # as the variable cilium_mesh_probe_image
     assign_identities: bool = False  # as the variable cilium_mesh_assign_identities
     permitted: tuple[str, ...] = LEFT_TO_TENANTS  # of TENANT_CHOICES, or accept=CODE

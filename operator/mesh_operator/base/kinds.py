@@ -44,7 +44,7 @@ class KindRow:
     status: str = ""
     listed: str = ""  # its list in the variable cilium_mesh; "": it is no item
     playbook: str = ""  # "": it is carried out with other kinds, or computed from others' statuses, in process
-    going_on: str = ""  # phase while a play is at work for a new spec
+    going_on: str = ""  # phase while a run is at work for a new spec
     good: str = ""  # phase when all is as asked
     unknown: str = ""  # phase while nothing can be read of an object that was good
     units: tuple[str, ...] = ()

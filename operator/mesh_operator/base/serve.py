@@ -55,7 +55,7 @@ class Metrics:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count a play as running within the ``with`` block, and measure its time."""
+        """Count a run as in progress within the ``with`` block, and measure its time."""
         with self._runs.track_inprogress(), self._run_seconds.time():
             yield
 

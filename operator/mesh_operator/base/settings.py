@@ -41,7 +41,7 @@ class Settings:
     mesh_check_interval: float = 300.0  # --mesh-check-interval 5m
     health_addr: str = ":8081"  # --health-addr
     metrics_addr: str = ""  # --metrics-addr; "": on the port of the health
-    max_runs: int = 2  # --max-runs: plays at a time
+    max_runs: int = 2  # --max-runs: runs of playbooks at a time
     max_runs_per_workspace: int = 1  # --max-runs-per-workspace
     job_timeout: float = 900.0  # --job-timeout 15m
     idle_timeout: float = 300.0  # --idle-timeout 5m

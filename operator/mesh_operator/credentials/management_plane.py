@@ -52,7 +52,7 @@ class Usable:
 
     name: str
     kubeconfig: Mapping[str, Any]
-    variables: Mapping[str, Any] = field(default_factory=dict)  # further host variables of a play, without empty ones
+    variables: Mapping[str, Any] = field(default_factory=dict)  # further host variables of a run, without empty ones
 
     def __repr__(self) -> str:
         return f"<Usable {self.name}>"
@@ -64,7 +64,7 @@ class SealedKubeconfig:
 
     name: str
     text: str = field(repr=False)
-    variables: Mapping[str, str] = field(default_factory=dict)  # host variables of a play, without empty ones
+    variables: Mapping[str, str] = field(default_factory=dict)  # host variables of a run, without empty ones
 
 
 @dataclass(frozen=True, kw_only=True)

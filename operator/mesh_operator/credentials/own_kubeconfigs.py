@@ -1,8 +1,8 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Kubeconfigs of the platform's own control planes, whole in themselves, for plays that may read no other file.
+"""Kubeconfigs of the platform's own control planes, whole in themselves, for runs that may read no other file.
 
-They are read anew for each play, so that tokens and certificates that are renewed in files count from then on.
+They are read anew for each run, so that tokens and certificates that are renewed in files count from then on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.pod import service_account
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.whole import whole_document
 
-_RUNS: Final = ("exec", "auth-provider")  # a confined play starts no program of the platform
+_RUNS: Final = ("exec", "auth-provider")  # a confined run starts no program of the platform
 
 
 def whole_kubeconfig(path: str, flag: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def whole_kubeconfig(path: str, flag: str) -> dict[str, Any]:
             raise KubeconfigInvalid("is that of a pod, and this process runs in none", remedy=f"Give {flag}.")
         for key in _RUNS:
             if key in chosen.user:
-                what = f"has a user with {key}, and plays of the operator start no program"
+                what = f"has a user with {key}, and runs of the operator start no program"
                 raise KubeconfigInvalid(what, remedy="Use a token, a token file or a client certificate.")
         check(chosen)
         return whole_document(chosen)

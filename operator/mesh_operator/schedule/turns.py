@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from ..base.keys import UnitKey
 
-SLOW: Final = 5.0  # seconds; a dry run takes one, most plays two or three, as none waits for links
+SLOW: Final = 5.0  # seconds; a dry run takes one, most runs two or three, as none waits for links
 TOO_LONG: Final = 8.0  # seconds after which a turn that was expected to be quick is ended, if others wait for its worker
 KNOWN: Final = 10_000  # meshes and workspaces that are remembered; the least recent ones are forgotten
 

@@ -38,7 +38,7 @@ NOT_USED: Final = (
 """Words of no precise meaning, as regular expressions. Add one here once no revised page uses it."""
 
 
-WITHOUT_PLAYS: Final = ("fleets",)
+WITHOUT_PLAYS: Final = ("base", "source", "credentials", "schedule", "statuses", "fleets")
 """Rooms of the operator that have the word for Ansible's own plays alone, of which they have none. Add one once it is revised."""
 
 
