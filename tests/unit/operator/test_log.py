@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from mesh_operator.base import log as log_module
 from mesh_operator.base.log import FIELDS, log, setup
+from tests.collection_path import CHECKOUT
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +142,13 @@ def test_whatever_is_said_is_one_line_of_json(fields: dict[str, Any]) -> None:
     assert len(said) == 1
     assert len(said[0].splitlines()) == 1
     json.loads(said[0], parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def test_an_event_is_written_in_one_place_so_that_it_has_the_same_fields_for_meshes_and_fleets() -> None:
+    events = Counter[str]()
+    for file in (CHECKOUT / "operator" / "mesh_operator").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "log":
+                events[ast.unparse(node.args[0])] += 1
+    assert events["'run_ended'"] == events["'dry_run_failed'"] == 1
+    assert [event for event, places in events.items() if places > 1] == []
