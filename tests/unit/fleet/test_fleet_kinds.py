@@ -22,7 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.shown_line
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import BY_KIND, UNITS
 from mesh_operator.fleets.status import first_fleet_status, interrupted_status
-from mesh_operator.source.store import Stored
+from mesh_operator.source.stored import Stored
 from tests.collection_path import CHECKOUT
 from tests.testing.crd_schema import schemas
 
