@@ -50,7 +50,7 @@ Object = dict[str, Any]
 Key = MeshKey | FleetKey
 TENDING: Final = 2.0  # seconds between two rounds
 ENDING: Final = 0.5  # seconds between two searches for turns that have to end
-GATHERING: Final = 0.5  # seconds after the first object of a new mesh: items that come with their binding share its first play
+GATHERING: Final = 0.5  # seconds after the first object of a new mesh: items that come with their binding share its first run
 STOPPING: Final = 15.0  # seconds that workers have to end; a run that is cancelled ends within some of them
 HANG_MARGIN: Final = 300.0  # seconds beyond the longest credentials, dry run and run after which a worker that is busy with one mesh hangs
 

@@ -45,7 +45,7 @@ def run(settings: Settings) -> int:
 
     Returns the exit status 0, or 1 after a loss: another replica leads then.
     """
-    hide_memory()  # of the credentials, from plays and dry runs, which may have the same user
+    hide_memory()  # of the credentials, from runs and dry runs, which may have the same user
     stop, metrics = Event(), Metrics()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())

@@ -29,8 +29,8 @@ RESOURCES: Final = 15
 SECONDS: Final = 3.0
 LIMIT: Final = 120.0
 PAUSE: Final = 3.0  # seconds between two resources: the operator is idle again
-STARTS, WRITTEN = "until the play starts", "until written in both clusters"
-ENDED, TOLD = "until the play has ended", "until its status is there"
+STARTS, WRITTEN = "until the run starts", "until written in both clusters"
+ENDED, TOLD = "until the run has ended", "until its status is there"
 EMPTY: Final = "an empty play beside it"
 
 

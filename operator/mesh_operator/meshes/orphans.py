@@ -35,7 +35,7 @@ class OrphanTracker:
 
 
 def mesh_to_remove(record: Record, *, listed: bool) -> MeshObjects:
-    """Return the mesh as if its binding were being deleted, so that its play removes everything in the record.
+    """Return the mesh as if its binding were being deleted, so that its run removes everything in the record.
 
     :param listed: whether all URLs are listed now too, without it: a URL that came since may have it.
     """

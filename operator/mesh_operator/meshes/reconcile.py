@@ -56,7 +56,7 @@ from .status import (
     status_of_result,
     status_of_waiting,
 )
-from .status_in_progress import status_during_play, status_of_removal, while_assigning
+from .status_in_progress import status_during_run, status_of_removal, while_assigning
 
 ANOTHER_RUN: Final = "AnotherRun"
 SOONEST: Final = 10.0  # seconds between two checks of a mesh at least, whatever its items ask for: their specs are a tenant's
@@ -91,7 +91,7 @@ class Reconciler:
 
         :param clusters_listed: returns whether the Clusters of the management plane are known; until then they look as if they were gone.
         :param holder: who the operator's runs are, for users whose runs meet them at the lock of a mesh.
-        :param choices: of the platform, for all plays.
+        :param choices: of the platform, for all runs.
         """
         self._holder, self._choices = holder, choices
         self._store, self._clusters, self._records, self._runner = store, clusters, records, runner
@@ -165,7 +165,7 @@ class Reconciler:
     ) -> Next | tuple[MeshRequest, DryRun | None, ItemParts]:
         """Return the request for a mesh, its dry run (None: there is something to do for sure) and the statuses of items that this found.
 
-        Return what to do instead where no play runs.
+        Return what to do instead where there is no run.
 
         :raises DryRunFailed: when the process fails.
         """
@@ -193,7 +193,7 @@ class Reconciler:
         self._remember(request, dry.result if dry and dry.linked else None)
         return request, dry, question.items
 
-    # Meshes for which no play runs
+    # Meshes without a run
 
     def _hold(self, mesh: MeshObjects, wait: Wait, clusters: Mapping[str, Any]) -> Next:
         for stored in all_of(mesh):
@@ -263,7 +263,7 @@ class Reconciler:
         pause = self.memories.recall(key).awaited.pause(str((result["status"].get("binding") or {}).get("phase")), time.monotonic())
         return Next(seconds=otherwise) if pause is None else Next(seconds=min(pause, self._interval), urgency=Urgency.FOLLOW_UP)
 
-    # Plays
+    # Runs
 
     def _recent_good_links(self, request: MeshRequest) -> GoodLinks | None:
         """Return the links of this request if they needed nothing within the check interval; the next check observes them again."""
@@ -280,12 +280,12 @@ class Reconciler:
             memory.good_links = GoodLinks(linked=request.linked, at=time.monotonic(), status=status, findings=found)
 
     def _run(self, request: MeshRequest, mesh: MeshObjects, turn: UnitTurn, dry: DryRun | None) -> Next:
-        """Run the play, which waits for no link. Links that needed nothing a short while ago are left out: it is a second shorter then."""
+        """Make the run, which waits for no link. Links that needed nothing a short while ago are left out: it is a second shorter then."""
         key, binding, last_good = request.key, mesh.binding, self._recent_good_links(request)
         was_new = self._was_never_carried_out(mesh)
-        shown = self._show_play(request, mesh, dry, was_new=was_new)
+        shown = self._show_run(request, mesh, dry, was_new=was_new)
         variables = {"cilium_mesh_lock_holder": self._holder, "mesh_connect_wait": False, **request.variables}
-        variables["cilium_mesh_accept_incomplete"] = ["all"]  # statuses tell of items; a play fails if something was not written
+        variables["cilium_mesh_accept_incomplete"] = ["all"]  # statuses tell of items; a run fails if something was not written
         variables |= {"cilium_mesh_binding_status": last_good.status} if last_good else {}
         if dry is not None:  # it found every name and id
             variables.pop(ASSIGNS, None)
@@ -301,7 +301,7 @@ class Reconciler:
         self._withheld.take(key, result)
         if result is not None and ASSIGNS in variables:
             result = while_assigning(result)
-        if last_good and result is not None:  # the play did not observe the links
+        if last_good and result is not None:  # the run did not observe the links
             found = [*last_good.findings, *rows_of(result, "findings")]
             result = {**result, "findings": found, "status": {**result["status"], "binding": last_good.status}}
         objects = (*filter(None, [binding]), *request.items)  # no item is good before its mesh
@@ -323,10 +323,10 @@ class Reconciler:
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
         return self._next_look(key, result, max(0.0, min(SOONEST if run.items.later else self._check_after(result), later)))
 
-    def _show_play(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None, *, was_new: bool) -> dict[ObjectKey, Status]:
-        """Write the statuses that hold while the play is at work, and return them by key.
+    def _show_run(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None, *, was_new: bool) -> dict[ObjectKey, Status]:
+        """Write the statuses that hold while the run is at work, and return them by key.
 
-        Of a mesh that is not connected, a play carries out items only if its links come up at once.
+        Of a mesh that is not connected, a run carries out items only if its links come up at once.
         """
         now, found = datetime.now(UTC), dict[ObjectKey, Status | None]()
         binding, there = mesh.binding, {stored.key: stored for stored in all_of(mesh) if stored.missing_since is None and stored.url}
@@ -337,16 +337,16 @@ class Reconciler:
             phase = str((measured or binding.obj.get("status") or {}).get("phase"))
             # Links that are up need not be the binding's, as before an adoption: it is not Connected while something is to be written.
             is_true = measured is not None and dry is not None and phase in GOOD and (dry.linked or phase != "Connected")
-            found[binding.key] = measured if is_true else status_during_play(binding, now)
+            found[binding.key] = measured if is_true else status_during_run(binding, now)
             if phase in GOOD or dry is None or was_new:  # else a dry run has read that the items go on waiting for the mesh
                 anew = bool(request.variables.get("cilium_mesh_former"))  # items are removed from clusters that leave
-                found |= {stored.key: status_during_play(stored, now, anew=anew) for stored in request.items}
+                found |= {stored.key: status_during_run(stored, now, anew=anew) for stored in request.items}
         shown = {key: status for key, status in found.items() if status is not None and key in there}
         self._writer.statuses(((there[key], status) for key, status in shown.items()), {})
         return shown
 
     def _was_never_carried_out(self, mesh: MeshObjects) -> bool:
-        """Return whether no play was ever run for a mesh. A record alone may be lost; the finalizer is older than the first write, too."""
+        """Return whether there was never a run for a mesh. A record alone may be lost; the finalizer is older than the first write, too."""
         binding = mesh.binding
         return self._records.get(mesh.key) is None and binding is not None and BY_KIND[BINDING].finalizer not in finalizers_of(binding.obj)
 
@@ -355,7 +355,7 @@ class Reconciler:
         return min(max(SOONEST, float(result.get("requeueSeconds", 60))), self._interval)
 
     def _come_back(self, request: MeshRequest, mesh: MeshObjects, why: str, shown: Mapping[ObjectKey, Status]) -> Next:
-        """Try again soon after a play that met another run at the lock of the mesh. Good statuses stay; other objects are Pending."""
+        """Try again soon after a run that met another run at the lock of the mesh. Good statuses stay; other objects are Pending."""
         self._metrics.errors.labels(ANOTHER_RUN).inc()
         wait, now = Wait(phase="Pending", reason=ANOTHER_RUN, message=why), datetime.now(UTC)
         for stored in all_of(mesh):
@@ -377,6 +377,6 @@ class Reconciler:
 
 
 def _items_changed(request: MeshRequest, held: Container[str]) -> bool:
-    """Return whether a play has something to do for items. ``held``: those whose objects the last run kept."""
+    """Return whether a run has something to do for items. ``held``: those whose objects the last run kept."""
     current = all(generation_of(s.obj) == (s.obj.get("status") or {}).get("observedGeneration") for s in request.items)
     return any(ref_of(stored) not in held for stored in request.leaving) or not current

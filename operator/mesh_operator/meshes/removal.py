@@ -40,7 +40,7 @@ class Removal:
         self._deadline, self._event = deadline, event
 
     def let_go(self, mesh: MeshObjects, clusters: Mapping[str, Any]) -> None:
-        """Remove finalizers of deleted resources for which no play can run: at once if no cluster holds anything, else as ``give_up``."""
+        """Remove finalizers of deleted resources that no run can remove: at once if no cluster holds anything, else as ``give_up``."""
         if self._records.get(mesh.key) is None:
             self._writer.release(deleting(mesh))
         else:
@@ -49,7 +49,7 @@ class Removal:
     def clean_up(self, request: MeshRequest, mesh: MeshObjects, run: RunResult) -> None:
         """Remove finalizers of deleted resources whose objects are gone.
 
-        While the binding exists, an item may go although an unreachable cluster still has its objects; the next play that reaches it prunes
+        While the binding exists, an item may go although an unreachable cluster still has its objects; the next run that reaches it prunes
         them, as they are in no list. One whose objects are kept, because another item is refused, stays until they are gone.
         """
         meaning = meaning_of(run.mesh_result)

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Request for a play, built from the objects of a mesh. Pure."""
+"""Request for a run, built from the objects of a mesh. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .records import Record
 
 MESH_NOT_FOUND: Final = "MeshNotFound"
 NOT_PERMITTED: Final = "NotPermitted"
-ASSIGNS: Final = "cilium_mesh_assign_identities"  # variable of a play; a dry run that finds nothing to assign makes it needless
+ASSIGNS: Final = "cilium_mesh_assign_identities"  # variable of a run; a dry run that finds nothing to assign makes it needless
 _NO_CLUSTER: Final = "There is no KubernetesCluster of this name in the namespace."
 
 Json = Mapping[str, Any]
@@ -30,23 +30,23 @@ Found = Mapping[str, Usable | NotUsable]
 
 @dataclass(frozen=True, kw_only=True)
 class MeshRequest:
-    """Play to be run. ``items``: those it carries out; ``leaving``: those it removes, with the binding when ``absent``."""
+    """Run to be made. ``items``: those it carries out; ``leaving``: those it removes, with the binding when ``absent``."""
 
     key: MeshKey
     absent: bool  # remove everything
     cilium_mesh: Json
     hosts: Mapping[str, Json] = field(repr=False)  # with credentials
-    variables: Json  # all variables of the play besides its hosts, cilium_mesh among them
+    variables: Json  # all variables of the run besides its hosts, cilium_mesh among them
     items: tuple[Stored, ...] = ()
     leaving: tuple[Stored, ...] = ()
-    unavailable: Mapping[str, NotUsable] = field(default_factory=dict)  # those among ``hosts`` that the play will not reach
+    unavailable: Mapping[str, NotUsable] = field(default_factory=dict)  # those among ``hosts`` that the run will not reach
     linked: str = ""  # digest of everything that the links depend on, credentials included
     owner: str = ""  # owner hash of the mesh, without a tenant's text
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """Mesh for which no play runs now. ``phase`` is Pending or Error; ``standing``: the objects of an earlier play still exist."""
+    """Mesh for which there is no run now. ``phase`` is Pending or Error; ``standing``: the objects of an earlier run still exist."""
 
     phase: str
     reason: str
@@ -65,7 +65,7 @@ def request_of(
     """Return the request for a mesh; None if there is nothing to do: no binding and no item of it, or a binding that is missing just now.
 
     A mesh that was never carried out waits until all clusters are usable. One that was goes on with those that are; the others are given to
-    the play as unavailable, with the reason (host variable cilium_mesh_unavailable).
+    the run as unavailable, with the reason (host variable cilium_mesh_unavailable).
 
     :param clusters: every cluster that the binding names, and every one that the record names.
     :param choices: of the platform. Without Jobs, the probe of an intent looks at flows alone, whatever the intent says.
@@ -90,7 +90,7 @@ def request_of(
         return Wait(phase="Error", reason=NOT_PERMITTED, message=message, standing=standing)
     if unusable and (not standing or len(unusable) == len(refs)):
         return _wait(unusable, standing)
-    return _play(mesh, binding, refs, recorded, found, choices)
+    return _present(mesh, binding, refs, recorded, found, choices)
 
 
 def _wait(unusable: list[NotUsable], standing: bool) -> Wait:
@@ -99,10 +99,10 @@ def _wait(unusable: list[NotUsable], standing: bool) -> Wait:
     return Wait(phase="Error" if first.fatal else "Pending", reason=first.reason, message=message, standing=standing)
 
 
-def _play(
+def _present(
     mesh: MeshObjects, binding: Stored, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found, choices: PlatformChoices
 ) -> MeshRequest:
-    """Return the play for an existing binding.
+    """Return the run for an existing binding.
 
     A list in the variable is complete for its kind, also when it is empty: objects of items that are in no list are pruned. A kind that is
     not served has no list, and nothing of it is touched.
@@ -122,7 +122,7 @@ def _play(
     silent = {name for name in refs if isinstance(found[name], NotUsable)}
     if silent - set(
         recorded
-    ):  # one that the mesh does not hold yet stops a play, unless so many may be silent (module_utils/mesh/tolerance.py)
+    ):  # one that the mesh does not hold yet stops a run, unless so many may be silent (module_utils/mesh/tolerance.py)
         variables["mesh_connect_max_failures"] = len(silent)
     variables["cilium_mesh_previous_status"] = previous
     variables |= {"cilium_mesh_probe_image": choices.probe_image} if choices.probe_image else {}
@@ -131,9 +131,9 @@ def _play(
 
 
 def _removal(mesh: MeshObjects, refs: tuple[str, ...], recorded: tuple[str, ...], found: Found) -> MeshRequest:
-    """Return the play that removes the mesh from every cluster of the record.
+    """Return the run that removes the mesh from every cluster of the record.
 
-    Usable clusters that are not in the record are observed too; the play waits for none of them.
+    Usable clusters that are not in the record are observed too; the run waits for none of them.
     """
     kept = {name: entry for name, entry in found.items() if name in recorded or isinstance(entry, Usable)}
     raw = {"binding": {**place_of(mesh.key), "clusterRefs": [{"name": name} for name in kept]}}
@@ -165,7 +165,7 @@ def _variables(entry: Usable | NotUsable) -> dict[str, Any]:
 
 
 def entry_of(stored: Stored) -> dict[str, Any]:
-    """Return all of an object that reaches a play: name, generation and spec, and its creation time by the server where that counts."""
+    """Return all of an object that reaches a run: name, generation and spec, and its creation time by the server where that counts."""
     metadata = stored.obj["metadata"]
     spec = {key: value for key, value in stored.obj["spec"].items() if key != "meshRef"}
     made = {"createdAt": metadata["creationTimestamp"]} if BY_KIND[stored.key.kind].by_age and "creationTimestamp" in metadata else {}

@@ -57,7 +57,7 @@ def status_by_meaning(stored: Stored, result: Mapping[str, Any], meaning: Meanin
 
 
 def status_of_waiting(stored: Stored, wait: Wait, now: datetime) -> Status:
-    """Return the status while no play runs: items wait for their mesh for any reason, and are in error if there is none."""
+    """Return the status while there is no run: items wait for their mesh for any reason, and are in error if there is none."""
     if wait.reason != MESH_NOT_FOUND and BY_KIND[stored.key.kind].listed:
         return _unmeasured(stored, "Pending", "MeshNotConnected", f"The mesh is not connected: {wait.message}", now, standing=wait.standing)
     return _unmeasured(stored, wait.phase, wait.reason, wait.message, now, standing=wait.standing)
@@ -74,14 +74,14 @@ def status_of_refused(stored: Stored, now: datetime) -> Status:
 def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Status:
     """Return the status after a run without a result: reason RunnerFailed or Timeout, the task's name, never output.
 
-    The phase stays, as Degraded if it was good: objects of earlier plays still exist. After a run that was cancelled no status is written:
+    The phase stays, as Degraded if it was good: objects of earlier runs still exist. After a run that was cancelled no status is written:
     the mesh has its next turn at once, here or with the next leader.
     """
     return _unmeasured(stored, status_before(stored).get("phase") or "Error", run.reason, run.without_result(), now)
 
 
 def status_of_failed_dry_run(stored: Stored, message: str, now: datetime) -> Status:
-    """Return the status after a dry run without a result. The phase stays, as Degraded if it was good: what earlier plays made exists."""
+    """Return the status after a dry run without a result. The phase stays, as Degraded if it was good: what earlier runs made exists."""
     return _unmeasured(stored, status_before(stored).get("phase") or "Error", DRY_RUN_FAILED, message, now)
 
 
@@ -99,7 +99,7 @@ def status_of_fabric(stored: Stored, rows: Sequence[BindingRow], now: datetime) 
 
 
 def _unmeasured(stored: Stored, phase: str, reason: str, message: str, now: datetime, *, standing: bool = True) -> Status:
-    """Return a status without a new measurement. ``standing``: objects of earlier plays exist, so their measured values stay."""
+    """Return a status without a new measurement. ``standing``: objects of earlier runs exist, so their measured values stay."""
     before = status_before(stored)
     kept = before if standing else {}
     degraded = kept.get("phase") in GOOD

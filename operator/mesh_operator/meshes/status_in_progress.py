@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Statuses on the way: of a new object before its first turn, during a play for it, and while what it led to is removed. Pure."""
+"""Statuses on the way: of a new object before its first turn, during a run for it, and while what it led to is removed. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _problems_of(stored: Stored, mesh: MeshObjects, binding: Stored) -> Sequence
 
 
 def while_assigning(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the result of a play that assigns names and ids, with a binding on its way if nothing but the end of that is missing."""
+    """Return the result of a run that assigns names and ids, with a binding on its way if nothing but the end of that is missing."""
     clusters = ", ".join(meaning_of(result).assigning)
     if not clusters:
         return result
@@ -76,13 +76,13 @@ def while_assigning(result: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**result, "status": {**result["status"], "binding": {"phase": "Connecting", "conditions": rows}}}
 
 
-def status_during_play(stored: Stored, now: datetime, *, anew: bool = False) -> Status | None:
-    """Return the status of an object for which a play is at work; None if the play changes nothing that the status is about.
+def status_during_run(stored: Stored, now: datetime, *, anew: bool = False) -> Status | None:
+    """Return the status of an object for which a run is at work; None if the run changes nothing that the status is about.
 
     A binding that was good keeps its phase, since its links stay in force, and has the condition Progressing. An item whose spec is new
     goes to the phase on the way, with what was measured for the spec before.
 
-    :param anew: the play may remove a part of what the status is about, although the spec is the same.
+    :param anew: the run may remove a part of what the status is about, although the spec is the same.
     """
     before, generation = stored.obj.get("status") or {}, generation_of(stored.obj)
     row, was_good = BY_KIND[stored.key.kind], before.get("phase") in GOOD

@@ -146,7 +146,7 @@ class DryRunProcess:
         self._limits = Limits(memory=bounds.memory, cpu=max(1, int(self._deadline / 2)))
         self._process: ConfinedProcess | None = None
         self._interrupted = False
-        self._denied = permits.denied()  # once: kubeconfigs, endpoints and the play that follows are judged by the same ranges
+        self._denied = permits.denied()  # once: kubeconfigs, endpoints and the run that follows are judged by the same ranges
 
     def open(self, clusters: Closed) -> dict[str, Usable | NotUsable]:
         """Return the clusters with their kubeconfigs, rebuilt, or the reason why they cannot be used.

@@ -67,9 +67,9 @@ class ItemParts:
         unchanged, later = said["unchanged"], said["later"]
         if said["parts"] != len(self._parts):
             raise Invalid("some of its parts are missing")
-        if not (isinstance(unchanged, list) and all(isinstance(item, str) for item in unchanged) and type(later) is int):
+        if not (isinstance(unchanged, list) and all(isinstance(item, str) for item in unchanged)):
             raise Invalid("it does not say what its parts are")
-        if later < 0 or not self._parts.keys().isdisjoint(unchanged):
+        if not isinstance(later, int) or isinstance(later, bool) or later < 0 or not self._parts.keys().isdisjoint(unchanged):
             raise Invalid("it does not say what its parts are")
         self.unchanged, self.later = frozenset(unchanged), later
 

@@ -30,7 +30,7 @@ class EventRefused(Exception):
 
 @dataclass
 class Events:
-    """Data kept of a run's events. The last result counts: the genuine one comes after all that a play prints.
+    """Data kept of a run's events. The last result counts: the genuine one comes after all that a run prints.
 
     ``folder``: in which ansible-runner's callback writes; ``progress``: called with the name of each task.
     """

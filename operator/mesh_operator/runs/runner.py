@@ -42,7 +42,7 @@ from .confined.process import ConfinedProcesses
 from .item_parts import ITEMS_FILE, ItemParts
 from .run_events import LARGEST, EventRefused, Events
 
-COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that plays run
+COLLECTIONS_PATH: Final = Path(redact.__file__).parents[6]  # the engine that is imported here is the one that runs use
 OWN: Final = "own"  # folder in that of a run, the only one in which the run may write
 DYING: Final = 5.0  # seconds for a killed process to be gone
 HANDLER: Final = "mesh_operator.runs.run_job:serve"
@@ -61,7 +61,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """Play to run. All texts are a tenant's, and none is ever a template."""
+    """Run to be made. All texts are a tenant's, and none is ever a template."""
 
     playbook: str  # of the collection, e.g. "mesh"; or the absolute path of a .yml file
     hosts: Mapping[str, Mapping[str, Any]]  # inventory name -> host variables
@@ -130,7 +130,7 @@ class Runner:
         return swept
 
     def run(self, request: RunRequest, cancel: Cancel, progress: Callable[[str], None] | None = None) -> RunResult:
-        """Run a play to its end, its timeout or ``cancel``.
+        """Carry a run to its end, its timeout or ``cancel``.
 
         :param progress: called with the name of each task.
         """

@@ -123,7 +123,7 @@ def give_variables(variables: dict[str, Any]) -> None:
     Ansible keeps what it has read of ``--extra-vars`` at its function, for all that ask (utils/vars.py of ansible-core 2.19 to 2.21). It
     evaluates only texts that are marked as trusted, which its own readers do, and nothing does here.
 
-    :raises RuntimeError: when Ansible does not take them, since a play without its variables would mean something else.
+    :raises RuntimeError: when Ansible does not take them, since a run without its variables would mean something else.
     """
     load_extra_vars.extra_vars = variables
     if load_extra_vars(DataLoader()) != variables:

@@ -37,7 +37,7 @@ SERVER: Final = 5.0  # seconds for the server to take a request, and to end
 ENDING: Final = 15.0  # seconds for a killed child to be gone; beyond it, the server is ended with all its children
 
 _KEPT: Final = ("KUBERNETES_SERVICE_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH", "TZ")
-"""Environment that children need: none names a secret. Plays have no proxy variables either (runs.py)."""
+"""Environment that children need: none names a secret. Runs have no proxy variables either (runs.py)."""
 
 
 Take = Callable[[Any, bytes], None]
