@@ -171,7 +171,7 @@ from ..base.conditions import condition
 from ..base.tables import count
 from ..findings.wording import listed
 from ..items.item import Item
-from ..items.owned import matches_body
+from ..items.owned import DesiredObject, matches_body
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
 from .model import NamespaceIsolation
@@ -197,9 +197,8 @@ def isolation_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[s
 
 def lacking_places(item: Item, _plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> frozenset[str]:
     """Return the clusters that keep the item from being as asked: silent ones, and those without the policy."""
-    assert isinstance(item, NamespaceIsolation)
     there = _isolated(item, scene)
-    return frozenset(host for host in places(item, scene) if host not in there) | frozenset(scene.silent) | frozenset(failed)
+    return frozenset(host for host in _wanted(item, scene) if host not in there) | frozenset(scene.silent) | frozenset(failed)
 
 
 def isolation_brief(status: Mapping[str, Any]) -> str:
@@ -207,9 +206,14 @@ def isolation_brief(status: Mapping[str, Any]) -> str:
     return count(len(status.get("isolatedClusters") or ()), "cluster")
 
 
+def _wanted(item: Item, scene: Scene) -> dict[str, DesiredObject]:
+    if not isinstance(item, NamespaceIsolation):
+        raise TypeError(f"not a NamespaceIsolation: {item.name}")
+    return {host: policy_of(item, host, scene) for host in places(item, scene)}
+
+
 def _isolated(item: Item, scene: Scene) -> list[str]:
-    assert isinstance(item, NamespaceIsolation)
-    wanted = {host: policy_of(item, host, scene) for host in places(item, scene)}
+    wanted = _wanted(item, scene)
     found = {host: scene.traffic[host].by_path.get(entry.path) for host, entry in wanted.items()}
     return [host for host, entry in found.items() if entry is not None and matches_body(entry, wanted[host].body)]
 '''

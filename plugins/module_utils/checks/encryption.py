@@ -159,7 +159,7 @@ def node_and_strict_encryption_agree(context: CheckContext) -> Iterator[Finding]
         (_STRICT[1][0], "encryption.strictMode.ingress", _STRICT[1], "pods of some clusters may still be reached unencrypted"),
     )
     for name, value, keys, meaning in rows:
-        groups = grouped(clusters, lambda f, keys=keys: str(any(enabled(f, key) for key in keys)).lower())  # type: ignore[misc]  # a default binds the value of this turn
+        groups = grouped(clusters, lambda f, keys=keys: str(any(enabled(f, key) for key in keys)).lower())  # type: ignore[misc]  # bound to this turn
         if len(groups) > 1:
             yield group_finding(
                 "CM-ENC-06",

@@ -124,5 +124,4 @@ def intent_brief(status: Mapping[str, Any]) -> str:
 
 def intent_interval(item: Item) -> int | None:
     """Return the seconds between two probes of an intent; None where none is enabled."""
-    assert isinstance(item, ConnectivityIntent)
-    return max(1, item.probe.interval_seconds) if item.probe.enabled else None
+    return max(1, item.probe.interval_seconds) if isinstance(item, ConnectivityIntent) and item.probe.enabled else None

@@ -280,5 +280,4 @@ def service_brief(status: Mapping[str, Any]) -> str:
 
 def service_interval(item: Item) -> int | None:
     """Return the seconds after which a failover has to be looked at again: half of what it may take to notice a dead peer."""
-    assert isinstance(item, GlobalService)
-    return max(1, item.failover.detect_within // 2) if item.failover is not None else None
+    return max(1, item.failover.detect_within // 2) if isinstance(item, GlobalService) and item.failover is not None else None
