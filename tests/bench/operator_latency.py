@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From creating a custom resource to the objects in the clusters, and to its status: one resource at a time, on an idle operator.
 
-After each an empty play is run, as no play of the operator can be quicker than that on the machine that measures.
+After each an empty play is run, as no run of the operator can be quicker than that on the machine that measures.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def _one(site: Site, operator: OperatorProcess, say: Callable[[str], None]) -> d
     operator.wait(lambda: site.workspace.phase(kind, name) == PHASES[kind], f"{kind} {name} is {PHASES[kind]}")
     told = time.monotonic() - clock
     operator.wait(lambda: len(_runs(operator)) > runs and all(one.at for one in seen), "its run has ended")
-    play = _runs(operator)[runs]
-    ended, written = datetime.fromisoformat(play["time"]).timestamp() - began, max(one.at for one in seen) - clock
+    ran = _runs(operator)[runs]
+    ended, written = datetime.fromisoformat(ran["time"]).timestamp() - began, max(one.at for one in seen) - clock
     say(f"{kind} {name}: written after {written:.2f} s, told after {told:.2f} s")
-    return {STARTS: ended - play["seconds"], WRITTEN: written, ENDED: ended, TOLD: told}
+    return {STARTS: ended - ran["seconds"], WRITTEN: written, ENDED: ended, TOLD: told}
 
 
 def _runs(operator: OperatorProcess) -> list[dict[str, Any]]:

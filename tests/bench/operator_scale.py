@@ -57,7 +57,7 @@ def targets(found: dict[str, Any]) -> list[Target]:
 
 def as_text(found: dict[str, Any]) -> str:
     """The table for people, and what of it is per mesh and per item."""
-    head = ("", "bindings", "resources", "seconds", "CPU s", "reconciles", "plays", "peak MB", "with children MB")
+    head = ("", "bindings", "resources", "seconds", "CPU s", "reconciles", "runs", "peak MB", "with children MB")
     body = [
         (
             row["what"],
@@ -66,7 +66,7 @@ def as_text(found: dict[str, Any]) -> str:
             f"{row['seconds']:.1f}",
             f"{row['cpu']:.1f}",
             f"{row['reconciles']:.0f}",
-            f"{row['plays']:.0f}",
+            f"{row['runs']:.0f}",
             f"{row['own'] / 1e6:.0f}",
             f"{row['peak'] / 1e6:.0f}",
         )
@@ -118,7 +118,7 @@ def _row(what: str, count: int, seconds: float, meter: Meter, before: dict[str, 
         "seconds": seconds,
         "cpu": meter.cpu,
         "reconciles": _done(after) - _done(before),
-        "plays": after.get(_RUNS, 0) - before.get(_RUNS, 0),
+        "runs": after.get(_RUNS, 0) - before.get(_RUNS, 0),
         "own": meter.own_peak,
         "peak": meter.peak,
     }

@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import base64
-import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,19 +27,11 @@ def stack(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def processes(folder: Path) -> list[str]:
     """Command lines with the folder in them."""
-    found = [
-        (place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        for place in Path("/proc").glob("[0-9]*")
-        if _ours(place)
-    ]
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            found.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return [line for line in found if str(folder) in line]
-
-
-def _ours(place: Path) -> bool:
-    try:
-        return place.name != str(os.getpid()) and bool((place / "cmdline").read_bytes())
-    except OSError:
-        return False
 
 
 @pytest.mark.parametrize("source", ["kcp", "kubernetes"])

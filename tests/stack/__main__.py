@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from select import select
 from typing import Any, Final
 
 import yaml
@@ -103,12 +104,13 @@ def _down(folder: Path, _source: str) -> int:
     if not pid:
         say("There is no stack.")
         return 0
-    os.kill(pid, signal.SIGTERM)
-    while _pid(folder):
-        if time.monotonic() - began > _PATIENCE:
+    with suppress(ProcessLookupError), ExitStack() as handles:  # it may have ended just now
+        process = os.pidfd_open(pid)
+        handles.callback(os.close, process)
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        if not select([process], [], [], _PATIENCE)[0]:  # the process, which gives its lock back a little before it ends
             print(f"error: process {pid} of the stack does not end", file=sys.stderr)
             return 1
-        time.sleep(0.1)
     shutil.rmtree(folder, ignore_errors=True)
     say(f"The stack is gone after {time.monotonic() - began:.0f} s.")
     return 0

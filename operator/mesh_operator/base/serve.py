@@ -19,10 +19,12 @@ from threading import Lock, Thread
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, MetricsHandler, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.catalogue import OPERATOR, MetricKind, metrics_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.catalogue import OPERATOR, Metric, MetricKind, metrics_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.status_counts import Counts as States
 
 from .log import log
@@ -36,14 +38,36 @@ Check = Callable[[], tuple[bool, Sequence[str]]]
 """Check that returns whether all is well, and sentences about what is missing."""
 
 
+class _Shown(Collector):
+    """Gauges with labels, all of one moment: a reader who comes while they are replaced sees the old values or the new ones."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.values: States = {}  # by name of a metric: values by labels; replaced as a whole
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Return every metric with the values of the moment, also a metric without any."""
+        values = self.values
+        for metric in self._metrics:
+            family = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            for labels, value in values.get(metric.name, {}).items():
+                family.add_metric(labels, value)
+            yield family
+
+
 class Metrics:
     """Metrics of /metrics, as the catalogue has them (docs/metrics.md). Labels hold words of the project, never a tenant's."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
+        metrics = metrics_of(OPERATOR)
+        self._shown = _Shown([one for one in metrics if one.labels and one.kind is MetricKind.GAUGE])
+        self.registry.register(self._shown)
         make = {
-            one.name.removeprefix(OPERATOR): partial(_KINDS[one.kind], one.name, one.meaning, one.labels) for one in metrics_of(OPERATOR)
+            one.name.removeprefix(OPERATOR): partial(_KINDS[one.kind], one.name, one.meaning, one.labels)
+            for one in metrics
+            if not (one.labels and one.kind is MetricKind.GAUGE)
         }
         one = {name: instrument(registry=self.registry) for name, instrument in make.items()}
         self.leader, self.reconciles, self.errors, self.dry_runs_failed = (
@@ -51,7 +75,7 @@ class Metrics:
         )
         self.reconciling = one["reconciles_in_progress"].track_inprogress
         self._runs, self._run_seconds, self._dry_run_seconds = one["runs_in_progress"], one["run_seconds"], one["dry_run_seconds"]
-        self._turns, self._waits, self._shown = one["turn_seconds"], one["turn_wait_seconds"], one
+        self._turns, self._waits, self._sums = one["turn_seconds"], one["turn_wait_seconds"], one
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -90,16 +114,13 @@ class Metrics:
 
         ``objects``, ``beyond``, ``ignored`` (workspaces) and ``ages`` (seconds) are by kind, ``foreign`` by reason.
         """
-        self._shown["endpoints"].set(endpoints)
-        self._shown["queue_length"].set(queued)
-        self._shown["unlabelled_clusters"].set(unlabelled)
+        self._sums["endpoints"].set(endpoints)
+        self._sums["queue_length"].set(queued)
+        self._sums["unlabelled_clusters"].set(unlabelled)
         counted = {"objects": objects, "objects_beyond_bounds": beyond, "workspaces_with_ignored_objects": ignored}
         counted |= {"last_list_age_seconds": ages, "foreign_records": foreign}
-        rows: States = {name: {(label,): value for label, value in values.items()} for name, values in counted.items()}
-        for name, values in {**rows, **{name.removeprefix(OPERATOR): values for name, values in states.items()}}.items():
-            self._shown[name].clear()
-            for labels, value in values.items():
-                self._shown[name].labels(*labels).set(value)
+        rows: States = {OPERATOR + name: {(label,): value for label, value in values.items()} for name, values in counted.items()}
+        self._shown.values = {**rows, **states}
 
 
 class _Server(ThreadingHTTPServer):

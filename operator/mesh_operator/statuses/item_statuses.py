@@ -29,7 +29,7 @@ from .measured import measured_status, with_findings
 SAID: Final = "items"  # key of the head: what is said of the items together
 LARGEST: Final = 512 * 1024  # bytes of a part
 VALUES: Final = 16_000  # commas and brackets of a part; an item of 255 clusters has 5,000
-WHOLE: Final = 16 * 1024 * 1024  # bytes of all parts of one answer: 700 services or 1,600 intents of 64 clusters, all of which are new
+WHOLE: Final = 16 * 1024 * 1024  # bytes of all parts of one answer: some 700 services or 1,500 intents of 64 clusters, all of which are new
 MOST: Final = 5_000  # parts
 ROWS: Final = 1_000  # findings of no item, and rows of what is withheld
 _KEPT: Final = ("schema", "changed", "requeueSeconds")
