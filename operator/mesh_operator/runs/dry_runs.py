@@ -209,7 +209,8 @@ class DryRunProcess:
         return Usable(name=sealed.name, kubeconfig=kubeconfig, variables=variables)
 
     def _failed(self, cause: Cause, detail: str = "") -> DryRunFailed:
-        self._metrics.dry_runs_failed.labels(cause.value).inc()
+        if not self._interrupted:  # the operator ended it, for the sake of others: no failure
+            self._metrics.dry_runs_failed.labels(cause.value).inc()
         return DryRunFailed(cause, detail)
 
 

@@ -31,6 +31,7 @@ from mesh_operator.schedule.unit_turns import Next
 from tests.testing import confined_probe
 from tests.testing.properties import examples
 from tests.testing.unconfined_processes import UnconfinedProcesses
+from tests.testing.waiting import wait_for
 from tests.unit.operator.test_reconcile import World
 
 KUBECONFIG = {
@@ -232,10 +233,26 @@ def test_a_mesh_that_bombs_its_process_fails_alone_while_others_are_carried_out_
         server.shutdown()
         server.server_close()
     assert hostile.runs == [] and hostile.reason() == "DryRunFailed" and hostile.phase() == "Error"
-    counted = {
-        sample.labels["reason"]
-        for family in metrics.dry_runs_failed.collect()
-        for sample in family.samples
-        if sample.name.endswith("_total")
-    }
+    counted = failures(metrics)
     assert counted == causes & counted and len(counted) == 1
+
+
+def failures(metrics: Metrics) -> set[str]:
+    """Causes of failed dry runs that were counted."""
+    families = metrics.dry_runs_failed.collect()
+    return {sample.labels["reason"] for family in families for sample in family.samples if sample.name.endswith("_total")}
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_dry_run_that_the_operator_ends_for_the_sake_of_others_is_no_failure_of_it(processes: ConfinedProcesses, begun: bool) -> None:
+    metrics = Metrics()
+    with DryRuns(processes, Bounds(deadline=600.0), metrics).begin(1) as process, ThreadPoolExecutor(1) as worker:
+        if not begun:
+            process.interrupt()
+        hanging = worker.submit(process.open, {"c1": SealedKubeconfig(name="c1", text="hang")})
+        if begun:
+            wait_for(lambda: process._process is not None, what="it is under way")
+            process.interrupt()
+        with pytest.raises(DryRunFailed):
+            hanging.result()
+    assert failures(metrics) == set()
