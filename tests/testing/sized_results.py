@@ -51,6 +51,24 @@ def intent(name: str, clusters: int) -> dict[str, Any]:
     }
 
 
+def workload(name: str, clusters: int) -> dict[str, Any]:
+    """Return the row of a FleetWorkload (fleet/status.py): 10 KiB for 64 clusters."""
+    types = ("Accepted", "Scheduled", "Applied", "Available", "Progressing", "Degraded", "ClustersFound", "Ready")
+    parts = [{"name": host, "desiredReplicas": 3, "readyReplicas": 3, "phase": "Ready", "revision": 3} for host in members(clusters)]
+    revisions = [{"number": number, "hash": f"{number:064}", "createdAt": TIME} for number in range(1, 6)]
+    numbers = {"currentRevision": 5, "updatedRevision": 5, "revisions": revisions}
+    status = {"phase": "Available", "clusters": parts, **numbers, "conditions": [condition(kind) for kind in types]}
+    return {"name": name, "status": status}
+
+
+def fleet(workloads: int, clusters: int) -> dict[str, Any]:
+    """Return the result of a fleet with 2,000 findings about its workloads."""
+    texts = {"severity": "advisory", "summary": "x" * 200, "fix": "do this\nand that", "anchor": "CM-FLT-01"}
+    findings = [{"code": "CM-FLT-01", "item": f"fleetWorkloads/w{number % max(1, workloads)}", **texts} for number in range(2000)]
+    rows = [workload(f"w{number}", clusters) for number in range(workloads)]
+    return {"findings": findings, "workloads": rows, "leaving": [], "global_services": [], "revisions": []}
+
+
 def binding(clusters: int) -> dict[str, Any]:
     """Return the status of a binding with all its links."""
     hosts = members(clusters)

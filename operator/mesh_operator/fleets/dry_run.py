@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import MEMBER_KEYS, WORKLOAD_KEYS, FleetDryRun
 
+from ..runs.confined.messages import Invalid
 from ..runs.dry_runs import InvalidAnswer, is_list
+from ..runs.item_parts import ItemParts
 from .request import UnitRequest
 
 _ROWS: Final = (*MEMBER_KEYS, *(key for key in WORKLOAD_KEYS if key != "leaving"))
@@ -18,17 +20,20 @@ _ROWS: Final = (*MEMBER_KEYS, *(key for key in WORKLOAD_KEYS if key != "leaving"
 
 @dataclass(frozen=True)
 class FleetQuestion:
-    """Question for the dry run of a request (pipeline/fleet_dry_run.py). ``known_revisions``: those that may lack in the result."""
+    """Question for the dry run of a request (pipeline/fleet_dry_run.py). ``known_revisions``: those that may lack in the result.
+
+    ``items``: the statuses of its objects, once it is answered.
+    """
 
     request: UnitRequest
     known_revisions: Sequence[str] = ()
-    items: None = None  # its answer comes whole
+    items: ItemParts = field(default_factory=ItemParts)
 
     @property
     def job(self) -> Mapping[str, Any]:
         """Job of the process."""
         own = {"job": self.request.unit.playbook, "fleet": self.request.fleet, "hosts": self.request.hosts, "choices": self.request.choices}
-        return {**own, "known_revisions": list(self.known_revisions)}
+        return {**own, "known_revisions": list(self.known_revisions), "objects": self.request.entries}
 
     def read(self, answer: Any) -> FleetDryRun:
         """Return the dry run.
@@ -37,6 +42,10 @@ class FleetQuestion:
         """
         if (valid := fleet_dry_run_of(answer)) is None:
             raise InvalidAnswer
+        try:
+            self.items.complete(valid.result)
+        except Invalid:
+            raise InvalidAnswer from None
         return valid
 
 

@@ -9,7 +9,7 @@ goes on where it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from logging import WARNING
 from typing import Any, Final
@@ -27,6 +27,7 @@ from ..base.serve import Metrics
 from ..credentials.clusters import ClusterSource
 from ..credentials.management_plane import NotUsable, Usable
 from ..runs.dry_runs import DRY_RUN_FAILED, DryRunFailed, DryRuns
+from ..runs.item_parts import ItemParts
 from ..runs.runner import Runner, RunRequest, RunState
 from ..runs.unit_runs import note_failed_dry_run, run_unit
 from ..schedule.queue import Urgency
@@ -36,11 +37,12 @@ from ..source.resource_writer import ResourceWriter
 from ..source.resources import age_of
 from ..source.store import Store
 from ..source.stored import Stored, TenantObjects
+from ..statuses.heads import REVISIONS_LATER
 from ..statuses.withheld import WithheldLog
 from .answers import FleetAnswers
 from .dry_run import FleetQuestion
 from .request import Planes, UnitRequest, abandons, connected_in, going_of, is_guarded, requests_of, wanted_of
-from .status import cause_of, failure_of, fleet_status_of_result, interrupted_status, leaving_status, refused_status
+from .status import cause_of, failure_of, fleet_statuses, interrupted_status, leaving_status, refused_status
 
 PAUSES: Final = (1.0, 15.0)  # seconds between two turns of a unit on its way: at first, and at most; Karmada's watch brings earlier ones
 _CREDENTIALS: Final = "CredentialsInvalid"  # reason while a kubeconfig of the platform cannot be used
@@ -120,11 +122,13 @@ class FleetReconciler:
         unguarded = [stored for stored in wanted if stored.missing_since is None and not self._writer.is_guarded(stored)]
         if not all(self._writer.set_finalizer(stored, wanted=True) for stored in unguarded):
             return Next(seconds=1.0)  # one was deleted meanwhile: nothing would remove what is written for it
-        pauses = [self._carry_out(request, dry, turn, tenant) for request, dry in planned]
+        pauses = [self._carry_out(request, dry, items, turn, tenant) for request, dry, items in planned]
         return min(pauses, key=_soonest) if pauses else Next(seconds=self._interval)
 
-    def _plan(self, key: FleetKey, tenant: TenantObjects, planes: Planes, turn: UnitTurn) -> list[tuple[UnitRequest, FleetDryRun]]:
-        """Return the requests of the unit with their dry runs.
+    def _plan(
+        self, key: FleetKey, tenant: TenantObjects, planes: Planes, turn: UnitTurn
+    ) -> list[tuple[UnitRequest, FleetDryRun, ItemParts]]:
+        """Return the requests of the unit with their dry runs, and the statuses that these found.
 
         :raises DryRunFailed: when the process fails.
         """
@@ -139,13 +143,15 @@ class FleetReconciler:
                 taken = self._answers.taken_services(tenant)
                 requests = requests_of(key, tenant, planes, opened, deadline=self._deadline, connected=connected_in(bindings), taken=taken)
                 known = self._answers.known_revisions(tenant)
-                return [(request, process.dry_run(FleetQuestion(request, known))) for request in requests]
+                questions = [FleetQuestion(request, known) for request in requests]
+                return [(question.request, process.dry_run(question), question.items) for question in questions]
             finally:
                 turn.process = None
 
-    def _carry_out(self, request: UnitRequest, dry: FleetDryRun, turn: UnitTurn, planned: TenantObjects) -> Next:
+    def _carry_out(self, request: UnitRequest, dry: FleetDryRun, items: ItemParts, turn: UnitTurn, planned: TenantObjects) -> Next:
         """Run the playbook if there is something to do, and report.
 
+        :param items: the statuses that the dry run found.
         :param planned: the objects for which the request was made. Statuses are about these, whatever their owners have changed meanwhile.
         """
         key, ran, result = request.key, bool(dry.steps), dry.result
@@ -157,31 +163,43 @@ class FleetReconciler:
             if run.mesh_result is None:
                 self._hold(planned, request.unit.kind, run.reason, run.without_result())
                 return Next(seconds=None, failed=True)
-            result = run.mesh_result
+            result, items = run.mesh_result, run.items
         self._withheld.take(key, result)
         if _is_unread(request, result):
             log("fleet_not_read", level=WARNING, workspace=key.workspace, namespace=key.namespace, name=key.name, reason=cause_of(result))
         tenant = self._store.tenant(key.workspace, key.namespace)
-        left = self._report(request, planned, tenant, result, ran=ran)
+        left = self._report(request, planned, tenant, result, items, ran=ran)
         if not ran:  # a dry run alone has the snapshots of revisions
             self._answer(tenant, key.name, result)
-        return self._next(request, result, left, ran=ran)
+        more = bool(items.later or result.get(REVISIONS_LATER))
+        return self._next(request, result, left=left or more, ran=ran)
 
-    def _report(self, request: UnitRequest, planned: TenantObjects, tenant: TenantObjects, result: Mapping[str, Any], *, ran: bool) -> bool:
+    def _report(
+        self,
+        request: UnitRequest,
+        planned: TenantObjects,
+        tenant: TenantObjects,
+        result: Mapping[str, Any],
+        items: ItemParts,
+        *,
+        ran: bool,
+    ) -> bool:
         """Write the statuses, release what is gone, and return whether something that is being deleted is left."""
         now, unit = datetime.now(UTC), request.unit
         left: Sequence[Stored] = ()
         if request.absent or not unit.absent:  # else what leaves has a request of its own
             going = going_of(tenant, unit.kind)
             left = self._unread(going) if _is_unread(request, result) else self._left(request, going, result, ran=ran)
-            self._release(stored for stored in going if stored not in left)
-            said = failure_of(result)[1] or "What it led to is being removed."
-            for stored in left:
-                own = fleet_status_of_result(stored, result, now) if stored.key.name in _names(request, result) else None
-                self._writer.status(stored, own or leaving_status(stored, said, now))
+            self._release_others(going, left)
+            said, names = failure_of(result)[1] or "What it led to is being removed.", _names(request, result)
+            for stored, own in fleet_statuses(left, result, items, now):
+                if stored.key.name not in names:
+                    self._writer.status(stored, leaving_status(stored, said, now))
+                elif own is not None:
+                    self._writer.status(stored, own)
         if not request.absent:
             objects = [stored for kind in unit.kinds for stored in wanted_of(planned, kind) if stored.missing_since is None]
-            statuses = [(stored, fleet_status_of_result(stored, result, now)) for stored in objects]
+            statuses = fleet_statuses(objects, result, items, now)
             self._writer.statuses(((stored, status) for stored, status in statuses if not _is_premature(request, stored, status)), {})
         return bool(left)
 
@@ -190,8 +208,8 @@ class FleetReconciler:
 
         Those that their owner abandons go. So do workloads after the deadline: orphans are searched for when Karmada is back.
         """
-        late = [stored for stored in going if stored.key.kind == WORKLOAD and age_of(stored) > self._deadline]
-        return [stored for stored in going if stored not in late and not abandons(stored)]
+        late = {stored.key for stored in going if stored.key.kind == WORKLOAD and age_of(stored) > self._deadline}
+        return [stored for stored in going if stored.key not in late and not abandons(stored)]
 
     def _left(self, request: UnitRequest, going: Sequence[Stored], result: Mapping[str, Any], *, ran: bool) -> Sequence[Stored]:
         """Return the deleted objects of which something is left, by a result of their request."""
@@ -201,9 +219,11 @@ class FleetReconciler:
         if not request.objects and ran:
             return going  # the tenant's namespace goes after the last workload: the next dry run tells
         written = {stored.key for stored in request.objects}  # the request was made before their deletion was requested
-        return [stored for stored in going if stored.key in written or stored.key.name in result["leaving"]]
+        leaving = set(result["leaving"])
+        return [stored for stored in going if stored.key in written or stored.key.name in leaving]
 
-    def _next(self, request: UnitRequest, result: Mapping[str, Any], left: bool, *, ran: bool) -> Next:
+    def _next(self, request: UnitRequest, result: Mapping[str, Any], *, left: bool, ran: bool) -> Next:
+        """Return when to look again. ``left``: something of this turn is left."""
         rows = rows_of(result, request.unit.of.reported)
         phases = {str((row.get("status") or row).get("phase")) for row in rows}
         if not (left or ran or phases & request.unit.of.awaited):
@@ -242,7 +262,7 @@ class FleetReconciler:
     def _release_unread(self, going: Sequence[Stored], message: str) -> None:
         """Release deleted objects that wait no longer for what cannot be read, and say in the statuses of the others why they wait."""
         left, now = self._unread(going), datetime.now(UTC)
-        self._release(stored for stored in going if stored not in left)
+        self._release_others(going, left)
         for stored in left:
             self._writer.status(stored, leaving_status(stored, message, now))
 
@@ -260,7 +280,11 @@ class FleetReconciler:
                 said = "service.global asks for a ClusterMeshBinding that this operator does not know in the namespace"
                 self._event(stored, "Warning", "MeshNotFound", f"{said}. Run it with --profile all, and create the binding.")
 
-    def _release(self, objects: Any) -> None:
+    def _release_others(self, going: Iterable[Stored], left: Iterable[Stored]) -> None:
+        kept = {stored.key for stored in left}
+        self._release(stored for stored in going if stored.key not in kept)
+
+    def _release(self, objects: Iterable[Stored]) -> None:
         for stored in objects:
             if is_guarded(stored, BY_KIND[stored.key.kind].finalizer):
                 self._writer.set_finalizer(stored, wanted=False)

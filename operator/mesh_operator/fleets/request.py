@@ -18,6 +18,7 @@ from ..base.kinds import BINDING, CLUSTER, UNITS, WORKLOAD, UnitRow
 from ..credentials.management_plane import NotUsable, Usable
 from ..source.resources import finalizers_of, generation_of
 from ..source.stored import Stored, TenantObjects
+from ..statuses.item_statuses import FLEET_OBJECTS
 
 KARMADA: Final = "Karmada"
 PLANE: Final = "ManagementPlane"
@@ -46,6 +47,7 @@ class Planes:
 class UnitRequest:
     """Request for a run for one unit. ``choices``: options of its module. ``objects``: those that it is about.
 
+    ``answered``: those whose statuses its result has, with these and what they refer to.
     ``waiting``: names of clusters without credentials so far. A run that finds one ready meanwhile says that it cannot be reached.
     """
 
@@ -55,6 +57,7 @@ class UnitRequest:
     hosts: Mapping[str, Json] = field(repr=False)  # with credentials
     choices: Json = field(default_factory=dict)
     objects: tuple[Stored, ...] = ()
+    answered: tuple[Stored, ...] = ()
     absent: bool = False  # the objects are to leave
     waiting: frozenset[str] = frozenset()
 
@@ -62,7 +65,15 @@ class UnitRequest:
     def variables(self) -> dict[str, Any]:
         """Variables of the playbook besides its hosts."""
         own = {"wait": False, "report": False, **self.choices}
-        return {"fleet": self.fleet, **{f"{self.unit.prefix}_{name}": value for name, value in own.items()}}
+        return {"fleet": self.fleet, FLEET_OBJECTS: self.entries, **{f"{self.unit.prefix}_{name}": value for name, value in own.items()}}
+
+    @property
+    def entries(self) -> list[dict[str, Any]]:
+        """Objects whose statuses the result has, as statuses/item_statuses.py reads them."""
+        return [
+            {"kind": one.key.kind, "name": one.key.name, "generation": generation_of(one.obj), "status": one.obj.get("status") or {}}
+            for one in self.answered
+        ]
 
     @property
     def owner(self) -> str:
@@ -106,7 +117,8 @@ def requests_of(
         members = [_cluster(stored) for stored in wanted_of(tenant, CLUSTER)]
         found = {"connected": {name: list(names) for name, names in connected.items()}, "takenGlobalServices": list(taken)}
         fleet = {**head, "clusters": members, **lists, **found, "operator": planes.operator}
-        return [UnitRequest(key=key, unit=unit, fleet=fleet, hosts=hosts, objects=wanted)]
+        answered = (*(stored for kind in unit.kinds for stored in wanted_of(tenant, kind)), *going)
+        return [UnitRequest(key=key, unit=unit, fleet=fleet, hosts=hosts, objects=wanted, answered=answered)]
     if planes.management is not None:
         head |= {"managementPlane": PLANE, "managementNamespace": planes.namespace}
         hosts[PLANE] = {"cilium_mesh_kubeconfig": dict(planes.management)}
@@ -116,14 +128,13 @@ def requests_of(
     for objects, absent in ((going, True), (wanted, False)):
         if not objects:
             continue
-        names = [stored.key.name for stored in objects]
+        names = {stored.key.name for stored in objects}
         own = {name: hosts[name] for name in hosts if name in names or name in (KARMADA, PLANE)}
         fleet = {**head, "clusters": [{**_cluster(stored), "spec": plane_spec(_spec(stored))} for stored in objects]}
         abandoned = [stored.key.name for stored in objects if abandons(stored)]
         choices = {"state": "absent", "deadline": int(deadline), "abandon": abandoned} if absent else {}
-        requests.append(
-            UnitRequest(key=key, unit=unit, fleet=fleet, hosts=own, choices=choices, objects=objects, absent=absent, waiting=waiting)
-        )
+        about: dict[str, Any] = {"objects": objects, "answered": objects, "absent": absent, "waiting": waiting}
+        requests.append(UnitRequest(key=key, unit=unit, fleet=fleet, hosts=own, choices=choices, **about))
     return requests
 
 

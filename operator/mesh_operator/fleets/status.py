@@ -7,11 +7,9 @@ Pure: the time is passed in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
-
-import jmespath
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import clause
@@ -20,11 +18,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
 from ..base.kinds import BY_KIND
+from ..runs.item_parts import ItemParts
 from ..source.bounds import QUOTA_EXCEEDED
-from ..source.resources import generation_of
+from ..source.resources import generation_of, ref_of
 from ..source.status_patch import Status
 from ..source.stored import Stored
-from ..statuses.measured import advised_status, measured_status
 from .request import KARMADA, PLANE
 
 DELETING: Final = "Deleting"
@@ -35,14 +33,21 @@ _KEPT: Final = ("Accepted", "Advised")  # conditions that do not depend on what 
 _TEXT: Final = 1024  # characters of a message
 
 
-def fleet_status_of_result(stored: Stored, result: Mapping[str, Any], now: datetime) -> Status | None:
-    """Return the status of one object from the result of a run or dry run; None if that says nothing about it."""
-    found = jmespath.search(BY_KIND[stored.key.kind].status, result)
-    rows = [row for row in found if isinstance(row, Mapping) and row.get("name") == stored.key.name] if isinstance(found, list) else []
-    if rows:
-        return advised_status(stored, measured_status(stored, rows[0], now), result, now)
+def fleet_statuses(
+    objects: Iterable[Stored], result: Mapping[str, Any], items: ItemParts, now: datetime
+) -> Iterator[tuple[Stored, Status | None]]:
+    """Yield objects with the statuses that a run or dry run gives them; None: it has that status, or the result says nothing about it.
+
+    :param result: the head of the result.
+    :param items: the rest of it.
+    """
     reason, message = failure_of(result)
-    return interrupted_status(stored, reason, message, now) if reason else None
+    reported = {(kind, row.get("name")) for kind in FleetKind for row in rows_of(result, kind.reported)}
+    for stored in objects:
+        if (stored.key.kind, stored.key.name) in reported or not reason:
+            yield stored, items.get(ref_of(stored))
+        else:
+            yield stored, interrupted_status(stored, reason, message, now)
 
 
 def failure_of(result: Mapping[str, Any]) -> tuple[str, str]:

@@ -23,7 +23,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play
 
 from ..credentials.tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig
-from ..statuses.item_statuses import items_of, statuses_of_items
+from ..statuses.heads import head_of_fleet, head_of_mesh
+from ..statuses.item_statuses import items_of, objects_of, statuses_of_items
 from .confined.fork_server import answer_all
 
 # Before the fork they cost once, after it once for each dry run. An import starts no thread of gRPC; its first channel does.
@@ -57,16 +58,16 @@ def _dry_run(job: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str
     found = dry_run(job["cilium_mesh"], _play(job), job["previous"], assigns=job["assigns"])
     if found is None:
         return None
-    result = yield from statuses_of_items(found.result, items_of(job["cilium_mesh"], job["previous"]), datetime.now(UTC))
+    result = yield from statuses_of_items(found.result, items_of(job["cilium_mesh"], job["previous"]), datetime.now(UTC), head_of_mesh)
     return {"steps": found.steps, "linked": found.linked, "kept": sorted(found.kept), "result": result}
 
 
-def _workloads(job: Mapping[str, Any]) -> dict[str, Any]:
-    return _answered(dry_run_workloads(job["fleet"], _play(job), job["known_revisions"]))
+def _workloads(job: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any]]:
+    return _answered(job, dry_run_workloads(job["fleet"], _play(job), job["known_revisions"]))
 
 
-def _members(job: Mapping[str, Any]) -> dict[str, Any]:
-    return _answered(dry_run_members(job["fleet"], _play(job), job["choices"]))
+def _members(job: Mapping[str, Any]) -> Generator[dict[str, Any], None, dict[str, Any]]:
+    return _answered(job, dry_run_members(job["fleet"], _play(job), job["choices"]))
 
 
 def _play(job: Mapping[str, Any]) -> Play:
@@ -74,8 +75,9 @@ def _play(job: Mapping[str, Any]) -> Play:
     return Play(hosts=hosts, inventory=hosts, limit="", hostvars=job["hosts"])
 
 
-def _answered(found: FleetDryRun) -> dict[str, Any]:
-    return {"steps": found.steps, "result": found.result}
+def _answered(job: Mapping[str, Any], found: FleetDryRun) -> Generator[dict[str, Any], None, dict[str, Any]]:
+    result = yield from statuses_of_items(found.result, objects_of(job["objects"]), datetime.now(UTC), head_of_fleet)
+    return {"steps": found.steps, "result": result}
 
 
 _JOBS: Final = {"open": _open, "dry_run": _dry_run, "fleet": _workloads, "fleet_clusters": _members}

@@ -99,11 +99,11 @@ class InvalidAnswer(Exception):
 class Question(Protocol[Answered]):
     """Question for a dry run: the job of the process, and how its answer is read (meshes/dry_run.py, fleets/dry_run.py).
 
-    ``items``: takes the parts of the answer; None: it has none.
+    ``items``: takes the parts of the answer.
     """
 
     @property
-    def items(self) -> ItemParts | None:
+    def items(self) -> ItemParts:
         """What takes the parts."""
 
     @property
@@ -176,7 +176,7 @@ class DryRunProcess:
         :raises DryRunFailed: when the process fails.
         """
         with self._metrics.dry_running():
-            answer = self._ask(question.job, question.items.take if question.items is not None else None)
+            answer = self._ask(question.job, question.items.take)
         try:
             return question.read(answer)
         except InvalidAnswer:

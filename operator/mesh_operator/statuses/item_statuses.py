@@ -1,9 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Statuses of the items of a mesh, made in the confined child that has the result: one part for each that has to be written. Pure.
+"""Statuses of the items of a mesh, or of the objects of a fleet, made in the confined child that has the result. Pure.
 
-What is left of the result, its head, has the mesh itself and what its findings mean. Both are bounded, whatever a mesh has: what does not
-fit is counted or comes later (docs/decisions/0065).
+Each that has to be written is one part. What is left of the result is its head (heads.py). Both are bounded, whatever a mesh has: what does
+not fit is counted or comes later (docs/decisions/0065).
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import decides
+import jmespath
+
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
 from ..base.keys import ObjectKey
-from ..base.kinds import ITEMS
+from ..base.kinds import BY_KIND, ITEMS
 from ..source.resources import ref_of
 from ..source.status_patch import Status, worth_writing
 from ..source.stored import Stored
-from .findings import LEFT_OUT, Finding
+from .findings import Finding
+from .heads import Head
 from .measured import measured_status, with_findings
 
+FLEET_OBJECTS: Final = "fleet_objects"  # variable of a run for a fleet: its objects, as objects_of reads them
 SAID: Final = "items"  # key of the head: what is said of the items together
 LARGEST: Final = 512 * 1024  # bytes of a part
 VALUES: Final = 16_000  # commas and brackets of a part; an item of 255 clusters has 5,000
 WHOLE: Final = 16 * 1024 * 1024  # bytes of all parts of one answer: some 700 services or 1,500 intents of 64 clusters, all of which are new
 MOST: Final = 5_000  # parts
-ROWS: Final = 1_000  # findings of no item, and rows of what is withheld
-_KEPT: Final = ("schema", "changed", "requeueSeconds")
 _NEVER_LEFT_OUT: Final = frozenset({"phase", "observedGeneration", "lastSyncTime", "conditions", "findings"})
 _ROOM: Final = 1024  # bytes of a part beside its status: the message around it, and the name of the item
 _MARKS: Final = (",", "[", "{")
@@ -51,20 +51,31 @@ def items_of(cilium_mesh: Mapping[str, Any], previous: Mapping[str, Any]) -> Ite
             yield Stored(key=ObjectKey(row.kind, "", "", name), obj=obj, url="")
 
 
-def statuses_of_items(result: Mapping[str, Any], items: Iterable[Stored], now: datetime) -> Generator[Part, None, dict[str, Any]]:
+def objects_of(entries: Iterable[Mapping[str, Any]]) -> Iterator[Stored]:
+    """Yield the objects of a request for a fleet (fleets/request.py), each of which is ``{kind, name, generation, status}``."""
+    for entry in entries:
+        obj = {"metadata": {"name": entry["name"], "generation": entry["generation"]}, "status": entry["status"]}
+        yield Stored(key=ObjectKey(entry["kind"], "", "", entry["name"]), obj=obj, url="")
+
+
+def statuses_of_items(
+    result: Mapping[str, Any], items: Iterable[Stored], now: datetime, head: Head
+) -> Generator[Part, None, dict[str, Any]]:
     """Yield ``{item, status}`` for each item whose status has to be written, and return the head of the result.
 
     The key SAID of the head has ``parts``, their number; ``unchanged``, the items that have their status already; and ``later``, the number
     of those that have to wait since the parts would have more than WHOLE bytes. Those wait whose last status is the newest.
 
     :param result: a ``mesh_result``, or as much of it as a dry run has.
+    :param head: returns what is left of it.
     """
-    rows = {row.kind: {entry.get("name"): entry for entry in rows_of(result.get("status"), row.listed)} for row in ITEMS}
+    items = sorted(items, key=lambda item: str(item.obj["status"].get("lastSyncTime") or ""))
+    rows = {kind: _rows(result, kind) for kind in {stored.key.kind for stored in items}}
     about = defaultdict[str, list[Finding]](list)
     for finding in rows_of(result, "advice") or rows_of(result, "findings"):
         about[str(finding.get("item") or "")].append(finding)
     unchanged, parts, later, size = list[str](), 0, 0, 0
-    for stored in sorted(items, key=lambda item: str(item.obj["status"].get("lastSyncTime") or "")):
+    for stored in items:
         row, ref, before = rows[stored.key.kind].get(stored.key.name), ref_of(stored), stored.obj["status"]
         if row is None:
             continue
@@ -79,7 +90,13 @@ def statuses_of_items(result: Mapping[str, Any], items: Iterable[Stored], now: d
             continue
         parts, size = parts + 1, size + length + _ROOM
         yield part
-    return {**_head(result), SAID: {"parts": parts, "unchanged": unchanged, "later": later}}
+    return {**head(result), SAID: {"parts": parts, "unchanged": unchanged, "later": later}}
+
+
+def _rows(result: Mapping[str, Any], kind: str) -> dict[Any, Mapping[str, Any]]:
+    """Return the statuses of the objects of a kind by their names."""
+    found = jmespath.search(BY_KIND[kind].status, result)
+    return {row.get("name"): row for row in found if isinstance(row, Mapping)} if isinstance(found, list) else {}
 
 
 def fitting(status: Status) -> Status:
@@ -110,30 +127,3 @@ def _size(value: Any) -> tuple[int, int]:
     """Return the bytes and the values of JSON, as the operator counts them (runs/confined/messages.py)."""
     text = json.dumps(value)
     return len(text), sum(text.count(mark) for mark in _MARKS)
-
-
-def _head(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is left of a result without its items."""
-    head = {key: result[key] for key in _KEPT if key in result}
-    head["status"] = {"binding": (result.get("status") or {}).get("binding")}
-    left_out = 0
-    for key in ("findings", "advice"):
-        if key in result:
-            own = [row for row in rows_of(result, key) if not row.get("item")]
-            left_out = max(left_out, len(own) - ROWS)
-            head[key] = [*own[:ROWS], *(_of_items(rows_of(result, key)) if key == "findings" else ())]
-    if left_out > 0:
-        head[LEFT_OUT] = left_out
-    if result.get("withheld"):
-        head["withheld"] = list(result["withheld"])[:ROWS]
-    return head
-
-
-def _of_items(rows: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    """Yield what findings of items mean for the mesh, once for each item and code."""
-    seen = set[tuple[str, str]]()
-    for row in rows:
-        named = (str(row.get("item") or ""), str(row.get("code")))
-        if named[0] and decides(row) and named not in seen:
-            seen.add(named)
-            yield {"code": named[1], "severity": row.get("severity"), "item": named[0], "summary": one_line(row.get("summary"), 256)}

@@ -20,8 +20,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mes
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import WORKLOAD
 from mesh_operator.fleets.request import KARMADA
-from mesh_operator.fleets.status import fleet_status_of_result
+from mesh_operator.fleets.status import fleet_statuses
+from mesh_operator.runs.item_parts import ItemParts
 from mesh_operator.source.stored import Stored
+from mesh_operator.statuses.heads import head_of_fleet
+from mesh_operator.statuses.item_statuses import statuses_of_items
+from tests.testing.answer_in_parts import in_parts
 from tests.testing.gate import left_to_the_deep_run
 from tests.testing.karmada_client import FleetWorld, KarmadaClient
 from tests.testing.karmada_model import KarmadaModel
@@ -103,11 +107,16 @@ def test_no_answer_of_karmada_makes_a_run_delete_anything_and_the_status_says_so
     FleetWorld(model).run({**WISH, "karmada": "karmada"}, wait_timeout=60)
     before = dict(model.objects)
     assert before
-    stored = Stored(ObjectKey(WORKLOAD, "ws", "default", "web"), {"metadata": {"name": "web", "generation": 1}, "spec": {}}, "")
+    stored = Stored(
+        ObjectKey(WORKLOAD, "ws", "default", "web"), {"metadata": {"name": "web", "generation": 1}, "spec": {}, "status": {}}, ""
+    )
     for number in range(1, requests_of_a_look() + 1):
         result = run(Failing(model, ANSWERS[answer], at=number))
         assert dict(model.objects) == before, f"request {number}"
-        status = fleet_status_of_result(stored, result, NOW) or {}
+        parts = ItemParts()
+        head = in_parts(parts, statuses_of_items(result, [stored], NOW, head_of_fleet))
+        [(_, found)] = fleet_statuses([stored], head, parts, NOW)
+        status = found or {}
         ready = next(row for row in status["conditions"] if row["type"] == "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "KarmadaUnavailable")
         assert ADDRESS not in str(status), "addresses of the platform are none of a tenant's business"

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from threading import Event
 from typing import Any, Final
 
@@ -25,12 +26,17 @@ from mesh_operator.fleets.dry_run import FleetQuestion
 from mesh_operator.fleets.reconcile import PAUSES, FleetReconciler
 from mesh_operator.fleets.request import ABANDON, KARMADA, PLANE, Planes, UnitRequest
 from mesh_operator.runs.confined.process import Cause
-from mesh_operator.runs.dry_runs import DryRunFailed
+from mesh_operator.runs.dry_runs import DryRunFailed, InvalidAnswer
+from mesh_operator.runs.item_parts import ItemParts
 from mesh_operator.runs.runner import RunRequest, RunResult, RunState
 from mesh_operator.schedule.unit_turns import Next
 from mesh_operator.source.resource_writer import ResourceWriter
 from mesh_operator.source.store import Store
 from mesh_operator.source.stored import Stored
+from mesh_operator.statuses import heads
+from mesh_operator.statuses.heads import head_of_fleet
+from mesh_operator.statuses.item_statuses import FLEET_OBJECTS, SAID, objects_of, statuses_of_items
+from tests.testing.answer_in_parts import in_parts
 from tests.testing.fake_kcp import URL, FakeKcp
 
 CLUSTERS: Final = FleetKey("ws1", "default", CLUSTER)
@@ -139,7 +145,7 @@ class Fleet:
     def dry_run(self, question: FleetQuestion) -> FleetDryRun:
         self.requests.append(question.request)
         steps, result = (self.answer or self.compared)(question.request)
-        return FleetDryRun(steps=steps, result=result)
+        return FleetDryRun(steps=steps, result=split(question.items, result, question.job["objects"]))
 
     def compared(self, request: UnitRequest) -> tuple[int, Result]:
         """What a dry run finds where nothing but runs changes anything."""
@@ -147,8 +153,12 @@ class Fleet:
 
     def run(self, request: RunRequest, cancel: Cancel, progress: Any = None) -> RunResult:
         self.runs.append(request)
-        if self.ran is not None:
-            return self.ran(request)
+        ran = self.ran(request) if self.ran is not None else self.wrote(request)
+        if ran.mesh_result is None:
+            return ran
+        return replace(ran, mesh_result=split(ran.items, ran.mesh_result, request.variables[FLEET_OBJECTS]))
+
+    def wrote(self, request: RunRequest) -> RunResult:
         fleet = request.variables["fleet"]
         self.carried[request.playbook, request.variables.get("fleet_cluster_state") == "absent"] = fleet
         result = workloads(*(entry["name"] for entry in fleet["workloads"])) if request.playbook == "fleet" else members(fleet)
@@ -162,6 +172,11 @@ class Fleet:
 
     def ready(self, kind: str, name: str) -> tuple[str, str]:
         return next((row["status"], row["reason"]) for row in self.status(kind, name)["conditions"] if row["type"] == "Ready")
+
+
+def split(parts: ItemParts, result: Result, objects: Any) -> dict[str, Any]:
+    """The head of a result whose parts are taken."""
+    return dict(in_parts(parts, statuses_of_items(result, objects_of(objects), datetime.now(UTC), head_of_fleet)))
 
 
 def ready_row(holds: bool = True) -> dict[str, str]:
@@ -515,6 +530,26 @@ def test_revisions_that_karmada_does_not_keep_are_taken_away(fleet: Fleet) -> No
     fleet.answer = lambda request: (0, workloads("web"))
     fleet.turn(WORKLOADS)
     assert fleet.kcp.names(REVISION) == ["web-r1"], "the second one is not in the status any more"
+
+
+def test_revisions_beyond_one_answer_are_made_with_the_next_ones_soon(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "SNAPSHOTS", 10)
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    revisions = [{"name": f"web-r{n}", "workload": "web", "number": n, "hash": "a" * 64, "snapshot": {"n": n}} for n in (1, 2)]
+    found = workloads("web")
+    found["workloads"][0]["status"]["revisions"] = [{"number": n, "hash": "a" * 64} for n in (1, 2)]
+    fleet.answer = lambda request: (0, {**found, "revisions": [row for row in revisions if row["name"] not in fleet.kcp.names(REVISION)]})
+    assert fleet.turn(WORKLOADS).seconds == PAUSES[0] and fleet.kcp.names(REVISION) == ["web-r1"]
+    fleet.turn(WORKLOADS)
+    assert fleet.kcp.names(REVISION) == ["web-r1", "web-r2"]
+
+
+def test_an_answer_whose_parts_are_not_there_is_not_valid(fleet: Fleet) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    fleet.turn(WORKLOADS)
+    answer = {"steps": 0, "result": {**workloads("web"), SAID: {"parts": 1, "unchanged": [], "later": 0}}}
+    with pytest.raises(InvalidAnswer):
+        FleetQuestion(fleet.requests[0]).read(answer)
 
 
 def test_a_tenant_that_is_left_in_karmada_without_a_resource_is_removed(fleet: Fleet) -> None:

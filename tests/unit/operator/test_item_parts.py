@@ -16,9 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import meaning_of
 from mesh_operator.base.keys import ObjectKey
-from mesh_operator.base.kinds import BINDING, ITEMS
+from mesh_operator.base.kinds import BINDING, CLUSTER, ITEMS
+from mesh_operator.fleets.status import failure_of, fleet_statuses, interrupted_status
 from mesh_operator.meshes.answered_statuses import answered_statuses
 from mesh_operator.meshes.status import status_of_result
 from mesh_operator.runs.confined.confinement import Limits
@@ -28,9 +30,12 @@ from mesh_operator.runs.item_parts import ITEMS_FILE, ItemParts
 from mesh_operator.source.resource_writer import AT_ONCE, ResourceWriter
 from mesh_operator.source.status_patch import worth_writing
 from mesh_operator.source.stored import Stored
-from mesh_operator.statuses import item_statuses
+from mesh_operator.statuses import heads, item_statuses
 from mesh_operator.statuses.findings import MOST
-from mesh_operator.statuses.item_statuses import LARGEST, SAID, VALUES, fitting, items_of, statuses_of_items
+from mesh_operator.statuses.heads import REVISIONS_LATER, head_of_fleet, head_of_mesh
+from mesh_operator.statuses.item_statuses import LARGEST, SAID, VALUES, fitting, items_of, objects_of, statuses_of_items
+from mesh_operator.statuses.measured import advised_status, measured_status
+from tests.testing.answer_in_parts import in_parts
 from tests.testing.confined_probe import HANDLER
 from tests.testing.properties import examples
 from tests.testing.sized_results import service
@@ -40,15 +45,9 @@ Json = Mapping[str, Any]
 
 
 def answered(result: Json, mesh: Json, previous: Json, now: datetime = NOW) -> tuple[ItemParts, dict[str, Any]]:
-    """The parts and the head of a result, over JSON, as the operator gets them."""
-    parts, found = ItemParts(), statuses_of_items(result, items_of(mesh, previous), now)
-    while True:
-        try:
-            take(parts, next(found))
-        except StopIteration as ended:
-            head = json.loads(json.dumps(ended.value))
-            parts.complete(head)
-            return parts, head
+    """The parts and the head of a result, as the operator gets them."""
+    parts = ItemParts()
+    return parts, in_parts(parts, statuses_of_items(result, items_of(mesh, previous), now, head_of_mesh))
 
 
 def take(parts: ItemParts, part: Any) -> None:
@@ -116,6 +115,65 @@ def test_an_object_gets_the_status_that_the_operator_would_compute_itself(
         assert one is found and sent(status) == (sent(whole) if is_news else None)
     assert meaning_of(head) == meaning_of(result)
     assert (head["requeueSeconds"], head["changed"], head["status"]["binding"]) == (60, True, {"phase": "Connected"})
+
+
+FLEET_ROW = st.fixed_dictionaries(
+    {"phase": st.sampled_from(("Available", "Ready", "Error")), "conditions": st.lists(CONDITION, max_size=3)},
+    optional={"clusters": st.lists(st.fixed_dictionaries({"name": st.sampled_from(NAMES)}), max_size=2), "gone": st.none()},
+)
+FLEET_FINDING = st.builds(
+    lambda code, item, cluster: {"code": code, "severity": "blocking", "item": item, "cluster": cluster, "summary": "what it says"},
+    st.sampled_from(("CM-FLT-01", "CM-API-01")),
+    st.sampled_from(("", *(f"{kind.referred}/{name}" for kind in FleetKind for name in NAMES))),
+    st.sampled_from(("", "Karmada", "c1")),
+)
+OBJECT = st.tuples(st.sampled_from(list(FleetKind)), st.sampled_from(NAMES))
+
+
+@examples(60)
+@given(
+    st.dictionaries(OBJECT, FLEET_ROW, max_size=6),
+    st.dictionaries(OBJECT, FLEET_ROW | st.just({}), max_size=6),
+    st.lists(FLEET_FINDING, max_size=3),
+    st.sampled_from(("workloads", "fleets", "")),
+)
+def test_an_object_of_a_fleet_gets_the_status_that_its_row_says_and_without_one_the_reason_why_there_is_none(
+    rows: dict[tuple[FleetKind, str], Any], objects: dict[tuple[FleetKind, str], Any], findings: list[Any], unread: str
+) -> None:
+    result: dict[str, Any] = {"findings": findings, **{kind.reported: [] for kind in FleetKind}}
+    for (kind, name), row in rows.items():
+        result[kind.reported].append({"name": name, **({"status": row} if kind is FleetKind.WORKLOAD else row)})
+    result.pop(unread, None)
+    there = {key: row for key, row in rows.items() if key[0].reported in result}
+    found = [stored(kind.value, name, 2, status) for (kind, name), status in objects.items()]
+    entries = [{"kind": s.key.kind, "name": s.key.name, "generation": 2, "status": s.obj["status"]} for s in found]
+    parts = ItemParts()
+    head = in_parts(parts, statuses_of_items(result, objects_of(entries), NOW, head_of_fleet))
+    reason, message = failure_of(result)
+    assert head.keys() >= result.keys() and failure_of(head) == (reason, message)
+    for one, status in fleet_statuses(found, head, parts, NOW):
+        row = there.get((FleetKind(one.key.kind), one.key.name))
+        if row is None:
+            assert status == (interrupted_status(one, reason, message, NOW) if reason else None)
+            continue
+        if one.key.kind == CLUSTER:  # the row of a cluster has more than its status
+            row = {"phase": row["phase"], "conditions": row["conditions"]}
+        whole, before = advised_status(one, measured_status(one, row, NOW), result, NOW), one.obj["status"]
+        assert sent(status) == (sent(whole) if not before or worth_writing(before, whole, NOW) else None)
+    phases = [(row.get("status") or row).get("phase") for kind in FleetKind for row in head.get(kind.reported, ())]
+    assert sorted(phases) == sorted(row["phase"] for row in there.values()), "when to look again follows from them"
+
+
+def test_new_revisions_that_do_not_fit_into_one_answer_come_with_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heads, "SNAPSHOTS", 1000)
+    new = [{"name": f"w{n}-r1", "workload": f"w{n}", "number": 1, "hash": "a" * 64, "snapshot": "x" * (300 * n)} for n in range(8)]
+    known = set[str]()
+    for _ in new:
+        head = head_of_fleet({"findings": [], "revisions": [row for row in new if row["name"] not in known]})
+        assert head["revisions"] or len(known) == len(new), "one always fits"
+        known |= {row["name"] for row in head["revisions"]}
+        assert head.get(REVISIONS_LATER, 0) == len(new) - len(known)
+    assert len(known) == len(new)
 
 
 def test_an_item_whose_status_is_on_show_gets_the_one_back_that_it_had() -> None:

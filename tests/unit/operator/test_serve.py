@@ -109,7 +109,7 @@ def test_a_check_that_fails_is_an_answer_without_its_text(get: Get, operator: Op
 
 
 def show(metrics: Metrics, **given: Any) -> None:
-    nothing: dict[str, Any] = dict.fromkeys(("objects", "ages", "beyond", "ignored", "foreign", "states"), {})
+    nothing: dict[str, Any] = {key: {} for key in ("objects", "ages", "beyond", "ignored", "foreign", "states")}
     metrics.show(**{"endpoints": 0, "queued": 0, "unlabelled": 0, **nothing, **given})
 
 

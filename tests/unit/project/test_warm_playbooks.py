@@ -17,6 +17,7 @@ import pytest
 
 from mesh_operator.runs import runner as runs
 from mesh_operator.runs.confined.process import ConfinedProcesses
+from mesh_operator.statuses.heads import head_of_mesh
 from mesh_operator.statuses.item_statuses import statuses_of_items
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
 
@@ -43,7 +44,7 @@ def head_of(result: dict[str, Any] | None) -> object:
     """What the operator gets of a result without items."""
     assert result is not None
     try:
-        next(statuses_of_items(result, (), datetime.now(UTC)))
+        next(statuses_of_items(result, (), datetime.now(UTC), head_of_mesh))
     except StopIteration as ended:
         return ended.value
     pytest.fail("it has items")
