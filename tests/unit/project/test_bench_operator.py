@@ -21,7 +21,7 @@ subprocess.run([sys.executable, "-c", "import time\\ninput()\\nheld = bytearray(
 
 def row(what: str, resources: int, seconds: float, cpu: float, peak: float) -> dict[str, Any]:
     figures = {"what": what, "resources": resources, "seconds": seconds, "cpu": cpu, "peak": peak, "own": peak}
-    return {**figures, "reconciles": 20, "plays": 0}
+    return {**figures, "reconciles": 20, "runs": 0}
 
 
 def test_cpu_time_and_memory_of_children_count_while_they_run() -> None:
