@@ -63,13 +63,8 @@ def _short(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _found(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the findings of no item, what those of items mean for the whole, and what is withheld."""
-    found: dict[str, Any] = {}
-    left_out = 0
-    for key in ("findings", "advice"):
-        if key in result:
-            own = [row for row in rows_of(result, key) if not row.get("item")]
-            left_out = max(left_out, len(own) - ROWS)
-            found[key] = [*own[:ROWS], *(_of_items(rows_of(result, key)) if key == "findings" else ())]
+    found: dict[str, Any] = {key: list(_kept(rows_of(result, key), key)) for key in ("findings", "advice") if key in result}
+    left_out = max((sum(not row.get("item") for row in rows_of(result, key)) - ROWS for key in found), default=0)
     if left_out > 0:
         found[LEFT_OUT] = left_out
     if result.get("withheld"):
@@ -77,11 +72,18 @@ def _found(result: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _of_items(rows: Iterable[Finding]) -> Iterator[dict[str, Any]]:
-    """Yield what findings of items mean for the mesh, once for each item and code."""
-    seen = set[tuple[str, str]]()
+def _kept(rows: Iterable[Finding], key: str) -> Iterator[Finding]:
+    """Yield the first ROWS findings of no item and, of ``findings``, what those of items mean for the whole, in their order.
+
+    That is one for each item, code and severity, as meaning_of reads no more.
+    """
+    own, seen = 0, set[tuple[str, str, Any]]()
     for row in rows:
-        named = (str(row.get("item") or ""), str(row.get("code")))
-        if named[0] and decides(row) and named not in seen:
+        named = (str(row.get("item") or ""), str(row.get("code")), row.get("severity"))
+        if not named[0]:
+            own += 1
+            if own <= ROWS:
+                yield row
+        elif key == "findings" and decides(row) and named not in seen:
             seen.add(named)
-            yield {"code": named[1], "severity": row.get("severity"), "item": named[0], "summary": one_line(row.get("summary"), 256)}
+            yield {"code": named[1], "severity": named[2], "item": named[0], "summary": one_line(row.get("summary"), 256)}

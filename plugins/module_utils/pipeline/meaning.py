@@ -33,7 +33,7 @@ class Meaning:
     waiting: str = ""
     """Sentence about the other run that this one met; "" if it met none. Nothing was written: come again after RETRY_SECONDS."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Item that left -> sentence that says why its objects are kept, for all items of which some are."""
+    """Item that left -> the first sentence that says why its objects are kept, for all items of which some are."""
     unclean: frozenset[str] = frozenset()
     """Items of which objects may be left: something blocked, a request failed, or objects are kept."""
     blocked: str = ""
@@ -55,7 +55,7 @@ def meaning_of(result: Mapping[str, Any] | None) -> Meaning:
     left = [str(row.get("item") or "") for row in blocking]
     return Meaning(
         waiting=next((_summary(row) or _MET for row in rows if row.get("code") in _ANOTHER_RUN), ""),
-        held={str(row.get("item") or ""): _summary(row) for row in rows if row.get("code") == KeptBack.code},
+        held={str(row.get("item") or ""): _summary(row) for row in reversed(rows) if row.get("code") == KeptBack.code},
         unclean=frozenset([*left, *(str(row.get("item") or "") for row in rows if _is_undone(str(row.get("code"))))]),
         blocked="; ".join(f"{row.get('code')} {row.get('cluster') or ''}: {clause(_summary(row))}" for row in own),
         failed=bool(own) and all(row.get("code") == MeshError.code for row in own),
@@ -64,7 +64,7 @@ def meaning_of(result: Mapping[str, Any] | None) -> Meaning:
 
 
 def decides(row: Mapping[str, Any]) -> bool:
-    """Return whether a finding that is about an item counts for what a result means: one of these is enough for each item and code."""
+    """Return whether a finding that is about an item counts for a result's meaning; the first of each item, code and severity is enough."""
     return row.get("severity") == "blocking" or row.get("code") in _ANOTHER_RUN or _is_undone(str(row.get("code")))
 
 
