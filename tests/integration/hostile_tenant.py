@@ -192,6 +192,7 @@ def hostile_tenant(folder: Path, workspace: Callable[[str], Workspace]) -> Itera
                 owner.create(BINDING, f"slow-{number}", clusterRefs=owner.refs(*pairs[number % len(pairs)]))
                 owner.create(SERVICE, f"slow-{number}", meshRef={"name": f"slow-{number}"}, **soon)
         _crowd(tenant.objects, folder)
+        stack.callback(_lighten, tenant.heavy)
         _heavy(tenant.heavy)
         stack.enter_context(_again_and_again(partial(_edit, tenant), 0.15))
         yield tenant
@@ -243,6 +244,12 @@ def _heavy(workspace: Workspace) -> None:
     ports = [{"protocol": "TCP", "port": 1000 + number} for number in range(256)]
     for number in range(_HEAVY_OBJECTS):
         workspace.create(INTENT, f"heavy-{number}", meshRef={"name": "edge"}, action="Allow", ports=ports, **ends)
+
+
+def _lighten(workspace: Workspace) -> None:
+    """Delete the heavy objects: a workspace keeps the memory that it has got, also beside the next operator's tenants."""
+    for number in range(_HEAVY_OBJECTS):
+        workspace.delete(INTENT, f"heavy-{number}")
 
 
 def _edit(tenant: HostileTenant) -> None:

@@ -40,6 +40,7 @@ pytestmark = [pytest.mark.lab(KARMADA_MEMBERS), pytest.mark.usefixtures("karmada
 DOCUMENT: Final = CHECKOUT / "docs" / "fleet-clusters.md"
 TENANT: Final = Tenant("shop", "default")
 NAMESPACE: Final = karmada_namespace(TENANT)
+NOTES: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/notes"  # of a local user of a cluster
 SECRETS: Final = "/api/v1/namespaces/karmada-cluster/secrets"
 POLICIES: Final = "/apis/policy.karmada.io/v1alpha1"
 TRACES: Final = ("/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings")
@@ -131,6 +132,8 @@ def names_of(lab: MeshLab) -> list[str]:
 @pytest.fixture
 def nobody(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
     """No cluster is a member, and nothing of one is left in it, whatever another test did."""
+    for name in module_lab.names:
+        module_lab.api(name).delete(NOTES)
     if members(karmada):
         run = hosts.play(fleet(*module_lab.names), fleet_cluster_state="absent")
         assert (run.rc, members(karmada)) == (0, []), run.output
@@ -252,7 +255,7 @@ def test_clusters_leave_when_no_workload_is_there_and_only_what_local_users_put_
     first, second = module_lab.names
     api, dead = module_lab.api(first), member_name(TENANT, second)
     both, gone = fleet(first, second), {"fleet_cluster_state": "absent"}
-    conf, notes = (f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}" for name in ("conf", "notes"))
+    conf = f"/api/v1/namespaces/{NAMESPACE}/configmaps/conf"
     karmada.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf", "namespace": NAMESPACE}, "data": {"key": "value"}}
     )
@@ -272,7 +275,7 @@ def test_clusters_leave_when_no_workload_is_there_and_only_what_local_users_put_
     left = hosts.play(both, silent=second, fleet_cluster_abandon=[second], **gone)
     assert (left.rc, sorted(left.finding_codes())) == (0, ["CM-MEMBER-10", "CM-MEMBER-12"]), left.output
     assert (members(karmada), secret_names(karmada)) == ([], [])
-    assert api.get(notes) is not None
+    assert api.get(NOTES) is not None
     wait_for(lambda: traces(module_lab, first), lambda found: found == [NAMESPACE], what="nothing of Karmada is in the first cluster")
 
     assert traces(module_lab, second)

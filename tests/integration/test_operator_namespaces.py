@@ -19,7 +19,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 from mesh_operator.base.api import Connections
 from mesh_operator.base.keys import MeshKey
 from mesh_operator.base.kinds import BINDING, EXPOSURE, FABRIC, GROUP, INTENT, SERVICE, VERSION
-from mesh_operator.crds import crds
 from mesh_operator.meshes.records import Records, name_of
 from mesh_operator.source.namespaces import workspace_of
 from mesh_operator.source.source_identity import SourceIdentity
@@ -27,10 +26,10 @@ from tests.collection_path import CHECKOUT
 from tests.integration import shop
 from tests.integration.everything import everything
 from tests.integration.operator_lab import CHECK, OperatorLab
-from tests.lab.api import ApiError
 from tests.testing.kcp_client import path_of
+from tests.testing.namespace_world import open_namespaces
 from tests.testing.operator_process import OperatorProcess
-from tests.testing.waiting import equals, wait_for
+from tests.testing.waiting import equals
 
 pytestmark = pytest.mark.xdist_group("operator")
 
@@ -82,25 +81,9 @@ class Team:
 
 @pytest.fixture(scope="module")
 def lab(operator_lab: OperatorLab) -> Iterator[OperatorLab]:
-    api, made = operator_lab.management.api, [definition for definition in crds() if definition["spec"]["group"] == GROUP]
-    for definition in made:
-        api.create(definition)
-    for definition in made:
-        root = f"/apis/{GROUP}/{VERSION}/{definition['spec']['names']['plural']}"
-
-        def served(root: str = root) -> bool:
-            try:
-                return api.get(root) is not None
-            except ApiError:
-                return False
-
-        wait_for(served, what=f"{root} is served")
-    for name in ("1-namespace.yaml", "2-rbac.yaml"):
-        for obj in yaml.safe_load_all((MANIFESTS / name).read_text(encoding="utf-8")):
-            api.create(obj)
-    yield operator_lab
-    for definition in made:
-        api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}")
+    """The management plane has the kinds, and the operator's own namespace and rights."""
+    with open_namespaces(operator_lab.management):
+        yield operator_lab
 
 
 def operator_of(lab: OperatorLab, folder: Path, *flags: str) -> OperatorProcess:

@@ -25,6 +25,7 @@ from tests.lab.api import ApiError
 from tests.testing.kcp_client import Client, Object, path_of
 from tests.testing.kcp_world import Tenant, eventually
 from tests.testing.one_server import OneServer
+from tests.testing.waiting import wait_for
 
 HOME: Final = "mesh-operator"  # of the operator: its ServiceAccount, Lease and records
 LABEL: Final = "networking.edge-portal.eu/cluster"  # of a Secret: the name of the cluster whose kubeconfig it has
@@ -62,23 +63,40 @@ class NamespaceWorld:
         assert found is not None
         self.identity: str = found["metadata"]["uid"]
         self._made: list[str] = []
+        self._kinds = [definition for definition in crds() if definition["spec"]["group"] == GROUP]
 
     def install(self) -> None:
         """The kinds, the tenants' roles, and the operator's namespace and rights."""
-        kinds = [definition for definition in crds() if definition["spec"]["group"] == GROUP]
-        documents = [*kinds, *_documents(_ROLES.read_text(encoding="utf-8"))]
+        documents = [*self._kinds, *_documents(_ROLES.read_text(encoding="utf-8"))]
         for name in ("1-namespace.yaml", "2-rbac.yaml"):
             documents += _documents((_MANIFESTS / name).read_text(encoding="utf-8"))
         for document in documents:
             self._ensure(document)
-        for definition in kinds:
+        for definition in self._kinds:
             root = f"/apis/{GROUP}/{VERSION}/{definition['spec']['names']['plural']}"
             eventually(partial(self._api.get, root), f"{root} is served")
 
     def remove(self) -> None:
-        """Delete what `install` and `tenant` made, but for namespaces, which a server without controllers cannot delete."""
+        """Delete what `install` and `tenant` made, but for namespaces, which a server without controllers cannot delete.
+
+        A kind is gone when its objects are: finalizers of an operator that has ended are taken off them.
+        """
         for path in self._made:
             self._api.delete(path)
+        for definition in self._kinds:
+            wait_for(partial(self._is_gone, definition), what=f"{definition['metadata']['name']} is gone")
+
+    def _is_gone(self, definition: Object) -> bool:
+        if self._api.get(path_of(definition)) is None:
+            return True
+        try:
+            for found in self._api.list(f"/apis/{GROUP}/{VERSION}/{definition['spec']['names']['plural']}"):
+                if found["metadata"].get("finalizers"):
+                    self._api.patch(path_of({"kind": definition["spec"]["names"]["kind"], **found}), {"metadata": {"finalizers": None}})
+        except ApiError as error:
+            if error.status not in (404, 409):  # it goes at this moment
+                raise
+        return False
 
     def tenant(self, name: str) -> Tenant:
         """A namespace, and a ServiceAccount in it that may write our kinds and Secrets, and read Events."""
