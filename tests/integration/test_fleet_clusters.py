@@ -104,7 +104,9 @@ def karmada(module_lab: MeshLab) -> Iterator[LabApi]:
 def place(karmada: LabApi, kind: str, name: str, affinity: Mapping[str, Any]) -> None:
     """Have Karmada bring an object of the core group to clusters."""
     selected = {"apiVersion": "v1", "kind": kind, "name": name}
-    spec = {"resourceSelectors": [selected], "placement": {"clusterAffinity": affinity}, "preserveResourcesOnDeletion": kind == "Namespace"}
+    spec: dict[str, Any] = {"resourceSelectors": [selected], "placement": {"clusterAffinity": affinity}}
+    if kind == "Namespace":  # as fleet/writes.py: one that is there without Karmada's labels could never be given up again
+        spec |= {"preserveResourcesOnDeletion": True, "conflictResolution": "Overwrite"}
     head, scope = ("ClusterPropagationPolicy", "") if kind == "Namespace" else ("PropagationPolicy", f"/namespaces/{NAMESPACE}")
     body = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": head, "metadata": {"name": name}, "spec": spec}
     karmada.post(f"{POLICIES}{scope}/{head.lower().replace('policy', 'policies')}", body)

@@ -122,7 +122,7 @@ def test_records_survive_a_restart_and_meet_conflicts_and_foreign_edits(api: Clu
         fresh.forget(KEY)
     kept = api.get(path)
     assert kept is not None
-    assert kept["data"] == {"record": "edited"}
+    assert kept["data"] == {"record": "edited", "source": "here"}
 
     api.delete(path)
     records.load()
