@@ -61,17 +61,18 @@ def test_what_a_process_uses_goes_by_its_name_and_what_its_children_used_by_that
 
 
 def test_the_time_of_a_family_that_ends_between_two_looks_counts_once() -> None:
-    programs, before = Programs(os.getpid()), used()
+    programs, earlier = Programs(os.getpid()), used()
     programs.look()
-    start = sum(programs.seconds.values())
+    start, later = sum(programs.seconds.values()), used()
     with worker() as process:
         programs.look()
         go_on(process)
         go_on(process)
-    programs.look()
-    spent = used() - before
-    assert spent >= 0.3 - TICKS
-    assert sum(programs.seconds.values()) - start == pytest.approx(spent, abs=2 * TICKS)
+    least = used() - later
+    programs.look()  # it takes time itself, the more processes the machine has, of which a part is not in the account yet
+    most = used() - earlier
+    assert least >= 0.3 - TICKS
+    assert least - 2 * TICKS <= sum(programs.seconds.values()) - start <= most + 2 * TICKS
 
 
 def test_a_test_has_what_its_worker_and_all_below_used_while_it_ran() -> None:
