@@ -52,7 +52,7 @@ def intent(name: str, clusters: int) -> dict[str, Any]:
 
 
 def workload(name: str, clusters: int) -> dict[str, Any]:
-    """Return the row of a FleetWorkload (fleet/status.py): 10 KiB for 64 clusters."""
+    """Return the row of a FleetWorkload (fleet/status.py): 8 KiB for 64 clusters."""
     types = ("Accepted", "Scheduled", "Applied", "Available", "Progressing", "Degraded", "ClustersFound", "Ready")
     parts = [{"name": host, "desiredReplicas": 3, "readyReplicas": 3, "phase": "Ready", "revision": 3} for host in members(clusters)]
     revisions = [{"number": number, "hash": f"{number:064}", "createdAt": TIME} for number in range(1, 6)]

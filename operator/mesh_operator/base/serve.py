@@ -61,13 +61,13 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        metrics = metrics_of(OPERATOR)
-        self._shown = _Shown([one for one in metrics if one.labels and one.kind is MetricKind.GAUGE])
+        shown = [one for one in metrics_of(OPERATOR) if one.labels and one.kind is MetricKind.GAUGE]
+        self._shown = _Shown(shown)
         self.registry.register(self._shown)
         make = {
             one.name.removeprefix(OPERATOR): partial(_KINDS[one.kind], one.name, one.meaning, one.labels)
-            for one in metrics
-            if not (one.labels and one.kind is MetricKind.GAUGE)
+            for one in metrics_of(OPERATOR)
+            if one not in shown
         }
         one = {name: instrument(registry=self.registry) for name, instrument in make.items()}
         self.leader, self.reconciles, self.errors, self.dry_runs_failed = (
