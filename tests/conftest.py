@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a shard that is none, and a path that is not there, before anything runs: pytest-xdist shows no error of its workers."""
     folder = config.invocation_params.dir
+    os.environ.pop("COLUMNS", None)  # which pytest-xdist sets for its workers: the screens of runs have the width that a test gives them
     if missing := [argument for argument in config.args if not (folder / argument.partition("::")[0]).exists()]:
         raise pytest.UsageError(f"There is no such file or folder: {', '.join(missing)}.")
     if wanted := config.getoption(shard.OPTION):

@@ -16,9 +16,9 @@ from ..module_utils.pipeline.options import ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, Recorder
 from ..module_utils.report.plan import plan_json, plan_markdown, plan_text
 from ..plugin_utils.files import check_places, write_whole
+from ..plugin_utils.fitted import Line
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.report import Line
 from ..plugin_utils.spec import spec_of
 
 FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {

@@ -1,11 +1,7 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action mesh_publish: publishes the results of the actions of a play as the statistic ``mesh_result``.
-
-It takes names of variables, and not their values: Ansible reads every text of an argument as a template, which takes seconds for the result
-of a thousand items (docs/decisions/0028).
-"""
+"""Action mesh_publish: publishes the results of the actions of a play as the statistic ``mesh_result``."""
 
 from __future__ import annotations
 
@@ -19,12 +15,14 @@ from ansible.plugins.action import ActionBase
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.metrics.textfile import RunOutcome
 from ..module_utils.pipeline.outcome import changes_sentence
+from ..module_utils.report.failure import failure_of
 from ..module_utils.report.junit_result import junit_of_result
 from ..module_utils.report.mesh_result import mesh_result
 from ..module_utils.report.result_document import RunEnd, document, error_of
 from ..plugin_utils.files import write_whole
 from ..plugin_utils.metrics_file import write_metrics
 from ..plugin_utils.play import plain
+from ..plugin_utils.registered import first_result
 from ..plugin_utils.result_file import FILES, RESULT_FILE, places_of
 from ..plugin_utils.spec import spec_of
 from ..plugin_utils.statistic import statistic_of
@@ -51,10 +49,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         params, given = validation.validated_parameters, task_vars or {}
         if params["check_places"]:
             return _look(params)
-        links, items = (_first_result(given, params[option]) for option in ("links", "items"))
+        links, items = (first_result(given, params[option]) for option in ("links", "items"))
         if params["tasks"]:
             links = _other_result(given, params["tasks"], ended=params["ended"])
-        further = [run for name in params["more"] if (run := _first_result(given, [name]))]
+        further = [run for name in params["more"] if (run := first_result(given, [name]))]
         result = mesh_result(links, items, *further, items_first=params["items_first"], both=params["both"], more=params["more_findings"])
         if params["fabric"]:
             result["status"] |= {"fabric": result["status"]["binding"], "binding": None}
@@ -78,6 +76,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             "hash": result["plan"]["hash"],
             "changes": changes,
             "not_carried_out": left_out,
+            "judged": judged,
             "ansible_stats": published,
             **_write(params, result, end, judges_changes=_judges_changes(params, end, changes)),
             **({"failed": True, "msg": broken} if broken else {}),
@@ -100,7 +99,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             mesh=params["metrics_mesh"],
             run=params["metrics_run"],
             now=datetime.now(UTC),
-            success=bool(runs) and not any(run.get("failed") for run in runs),
+            success=bool(runs) and not any(failure_of(run) for run in runs),
             carried_out=not self._task.check_mode,
             withdraws=params["metrics_state"] != "measured",
             absent=params["metrics_state"] == "absent",
@@ -151,15 +150,3 @@ def _other_result(variables: Mapping[str, Any], names: Sequence[str], *, ended: 
     results = [variables[name] for name in names if isinstance(variables.get(name), Mapping)]
     changed = any(bool(result.get("changed")) for result in results)
     return {"changed": changed, **({"findings": []} if ended else {})}
-
-
-def _first_result(variables: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the first registered result that is not empty and was not skipped; {} without one.
-
-    Texts lose Ansible's tags, so that nothing in a result is read as a template.
-    """
-    for name in names:
-        value = variables.get(name)
-        if isinstance(value, Mapping) and value and not value.get("skipped"):
-            return dict(plain(value))
-    return {}

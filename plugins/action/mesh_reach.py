@@ -27,10 +27,11 @@ from ..module_utils.reconcile.parse import desired_of
 from ..module_utils.reconcile.plan import plan_items
 from ..module_utils.reconcile.scene import observe_scene
 from ..plugin_utils.files import check_places, write_whole
+from ..plugin_utils.fitted import Line
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
 from ..plugin_utils.reach_lines import reach_lines
-from ..plugin_utils.report import Line, finding_lines
+from ..plugin_utils.report import finding_lines
 from ..plugin_utils.spec import spec_of
 
 FILES: Final[Mapping[str, Callable[[ReachReport, Grain], bytes]]] = {

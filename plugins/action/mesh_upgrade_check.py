@@ -22,9 +22,9 @@ from ..module_utils.reconcile.scene import observe_scene
 from ..module_utils.upgrade.forecast import NothingKnown, forecast, values_of
 from ..module_utils.upgrade.report import UpgradeReport, upgrade_json
 from ..plugin_utils.files import check_places, write_whole
+from ..plugin_utils.fitted import Line
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
-from ..plugin_utils.report import Line
 from ..plugin_utils.spec import spec_of
 from ..plugin_utils.upgrade_lines import upgrade_lines
 

@@ -25,12 +25,14 @@ from ..module_utils.pipeline.links import peer_records_of, requests
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, Recorder, finding_of, refusal_sentence
 from ..module_utils.pipeline.participants import participating_members, silence
+from ..module_utils.pipeline.shown import FindingsMade
 from ..module_utils.report.eligibility import eligibility
 from ..module_utils.report.junit import JUnitReport, junit
 from ..plugin_utils.files import check_places, forget, write_whole
+from ..plugin_utils.fitted import Line
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import first_look, lone_clusters, mesh_of
-from ..plugin_utils.report import Line, eligibility_lines, findings_lines
+from ..plugin_utils.report import eligibility_lines
 from ..plugin_utils.spec import spec_of
 from ..plugin_utils.verify_document import document
 
@@ -83,7 +85,8 @@ class ActionModule(MeshAction):
             who = participating_members(call.play, mesh)
             judged = eligibility(findings, mesh.clusters, observed=observation.facts, asked=who)
             rows = {host: row.to_dict() for host, row in judged.items()}
-            self.show([*(findings_lines(findings) or [_no_findings(mesh, purpose, unbound=unbound)]), *eligibility_lines(rows)])
+            call.ports.show(FindingsMade(findings))
+            self.show([*([] if findings else [_no_findings(mesh, purpose, unbound=unbound)]), *eligibility_lines(rows)])
             self._report = replace(
                 self._report,
                 observed=frozenset(observation.facts),

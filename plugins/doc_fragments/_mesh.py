@@ -364,3 +364,26 @@ options:
     type: int
     default: 10
 """
+
+    REGISTERED = r"""
+options:
+  links:
+    description:
+      - Names of the variables in which the result of the connections may have been registered, that of
+        M(edge_portal.cilium_mesh.mesh_connect) for instance. The first that holds a result counts; a task that was skipped has none.
+    type: list
+    elements: str
+    default: []
+  items:
+    description:
+      - The same of the items, that of M(edge_portal.cilium_mesh.mesh_items) for instance.
+    type: list
+    elements: str
+    default: []
+  more:
+    description:
+      - Names of the variables in which results of further actions of this collection are registered.
+    type: list
+    elements: str
+    default: []
+"""

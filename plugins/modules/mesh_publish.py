@@ -12,6 +12,7 @@ description:
   - Makes C(mesh_result) of what the actions of a play returned, and publishes it as M(ansible.builtin.set_stats) does. All playbooks of
     this collection end with it.
   - It takes the names of registered variables. Given as values, a result of a thousand items would be searched for templates, for seconds.
+  - Changes, steps and findings of O(more) come after those of O(links) and O(items), and are no part of the hash.
   - Where no variable has a result, the run ended before its action; C(mesh_result) then has one blocking finding, C(CM-ERR-00), that
     says so.
   - It can leave the result in files on the controller too, also in check mode and after a failure. A place that cannot be written is
@@ -20,20 +21,8 @@ author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes
+  - edge_portal.cilium_mesh._mesh.registered
 options:
-  links:
-    description:
-      - Names of the variables in which the result of the connections may have been registered, that of
-        M(edge_portal.cilium_mesh.mesh_connect) for instance. The first that holds a result counts; a task that was skipped has none.
-    type: list
-    elements: str
-    default: []
-  items:
-    description:
-      - The same of the items, that of M(edge_portal.cilium_mesh.mesh_items) for instance.
-    type: list
-    elements: str
-    default: []
   items_first:
     description:
       - The items were carried out before the connections, so their steps come first.
@@ -76,13 +65,6 @@ options:
         report each step of the plan is a failed case then.
     type: bool
     default: false
-  more:
-    description:
-      - Names of the variables in which results of further actions of this collection are registered. Their changes, steps and findings come
-        after those of O(links) and O(items). They are no part of the hash.
-    type: list
-    elements: str
-    default: []
   check_places:
     description:
       - Only look whether the files can be written, and publish nothing. For playbooks that run no other action of this collection, which
@@ -164,4 +146,8 @@ changes:
   description: The number of steps of the plan.
   returned: always
   type: int
+judged:
+  description: The sentence with which the playbook fails because there is something to write; empty where O(fail_on_changes) is not set.
+  returned: always
+  type: str
 """

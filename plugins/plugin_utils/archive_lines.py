@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..module_utils.base.redact import one_line
 from ..module_utils.base.tables import cell, count, row, text, widths
-from .report import Line
+from .fitted import Line
 
 FILES_SHOWN: Final = 40
 MISSING_SHOWN: Final = 20

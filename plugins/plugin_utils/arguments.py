@@ -131,6 +131,13 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "int", "default": 300, "minimum": 0, "maximum": 86400},
     },
+    "mesh_end": {
+        "approvable": {"type": "bool", "default": False},
+        "items": {"type": "list", "elements": "str", "default": []},
+        "links": {"type": "list", "elements": "str", "default": []},
+        "more": {"type": "list", "elements": "str", "default": []},
+        "published": {"type": "str", "default": ""},
+    },
     "mesh_envelope": {
         "fail_at": {"type": "int", "minimum": 1, "maximum": 100},
         "mesh": {"type": "dict"},

@@ -10,7 +10,7 @@ from typing import Final
 from ..module_utils.base.tables import cell, row, text, widths
 from ..module_utils.envelope.envelope import NEWCOMER, Envelope, Row
 from ..module_utils.envelope.limits import LIMITS
-from .report import Line
+from .fitted import Line
 
 CLUSTERS_SHOWN: Final = 3  # of each limit, the fullest ones
 LOADS_SHOWN: Final = 5

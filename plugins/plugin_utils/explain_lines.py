@@ -9,7 +9,7 @@ from typing import Final
 from ..module_utils.base.tables import cell, text
 from ..module_utils.explain.hop import Answer, Explanation, Hop
 from ..module_utils.explain.question import Question
-from .report import Line
+from .fitted import Line
 
 _COLOURS: Final = {Answer.OK: "green", Answer.BROKEN: "red", Answer.UNKNOWN: "yellow", Answer.SKIPPED: ""}
 

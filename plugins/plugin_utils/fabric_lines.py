@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..module_utils.base.tables import cell, table, text
-from .report import PHASE_COLOURS, Line
+from .fitted import Line
+from .report import PHASE_COLOURS
 
 
 def fabric_lines(status: Mapping[str, Any]) -> list[Line]:

@@ -17,9 +17,9 @@ from ..module_utils.pipeline.outcome import Outcome
 from ..module_utils.pipeline.participants import check_breadth
 from ..module_utils.plan.stored import stored_plan
 from ..module_utils.reconcile.parse import desired_of
+from .fitted import Line
 from .mesh_action import Call, MeshAction
 from .play import mesh_of
-from .report import Line
 from .spec import Spec, spec_of
 
 

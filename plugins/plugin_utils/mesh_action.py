@@ -23,16 +23,19 @@ from ansible.utils.display import Display
 from ..module_utils.base.errors import Defect, InvalidInput, MeshError
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
+from ..module_utils.findings.finding import Finding
 from ..module_utils.mesh.model import Mesh
 from ..module_utils.pipeline.outcome import Interrupted, Outcome, changes_sentence, finding_of
 from ..module_utils.pipeline.ports import Ports, real_ports
 from ..module_utils.pipeline.run import Run
+from ..module_utils.pipeline.shown import FindingsMade, ItemsMeasured, Shown
+from ..module_utils.report.failure import lead_of
+from .fitted import Line, fitted
 from .play import Play, plain, play_of
-from .report import Line
 from .result_file import check_result_files
 from .shown_lines import lines_of
 from .spec import Spec, option_problems, unknown_options
-from .stdout import prints_for_people
+from .stdout import prints_for_people, width_of_terminal
 from .variables import OTHERS, unknown_variables
 
 MESSAGE_LIMIT = 2000
@@ -70,6 +73,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Validate the arguments, call ``execute``, and return its outcome as Ansible's result. Raises nothing."""
         self._quiet = False
+        self._kept: list[FindingsMade | ItemsMeasured] = []
         try:
             if self._task.async_val:
                 raise InvalidInput("This action runs on the controller as one step; it cannot be asynchronous.", remedy="Remove async.")
@@ -83,7 +87,9 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             outcome = _failed(stopped.outcome, stopped.error)
         except Exception as error:  # see the docstring of this file
             outcome = _failed(Outcome(), error)
-        return outcome.to_result()
+        result = outcome.to_result()
+        self._show_kept(lead_of(result) if result.get("failed") else None)
+        return result
 
     def execute(self, call: Call) -> Outcome:
         """Carry out the action. A ``Recorder`` keeps the outcome for the report if an error comes after a write.
@@ -100,9 +106,34 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         """
         if self._quiet or not prints_for_people():
             return
-        display = Display()
+        display, width = Display(), width_of_terminal()
         for line in lines:
-            display.display(line.text, color=line.colour or None)
+            for text in fitted(line, width):
+                display.display(text, color=line.colour or None)
+
+    def _show_value(self, shown: Shown) -> None:
+        """Print what a run shows. Where mesh_end fails in place of this task, findings that block, and items, are kept for the end.
+
+        mesh_end names the finding for which the run failed, and only then is it known which one that is.
+        """
+        if not _fails_later(self._task):
+            self._print(shown)
+        elif isinstance(shown, ItemsMeasured):
+            self._kept.append(shown)
+        elif isinstance(shown, FindingsMade):
+            self._kept.append(replace(shown, findings=[finding for finding in shown.findings if finding.blocks]))
+            self._print(replace(shown, findings=[finding for finding in shown.findings if not finding.blocks]))
+        else:
+            self._print(shown)
+
+    def _show_kept(self, lead: Mapping[str, Any] | None) -> None:
+        """Print what was kept, without the finding that mesh_end prints."""
+        for shown in self._kept:
+            others = [finding for finding in shown.findings if finding.to_dict() != lead]
+            self._print(replace(shown, findings=[_without_advice_of(lead, finding) for finding in others]))
+
+    def _print(self, shown: Shown) -> None:
+        self.show(lines_of(shown, whole=Display().verbosity > 0))
 
     def _judge_changes(self, params: Mapping[str, Any], outcome: Outcome) -> Outcome:
         """Return the outcome, failed if ``fail_on_changes`` asks for that and there is something to write."""
@@ -114,7 +145,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         return Call(
             params=params,
             play=play,
-            ports=real_ports(lambda shown: self.show(lines_of(shown, whole=Display().verbosity > 0))),
+            ports=real_ports(self._show_value),
             now=datetime.now(UTC),
             check_mode=bool(self._task.check_mode),
             diff=bool(self._task.diff),
@@ -149,6 +180,17 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         if problems:
             raise InvalidInput(sentence(problems), remedy="No cluster was contacted.")
         return params
+
+
+def _fails_later(task: Any) -> bool:
+    """Return whether the task has ``failed_when: false``, as those of roles and playbooks, behind which mesh_end fails."""
+    return list(task.failed_when) == [False]
+
+
+def _without_advice_of(lead: Mapping[str, Any] | None, finding: Finding) -> Finding:
+    """Return the finding without what was read and the fix, if mesh_end prints them for another cluster."""
+    same = lead is not None and (finding.code, finding.evidence, finding.fix) == (lead["code"], lead["evidence"], lead["fix"])
+    return replace(finding, evidence="", fix="") if same else finding
 
 
 def _failed(outcome: Outcome, error: Exception) -> Outcome:

@@ -14,7 +14,7 @@ from ..module_utils.reach.flows import Place
 from ..module_utils.reach.matrix import Access, Matrix
 from ..module_utils.reach.report import ReachReport, flow_text, summary_of
 from ..module_utils.reach.workload_set import SetKind
-from .report import Line
+from .fitted import Line
 
 ROWS_SHOWN: Final = 20  # of each list; files and the result have more
 COLUMNS_SHOWN: Final = 40  # of the matrix; a column is two characters wide

@@ -13,7 +13,7 @@ from ..module_utils.rehearse.exposure_losses import ExposureLoss, Fate
 from ..module_utils.rehearse.harm import Verdict
 from ..module_utils.rehearse.rehearsal import Rehearsal, Rehearsals
 from ..module_utils.rehearse.service_losses import Clients, ServiceLoss, Use
-from .report import Line
+from .fitted import Line
 
 LOSSES_SHOWN: Final = 40
 DETAILED: Final = 5  # losses, the gravest ones, with their services

@@ -11,7 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from ..module_utils.base.redact import one_line
 from ..module_utils.base.tables import cell as _cell
@@ -26,6 +26,7 @@ from ..module_utils.mesh.link_stage import LinkStage
 from ..module_utils.report.plan import LINKS_SHOWN, plan_rows
 from ..module_utils.report.plan import Row as PlanRow
 from ..module_utils.report.sentences import LINKS_NAMED, verdict
+from .fitted import WHOLE, Line, to_copy
 
 WHOLE_LIMIT: Final = 8000  # characters; four times the limit of evidence (findings/wording.py), against texts of errors without one
 STEPS_SHOWN: Final = 60  # a full mesh of 50 clusters takes some 200; the plan as data, and the playbook plan, have them all
@@ -33,13 +34,6 @@ CODES_NAMED: Final = 5
 CLUSTERS_SHOWN: Final = 50  # of more, only those that are not connected
 BEHIND: Final = 15  # clusters and links that are not as they should be, where there are more than CLUSTERS_SHOWN clusters
 BRIEF_LINES: Final = 20  # of findings in brief; with these rows and what Ansible prints around them a status stays below 100 lines
-
-
-class Line(NamedTuple):
-    """Line for the terminal and its colour in Ansible's names; "" is the terminal's own colour."""
-
-    text: str
-    colour: str = ""
 
 
 _COLOURS: Final = {"blocking": "red", "outage": "red", "accepted": "yellow", "remediable": "yellow", "advisory": "cyan"}
@@ -73,11 +67,16 @@ def finding_lines(findings: Sequence[Finding], *, under_item: bool = False) -> l
     widths = _widths(list(zip(severities, (f.code for f in findings), where, strict=True)))
     indent = "    " if under_item else "  "
     lines: list[Line] = []
-    for finding, severity, place in zip(findings, severities, where, strict=True):
-        head = _row((severity, finding.code, place), widths)
-        lines.append(Line(f"{indent}{head}  {_text(finding.summary)}", _COLOURS[severity]))
-        lines += _labelled_lines("read", finding.evidence) + _labelled_lines("fix", finding.fix)
+    for number, (finding, severity, place) in enumerate(zip(findings, severities, where, strict=True), start=1):
+        head = f"{indent}{_row((severity, finding.code, place), widths)}  "
+        lines.append(Line(f"{head}{_text(finding.summary)}", _COLOURS[severity], len(head)))
+        if _advice(finding) not in map(_advice, findings[number : number + 1]):  # of several in a row, it stands below the last one
+            lines += _labelled_lines("read", finding.evidence) + _labelled_lines("fix", finding.fix)
     return lines
+
+
+def _advice(finding: Finding) -> tuple[str, str, str]:
+    return finding.code, finding.evidence, finding.fix
 
 
 def plan_lines(plan: Mapping[str, Any]) -> list[Line]:
@@ -293,7 +292,13 @@ def _place(finding: Finding) -> str:
 
 
 def _labelled_lines(label: str, value: str) -> list[Line]:
-    """Return evidence or fix of a finding, a line for each of its own; lines are not wrapped, so that commands can be copied."""
-    texts = [one_line(part, WHOLE_LIMIT) for part in value.splitlines() if part.strip()]
-    heads = [f"{label}:", *[" " * (len(label) + 1)] * len(texts)]
-    return [Line(f"      {head} {text}") for head, text in zip(heads, texts, strict=False)]
+    """Return evidence or fix of a finding, a line for each of its own; lines to copy are never broken."""
+    texts = [part for part in value.splitlines() if part.strip()]
+    heads = [f"      {label}: ", *[" " * (len(label) + 8)] * len(texts)]
+    return [
+        Line(
+            f"{head}{' ' * (len(text) - len(text.lstrip()))}{one_line(text, WHOLE_LIMIT)}",
+            hang=WHOLE if label == "fix" and to_copy(text) else len(head),
+        )
+        for head, text in zip(heads, texts, strict=False)
+    ]

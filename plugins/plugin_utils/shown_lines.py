@@ -33,8 +33,9 @@ from ..module_utils.reconcile.kinds import ROWS
 from ..module_utils.reconcile.status import GOOD
 from .archive_lines import archive_lines
 from .envelope_lines import envelope_lines
+from .fitted import Line
 from .rehearsal_lines import rehearsal_lines
-from .report import PHASE_COLOURS, Line, brief_lines, finding_lines, findings_lines, plan_lines, status_lines
+from .report import PHASE_COLOURS, brief_lines, finding_lines, findings_lines, plan_lines, status_lines
 
 ITEMS_SHOWN: Final = 40  # of more, only those that are not ready or have findings that need action
 FINDINGS_SHOWN: Final = 5  # of one item

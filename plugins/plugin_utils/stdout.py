@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 from ansible import constants
 from ansible.plugins.callback.default import CallbackModule as DefaultCallback
 from ansible.plugins.loader import callback_loader
+from ansible.utils.display import Display
 
 DEFAULT: Final = frozenset({"default", "ansible.builtin.default", "ansible.legacy.default"})
 
@@ -27,3 +29,16 @@ def prints_for_people() -> bool:
     except Exception:  # the run has loaded it already; a loader may raise anything
         return False
     return isinstance(found, type) and issubclass(found, DefaultCallback)
+
+
+_TERMINAL: Final = os.isatty(1)
+"""Whether people see standard output in a terminal. A worker of ansible-core has none, but an action is imported before it is forked.
+https://github.com/ansible/ansible/blob/v2.19.0/lib/ansible/plugins/strategy/linear.py"""
+
+
+def width_of_terminal() -> int | None:
+    """Return the columns of the terminal: those that COLUMNS says, or else that Ansible measured; None where there is no terminal."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    return int(Display().columns) if _TERMINAL else None

@@ -10,7 +10,7 @@ from ..module_utils.base.tables import cell, count, text
 from ..module_utils.upgrade.effect import Need
 from ..module_utils.upgrade.report import UpgradeReport
 from ..module_utils.upgrade.steps import StepKind, UpgradeStep
-from .report import Line
+from .fitted import Line
 
 STEPS_SHOWN: Final = 60  # of a large mesh; the result and the file have all of them
 COMMANDS_SHOWN: Final = 8

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..base.redact import one_line
+from .failure import UNFINISHED, failure_of
 
 ERROR_LIMIT: Final = 2000  # characters; as the messages of actions
 NAME_LIMIT: Final = 200
-UNFINISHED: Final = "A task of the playbook failed; its message says why."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ def error_of(runs: Sequence[Mapping[str, Any]], *, ended: bool = True, judged: s
     :param ended: whether the playbook's own tasks came to their end.
     :param judged: the sentence with which the playbook itself judges what the actions found.
     """
-    found = [str(run.get("msg") or UNFINISHED) for run in runs if run.get("failed")]
+    found = [why for run in runs if (why := failure_of(run))]
     if not found and judged:
         found = [judged]
     if not found and (not ended or not any("findings" in run for run in runs)):

@@ -125,7 +125,7 @@ class Lab:
     def run(self, action: str, *, check: bool = False, diff: bool = False, hosts: Iterable[str] = (), limit: str = "", **args: Any) -> Json:
         """Run the action as a task, and return its result as plain data."""
         every = list(self.world.clusters)
-        task = SimpleNamespace(args=args, async_val=0, check_mode=check, diff=diff, action=action)
+        task = SimpleNamespace(args=args, async_val=0, check_mode=check, diff=diff, action=action, failed_when=[])
         module = import_module(f"{PLUGINS}.action.{action}")
         instance = module.ActionModule(task, SimpleNamespace(_shell=None), None, None, None, None)
         variables: dict[str, Json] = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every}

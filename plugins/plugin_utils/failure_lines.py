@@ -1,0 +1,112 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Last lines of a run that failed: what failed, on which object, what was read, the fix, what follows, its page, and how to see more.
+
+Pure: data in, lines out. Ansible prints a text before them and a line behind them.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ..module_utils.base.redact import one_line
+from ..module_utils.base.tables import count
+from ..module_utils.report.failure import failure_of, lead_of
+from .fitted import WORDS, to_copy
+
+BEFORE: Final = "[ERROR]: Task failed: "
+"""What ansible-core 2.19 and later print before the message of a task that failed."""
+LINES: Final = 10  # ansible-core prints an empty line and that of the host behind them: twelve
+LEAST_WIDTH: Final = 40
+TEXT_LIMIT: Final = 2000
+MORE: Final = "-v shows everything, cilium_mesh_result_file keeps it"
+_CUT: Final = " ..."
+
+
+class _Part(NamedTuple):
+    """One labelled part of the text; ``rank``: the parts with the highest rank lose lines first, ``least`` are kept."""
+
+    label: str
+    text: str
+    rank: int
+    least: int
+
+
+def failure_text(results: Sequence[Mapping[str, Any]], *, judged: str = "", width: int | None) -> str:
+    """Return the message with which a playbook or a role ends in failure; "" if none of its actions failed.
+
+    :param results: of its actions, as registered.
+    :param judged: why the playbook itself fails though no action did.
+    :param width: columns of the terminal; None: lines have any length. Commands are not broken, so that they can be copied.
+    """
+    failed = list({failure_of(result): result for result in reversed(results) if failure_of(result)}.values())[::-1]
+    if not failed:
+        return one_line(judged, TEXT_LIMIT)
+    width = max(width, LEAST_WIDTH) if width is not None else sys.maxsize
+    others = sum(_others(result) for result in failed)
+    beside = f"{count(others, 'more finding')}; " if others else ""
+    more = _wrapped(_Part("more", beside + MORE, 0, 1), width)[:1] if any(map(_has_more, failed)) else []
+    room = (LINES - len(more)) // len(failed)
+    lines = [line for place, result in enumerate(failed) for line in _failure_lines(result, width, room, len(BEFORE) if place == 0 else 0)]
+    return "\n".join([*lines, *more])
+
+
+def failure_name(results: Sequence[Mapping[str, Any]]) -> str:
+    """Return the code of the first failure and its cluster, for a line in which the whole text would be a repetition."""
+    result = next((result for result in results if failure_of(result)), None)
+    lead = lead_of(result) if result is not None else None
+    return _head(lead) if lead is not None else "see above"
+
+
+def _has_more(result: Mapping[str, Any]) -> bool:
+    """Return whether the result has more than the lead: a run that refused its input has not."""
+    return _others(result) > 0 or lead_of(result) is None or bool(result.get("status")) or bool(result["plan"]["steps"])
+
+
+def _others(result: Mapping[str, Any]) -> int:
+    """Return the number of findings beside the lead."""
+    return max(0, len(result.get("findings") or ()) - (lead_of(result) is not None))
+
+
+def _head(finding: Mapping[str, Any]) -> str:
+    where = f"{finding['cluster']} -> {finding['peer']}" if finding["peer"] else finding["cluster"]
+    return one_line(", ".join(filter(None, (finding["code"], finding.get("item", ""), where))), TEXT_LIMIT)
+
+
+def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int) -> list[str]:
+    """Return at most ``room`` lines about one failure. The first one stands behind ``offset`` columns."""
+    lead, message = lead_of(result), failure_of(result)
+    if lead is None:
+        first, *rest = message.splitlines()
+        lines = textwrap.wrap(one_line(first, TEXT_LIMIT), width, initial_indent=" " * offset, subsequent_indent="  ", **WORDS)
+        lines = [lines[0].lstrip(), *lines[1:], *_wrapped(_Part("", "\n".join(rest), 0, 0), width)]
+        return lines if len(lines) <= room else [*lines[: room - 1], lines[room - 1] + _CUT]
+    parts = [
+        _Part("", lead["summary"], 1, 2),
+        _Part("read", lead["evidence"], 3, 0),
+        _Part("fix", lead["fix"], 2, max(1, sum(map(to_copy, lead["fix"].splitlines())))),
+        _Part("so", "" if message.startswith(f"{lead['code']}:") else message, 2, 0),
+        _Part("page", lead["anchor"], 0, 1),
+    ]
+    wrapped = {part: _wrapped(part, width) for part in parts}
+    while sum(map(len, wrapped.values())) > room - 1 and (spare := [part for part in parts if len(wrapped[part]) > part.least]):
+        cut = wrapped[max(spare, key=lambda part: (part.rank, len(wrapped[part])))]
+        cut.pop()
+        cut[-1:] = [line.removesuffix(_CUT) + _CUT for line in cut[-1:]]
+    return [_head(lead), *(line for lines in wrapped.values() for line in lines)]
+
+
+def _wrapped(part: _Part, width: int) -> list[str]:
+    """Return the lines of a part, its label before the first one. Lines to copy stay whole."""
+    label = f"{part.label}:".ljust(6) if part.label else ""
+    lines = []
+    for text in part.text.splitlines():
+        whole = one_line(text, TEXT_LIMIT)
+        if part.label == "fix" and to_copy(text):
+            lines.append(" " * (len(text) - len(text.lstrip())) + whole)
+        else:
+            lines += textwrap.wrap(whole, width - 2 - len(label), **WORDS)
+    return [f"  {label if place == 0 else ' ' * len(label)}{line}" for place, line in enumerate(lines)]
