@@ -5,17 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..module_utils.findings.finding import Severity
+from ..module_utils.findings.finding import Finding, Severity
 from ..module_utils.pipeline.links import missing_package, requests
 from ..module_utils.pipeline.options import MEASURED_AT_ONCE
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.pipeline.participants import left_out
 from ..module_utils.pipeline.run import measure
 from ..module_utils.pipeline.shown import FindingsMade, LinksMeasured
-from ..module_utils.report.sentences import links_not_ready, verdict
+from ..module_utils.report.sentences import verdict
+from ..module_utils.status.link_findings import late_findings, late_sentence
 from ..module_utils.status.links import earlier_binding
 from ..module_utils.status.node_paths import node_findings
 from ..plugin_utils.mesh_action import Call, MeshAction
@@ -44,18 +45,22 @@ class ActionModule(MeshAction):
             if left_out(call.play, mesh) and not failed:
                 met = _observed_links_ready(status, observation.facts)
             unmet = call.params["expected"] != "any" and not met
+            late = late_findings(status["links"]) if unmet and not failed else ()  # those of a member that does not answer are as it is
+            call.ports.show(FindingsMade(late, brief=True, last=True))
             return Outcome(
-                findings=findings,
+                findings=(*findings, *late),
                 status=status,
                 clusters=mesh.clusters,
                 requests=requests(observation),
-                error=f"{verdict(mesh.binding.name, status)}; expected {call.params['expected']}. {_reason(status)}" if unmet else "",
+                error=_error(f"{verdict(mesh.binding.name, status)}; expected {call.params['expected']}.", status, late) if unmet else "",
             )
 
 
-def _reason(status: Mapping[str, Any]) -> str:
-    """Return a sentence on the links that are not ready; if all are, the message of the condition Ready."""
-    return links_not_ready(status) or next((f"{row['message']}." for row in status["conditions"] if row["type"] == "Ready"), "")
+def _error(said: str, status: Mapping[str, Any], late: Sequence[Finding]) -> str:
+    """Return why the run failed: by links, or, if all of them are ready or none could be asked, by the condition Ready."""
+    if late:
+        return late_sentence(late, said)
+    return " ".join([said, *(f"{row['message']}." for row in status["conditions"] if row["type"] == "Ready")])
 
 
 def _observed_links_ready(status: Mapping[str, Any], members: Collection[str]) -> bool:

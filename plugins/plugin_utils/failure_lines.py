@@ -88,7 +88,7 @@ def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int
         _Part("", lead["summary"], 1, 2),
         _Part("read", lead["evidence"], 3, 0),
         _Part("fix", lead["fix"], 2, max(1, sum(map(to_copy, lead["fix"].splitlines())))),
-        _Part("so", "" if message.startswith(f"{lead['code']}:") else message, 2, 0),
+        _Part("so", _rest_of(message, lead), 2, 0),
         _Part("page", lead["anchor"], 0, 1),
     ]
     wrapped = {part: _wrapped(part, width) for part in parts}
@@ -97,6 +97,14 @@ def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int
         cut.pop()
         cut[-1:] = [line.removesuffix(_CUT) + _CUT for line in cut[-1:]]
     return [_head(lead), *(line for lines in wrapped.values() for line in lines)]
+
+
+def _rest_of(message: str, lead: Mapping[str, Any]) -> str:
+    """Return what the message says beside its finding."""
+    rest = message.removeprefix(f"{lead['code']}:")
+    for text in (lead["summary"], lead["fix"], lead["evidence"], lead["evidence"].replace("\n", "; ")):
+        rest = rest.replace(text, "") if text else rest
+    return rest.strip(" .;\n") and rest.strip(" ;\n").removesuffix(" .")
 
 
 def _wrapped(part: _Part, width: int) -> list[str]:

@@ -121,8 +121,8 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         elif isinstance(shown, ItemsMeasured):
             self._kept.append(shown)
         elif isinstance(shown, FindingsMade):
-            self._kept.append(replace(shown, findings=[finding for finding in shown.findings if finding.blocks]))
-            self._print(replace(shown, findings=[finding for finding in shown.findings if not finding.blocks]))
+            self._kept.append(replace(shown, findings=[finding for finding in shown.findings if finding.blocks or shown.last]))
+            self._print(replace(shown, findings=[finding for finding in shown.findings if not (finding.blocks or shown.last)]))
         else:
             self._print(shown)
 

@@ -303,6 +303,7 @@ _ROWS: Final = (
     Row("CM-DIST-01", "Another tool than Helm sets the values of Cilium", Severity.ADVISORY, Scope.CLUSTER),
     # Links between clusters
     Row("CM-LINK-01", "The links of a cluster could not be measured", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-LINK-02", "Links are not ready", Severity.REMEDIABLE, Scope.MESH),
     # Drift
     Row("CM-DRIFT-01", "Keys or users that this binding wrote are gone", Severity.ADVISORY, Scope.CLUSTER),
     Row(

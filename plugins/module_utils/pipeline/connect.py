@@ -30,8 +30,8 @@ from ..plan.compare import plan_changes
 from ..plan.steps import Plan
 from ..plan.stored import StoredPlan, options_data
 from ..report.plan import SHORT_HASH
-from ..report.sentences import links_not_ready, verdict
-from ..status.link_findings import unmeasured_findings
+from ..report.sentences import verdict
+from ..status.link_findings import late_findings, late_sentence, unmeasured_findings
 from ..status.links import LinkState, build_status, earlier_binding
 from ..status.node_paths import node_findings
 from ..status.wait import FIRST_PAUSE, LONGEST_PAUSE, wait_for_links
@@ -294,10 +294,13 @@ def _wait(
     found = (*(unmeasured_findings(waited.last, missing) if awaited.links else ()), *node_findings(status, observation.facts))
     if found:
         ports.show(FindingsMade(found, brief=True))
-    recorder.note(status=status, findings=(*recorder.outcome.findings, *found))
+    late: tuple[Finding, ...] = ()
     if awaited.links and (_refuted(awaited, proofs) or not waited.ready):
-        late = f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s. {links_not_ready(status)}"
-        recorder.note(error=recorder.outcome.error or late)
+        late = late_findings(row for row in status["links"] if (row["cluster"], row["peer"]) in set(awaited.links))
+        ports.show(FindingsMade(late, brief=True, last=True))
+        why = late_sentence((*late, *found), f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s.")
+        recorder.note(error=recorder.outcome.error or why)
+    recorder.note(status=status, findings=(*recorder.outcome.findings, *late, *found))
 
 
 def _controller_proofs(

@@ -30,10 +30,12 @@ class FindingsMade:
     """Findings of one step of the run, in the order in which they are shown.
 
     ``brief``: only the first ones, unless everything is asked for. For findings that stop nothing and of which there may be hundreds.
+    ``last``: the run fails by them, though none of them blocks.
     """
 
     findings: Sequence[Finding]
     brief: bool = False
+    last: bool = False
 
 
 @dataclass(frozen=True)

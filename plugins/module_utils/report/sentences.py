@@ -1,18 +1,16 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The state of a mesh in one sentence, and what keeps it from being connected in another."""
+"""The state of a mesh in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ..base.redact import one_line
 from ..base.tables import cell
 from ..mesh.link_stage import LinkStage
 
 LINKS_NAMED: Final = 3
-ERROR_LIMIT: Final = 120
 
 
 def verdict(name: str, status: Mapping[str, Any]) -> str:
@@ -25,15 +23,3 @@ def verdict(name: str, status: Mapping[str, Any]) -> str:
     connected = sum(bool(row.get("connected")) for row in clusters)
     ready = sum(bool(link.get("ready")) for link in links)
     return f"{cell(name)}: {status.get('phase')} ({connected}/{len(clusters)} clusters, {ready}/{len(links)} links ready{more})"
-
-
-def links_not_ready(status: Mapping[str, Any]) -> str:
-    """Return one sentence on the links that are not ready, for the message of a failure: link, stage, last error."""
-    late = [link for link in status.get("links", ()) if not link["ready"] and link.get("stage") != LinkStage.NOT_ASKED]
-    texts = [_named(link) + (f" ({one_line(link['error'], ERROR_LIMIT)})" if link["error"] else "") for link in late[:LINKS_NAMED]]
-    more = f"; and {len(late) - LINKS_NAMED} more" if len(late) > LINKS_NAMED else ""
-    return f"{'; '.join(texts)}{more}." if texts else ""
-
-
-def _named(link: Mapping[str, Any]) -> str:
-    return f"{cell(link['cluster'])} -> {cell(link['peer'])}: {link['stage']}"

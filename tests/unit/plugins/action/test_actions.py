@@ -128,7 +128,9 @@ def test_links_that_do_not_come_up_fail_with_their_stage(make_world: Any) -> Non
     world.ready = False
     result = world.run("mesh_connect", mesh=BOTH, wait_timeout=0)
     assert (result["failed"], result["changed"]) == (True, True)
-    assert "c1 -> c2: dialling" in result["msg"]
+    assert result["msg"].startswith("CM-LINK-02: edge-mesh-eu: Connecting")
+    assert "2 links are not ready, in stage dialling: c1 -> c2 and c2 -> c1" in result["msg"]
+    assert [finding["code"] for finding in result["findings"]] == ["CM-LINK-02"]
     assert result["status"]["phase"] == "Connecting"
 
 
@@ -263,7 +265,8 @@ def test_status_fails_only_when_another_phase_is_expected(make_world: Any) -> No
     assert ("failed" in measured, measured["status"]["phase"]) == (False, "Connecting")
     expected = world.run("mesh_status", mesh=BOTH, expected="Connected")
     assert expected["failed"] is True
-    assert "c1 -> c2: dialling" in expected["msg"]
+    assert "in stage dialling: c1 -> c2" in expected["msg"]
+    assert [finding["code"] for finding in expected["findings"]] == ["CM-LINK-02"] and measured["findings"] == []
     world.ready = True
     assert "failed" not in world.run("mesh_status", mesh=BOTH, expected="Connected")
 
