@@ -46,7 +46,7 @@ class ActionModule(MeshAction):
                 met = _observed_links_ready(status, observation.facts)
             unmet = call.params["expected"] != "any" and not met
             late = late_findings(status["links"]) if unmet and not failed else ()  # those of a member that does not answer are as it is
-            call.ports.show(FindingsMade(late, brief=True, last=True))
+            call.ports.show(FindingsMade(late, brief=True))
             return Outcome(
                 findings=(*findings, *late),
                 status=status,

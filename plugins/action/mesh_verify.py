@@ -28,6 +28,7 @@ from ..module_utils.pipeline.participants import participating_members, silence
 from ..module_utils.pipeline.shown import FindingsMade
 from ..module_utils.report.eligibility import eligibility
 from ..module_utils.report.junit import JUnitReport, junit
+from ..module_utils.report.passed import passed_sentence
 from ..plugin_utils.files import check_places, forget, write_whole
 from ..plugin_utils.fitted import Line
 from ..plugin_utils.mesh_action import Call, MeshAction
@@ -85,7 +86,10 @@ class ActionModule(MeshAction):
             who = participating_members(call.play, mesh)
             judged = eligibility(findings, mesh.clusters, observed=observation.facts, asked=who)
             rows = {host: row.to_dict() for host, row in judged.items()}
+            ran = [check.code for check in _checks_of(purpose) if check.code not in _skipped_checks(call.params)]
+            passed = passed_sentence(ran, findings, list(observation.facts))
             call.ports.show(FindingsMade(findings))
+            self.show([Line(passed)] if passed else [])
             self.show([*([] if findings else [_no_findings(mesh, purpose, unbound=unbound)]), *eligibility_lines(rows)])
             self._report = replace(
                 self._report,

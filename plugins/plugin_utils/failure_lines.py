@@ -42,16 +42,31 @@ def failure_text(results: Sequence[Mapping[str, Any]], *, judged: str = "", widt
     :param judged: why the playbook itself fails though no action did.
     :param width: columns of the terminal; None: lines have any length. Commands are not broken, so that they can be copied.
     """
-    failed = list({failure_of(result): result for result in reversed(results) if failure_of(result)}.values())[::-1]
+    failed = _told_apart([result for result in results if failure_of(result)])
     if not failed:
         return one_line(judged, TEXT_LIMIT)
     width = max(width, LEAST_WIDTH) if width is not None else sys.maxsize
+    lines = _lines_of(failed, width, LINES)
+    if not any(map(_has_more, failed)) and not any(line.endswith(_CUT) for line in lines):
+        return "\n".join(lines)
     others = sum(_others(result) for result in failed)
     beside = f"{count(others, 'more finding')}; " if others else ""
-    more = _wrapped(_Part("more", beside + MORE, 0, 1), width)[:1] if any(map(_has_more, failed)) else []
-    room = (LINES - len(more)) // len(failed)
-    lines = [line for place, result in enumerate(failed) for line in _failure_lines(result, width, room, len(BEFORE) if place == 0 else 0)]
-    return "\n".join([*lines, *more])
+    return "\n".join([*_lines_of(failed, width, LINES - 1), *_wrapped(_Part("more", beside + MORE, 0, 1), width)[:1]])
+
+
+def _lines_of(failed: Sequence[Mapping[str, Any]], width: int, room: int) -> list[str]:
+    """Return at most ``room`` lines about all failures."""
+    each = room // len(failed)
+    return [line for place, result in enumerate(failed) for line in _failure_lines(result, width, each, 0 if place else len(BEFORE))]
+
+
+def _told_apart(failed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the failures that differ in more than their words: links and items of one mesh often fail for the same reason."""
+    found: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for result in failed:
+        lead = lead_of(result)
+        found.setdefault((lead["code"], lead["cluster"], lead.get("item", "")) if lead else (failure_of(result),), result)
+    return list(found.values())
 
 
 def failure_name(results: Sequence[Mapping[str, Any]]) -> str:
@@ -63,7 +78,7 @@ def failure_name(results: Sequence[Mapping[str, Any]]) -> str:
 
 def _has_more(result: Mapping[str, Any]) -> bool:
     """Return whether the result has more than the lead: a run that refused its input has not."""
-    return _others(result) > 0 or lead_of(result) is None or bool(result.get("status")) or bool(result["plan"]["steps"])
+    return _others(result) > 0 or lead_of(result) is None or bool(result.get("status") or result.get("plan", {}).get("steps"))
 
 
 def _others(result: Mapping[str, Any]) -> int:
@@ -86,9 +101,9 @@ def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int
         return lines if len(lines) <= room else [*lines[: room - 1], lines[room - 1] + _CUT]
     parts = [
         _Part("", lead["summary"], 1, 2),
-        _Part("read", lead["evidence"], 3, 0),
+        _Part("read", lead["evidence"], 3, 1),
         _Part("fix", lead["fix"], 2, max(1, sum(map(to_copy, lead["fix"].splitlines())))),
-        _Part("so", _rest_of(message, lead), 2, 0),
+        _Part("so", _rest_of(message, lead), 3, 1),
         _Part("page", lead["anchor"], 0, 1),
     ]
     wrapped = {part: _wrapped(part, width) for part in parts}
@@ -101,10 +116,11 @@ def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int
 
 def _rest_of(message: str, lead: Mapping[str, Any]) -> str:
     """Return what the message says beside its finding."""
-    rest = message.removeprefix(f"{lead['code']}:")
+    rest = message.removeprefix(f"{lead['code']}:").replace("; see the findings.", ".").removeprefix(f"1 blocking finding ({lead['code']})")
     for text in (lead["summary"], lead["fix"], lead["evidence"], lead["evidence"].replace("\n", "; ")):
         rest = rest.replace(text, "") if text else rest
-    return rest.strip(" .;\n") and rest.strip(" ;\n").removesuffix(" .")
+    said = rest.strip(" .:;\n")
+    return f"{said}." if said else ""
 
 
 def _wrapped(part: _Part, width: int) -> list[str]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -12,13 +13,13 @@ WORDS: Final[Mapping[str, Any]] = {"break_long_words": False, "break_on_hyphens"
 """For textwrap: names, addresses and options stay whole."""
 
 WHOLE: Final = -1
-LEAST_ROOM: Final = 30  # columns behind the hanging indent
+_COMMAND: Final = re.compile(r"\b(?:ansible-playbook|cilium|cmctl|helm|kubectl) \S+ .*--?\w")
 
 
 class Line(NamedTuple):
-    """Line for the terminal, its colour in Ansible's names ("" is the terminal's own), and the column in which its further lines begin.
+    """Line for the terminal, its colour in Ansible's names ("" is the terminal's own), and the column in which its last column begins.
 
-    ``hang`` is WHOLE for a line that is never broken, since it is there to be copied; None: four columns behind its own indent.
+    ``hang`` is WHOLE for a line that is never broken, since it is there to be copied; None: the line has no columns.
     """
 
     text: str
@@ -27,14 +28,22 @@ class Line(NamedTuple):
 
 
 def fitted(line: Line, width: int | None) -> list[str]:
-    """Return the lines of at most ``width`` columns that the line becomes; the line as it is, if there is no width."""
+    """Return the lines of at most ``width`` columns that the line becomes; the line as it is, if there is no width.
+
+    Its last column is continued below itself, or begins a line of its own where it would have less than half of the width.
+    """
     if width is None or len(line.text) <= width or line.hang == WHOLE:
         return [line.text]
-    own = len(line.text) - len(line.text.lstrip())
-    hang = own + 4 if line.hang is None or line.hang > width - LEAST_ROOM else line.hang
-    return textwrap.wrap(line.text, width, subsequent_indent=" " * hang, **WORDS)
+    indent = " " * (len(line.text) - len(line.text.lstrip()) + 4)
+    if line.hang is None:
+        return textwrap.wrap(line.text, width, subsequent_indent=indent, **WORDS)
+    head, last = line.text[: line.hang], line.text[line.hang :]
+    if line.hang <= width // 2:
+        return textwrap.wrap(line.text, width, subsequent_indent=" " * line.hang, **WORDS)
+    heads = textwrap.wrap(head, width, subsequent_indent=indent, **WORDS)
+    return [*heads, *textwrap.wrap(last, width, initial_indent=indent, subsequent_indent=indent, **WORDS)]
 
 
 def to_copy(text: str) -> bool:
-    """Return whether a line of a fix is a command or a line of YAML; a sentence begins with a capital letter."""
-    return text[:1].islower() or text[:1] == " "
+    """Return whether a line of a fix is a command, ends in one, or is a line of YAML; a sentence begins with a capital letter."""
+    return text[:1].islower() or text[:1] == " " or _COMMAND.search(text) is not None

@@ -23,7 +23,7 @@ from ansible.utils.display import Display
 from ..module_utils.base.errors import Defect, InvalidInput, MeshError
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
-from ..module_utils.findings.finding import Finding
+from ..module_utils.findings.finding import Finding, Severity, ordered
 from ..module_utils.mesh.model import Mesh
 from ..module_utils.pipeline.outcome import Interrupted, Outcome, changes_sentence, finding_of
 from ..module_utils.pipeline.ports import Ports, real_ports
@@ -112,23 +112,27 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
                 display.display(text, color=line.colour or None)
 
     def _show_value(self, shown: Shown) -> None:
-        """Print what a run shows. Where mesh_end fails in place of this task, findings that block, and items, are kept for the end.
+        """Print what a run shows. Where mesh_end fails in place of this task, findings to act on, and items, are kept for the end.
 
-        mesh_end names the finding for which the run failed, and only then is it known which one that is.
+        mesh_end prints the finding for which the run failed, and only then is it known which one that is. Who loses access by the writes
+        is said at once.
         """
         if not _fails_later(self._task):
             self._print(shown)
         elif isinstance(shown, ItemsMeasured):
             self._kept.append(shown)
         elif isinstance(shown, FindingsMade):
-            self._kept.append(replace(shown, findings=[finding for finding in shown.findings if finding.blocks or shown.last]))
-            self._print(replace(shown, findings=[finding for finding in shown.findings if not (finding.blocks or shown.last)]))
+            self._kept.append(replace(shown, findings=[finding for finding in shown.findings if _is_to_act_on(finding)]))
+            self._print(replace(shown, findings=[finding for finding in shown.findings if not _is_to_act_on(finding)]))
         else:
             self._print(shown)
 
     def _show_kept(self, lead: Mapping[str, Any] | None) -> None:
-        """Print what was kept, without the finding that mesh_end prints."""
-        for shown in self._kept:
+        """Print what was kept, the findings together and the worst first, without the one that mesh_end prints."""
+        made = [shown for shown in self._kept if isinstance(shown, FindingsMade) and shown.findings]
+        found = ordered(finding for shown in made for finding in shown.findings)
+        whole: list[FindingsMade | ItemsMeasured] = [FindingsMade(found, brief=all(shown.brief for shown in made))]
+        for shown in [*whole, *(shown for shown in self._kept if isinstance(shown, ItemsMeasured))]:
             others = [finding for finding in shown.findings if finding.to_dict() != lead]
             self._print(replace(shown, findings=[_without_advice_of(lead, finding) for finding in others]))
 
@@ -185,6 +189,10 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
 def _fails_later(task: Any) -> bool:
     """Return whether the task has ``failed_when: false``, as those of roles and playbooks, behind which mesh_end fails."""
     return list(task.failed_when) == [False]
+
+
+def _is_to_act_on(finding: Finding) -> bool:
+    return not finding.accepted and finding.severity in (Severity.BLOCKING, Severity.REMEDIABLE)
 
 
 def _without_advice_of(lead: Mapping[str, Any] | None, finding: Finding) -> Finding:

@@ -11,6 +11,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 from ..module_utils.base.redact import one_line
@@ -24,7 +25,6 @@ from ..module_utils.findings.finding import Finding
 from ..module_utils.mesh.fleet_kinds import FleetKind
 from ..module_utils.mesh.link_stage import LinkStage
 from ..module_utils.report.plan import LINKS_SHOWN, plan_rows
-from ..module_utils.report.plan import Row as PlanRow
 from ..module_utils.report.sentences import LINKS_NAMED, verdict
 from .fitted import WHOLE, Line, to_copy
 
@@ -79,20 +79,31 @@ def _advice(finding: Finding) -> tuple[str, str, str]:
     return finding.code, finding.evidence, finding.fix
 
 
-def plan_lines(plan: Mapping[str, Any]) -> list[Line]:
+def plan_lines(plan: Mapping[str, Any], *, whole: bool = False) -> list[Line]:
     """Return the plan in the words of report/plan.py; of many steps, those that are alike in several clusters share a line.
 
     :param plan: as ``Plan.to_dict()`` returns it.
+    :param whole: also how each step is undone.
     """
-    rows = plan_rows(plan)
-    first = next((place for place, row in enumerate(rows) if row.step), 0)
-    if len(plan["steps"]) > STEPS_SHOWN:
-        rows = [
-            *rows[:first],
-            *(PlanRow(text, True) for text in _joined_steps(plan["steps"])),
-            *(row for row in rows[first:] if not row.step),
-        ]
-    return [Line(row.text, "yellow" if row.step else "") for row in rows]
+    rows = [row for row in plan_rows(plan) if whole or not row.undo]
+    first = next((place for place, row in enumerate(rows) if row.step), len(rows))
+    steps = _alike_steps(plan["steps"])
+    if len(steps) > STEPS_SHOWN:
+        steps = [Line(text, "yellow") for text in _joined_steps(plan["steps"])]
+    return [*(Line(row.text) for row in rows[:first]), *steps, *(Line(row.text) for row in rows[first:] if not row.step)]
+
+
+def _alike_steps(steps: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """Return a line for each step, or for those that do the same for the same reason in several clusters."""
+    clusters: dict[tuple[str, ...], list[str]] = {}
+    for step in steps:
+        clusters.setdefault((f"wave {step['wave']}", step["verb"], step["object"], step.get("item", ""), step["why"]), []).append(
+            _cell(step["cluster"])
+        )
+    items = any(step.get("item") for step in steps)
+    cells = [(what[0], _first_hosts(hosts), *what[1 : 4 if items else 3]) for what, hosts in clusters.items()]
+    heads = [f"  {head}  " for head in map(_row, cells, repeat(_widths(cells)))]
+    return [Line(f"{head}{_text(what[4])}".rstrip(), "yellow", len(head)) for head, what in zip(heads, clusters, strict=True)]
 
 
 def _joined_steps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -179,8 +190,9 @@ def status_lines(name: str, status: Mapping[str, Any], *, whole: bool = False) -
     links = late[: BEHIND if len(status.get("meshStatus", ())) > CLUSTERS_SHOWN else LINKS_SHOWN] if many else every
     if links:
         probed = any(link.get("nodePaths") for link in links)
-        head = ("link", "stage", "agents ready", *(("nodes reached",) if probed else ()), "last proof", "furthest behind")
-        texts = _table([head, *(_link_row(link, probed) for link in links)])
+        head = ("link", "stage", "agents", *(("nodes",) if probed else ()), "last proof", "behind")
+        rows = [_link_row(link, probed) for link in links]
+        texts = _table(row if any(found[-1] for found in rows) else row[:-1] for row in [head, *rows])
         lines.append(Line(f"  {texts[0]}"))
         for link, text in zip(links, texts[1:], strict=True):
             lines.append(Line(f"  {text}", "green" if link["ready"] else "" if link["stage"] == LinkStage.NOT_ASKED else "yellow"))

@@ -43,6 +43,8 @@ FINDINGS_AT_ONCE: Final = 200  # about items, the worst first; of hundreds of it
 
 _BADNESS: Final = {"Error": 0, "Degraded": 1, "Pending": 2}
 
+CONNECTED: Final = "Connected"
+
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 
 Entry = tuple[ItemRef, Mapping[str, Any]]
@@ -64,11 +66,14 @@ def lines_of(shown: Shown, *, whole: bool = False) -> list[Line]:
                 return brief_lines(findings)
             return findings_lines(findings, FINDINGS_AT_ONCE if any(finding.item for finding in findings) else len(findings))
         case PlanMade(plan):
-            return plan_lines(plan)
-        case LinksMeasured(name, status):
-            return status_lines(name, status, whole=whole)
-        case ItemsMeasured(name, rows, findings):
-            return items_lines(name, rows, findings)
+            return plan_lines(plan, whole=whole)
+        case LinksMeasured(name, status, brief):
+            lines = status_lines(name, status, whole=whole)
+            return lines[-1:] if brief and not whole and status.get("phase") == CONNECTED else lines
+        case ItemsMeasured(name, rows, findings, brief):
+            lines = items_lines(name, rows, findings)
+            good = all(entry["phase"] in GOOD for entries in rows.values() for entry in entries)
+            return lines[-1:] if brief and not whole and good and not findings else lines
         case IdentitiesDecided(decisions):
             return _decision_lines(decisions)
         case StageReached(name, plan):
@@ -202,7 +207,8 @@ def items_lines(name: str, rows: Rows, findings: Sequence[Finding]) -> list[Line
     shown_findings = 0
     for (ref, entry), columns in zip(shown, cells, strict=True):
         own = about.get(str(ref), [])[:FINDINGS_SHOWN]
-        lines.append(Line(f"  {row(columns, found)}  {_reason(entry)}".rstrip(), _colour(str(entry["phase"]))))
+        head = f"  {row(columns, found)}  "
+        lines.append(Line(f"{head}{_reason(entry)}".rstrip(), _colour(str(entry["phase"])), len(head)))
         lines += finding_lines(own, under_item=True)
         shown_findings += len(own)
     orphaned = _findings_of_removed_items(every, about)[:ITEMS_SHOWN]

@@ -97,7 +97,7 @@ def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, 
             evidence = ["Give the plan together with its hash to see what has changed."]
             if approved.data:
                 evidence = plan_changes(approved.data, recorder.outcome.plan or {})
-            refuse_changed(run, approved, plan.hash, recorder, fix="apply it with hash", evidence=evidence)
+            refuse_changed(run, approved, plan.hash, recorder, evidence=evidence)
         elif plan is not None and not run.check_mode:
             failed = carry_out(run, options, plan, observation, recorder)
             goes_on = decision.adopts and approved is None and not failed
@@ -226,18 +226,17 @@ def _announce_decision(run: Run, decision: Decision, observation: Observation, r
     return decision.plan
 
 
-def refuse_changed(run: Run, approved: StoredPlan, fresh: str, recorder: Recorder, *, fix: str, evidence: Sequence[str] = ()) -> None:
+def refuse_changed(run: Run, approved: StoredPlan, fresh: str, recorder: Recorder, *, evidence: Sequence[str] = ()) -> None:
     """Record and show the finding that the approved plan does not apply any more.
 
     :param fresh: hash of the new plan.
-    :param fix: what the user does with the new hash, as the beginning of a sentence that ends in it.
     """
     was, now = approved.hash[:SHORT_HASH], fresh[:SHORT_HASH]
     changed = finding(
         PLAN_CHANGED,
         summary=f"the approved plan {was} is out of date; the current plan is {now}",
         evidence=evidence,
-        fix=f"review the current plan, and {fix} {now}",
+        fix="Review the current plan, which the same run with --check shows, and approve its hash.",
     )
     run.ports.show(FindingsMade([changed]))
     error = f"{PLAN_CHANGED}: {changed.summary}; {NOTHING_WRITTEN} {changed.evidence}".rstrip().replace("\n", "; ")
@@ -290,14 +289,14 @@ def _wait(
         previous=before,
     )
     _show(run, missing_package(options.proof))
-    ports.show(LinksMeasured(mesh.binding.name, status))
+    ports.show(LinksMeasured(mesh.binding.name, status, brief=not written))
     found = (*(unmeasured_findings(waited.last, missing) if awaited.links else ()), *node_findings(status, observation.facts))
     if found:
         ports.show(FindingsMade(found, brief=True))
     late: tuple[Finding, ...] = ()
     if awaited.links and (_refuted(awaited, proofs) or not waited.ready):
         late = late_findings(row for row in status["links"] if (row["cluster"], row["peer"]) in set(awaited.links))
-        ports.show(FindingsMade(late, brief=True, last=True))
+        ports.show(FindingsMade(late, brief=True))
         why = late_sentence((*late, *found), f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s.")
         recorder.note(error=recorder.outcome.error or why)
     recorder.note(status=status, findings=(*recorder.outcome.findings, *late, *found))

@@ -87,7 +87,7 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
         stops = outages(decided)
         recorder.note(findings=ordered((*findings, *decided.findings)), extra={"status": NO_ROWS, "outages": stops})
         if approved is not None and not approved.is_the_same_as(decided.plan.hash):
-            refuse_changed(run, approved, decided.plan.hash, recorder, fix="approve its hash")
+            refuse_changed(run, approved, decided.plan.hash, recorder)
             return recorder.outcome
         if approved is not None and _refuse_unnamed(run, options, decided, recorder):
             return recorder.outcome
@@ -193,7 +193,8 @@ def _record_statuses(
     name, show = run.mesh.binding.name, run.ports.show
     rows = item_rows(desired, decided, scene, course, now=run.ports.now(), previous=options.previous_status)
     shown = set(map(id, decided.findings))
-    show(ItemsMeasured(name, rows, [finding for finding in recorder.outcome.findings if finding.item and id(finding) not in shown]))
+    more = [finding for finding in recorder.outcome.findings if finding.item and id(finding) not in shown]
+    show(ItemsMeasured(name, rows, more, brief=decided.plan.empty))
     if options.state == "absent" and not run.check_mode:
         show(_removal_sentence(run.mesh, desired.kinds, scene.hosts, course.failed))
     for sentence in left_out_sentences(run.who, run.mesh):

@@ -30,12 +30,10 @@ class FindingsMade:
     """Findings of one step of the run, in the order in which they are shown.
 
     ``brief``: only the first ones, unless everything is asked for. For findings that stop nothing and of which there may be hundreds.
-    ``last``: the run fails by them, though none of them blocks.
     """
 
     findings: Sequence[Finding]
     brief: bool = False
-    last: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,19 +45,27 @@ class PlanMade:
 
 @dataclass(frozen=True)
 class LinksMeasured:
-    """The state of a binding and of its links: its name, and ``status.binding``."""
+    """The state of a binding and of its links: its name, and ``status.binding``.
+
+    ``brief``: if the mesh is as it should be, that is said in one line, as nothing was done.
+    """
 
     name: str
     status: Mapping[str, Any]
+    brief: bool = False
 
 
 @dataclass(frozen=True)
 class ItemsMeasured:
-    """The state of every item: name of the binding, rows by kind as ``item_rows`` makes them, and findings about items."""
+    """The state of every item: name of the binding, rows by kind as ``item_rows`` makes them, and findings about items.
+
+    ``brief``: if all items are as they should be, that is said in one line, as nothing was done.
+    """
 
     name: str
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
     findings: Sequence[Finding]
+    brief: bool = False
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ whole result as JSON. So the message of a result says that its run failed, and n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -26,12 +27,19 @@ def failure_of(result: Mapping[str, Any]) -> str:
 
 
 def lead_of(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the finding for which a run failed: the first that its message names, or else that blocks; None if there is none.
+    """Return the finding for which a run failed; None if there is none.
+
+    It is the first whose code its message begins with, or else that blocks, or else that is about a cluster or an item that its message
+    names.
 
     :param result: of a run that failed; its findings as ``Finding.to_dict`` returns them.
     """
     findings: Sequence[Mapping[str, Any]] = result.get("findings") or ()
     message = str(result.get("msg", ""))
+    words = frozenset(re.findall(r"[\w./-]*\w", message))
     named = (finding for finding in findings if message.startswith(f"{finding['code']}:"))
     blocking = (finding for finding in findings if finding["severity"] == "blocking" and not finding["accepted"])
-    return next(named, None) or next(blocking, None)
+    about = (
+        finding for finding in findings if finding["severity"] == "remediable" and {finding["cluster"], finding.get("item", "")} & words
+    )
+    return next(named, None) or next(blocking, None) or next(about, None)

@@ -8,6 +8,7 @@ All three are made from the plan as data, the shape of ``Plan.to_dict``, so that
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -22,11 +23,15 @@ UNDO_SHOWN: Final = 20
 MARKDOWN_LIMIT: Final = 2000
 
 
+_VERBS: Final[Mapping[str, str]] = {"patch": "change", "apply": "change"}
+
+
 class Row(NamedTuple):
-    """One line of the text; ``step``: it is about a write."""
+    """One line of the text; ``step``: it is about a write; ``undo``: how one is undone."""
 
     text: str
     step: bool = False
+    undo: bool = False
 
 
 def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
@@ -47,8 +52,21 @@ def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
     ]
     found = widths(columns)
     lines += [Row(f"  {row(cells, found)}  {text(step['why'])}".rstrip(), True) for step, cells in zip(steps, columns, strict=True)]
-    lines += [Row(f"  disruption: {what} ({where})") for what, where in _hosts_by_text(steps, "disruption")]
-    return lines + [Row(f"  {line}") for line in _first_undos([f"undo: {what} ({where})" for what, where in _hosts_by_text(steps, "undo")])]
+    lines.append(Row(f"  sum: {_sum(steps)}"))
+    disruptions = [f"disruption: {what} ({where})" for what, where in _hosts_by_text(steps, "disruption")]
+    # What items do to traffic is said by findings, with the sources that lose access (CM-INT-31).
+    lines += [Row(f"  {line}") for line in disruptions or ([] if items else ["disruption: none"])]
+    undos = _first_undos([f"undo: {what} ({where})" for what, where in _hosts_by_text(steps, "undo")])
+    return lines + [Row(f"  {line}", undo=True) for line in undos]
+
+
+def _sum(steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return ``3 create, 9 change; in c1 4, c2 4, c3 4``."""
+    verbs = Counter(_VERBS.get(step["verb"], step["verb"]) for step in steps)
+    hosts = Counter(cell(step["cluster"]) for step in steps)
+    where = [f"{host} {number}" for host, number in list(hosts.items())[:CLUSTERS_NAMED]]
+    rest = f" and {len(hosts) - CLUSTERS_NAMED} more" if len(hosts) > CLUSTERS_NAMED else ""
+    return f"{', '.join(f'{number} {verb}' for verb, number in verbs.items())}; in {', '.join(where)}{rest}"
 
 
 def plan_text(plan: Mapping[str, Any]) -> str:

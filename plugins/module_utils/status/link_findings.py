@@ -92,4 +92,5 @@ def _late_finding(stage: str, links: list[Mapping[str, Any]]) -> Finding:
 def late_sentence(findings: Sequence[Finding], verdict: str) -> str:
     """Return why a run failed that waited for links: the code of the first finding about links, the verdict, and every such finding."""
     about = [finding for finding in findings if finding.code in (NOT_READY, UNMEASURED)]
-    return f"{about[0].code}: {verdict} {' '.join(f'{finding.summary}.' for finding in about)}" if about else verdict
+    texts = (f"{finding.summary}: {finding.evidence}" if finding.evidence else finding.summary for finding in about)
+    return f"{about[0].code}: {verdict} {' '.join(f'{text}.' for text in texts)}".replace("\n", "; ") if about else verdict

@@ -45,7 +45,7 @@ def test_plan_and_check_mode_of_connect_print_the_same(make_world: Any) -> None:
     planned = list(world.output)
     world.run("mesh_connect", mesh=BOTH, check=True)
     assert world.output == [*planned, *planned]
-    assert any(line.startswith("  undo: ") for line in planned)
+    assert any(line.startswith("  sum: ") for line in planned)
 
 
 def test_apply_with_the_hash_does_exactly_the_plan_and_a_prefix_is_enough(make_world: Any) -> None:
@@ -86,7 +86,7 @@ def test_what_has_changed_since_is_named_and_nothing_is_written(make_world: Any)
     assert "c2: Service clustermesh-apiserver changed" in lines
     assert any(line.startswith("step differs: c1, apply Secret kube-system/cilium-kvstoremesh") for line in lines)
     assert not any("c1:" in line and "changed" in line for line in lines)
-    assert result["plan"]["hash"][:12] in finding["fix"]
+    assert result["plan"]["hash"][:12] in finding["summary"] and "--check" in finding["fix"]
 
 
 def test_with_a_bare_hash_the_fresh_plan_is_shown(make_world: Any) -> None:

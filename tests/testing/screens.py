@@ -1,0 +1,90 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""Screens of runs, kept as text in docs/screens: a file per situation and width of the terminal.
+
+`make screens` writes them anew, for a reader to compare; tests hold that they are current. What differs between two runs of the same
+situation (times, ports, hashes, folders, progress) is replaced by a word before it is kept or compared.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from typing import Final
+
+from tests.collection_path import CHECKOUT, link
+from tests.testing.playbooks import PlaybookRun
+
+FOLDER: Final = CHECKOUT / "docs" / "screens"
+WIDTHS: Final = (80, 160)
+WRITE: Final = "WRITE_SCREENS"
+"""Variable of the environment with which the tests write the screens."""
+
+LINES_OF_A_FAILURE: Final = 12
+
+_WORDS: Final = (
+    (re.compile(re.escape(str(link()))), "~/.ansible/collections"),
+    (re.compile(r"/[\w./-]*/([\w-]+\.yaml|kubeconfig)\b"), r"KUBECONFIGS/\1"),
+    (
+        re.compile(r"(?m)^ +\d+\.\d s of (\d+ s  )[^\n]*\n(?: +\d+\.\d s of \d+ s  [^\n]*\n| {8}[^\n]*\n)*"),
+        r"    N s of \1(a line per change)\n",
+    ),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?\b"), "TIME"),
+    (re.compile(r"\b[0-9a-f]{12,64}\b"), "HASH"),
+    (re.compile(r"\b(127(?:\.\d+){3}):\d+"), r"\1:PORT"),
+    (re.compile(r"\b127(?:\.\d+){3}\b"), "ADDRESS"),
+    (re.compile(r"\b\d+(?:\.\d+)? s\b(?! of)"), "N s"),
+    (re.compile(r"\bnodePort \d+|\bNodePort \d+"), "NodePort PORT"),
+)
+_BLANKS: Final = re.compile(r" {2,}")
+
+
+def screen_of(run: PlaybookRun) -> str:
+    """Return what a person saw, without what differs between two runs."""
+    text = "\n".join(line.rstrip() for line in run.output.strip().splitlines()) + "\n"
+    for pattern, word in _WORDS:
+        text = pattern.sub(word, text)
+    return text
+
+
+def failure_of(screen: str) -> list[str]:
+    """Return the lines with which a screen says why the run failed: from Ansible's error to the line of the host; [] without a failure."""
+    lines = screen.splitlines()
+    first = next((place for place, line in enumerate(lines) if line.startswith("[ERROR]")), None)
+    if first is None:
+        return []
+    last = next(place for place, line in enumerate(lines) if place > first and line.startswith("fatal: "))
+    return lines[first : last + 1]
+
+
+def problems_of(name: str, width: int, run: PlaybookRun) -> list[str]:
+    """Compare a screen with the one that is kept, and return what is wrong with it; in the words of a user, one line each.
+
+    With the variable ``WRITE`` in the environment the screen is kept instead.
+    """
+    screen, place = screen_of(run), FOLDER / str(width) / f"{name}.txt"
+    if os.environ.get(WRITE):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(screen, encoding="utf-8")
+    kept = place.read_text(encoding="utf-8") if place.exists() else ""
+    found = [
+        f"{name} at {width} columns: {line}"
+        for line in difflib.unified_diff(kept.splitlines(), screen.splitlines(), "kept", "now", lineterm="", n=1)
+        if _BLANKS.sub("  ", line).strip()
+    ]
+    failure = failure_of(screen)
+    if bool(failure) != bool(run.rc):
+        found.append(f"{name}: exit status {run.rc}, and {'a' if failure else 'no'} failure on the screen")
+    if len(failure) > LINES_OF_A_FAILURE:
+        found.append(f"{name}: the failure has {len(failure)} lines")
+    twice = {line.strip() for line in failure[1:] if len(line.strip()) > width // 2 and screen.count(line.strip()) > 1}
+    found += [f"{name}: twice on the screen: {line}" for line in sorted(twice)]
+    wide = [line for line in screen.splitlines() if len(line) > width and not _is_whole(line)]
+    return found + [f"{name}: {len(line)} columns: {line}" for line in wide]
+
+
+def _is_whole(line: str) -> bool:
+    """Return whether a line may be longer than the terminal: Ansible's own, a command, or a line with one long word."""
+    text = line.strip()
+    return line.startswith(("TASK ", "PLAY ", "included: ", "fatal: ")) or " : ok=" in line or text[:1].islower() or " " not in text
