@@ -159,6 +159,10 @@ sanity: venv ## ansible-test sanity on the collection as it would be published
 molecule: venv ## molecule test of the scenario connect, or of others (SCENARIO="connect services")
 	@for scenario in $(SCENARIO); do $(ansible_env) $(python) -m molecule test --scenario-name "$$scenario" || exit; done
 
+.PHONY: screens
+screens: venv ## docs/screens: what a person sees, from runs on the lab
+	@WRITE_SCREENS=1 $(python) -m pytest -q tests/unit/plugins/action/test_screens.py tests/integration/test_screens.py
+
 .PHONY: bench
 bench: venv ## time, memory and API requests of connect on the lab
 	@$(python) -m tests.bench $(ARGS)

@@ -57,7 +57,8 @@ def failure_text(results: Sequence[Mapping[str, Any]], *, judged: str = "", widt
 def _lines_of(failed: Sequence[Mapping[str, Any]], width: int, room: int) -> list[str]:
     """Return at most ``room`` lines about all failures."""
     each = room // len(failed)
-    return [line for place, result in enumerate(failed) for line in _failure_lines(result, width, each, 0 if place else len(BEFORE))]
+    alone = len(failed) == 1
+    return [line for place, result in enumerate(failed) for line in _failure_lines(result, width, each, 0 if place else len(BEFORE), alone)]
 
 
 def _told_apart(failed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -91,19 +92,23 @@ def _head(finding: Mapping[str, Any]) -> str:
     return one_line(", ".join(filter(None, (finding["code"], finding.get("item", ""), where))), TEXT_LIMIT)
 
 
-def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int) -> list[str]:
-    """Return at most ``room`` lines about one failure. The first one stands behind ``offset`` columns."""
+def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int, alone: bool) -> list[str]:
+    """Return at most ``room`` lines about one failure, ``alone`` if there is no other. The first one stands behind ``offset`` columns.
+
+    Of one failure, lines to copy are never cut, whatever the room.
+    """
     lead, message = lead_of(result), failure_of(result)
     if lead is None:
         first, *rest = message.splitlines()
         lines = textwrap.wrap(one_line(first, TEXT_LIMIT), width, initial_indent=" " * offset, subsequent_indent="  ", **WORDS)
         lines = [lines[0].lstrip(), *lines[1:], *_wrapped(_Part("", "\n".join(rest), 0, 0), width)]
         return lines if len(lines) <= room else [*lines[: room - 1], lines[room - 1] + _CUT]
+    copied = sum(map(to_copy, lead["fix"].splitlines()))
     parts = [
-        _Part("", lead["summary"], 1, 2),
-        _Part("read", lead["evidence"], 3, 1),
-        _Part("fix", lead["fix"], 2, max(1, sum(map(to_copy, lead["fix"].splitlines())))),
-        _Part("so", _rest_of(message, lead), 3, 1),
+        _Part("", lead["summary"], 1, 2 if alone else 1),
+        _Part("read", lead["evidence"], 3, 1 if alone else 0),
+        _Part("fix", lead["fix"], 2, max(1, copied) if alone else 1),
+        _Part("so", _rest_of(message, lead), 3, 1 if alone else 0),
         _Part("page", lead["anchor"], 0, 1),
     ]
     wrapped = {part: _wrapped(part, width) for part in parts}

@@ -23,6 +23,7 @@ from ansible.utils.display import Display
 from ..module_utils.base.errors import Defect, InvalidInput, MeshError
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
+from ..module_utils.findings.catalogue import IMPACT_CODES
 from ..module_utils.findings.finding import Finding, Severity, ordered
 from ..module_utils.mesh.model import Mesh
 from ..module_utils.pipeline.outcome import Interrupted, Outcome, changes_sentence, finding_of
@@ -192,7 +193,9 @@ def _fails_later(task: Any) -> bool:
 
 
 def _is_to_act_on(finding: Finding) -> bool:
-    return not finding.accepted and finding.severity in (Severity.BLOCKING, Severity.REMEDIABLE)
+    """Return whether a finding can wait for the end: what the writes do to traffic is said before the first of them."""
+    wanting = not finding.accepted and finding.severity in (Severity.BLOCKING, Severity.REMEDIABLE)
+    return wanting and finding.code not in IMPACT_CODES
 
 
 def _without_advice_of(lead: Mapping[str, Any] | None, finding: Finding) -> Finding:

@@ -79,6 +79,7 @@ def _environment(home: str) -> dict[str, str]:
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_FORCE_COLOR": "0",
+        "COLUMNS": "1000",  # ansible-runner makes a terminal of 80 columns, in which a text that a test looks for would be broken
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
     }
 

@@ -93,6 +93,9 @@ FAMILIES: Final[Mapping[str, str]] = {
 }
 """Family -> subject of its codes, in the order of the index of the runbooks."""
 
+IMPACT_CODES: Final = ("CM-INT-30", "CM-INT-31", "CM-INT-32", "CM-INT-33")
+"""What the writes of intents do to traffic; said before the first of them."""
+
 _FAILURE_CASES: Final[Mapping[Severity, str]] = {
     Severity.REMEDIABLE: "where the run goes on without the cluster",
     Severity.ADVISORY: "where nothing depends on the cluster",

@@ -29,9 +29,6 @@ from .workload_index import Body, Group, Planned, WorkloadIndex, index_workloads
 NAMED: Final = 5
 """Workloads and pods that are named; the others are counted."""
 
-IMPACT_CODES: Final = ("CM-INT-30", "CM-INT-31", "CM-INT-32", "CM-INT-33")
-"""Codes of these findings, which no other module makes."""
-
 _CLUSTERS: Final = 4  # clusters that a summary names
 _MINUTE: Final = 60
 _ALLOW_OTHERS: Final = "Allow the sources that need access with further intents (action Allow), in the same run."

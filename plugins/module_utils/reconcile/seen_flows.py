@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from ..findings.catalogue import IMPACT_CODES
 from ..findings.finding import Severity, ordered
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import Scene
 from ..observe import Observation
-from ..policies.impact_findings import IMPACT_CODES, IntentImpact, impact_findings
+from ..policies.impact_findings import IntentImpact, impact_findings
 from ..policies.plan import IntentDetail
 from ..probe.seen_flows import read_seen_flows
 from .plan import ItemsPlan

@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ..findings.catalogue import IMPACT_CODES
+
 UNFINISHED: Final = "A task of the playbook failed; its message says why."
 
 
@@ -39,7 +41,6 @@ def lead_of(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     words = frozenset(re.findall(r"[\w./-]*\w", message))
     named = (finding for finding in findings if message.startswith(f"{finding['code']}:"))
     blocking = (finding for finding in findings if finding["severity"] == "blocking" and not finding["accepted"])
-    about = (
-        finding for finding in findings if finding["severity"] == "remediable" and {finding["cluster"], finding.get("item", "")} & words
-    )
+    wanting = (finding for finding in findings if finding["severity"] == "remediable" and finding["code"] not in IMPACT_CODES)
+    about = (finding for finding in wanting if {finding["cluster"], finding.get("item", "")} & words)
     return next(named, None) or next(blocking, None) or next(about, None)
