@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..module_utils.base.redact import one_line
@@ -106,17 +106,22 @@ def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int
     copied = sum(map(to_copy, lead["fix"].splitlines()))
     parts = [
         _Part("", lead["summary"], 1, 2 if alone else 1),
-        _Part("read", lead["evidence"], 3, 1 if alone else 0),
+        _Part("read", lead["evidence"], 3, 0),
         _Part("fix", lead["fix"], 2, max(1, copied) if alone else 1),
-        _Part("so", _rest_of(message, lead), 3, 1 if alone else 0),
+        _Part("so", _rest_of(message, lead), 3, 0),
         _Part("page", lead["anchor"], 0, 1),
     ]
     wrapped = {part: _wrapped(part, width) for part in parts}
-    while sum(map(len, wrapped.values())) > room - 1 and (spare := [part for part in parts if len(wrapped[part]) > part.least]):
-        cut = wrapped[max(spare, key=lambda part: (part.rank, len(wrapped[part])))]
+    while _rows(wrapped.values(), width) > room - 1 and (spare := [part for part in parts if len(wrapped[part]) > part.least]):
+        cut = wrapped[max(spare, key=lambda part: (len(wrapped[part]) > 1, part.rank, len(wrapped[part])))]
         cut.pop()
         cut[-1:] = [line.removesuffix(_CUT) + _CUT for line in cut[-1:]]
     return [_head(lead), *(line for lines in wrapped.values() for line in lines)]
+
+
+def _rows(parts: Iterable[Sequence[str]], width: int) -> int:
+    """Return how many lines of the terminal the parts take: one to copy may be longer than its width."""
+    return sum(-(-len(line) // width) for lines in parts for line in lines)
 
 
 def _rest_of(message: str, lead: Mapping[str, Any]) -> str:
