@@ -162,6 +162,7 @@ molecule: venv ## molecule test of the scenario connect, or of others (SCENARIO=
 .PHONY: screens
 screens: venv ## docs/screens: what a person sees, from runs on the lab
 	@WRITE_SCREENS=1 $(python) -m pytest -q tests/unit/plugins/action/test_screens.py tests/integration/test_screens.py
+	@$(python) -m tests.testing.screens
 
 .PHONY: bench
 bench: venv ## time, memory and API requests of connect on the lab

@@ -17,11 +17,11 @@ from ..module_utils.pipeline.options import Options
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.pipeline.participants import check_breadth, participating_members
 from ..module_utils.pipeline.run import measure
+from ..module_utils.pipeline.shown import FindingsMade
 from ..module_utils.status.fabric import BindingRow, age_findings, fabric_status, identity_findings
 from ..plugin_utils.fabric_lines import fabric_lines, fabric_verdict
 from ..plugin_utils.fabric_spec import fabric_of
 from ..plugin_utils.mesh_action import Call, MeshAction
-from ..plugin_utils.report import findings_lines
 from ..plugin_utils.shown_lines import lines_of
 from ..plugin_utils.spec import spec_of
 
@@ -43,7 +43,8 @@ class ActionModule(MeshAction):
             silent = failure_findings(observation.failures.values(), Severity.BLOCKING)
             findings = ordered((*silent, *identity_findings(fabric.meshes, observation.facts), *age_findings(rows, call.now)))
             missing = missing_package(call.params["proof"]) if measured else ()
-            self.show([*findings_lines(findings), *(line for shown in missing for line in lines_of(shown)), *fabric_lines(status)])
+            call.ports.show(FindingsMade(findings))
+            self.show([*(line for shown in missing for line in lines_of(shown)), *fabric_lines(status)])
             unmet = call.params["expected"] != "any" and status["phase"] != "Connected"
             return Outcome(
                 findings=findings,

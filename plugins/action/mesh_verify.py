@@ -90,7 +90,7 @@ class ActionModule(MeshAction):
             passed = passed_sentence(ran, findings, list(observation.facts))
             call.ports.show(FindingsMade(findings))
             self.show([Line(passed)] if passed else [])
-            self.show([*([] if findings else [_no_findings(mesh, purpose, unbound=unbound)]), *eligibility_lines(rows)])
+            self.show([*eligibility_lines(rows), *([] if findings else [_no_findings(mesh, purpose, unbound=unbound)])])
             self._report = replace(
                 self._report,
                 observed=frozenset(observation.facts),

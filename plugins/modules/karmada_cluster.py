@@ -104,7 +104,7 @@ requirements:
   - websocket-client >= 1.6.0 on the controller
 notes:
   - Karmada, the management plane and each cluster are hosts of the inventory. They are reached by C(cilium_mesh_kubeconfig) (a path, or
-    the kubeconfig as a mapping) and C(cilium_mesh_context). Karmada gets the server and the CA of that kubeconfig, and no other credential
+    the kubeconfig itself) and C(cilium_mesh_context). Karmada gets the server and the CA of that kubeconfig, and no other credential
     of it.
   - No result, message or warning holds a value of a Secret or of a kubeconfig.
 """

@@ -43,7 +43,7 @@ options:
     type: dict
     default: {}
 notes:
-  - Every host of the play is a cluster. It is reached by its variables C(cilium_mesh_kubeconfig) (a path, or the kubeconfig as a mapping),
+  - Every host of the play is a cluster. It is reached by its variables C(cilium_mesh_kubeconfig) (a path, or the kubeconfig itself),
     C(cilium_mesh_context), C(cilium_mesh_namespace) (default V(kube-system)) and C(cilium_mesh_endpoint_override).
   - No result, message or warning holds a value of a Secret or of a kubeconfig.
 seealso:

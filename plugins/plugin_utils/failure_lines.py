@@ -24,6 +24,7 @@ LEAST_WIDTH: Final = 40
 TEXT_LIMIT: Final = 2000
 MORE: Final = "-v shows everything, cilium_mesh_result_file keeps it"
 _CUT: Final = " ..."
+_COPIED: Final = "fix, to copy"  # of a part behind the sentences of the fix, without a label of its own
 
 
 class _Part(NamedTuple):
@@ -102,12 +103,13 @@ def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int
         first, *rest = message.splitlines()
         lines = textwrap.wrap(one_line(first, TEXT_LIMIT), width, initial_indent=" " * offset, subsequent_indent="  ", **WORDS)
         lines = [lines[0].lstrip(), *lines[1:], *_wrapped(_Part("", "\n".join(rest), 0, 0), width)]
-        return lines if len(lines) <= room else [*lines[: room - 1], lines[room - 1] + _CUT]
-    copied = sum(map(to_copy, lead["fix"].splitlines()))
+        return lines if len(lines) <= room else [*lines[: room - 1], _cut_short(lines[room - 1], width)]
+    said, copied = ([line for line in lead["fix"].splitlines() if to_copy(line) is copy] for copy in (False, True))
     parts = [
         _Part("", lead["summary"], 1, 2 if alone else 1),
         _Part("read", lead["evidence"], 3, 0),
-        _Part("fix", lead["fix"], 2, max(1, copied) if alone else 1),
+        _Part("fix", "\n".join(said), 2, 1),
+        _Part(_COPIED if said else "fix", "\n".join(copied), 2, len(copied) if alone else 1 - bool(said)),
         _Part("so", _rest_of(message, lead), 3, 0),
         _Part("page", lead["anchor"], 0, 1),
     ]
@@ -115,8 +117,16 @@ def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int
     while _rows(wrapped.values(), width) > room - 1 and (spare := [part for part in parts if len(wrapped[part]) > part.least]):
         cut = wrapped[max(spare, key=lambda part: (len(wrapped[part]) > 1, part.rank, len(wrapped[part])))]
         cut.pop()
-        cut[-1:] = [line.removesuffix(_CUT) + _CUT for line in cut[-1:]]
+        cut[-1:] = [_cut_short(line, width) for line in cut[-1:]]
     return [_head(lead), *(line for lines in wrapped.values() for line in lines)]
+
+
+def _cut_short(line: str, width: int) -> str:
+    """Return the line with the mark that more of its text was left out, without the words that would stand where the mark is."""
+    kept = line.removesuffix(_CUT)
+    while len(kept) + len(_CUT) > width and " " in kept.strip():
+        kept = kept.rpartition(" ")[0]
+    return f"{kept}{_CUT}"
 
 
 def _rows(parts: Iterable[Sequence[str]], width: int) -> int:
@@ -126,20 +136,22 @@ def _rows(parts: Iterable[Sequence[str]], width: int) -> int:
 
 def _rest_of(message: str, lead: Mapping[str, Any]) -> str:
     """Return what the message says beside its finding."""
-    rest = message.removeprefix(f"{lead['code']}:").replace("; see the findings.", ".").removeprefix(f"1 blocking finding ({lead['code']})")
-    for text in (lead["summary"], lead["fix"], lead["evidence"], lead["evidence"].replace("\n", "; ")):
-        rest = rest.replace(text, "") if text else rest
+    rest = message.replace("; see the findings.", ".").removeprefix(f"1 blocking finding ({lead['code']})")
+    if message.startswith(f"{lead['code']}:"):
+        rest = rest.removeprefix(f"{lead['code']}:")
+        for text in (lead["summary"], lead["fix"], lead["evidence"], lead["evidence"].replace("\n", "; ")):
+            rest = rest.replace(text, "") if text else rest
     said = rest.strip(" .:;\n")
     return f"{said}." if said else ""
 
 
 def _wrapped(part: _Part, width: int) -> list[str]:
     """Return the lines of a part, its label before the first one. Lines to copy stay whole."""
-    label = f"{part.label}:".ljust(6) if part.label else ""
+    label = " " * 6 if part.label == _COPIED else f"{part.label}:".ljust(6) if part.label else ""
     lines = []
     for text in part.text.splitlines():
         whole = one_line(text, TEXT_LIMIT)
-        if part.label == "fix" and to_copy(text):
+        if part.label in ("fix", _COPIED) and to_copy(text):
             lines.append(" " * (len(text) - len(text.lstrip())) + whole)
         else:
             lines += textwrap.wrap(whole, width - 2 - len(label), **WORDS)

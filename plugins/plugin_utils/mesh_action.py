@@ -78,7 +78,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         try:
             if self._task.async_val:
                 raise InvalidInput("This action runs on the controller as one step; it cannot be asynchronous.", remedy="Remove async.")
-            play = play_of(task_vars or {})
+            play = play_of(task_vars or {}, lambda path: str(self._loader.get_text_file_contents(path)))
             self._refuse_unknown_variables(task_vars or {}, play)
             check_result_files(task_vars or {}, self._template)
             params = self._params(task_vars or {})

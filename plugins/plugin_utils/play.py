@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any, Final
@@ -19,6 +19,8 @@ from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import ClusterAccess
+from ..module_utils.kubeconfig.files import document_of, is_vaulted
+from ..module_utils.kubeconfig.invalid import KubeconfigInvalid
 from ..module_utils.mesh.endpoint_names import canonical_name, is_endpoint_domain
 from ..module_utils.mesh.model import Binding, Mesh
 from ..module_utils.mesh.parse import DEFAULT_NAME, names_all, parse, unsaid
@@ -54,14 +56,22 @@ _NAMES_SHOWN: Final = 10
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
+def _cannot_decrypt(path: str) -> str:
+    raise LookupError(f"No secret of ansible-vault is known for {path}.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Play:
-    """Hosts of a play and their variables. ``hosts`` are those that take part (after --limit), ``inventory`` all there are."""
+    """Hosts of a play and their variables. ``hosts`` are those that take part (after --limit), ``inventory`` all there are.
+
+    ``decrypted`` returns the text of a file that ansible-vault encrypted, by its path, and raises anything.
+    """
 
     hosts: tuple[str, ...]
     inventory: tuple[str, ...]
     limit: str
     hostvars: Mapping[str, Mapping[str, Any]]
+    decrypted: Callable[[str], str] = _cannot_decrypt
 
     def access(self, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
         """Return how each cluster is reached, in the order of ``names``.
@@ -100,9 +110,10 @@ class _ReadOnce(Mapping[str, Mapping[str, Any]]):
         return len(self._hostvars)
 
 
-def play_of(task_vars: Mapping[str, Any]) -> Play:
+def play_of(task_vars: Mapping[str, Any], decrypted: Callable[[str], str] = _cannot_decrypt) -> Play:
     """Read hosts, limit and host variables from the variables of a task."""
     return Play(
+        decrypted=decrypted,
         hosts=tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ())),
         inventory=tuple(str(host) for host in task_vars.get("groups", {}).get("all", ())),
         limit=one_line(str(task_vars.get("ansible_limit") or ""), 80),
@@ -217,7 +228,7 @@ def accesses(play: Play, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
     problems: list[str] = []
     for name in names:
         try:
-            found.append(_access(name, _HostVariables(name, play.hostvars[name])))
+            found.append(_access(name, _HostVariables(name, play.hostvars[name]), play.decrypted))
         except InvalidInput as error:
             problems.append(error.message)
     if problems:
@@ -271,11 +282,11 @@ class _HostVariables:
         return tuple(listed)
 
 
-def _access(host: str, variables: _HostVariables) -> ClusterAccess:
+def _access(host: str, variables: _HostVariables, decrypted: Callable[[str], str]) -> ClusterAccess:
     unavailable = one_line(variables.text(UNAVAILABLE, ""), 400)
     return ClusterAccess(
         host=host,
-        kubeconfig=None if unavailable else _kubeconfig(host, variables),
+        kubeconfig=None if unavailable else _kubeconfig(host, variables, decrypted),
         context=variables.text(CONTEXT, "") or None,
         namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
         endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
@@ -328,23 +339,48 @@ def _networks(host: str, variables: _HostVariables, name: str) -> tuple[str, ...
         raise InvalidInput(f"{host}: {name} must list ranges such as 127.0.0.0/8 or 169.254.1.0/24") from None
 
 
-def _kubeconfig(host: str, variables: _HostVariables) -> str | Mapping[str, Any]:
+def _kubeconfig(host: str, variables: _HostVariables, decrypted: Callable[[str], str]) -> str | Mapping[str, Any]:
     """Return the kubeconfig of a host, as a mapping or as paths.
 
-    A path is relative to the folder of the host's inventory, as paths inside a kubeconfig are relative to that file.
+    A path is relative to the folder of the host's inventory, as paths inside a kubeconfig are relative to that file. What a file holds that
+    ansible-vault encrypted is never written anywhere.
     """
     value = variables.get(KUBECONFIG)
     if isinstance(value, Mapping) and value:
         return value
     if value is None or value == "":
-        raise InvalidInput(f"{host}: the host has no {KUBECONFIG} (a path, or the kubeconfig as a mapping)")
+        raise InvalidInput(f"{host}: the host has no {KUBECONFIG} (a path, or the kubeconfig as a text or a mapping)")
     if not isinstance(value, str):
-        raise InvalidInput(f"{host}: {KUBECONFIG} must be a path or a mapping")
+        raise InvalidInput(f"{host}: {KUBECONFIG} must be a path, a text or a mapping")
     if "\n" in value:
-        raise InvalidInput(f"{host}: {KUBECONFIG} is a text of several lines; give a path, or the kubeconfig as a mapping")
+        return _document(f"{host}: the text of {KUBECONFIG}", value)
     base = variables.get("inventory_dir")
     folder = base if isinstance(base, str) else os.getcwd()
-    return os.pathsep.join(os.path.join(folder, os.path.expanduser(part)) for part in value.split(os.pathsep) if part)
+    paths = [os.path.join(folder, os.path.expanduser(part)) for part in value.split(os.pathsep) if part]
+    vaulted = [path for path in paths if is_vaulted(path)]
+    if not vaulted:
+        return os.pathsep.join(paths)
+    name = one_line(vaulted[0], 200)
+    if len(paths) > 1:
+        raise InvalidInput(f"{host}: {name} is encrypted, and stands in a list of files; join them in one kubeconfig and encrypt that")
+    try:
+        text = decrypted(vaulted[0])
+    except Exception:  # of a library of Ansible, which may quote what it read
+        raise InvalidInput(
+            f"{host}: {name} is encrypted, and cannot be decrypted; give its password, as by --vault-password-file"
+        ) from None
+    return _document(f"{host}: {name}", text)
+
+
+def _document(what: str, text: str) -> Mapping[str, Any]:
+    """Return the document of a kubeconfig that is given as text."""
+    try:
+        found = document_of(text)
+    except KubeconfigInvalid as invalid:
+        raise InvalidInput(f"{what} cannot be used: {invalid.message}") from None
+    if not isinstance(found, Mapping) or not found:
+        raise InvalidInput(f"{what} cannot be used: it is no mapping")
+    return found
 
 
 def _names_members(raw: Any) -> bool:

@@ -88,3 +88,39 @@ def _is_whole(line: str) -> bool:
     """Return whether a line may be longer than the terminal: Ansible's own, a command, or a line with one long word."""
     text = line.strip()
     return line.startswith(("TASK ", "PLAY ", "included: ", "fatal: ")) or " : ok=" in line or text[:1].islower() or " " not in text
+
+
+HEADS: Final = ("Situation", "whole, before", "whole", "its failure, before", "its failure")
+_NARROW: Final = WIDTHS[0]
+
+
+def table() -> str:
+    """Return the table of docs/screens/README.md: how many lines of the narrow terminal each screen has, and its failure."""
+    rows = []
+    for place in sorted((FOLDER / str(_NARROW)).glob("*.txt")):
+        screens = [(folder / place.name).read_text(encoding="utf-8") for folder in (FOLDER / "before", place.parent)]
+        whole, failure = ([_lines(found) for found in part] for part in (screens, map(_failures, screens)))
+        rows.append(f"| [{place.stem}]({_NARROW}/{place.name}) | {whole[0]} | {whole[1]} | {failure[0] or '-'} | {failure[1] or '-'} |\n")
+    return f"| {' | '.join(HEADS)} |\n|{' --- |' * len(HEADS)}\n{''.join(rows)}"
+
+
+def _lines(text: str) -> int:
+    """Return how many lines of the narrow terminal a text takes."""
+    return sum(max(1, -(-len(line) // _NARROW)) for line in text.splitlines())
+
+
+def _failures(screen: str) -> str:
+    """Return every failure of a screen: before, some had two."""
+    found = re.findall(r"(?ms)^\[ERROR\].*?^fatal: [^\n]*\n", screen)
+    return "".join(found)
+
+
+def write_table() -> None:
+    """Write the table anew."""
+    page = FOLDER / "README.md"
+    head = page.read_text(encoding="utf-8").partition("| Situation")[0]
+    page.write_text(head + table(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_table()

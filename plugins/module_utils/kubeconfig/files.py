@@ -21,6 +21,8 @@ else:
     yaml = optional("yaml")
 
 VARIABLE: Final = "KUBECONFIG"
+VAULT: Final = b"$ANSIBLE_VAULT;"
+"""How a file begins that ansible-vault encrypted."""
 
 
 def default_paths() -> tuple[str, ...]:
@@ -45,6 +47,15 @@ def read_kubeconfigs(paths: Sequence[str]) -> Kubeconfig:
     return merge_kubeconfigs(found)
 
 
+def is_vaulted(path: str) -> bool:
+    """Return whether ansible-vault encrypted a file. One that cannot be read is not known to be."""
+    try:
+        with Path(path).open("rb") as stream:
+            return stream.read(len(VAULT)) == VAULT
+    except OSError:
+        return False
+
+
 def _file(path: str) -> Subject:
     return Subject(f"Kubeconfig {one_line(path, 200)}", "The kubeconfig")
 
@@ -58,12 +69,16 @@ def _read(path: str) -> Kubeconfig | None:
     except OSError as error:
         raise KubeconfigUnreadable(f"cannot be read: {error.strerror}", subject=_file(path), remedy="Check its permissions.") from None
     try:
-        return parse_kubeconfig(_document(content), os.path.dirname(os.path.abspath(path)))
+        return parse_kubeconfig(document_of(content), os.path.dirname(os.path.abspath(path)))
     except KubeconfigInvalid as invalid:
         raise KubeconfigUnreadable(f"cannot be used: {invalid.message}", subject=_file(path), remedy=invalid.remedy) from None
 
 
-def _document(content: bytes) -> Any:
+def document_of(content: bytes | str) -> Any:
+    """Return the document that a kubeconfig has, as data.
+
+    :raises KubeconfigInvalid: when it is no YAML; the message quotes nothing of it.
+    """
     try:
         return yaml.load(content, loader())
     except yaml.MarkedYAMLError as error:

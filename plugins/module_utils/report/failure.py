@@ -42,5 +42,7 @@ def lead_of(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     named = (finding for finding in findings if message.startswith(f"{finding['code']}:"))
     blocking = (finding for finding in findings if finding["severity"] == "blocking" and not finding["accepted"])
     wanting = (finding for finding in findings if finding["severity"] == "remediable" and finding["code"] not in IMPACT_CODES)
-    about = (finding for finding in wanting if {finding["cluster"], finding.get("item", "")} & words)
+    about = (
+        finding for finding in wanting if {finding["cluster"], finding.get("item", ""), *finding.get("item", "").split("/")[1:]} & words
+    )
     return next(named, None) or next(blocking, None) or next(about, None)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.testing.playbooks import run_playbook, run_warm
 from tests.testing.rows import in_one_test
-from tests.testing.screens import LINES_OF_A_FAILURE, WIDTHS, failure_of, problems_of, screen_of
+from tests.testing.screens import FOLDER, LINES_OF_A_FAILURE, WIDTHS, failure_of, problems_of, screen_of, table
 
 from .conftest import mesh
 
@@ -35,6 +35,15 @@ def test_the_screen_is_as_it_is_kept(name: str, width: int) -> None:
     run = run_warm(playbook, inventory=INVENTORY, variables=variables, environment={"COLUMNS": str(width)})
     assert run.rc == 2, run.output
     assert problems_of(name, width, run) == []
+
+
+def test_the_table_of_screens_is_current_and_no_failure_is_longer_than_it_may_be() -> None:
+    found = table()
+    assert (FOLDER / "README.md").read_text(encoding="utf-8").endswith(found), "make screens"
+    rows = [line.split("|") for line in found.splitlines()[2:]]
+    failures = [int(row[5]) for row in rows if row[5].strip() != "-"]
+    assert (len(rows), len(failures)) == (20, 11) and max(failures) <= LINES_OF_A_FAILURE
+    assert {len(list((FOLDER / place).glob("*.txt"))) for place in ("before", *map(str, WIDTHS))} == {len(rows)}
 
 
 @pytest.mark.slow

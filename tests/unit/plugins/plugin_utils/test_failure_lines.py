@@ -84,6 +84,17 @@ def test_two_failures_share_the_lines_and_the_same_one_stands_once() -> None:
     assert "CM-PLAN-01" in both and "CM-GS-03, c2" in both and len(both.splitlines()) <= LINES
 
 
+def test_commands_are_never_cut_however_little_room_there_is() -> None:
+    long = "Word after word. " * 40
+    fix = f"{long}\n{COMMAND}\n{COMMAND} --now"
+    text = failure_text([failed(long, finding(summary=long, evidence=long, fix=fix))], width=80)
+    lines = text.splitlines()
+    assert [line.strip() for line in lines if "kubectl" in line] == [COMMAND, f"{COMMAND} --now"]
+    assert sum(-(-len(line) // 80) for line in lines) <= LINES, text
+    only = failure_text([failed("CM-EP-02: The peers of c1 have no address to dial", finding(fix=COMMAND))], width=80)
+    assert f"  fix:  {COMMAND}" in only.splitlines()
+
+
 TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF), max_size=900)
 RESULTS = st.lists(
     st.builds(

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,14 +176,41 @@ def test_every_host_without_usable_variables_is_named_at_once() -> None:
         )
     message = refused.value.message
     assert "c1: the host has no cilium_mesh_kubeconfig" in message
-    assert "c2: cilium_mesh_kubeconfig must be a path or a mapping" in message
+    assert "c2: cilium_mesh_kubeconfig must be a path, a text or a mapping" in message
     assert "c3: cilium_mesh_context must be a text" in message
 
 
-def test_the_text_of_a_kubeconfig_in_place_of_a_path_is_refused_and_not_quoted() -> None:
-    with pytest.raises(InvalidInput) as refused:
-        accesses(play("c1", c1={"cilium_mesh_kubeconfig": "users:\n- token: canary\n"}), ("c1",))
-    assert "canary" not in str(refused.value)
+def test_a_kubeconfig_may_be_a_text_and_nothing_of_one_that_cannot_be_used_is_quoted() -> None:
+    (found,) = accesses(play("c1", c1={"cilium_mesh_kubeconfig": "apiVersion: v1\nclusters: []\n"}), ("c1",))
+    assert found.kubeconfig == {"apiVersion": "v1", "clusters": []}
+    for text in ("users: [canary\n", "canary\nand more", "- canary\n- b\n", "#canary\n", "!!python/object:canary {}\n"):
+        with pytest.raises(InvalidInput) as refused:
+            accesses(play("c1", c1={"cilium_mesh_kubeconfig": text}), ("c1",))
+        assert (
+            "canary" not in str(refused.value)
+            and "c1: the text of cilium_mesh_kubeconfig cannot be used: it is no" in refused.value.message
+        ), text
+
+
+def test_a_file_that_ansible_vault_encrypted_is_decrypted_and_nothing_of_it_is_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "c1.yaml"
+    path.write_text("$ANSIBLE_VAULT;1.1;AES256\n6162\n", encoding="utf-8")
+    hosts = play("c1", c1={"cilium_mesh_kubeconfig": str(path)})
+    (found,) = accesses(replace(hosts, decrypted=lambda asked: {str(path): "clusters: []"}[asked]), ("c1",))
+    assert found.kubeconfig == {"clusters": []}
+
+    def refuse(_path: str) -> str:
+        raise RuntimeError("canary")
+
+    for decrypted in (hosts.decrypted, refuse, lambda _path: "canary"):
+        with pytest.raises(InvalidInput) as refused:
+            accesses(replace(hosts, decrypted=decrypted), ("c1",))
+        assert "canary" not in str(refused.value) and str(path) in refused.value.message
+        assert refused.value.__context__ is None, "ansible-core would print the chain"
+
+    both = play("c1", c1={"cilium_mesh_kubeconfig": f"{path}:{tmp_path}/other.yaml"})
+    with pytest.raises(InvalidInput, match="stands in a list of files"):
+        accesses(replace(both, decrypted=lambda _path: "clusters: []"), ("c1",))
 
 
 def test_a_variable_that_cannot_be_templated_is_named_without_what_the_error_quotes() -> None:
