@@ -50,7 +50,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         if text:
             # With them ansible-core prints where this task stands, and its YAML, where there is nothing to mend.
             self._task._ds = None
-            raise AnsibleAction(text, result={"failed": True, "msg": failure_name(results) if people else text})
+            raise AnsibleAction(text, result={"failed": True, "msg": (failure_name(results) or "see above") if people else text})
         return {"changed": False, **({"msg": approval} if approval else {})}
 
 

@@ -72,10 +72,10 @@ def _told_apart(failed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def failure_name(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the code of the first failure and its cluster, for a line in which the whole text would be a repetition."""
+    """Return the code of the first failure and what it is about, for a line where the whole text would be a repetition; "" without one."""
     result = next((result for result in results if failure_of(result)), None)
     lead = lead_of(result) if result is not None else None
-    return _head(lead) if lead is not None else "see above"
+    return _head(lead) if lead is not None else ""
 
 
 def _has_more(result: Mapping[str, Any]) -> bool:

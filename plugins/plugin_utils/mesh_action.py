@@ -31,6 +31,7 @@ from ..module_utils.pipeline.ports import Ports, real_ports
 from ..module_utils.pipeline.run import Run
 from ..module_utils.pipeline.shown import FindingsMade, ItemsMeasured, Shown
 from ..module_utils.report.failure import lead_of
+from .failure_lines import failure_name
 from .fitted import Line, fitted
 from .play import Play, plain, play_of
 from .result_file import check_result_files
@@ -90,6 +91,8 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             outcome = _failed(Outcome(), error)
         result = outcome.to_result()
         self._show_kept(lead_of(result) if result.get("failed") else None)
+        if result.get("failed") and _fails_later(self._task):
+            self.show([Line(f"Failed: {failure_name([result]) or 'the end of the run says why'}", "red")])
         return result
 
     def execute(self, call: Call) -> Outcome:
