@@ -29,7 +29,7 @@ from ..module_utils.mesh.model import Mesh
 from ..module_utils.pipeline.outcome import Interrupted, Outcome, changes_sentence, finding_of
 from ..module_utils.pipeline.ports import Ports, real_ports
 from ..module_utils.pipeline.run import Run
-from ..module_utils.pipeline.shown import FindingsMade, ItemsMeasured, Shown
+from ..module_utils.pipeline.shown import FindingsMade, ItemsMeasured, Shown, Waiting
 from ..module_utils.report.failure import lead_of
 from .failure_lines import failure_name
 from .fitted import Line, fitted
@@ -37,7 +37,7 @@ from .play import Play, plain, play_of
 from .result_file import check_result_files
 from .shown_lines import lines_of
 from .spec import Spec, option_problems, unknown_options
-from .stdout import prints_for_people, width_of_terminal
+from .stdout import is_redrawn, prints_for_people, width_of_terminal
 from .variables import OTHERS, unknown_variables
 
 MESSAGE_LIMIT = 2000
@@ -74,7 +74,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Validate the arguments, call ``execute``, and return its outcome as Ansible's result. Raises nothing."""
-        self._quiet = False
+        self._quiet = self._drawn = False
         self._kept: list[FindingsMade | ItemsMeasured] = []
         try:
             if self._task.async_val:
@@ -90,6 +90,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         except Exception as error:  # see the docstring of this file
             outcome = _failed(Outcome(), error)
         result = outcome.to_result()
+        self._redraw("")
         self._show_kept(lead_of(result) if result.get("failed") else None)
         if result.get("failed") and _fails_later(self._task):
             self.show([Line(f"Failed: {failure_name([result]) or 'the end of the run says why'}", "red")])
@@ -111,6 +112,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         if self._quiet or not prints_for_people():
             return
         display, width = Display(), width_of_terminal()
+        self._redraw("")
         for line in lines:
             for text in fitted(line, width):
                 display.display(text, color=line.colour or None)
@@ -131,6 +133,14 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         else:
             self._print(shown)
 
+    def _redraw(self, text: str) -> None:
+        """Write the last line of the terminal anew, where it was written so before or now is; "" removes it."""
+        if not text and not self._drawn:
+            return
+        room = (width_of_terminal() or 1) - 1
+        Display().display(f"\r{text[:room]:{room}}" + ("" if text else "\r"), newline=False)
+        self._drawn = bool(text)
+
     def _show_kept(self, lead: Mapping[str, Any] | None) -> None:
         """Print what was kept, the findings together and the worst first, without the one that mesh_end prints."""
         made = [shown for shown in self._kept if isinstance(shown, FindingsMade) and shown.findings]
@@ -141,7 +151,10 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             self._print(replace(shown, findings=[_without_advice_of(lead, finding) for finding in others]))
 
     def _print(self, shown: Shown) -> None:
-        self.show(lines_of(shown, whole=Display().verbosity > 0))
+        if isinstance(shown, Waiting) and is_redrawn() and not self._quiet:
+            self._redraw(shown.state)
+        else:
+            self.show(lines_of(shown, whole=Display().verbosity > 0))
 
     def _judge_changes(self, params: Mapping[str, Any], outcome: Outcome) -> Outcome:
         """Return the outcome, failed if ``fail_on_changes`` asks for that and there is something to write."""

@@ -27,6 +27,7 @@ from ..module_utils.pipeline.shown import (
     Shown,
     StageReached,
     Tone,
+    Waiting,
     WorkloadsMeasured,
 )
 from ..module_utils.reconcile.kinds import ROWS
@@ -61,6 +62,8 @@ def lines_of(shown: Shown, *, whole: bool = False) -> list[Line]:
     match shown:
         case Sentence(text, tone):
             return [Line(text, _TONES[tone])]
+        case Waiting(_state, news, tone):
+            return [Line(news, _TONES[tone])] if news else []
         case FindingsMade(findings, brief):
             if brief and not whole:
                 return brief_lines(findings)

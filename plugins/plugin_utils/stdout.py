@@ -42,3 +42,8 @@ def width_of_terminal() -> int | None:
     if given.isdecimal() and int(given):
         return int(given)
     return int(Display().columns) if _TERMINAL else None
+
+
+def is_redrawn() -> bool:
+    """Return whether a line of standard output can be written anew: it is a terminal, and no program keeps what is printed, as AWX does."""
+    return _TERMINAL and str(constants.DEFAULT_STDOUT_CALLBACK) in DEFAULT

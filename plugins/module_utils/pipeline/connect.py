@@ -22,6 +22,7 @@ from ..leases.plan_tombstones import lockout_findings
 from ..links.disconnect import plan_disconnect
 from ..links.load_balancer import awaiting_address
 from ..mesh.facts import ObserveFailure
+from ..mesh.link_stage import LinkStage
 from ..mesh.model import Mesh
 from ..mesh.waivers import WaiverKind
 from ..observe import Observation
@@ -50,7 +51,7 @@ from .participants import (
 )
 from .ports import Ports
 from .run import Run, announce, locked, observation_stands, observing, write
-from .shown import FindingsMade, LinksMeasured, Sentence, Tone
+from .shown import FindingsMade, LinksMeasured, Sentence, Tone, Waiting
 
 EVERY: Final = 20.0  # seconds of silence
 GUARDED: Final = 10.0  # seconds between two looks at the lock while links are awaited
@@ -375,8 +376,7 @@ class Progress:
     links: int
     timeout: float
     guard: Callable[[], None] = lambda: None
-    _seen: set[tuple[str, str]] = field(default_factory=set)
-    _ready: set[tuple[str, str]] = field(default_factory=set)
+    _states: dict[tuple[str, str], LinkState] = field(default_factory=dict)
     _began: float = 0.0
     _spoke: float = 0.0
     _guarded: float = 0.0
@@ -387,28 +387,45 @@ class Progress:
     def entered(self, state: LinkState) -> None:
         """Show that a link entered a stage, unless the link is ready from the start."""
         link = (state.cluster, state.peer)
-        news = not state.ready or link in self._seen
-        self._seen.add(link)
-        if state.ready:
-            self._ready.add(link)
-        else:
-            self._ready.discard(link)
+        news = not state.ready or link in self._states
+        self._states[link] = state
         if news and self.links <= FEW:
             error = f" ({state.error})" if state.error else ""
             self._say(f"{state.cluster} -> {state.peer}: {state.stage.value}{error}", "good" if state.ready else "")
 
     def sleep(self, seconds: float) -> None:
-        """Sleep between two readings, and show the number of ready links if no line was shown for ``EVERY`` seconds.
+        """Sleep between two readings, and show the number of ready links: in a log if no line was shown for ``EVERY`` seconds.
 
         :raises LockLost: when another run has come between.
         """
-        if self.ports.clock() - self._guarded >= GUARDED:
+        now = self.ports.clock()
+        if now - self._guarded >= GUARDED:
             self.guard()
             self._guarded = self.ports.clock()
-        if self.ports.clock() - self._spoke >= EVERY:
-            self._say(f"waiting: {len(self._ready)} of {count(self.links, 'link')} ready")
+        if now - self._spoke >= EVERY:
+            self._say(f"waiting: {self._ready()}")
+        else:
+            self.ports.show(Waiting(self._at(now, self._where())))
         self.ports.sleep(seconds)
 
     def _say(self, text: str, tone: Tone = "") -> None:
         self._spoke = self.ports.clock()
-        self.ports.show(Sentence(f"  {self._spoke - self._began:5.1f} s of {self.timeout:.0f} s  {text}", tone))
+        self.ports.show(Waiting(self._at(self._spoke, self._where()), self._at(self._spoke, text), tone))
+
+    def _at(self, now: float, text: str) -> str:
+        return f"  {now - self._began:5.1f} s of {self.timeout:.0f} s  {text}"
+
+    def _ready(self) -> str:
+        ready = sum(state.ready for state in self._states.values())
+        return f"{ready} of {count(self.links, 'link')} ready"
+
+    def _where(self) -> str:
+        """Return how many links are ready, and the one that is furthest behind."""
+        late = [state for state in self._states.values() if not state.ready]
+        if not late:
+            return self._ready()
+        last = min(late, key=lambda state: _ORDER.index(state.stage))
+        return f"{self._ready()}, {last.cluster} -> {last.peer}: {last.stage.value}"
+
+
+_ORDER: Final = tuple(LinkStage)

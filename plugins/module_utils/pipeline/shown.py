@@ -26,6 +26,15 @@ class Sentence:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """Sign of life of a wait: where it is, for a line of a terminal that changes, and what is new, for a line of a log; "" if it is not."""
+
+    state: str
+    news: str = ""
+    tone: Tone = ""
+
+
+@dataclass(frozen=True)
 class FindingsMade:
     """Findings of one step of the run, in the order in which they are shown.
 
@@ -126,6 +135,7 @@ class ArchiveMade:
 
 Shown: TypeAlias = (
     Sentence
+    | Waiting
     | FindingsMade
     | PlanMade
     | LinksMeasured

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import cluster_facts, failure
 from tests.unit.plugins.action.conftest import World, mesh
 
@@ -132,6 +134,25 @@ def test_links_that_do_not_come_up_fail_with_their_stage(make_world: Any) -> Non
     assert "2 links are not ready, in stage dialling: c1 -> c2 and c2 -> c1" in result["msg"]
     assert [finding["code"] for finding in result["findings"]] == ["CM-LINK-02"]
     assert result["status"]["phase"] == "Connecting"
+
+
+def test_a_wait_in_a_terminal_is_one_line_that_changes_and_goes(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world: World = make_world()
+    drawn: list[str] = []
+
+    def display(text: str, color: str | None = None, newline: bool = True) -> None:
+        drawn.append(text if newline else f"[{text}]")
+
+    monkeypatch.setattr(mesh_action, "Display", lambda: SimpleNamespace(verbosity=0, display=display))
+    monkeypatch.setattr(mesh_action, "is_redrawn", lambda: True)
+    monkeypatch.setattr(mesh_action, "width_of_terminal", lambda: 100)
+    world.ready = False
+    world.run("mesh_connect", mesh=BOTH, wait_timeout=0)
+    states = [place for place, text in enumerate(drawn) if text.startswith("[\r ") and text.strip("[]\r ")]
+    assert states and all(len(drawn[place]) == len("[\r]") + 99 for place in states), "an earlier, longer state is written over"
+    assert "0 of 2 links ready, c1 -> c2: dialling" in drawn[states[-1]]
+    assert drawn[states[-1] + 1] == f"[\r{' ' * 99}\r]", "the line is empty before another one is printed"
+    assert not any(" s of 0 s" in text for text in drawn if text[:1] != "["), "what a log has is not printed too"
 
 
 def test_without_waiting_nothing_is_measured(make_world: Any) -> None:
