@@ -50,7 +50,7 @@ from .participants import (
     silence,
 )
 from .ports import Ports
-from .run import Run, announce, locked, observation_stands, observing, write
+from .run import Run, announce, announce_writes, locked, observation_stands, observing, write
 from .shown import FindingsMade, LinksMeasured, Sentence, Tone, Waiting
 
 EVERY: Final = 20.0  # seconds of silence
@@ -202,6 +202,7 @@ def carry_out(run: Run, options: Options, plan: Plan, observation: Observation, 
     """
     if plan.empty:
         return {}
+    announce_writes(run, plan)
     done = write(run, options, plan, observation, recorder)
     failed: tuple[Finding, ...] = tuple(finding_of(done.failures[host]) for host in sorted(done.failures))
     if not failed:

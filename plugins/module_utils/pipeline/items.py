@@ -37,7 +37,7 @@ from .options import ItemsOptions
 from .outcome import Outcome, Recorder, finding_of, refusal_sentence
 from .participants import LEFT_OUT, left_out_sentences, observe_former, silence, silent_findings
 from .probes import probe_intents
-from .run import Run, announce, locked, measure, observation_stands, write
+from .run import Run, announce, announce_writes, locked, measure, observation_stands, write
 from .shown import FindingsMade, ItemsMeasured, Sentence
 
 NO_ROWS: Final[Mapping[str, list[Any]]] = {kind.value: [] for kind in ItemKind}
@@ -162,6 +162,7 @@ def _carry_out(
     failed: dict[str, dict[str, str]] = {}
     written: frozenset[str] = frozenset()
     if not decided.plan.empty:
+        announce_writes(run, decided.plan)
         done = write(run, options, decided.plan, observation, recorder)
         ended = [finding_of(error) for _host, error in sorted(done.failures.items())]
         single = [
