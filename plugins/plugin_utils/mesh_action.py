@@ -41,6 +41,9 @@ from .stdout import is_redrawn, prints_for_people, width_of_terminal
 from .variables import OTHERS, unknown_variables
 
 MESSAGE_LIMIT = 2000
+_OPTIONS = (
+    "See ansible-doc of this module for its options, and docs/variables.md for the variables that set them. No cluster was contacted."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +198,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         if unknown:
             raise unknown_options(plain(self._task.args), self.SPEC)
         if validation.error_messages:
-            raise InvalidInput(sentence(validation.error_messages), remedy="See ansible-doc of this module for its options.")
+            raise InvalidInput(sentence(validation.error_messages), remedy=_OPTIONS)
         params = dict(validation.validated_parameters)
         problems = option_problems(type(self).__module__.rpartition(".")[2], self.SPEC, params, task_vars)
         if problems:

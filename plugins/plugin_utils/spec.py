@@ -12,13 +12,16 @@ from collections.abc import Container, Mapping
 from typing import Any, Final, TypeAlias
 
 from ..module_utils.base.errors import InvalidInput
-from ..module_utils.base.input_problems import clip, sentence, suggest
+from ..module_utils.base.input_problems import clip, suggest
 from .arguments import ARGUMENTS, HANDED
 
 Spec: TypeAlias = dict[str, dict[str, Any]]
 
 CREDENTIALS: Final = frozenset({"api_key", "ca_cert", "client_cert", "client_key", "context", "host", "kubeconfig", "validate_certs"})
 """Options of the modules of kubernetes.core, for which this collection has variables of hosts."""
+
+
+_LISTED: Final = "the options are"
 
 
 def spec_of(module: str) -> Spec:
@@ -54,8 +57,13 @@ def option_problems(module: str, spec: Spec, params: Mapping[str, Any], task_var
 def unknown_options(given: Mapping[str, Any], spec: Spec) -> InvalidInput:
     """Return the error about options that the module does not have, each with the one that was probably meant."""
     names = sorted(str(name) for name in given if name not in spec)
-    problems = [f"{clip(name)}: unknown option; {suggest(name, tuple(spec), 'the options are')}" for name in names]
-    remedy = "See ansible-doc of this module for its options."
+    meant = [suggest(name, tuple(spec), _LISTED) for name in names]
+    known = next((text for text in meant if text.startswith(_LISTED)), "")
+    # No colon behind a name: "api_key: …" is masked as a secret (base/redact.py).
+    problems = [clip(name) if text.startswith(_LISTED) else f"{clip(name)} ({text})" for name, text in zip(names, meant, strict=True)]
+    remedy = (
+        f"{known[:1].upper()}{known[1:]}. ansible-doc says what they mean." if known else "See ansible-doc of this module for its options."
+    )
     if CREDENTIALS & set(names):
         remedy = "The credentials of a cluster are variables of its host, such as cilium_mesh_kubeconfig (docs/inventory.md). " + remedy
-    return InvalidInput(f"Unsupported options: {sentence(problems)}", remedy=remedy)
+    return InvalidInput(f"The module has no options of these names: {', '.join(problems)}.", remedy=remedy)

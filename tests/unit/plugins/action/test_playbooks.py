@@ -15,6 +15,7 @@ import pytest
 from tests.collection_path import CHECKOUT
 from tests.testing.gate import left_to_the_deep_run
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
+from tests.testing.screens import LINES_OF_A_FAILURE, failure_of, screen_of
 
 PLAYBOOKS = ("verify", "connect", "disconnect", "status", "plan", "apply", "mesh", "services")
 VARIABLES = {"cilium_mesh_plan_hash": "0" * 12}  # that only apply wants
@@ -169,7 +170,8 @@ def test_a_pattern_chooses_the_clusters(kubeconfig: str) -> None:
 @pytest.mark.slow
 def test_a_wrong_variable_of_a_role_still_leaves_a_result(kubeconfig: str) -> None:
     run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "mesh_connect_trust": "blind"})
-    failed(run, "CM-ERR-00", "mesh_connect_trust must be one of")
+    failed(run, "CM-INPUT-01", "trust must be one of", "docs/variables.md for the variables")
+    assert "argument_spec" not in run.output and len(failure_of(screen_of(run))) <= LINES_OF_A_FAILURE
 
 
 def test_a_folder_with_a_broken_kubeconfig_names_the_file_and_not_its_text(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_each_change_is_a_failed_case_where_changes_fail_the_run(tmp_path: Path)
 
 
 def test_a_run_that_reaches_no_action_leaves_its_result(kubeconfig: str, tmp_path: Path) -> None:
-    ended = run("connect", kubeconfig, tmp_path / "result.json", mesh_connect_trust="blind")
+    ended = run("connect", kubeconfig, tmp_path / "result.json", mesh_connect_trust="{{ nowhere }}")
     found = read(tmp_path / "result.json")
     assert ended.rc == 2 and found["run"]["failed"] and [entry["code"] for entry in found["findings"]] == ["CM-ERR-00"]
 
