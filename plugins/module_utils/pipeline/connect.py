@@ -56,6 +56,7 @@ from .shown import FindingsMade, LinksMeasured, Sentence, Tone, Waiting
 EVERY: Final = 20.0  # seconds of silence
 GUARDED: Final = 10.0  # seconds between two looks at the lock while links are awaited
 FEW: Final = 12  # links; of more, only the number that is ready is shown
+_ORDER: Final = tuple(LinkStage)  # the one furthest behind first
 
 NOTHING_WRITTEN: Final = "nothing was written anywhere."
 PLAN_CHANGED: Final = "CM-PLAN-01"
@@ -297,7 +298,8 @@ def _wait(
         ports.show(FindingsMade(found, brief=True))
     late: tuple[Finding, ...] = ()
     if awaited.links and (_refuted(awaited, proofs) or not waited.ready):
-        late = late_findings(row for row in status["links"] if (row["cluster"], row["peer"]) in set(awaited.links))
+        expected = set(awaited.links)
+        late = late_findings(row for row in status["links"] if (row["cluster"], row["peer"]) in expected)
         ports.show(FindingsMade(late, brief=True))
         why = late_sentence((*late, *found), f"{verdict(mesh.binding.name, status)} after {waited.elapsed:.0f} s.")
         recorder.note(error=recorder.outcome.error or why)
@@ -427,6 +429,3 @@ class Progress:
             return self._ready()
         last = min(late, key=lambda state: _ORDER.index(state.stage))
         return f"{self._ready()}, {last.cluster} -> {last.peer}: {last.stage.value}"
-
-
-_ORDER: Final = tuple(LinkStage)
