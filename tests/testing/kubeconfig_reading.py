@@ -119,7 +119,7 @@ def _meant(cluster_folder: str, cluster: Mapping[str, Any], user_folder: str, us
     _demand("as" in user or (not {"as-uid", "as-groups"} & user.keys() and not user.get("as-user-extra")), "nobody to be")
     secret = server.startswith("https://")  # else no credentials are sent, and no plugin is asked
     _demand("auth-provider" not in user or not (secret or "exec" in user), "no such provider")
-    plugin = _plugin(user, asked=secret)
+    plugin = _plugin(user, asked=secret, alone=not (certificate or {"token", "tokenFile", "username"} & user.keys()))
     headers: list[tuple[str, str]] = []
     if not server.startswith("https://"):
         pass  # credentials are not sent where all can read them, and not read either
@@ -174,7 +174,7 @@ def _token(folder: str, user: Mapping[str, Any]) -> str:
     return content or str(user["token"])
 
 
-def _plugin(user: Mapping[str, Any], *, asked: bool) -> Mapping[str, Any] | None:
+def _plugin(user: Mapping[str, Any], *, asked: bool, alone: bool) -> Mapping[str, Any] | None:
     if "exec" not in user:
         return None
     plugin: Mapping[str, Any] = user["exec"]
@@ -182,7 +182,7 @@ def _plugin(user: Mapping[str, Any], *, asked: bool) -> Mapping[str, Any] | None
     _demand(bool(plugin.get("command")), "no command")
     _demand(version.endswith(("/v1", "/v1beta1")) or (bool(version) and not asked), "no such version of plugins")
     _demand(bool(mode) or not version.endswith("/v1"), "no mode")
-    _demand(mode in ("", "Never", "IfAvailable") or (mode == "Always" and not asked), "nobody to ask")
+    _demand(mode in ("", "Never", "IfAvailable") or (mode == "Always" and not (asked and alone)), "nobody to ask")
     return plugin
 
 

@@ -139,12 +139,14 @@ def _wrong_in_user(user: Entry, *, tls: bool) -> Iterator[tuple[str, str]]:
     if "exec" in user and "auth-provider" in user:
         yield "has exec and auth-provider, which exclude each other", "Remove one of them."
     if "exec" in user:
-        yield from _wrong_in_plugin(user["exec"], tls=tls)
+        # Beside any of these no plugin is run: client-go, plugin/pkg/client/auth/exec/exec.go, UpdateTransportConfig.
+        others = {"token", "tokenFile", "username", "client-certificate", "client-certificate-data"} & user.keys()
+        yield from _wrong_in_plugin(user["exec"], tls=tls, runs=tls and not others)
     if tls and "auth-provider" in user:
         yield from _wrong_in_provider(user["auth-provider"].get("name", ""))
 
 
-def _wrong_in_plugin(plugin: Entry, *, tls: bool) -> Iterator[tuple[str, str]]:
+def _wrong_in_plugin(plugin: Entry, *, tls: bool, runs: bool) -> Iterator[tuple[str, str]]:
     version, mode = plugin.get("apiVersion", ""), plugin.get("interactiveMode", "")
     if not plugin.get("command"):
         yield "has an exec without command", ""
@@ -154,7 +156,7 @@ def _wrong_in_plugin(plugin: Entry, *, tls: bool) -> Iterator[tuple[str, str]]:
         yield f"has an exec without interactiveMode, which {version} wants", f"Write one of {', '.join(_MODES)}."
     if mode and mode not in _MODES:
         yield f"has an exec whose interactiveMode is none of {', '.join(_MODES)}", ""
-    if tls and mode == "Always":
+    if runs and mode == "Always":
         yield "has an exec whose interactiveMode is Always, and no person can be asked here", "Use a user that needs no terminal."
     if any(not variable.get("name") for variable in plugin.get("env", ())):
         yield "has an exec whose env has a variable without a name", ""

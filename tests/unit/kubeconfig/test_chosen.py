@@ -118,3 +118,9 @@ def test_what_no_context_chooses_may_be_wrong() -> None:
 def test_nothing_shows_a_secret() -> None:
     given = parse_kubeconfig(document(user={"token": "s3cret"}), "/")
     assert "s3cret" not in repr(given) + repr(choose(given))
+
+
+@pytest.mark.parametrize("beside", [{"token": "t"}, {"tokenFile": "t"}, {"username": "u"}, PAIR], ids=lambda beside: next(iter(beside)))
+def test_a_plugin_that_never_runs_may_want_a_terminal(beside: dict[str, Any]) -> None:
+    user = {**beside, "exec": {**PLUGIN, "interactiveMode": "Always"}}
+    assert choose(parse_kubeconfig(document(user=user), "/")).user["exec"]["interactiveMode"] == "Always"
