@@ -23,6 +23,7 @@ from ..module_utils.pipeline.shown import (
     LinksMeasured,
     LossesRehearsed,
     PlanMade,
+    RightsMade,
     Sentence,
     Shown,
     StageReached,
@@ -34,7 +35,7 @@ from ..module_utils.reconcile.kinds import ROWS
 from ..module_utils.reconcile.status import GOOD
 from .archive_lines import archive_lines
 from .envelope_lines import envelope_lines
-from .fitted import Line
+from .fitted import WHOLE, Line
 from .rehearsal_lines import rehearsal_lines
 from .report import PHASE_COLOURS, brief_lines, finding_lines, findings_lines, plan_lines, status_lines
 
@@ -87,6 +88,8 @@ def lines_of(shown: Shown, *, whole: bool = False) -> list[Line]:
             return rehearsal_lines(name, rehearsals)
         case EnvelopeMeasured(name, envelope):
             return envelope_lines(name, envelope)
+        case RightsMade(clusters, manifest):
+            return [Line(f"# Rights in {', '.join(clusters)}"), *(Line(line, hang=WHOLE) for line in manifest.splitlines())]
         case ArchiveMade(path, summary, size):
             return archive_lines(path, summary, size)
     return trust_lines(shown.name, shown.report)

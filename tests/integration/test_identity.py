@@ -15,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from tests.integration.labs import THREE_119, THREE_120, UNNAMED
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
-from tests.integration.test_rights import grant
+from tests.integration.rights import grant
 
 REGISTRY = registry_name(Binding(name="edge-mesh-eu", cluster_refs=()))
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"

@@ -18,8 +18,8 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
 from tests.integration.labs import LOCKS, OTHER_LOCKS
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.integration.rights import grant
 from tests.integration.shop import INTENT, SERVICE, furnish
-from tests.integration.test_rights import grant
 from tests.testing.killed_playbook import run_until_killed
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for

@@ -13,8 +13,8 @@ import pytest
 from tests.integration import credentials
 from tests.integration.labs import OTHER_THREE_120
 from tests.integration.mesh_lab import MeshLab
+from tests.integration.rights import grant
 from tests.integration.shop import INTENT, SERVICE, furnish
-from tests.integration.test_rights import grant
 from tests.testing.playbooks import PlaybookRun, run_warm
 from tests.testing.screens import WIDTHS, problems_of
 

@@ -14,12 +14,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.workloads import CLOCKS
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
-from tests.integration import credentials
 from tests.integration.labs import RELEASES
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
-from tests.integration.test_rights import ACCOUNT, documented_objects
+from tests.integration.rights import ROLES, Row, give, grant, rules_of
 from tests.lab.api import change_object
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for
@@ -174,27 +171,18 @@ def test_faults_of_every_family_are_reported_for_the_right_clusters_at_once(lab:
     assert rows(verify(lab, hub="c2"), "blocking") == set(), "all is as it was"
 
 
-def poorer_rights(lab: MeshLab) -> list[dict[str, Any]]:
-    """The documented objects, less cilium-ca and the list of Deployments; the registry of leases is named after the binding."""
-    binding = Binding(name=lab.mesh()["binding"]["name"], cluster_refs=lab.names)
-    registry = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [registry_name(binding)], "verbs": ["get"]}
-    found = documented_objects()
-    for item in found:
-        kept = [rule for rule in item.get("rules", []) if (rule["resources"], rule["verbs"]) != (["deployments"], ["list"])]
-        for rule in kept:
-            if "resourceNames" in rule:
-                rule["resourceNames"] = [name for name in rule["resourceNames"] if name != "cilium-ca"]
-        if item["kind"] == "Role":
-            item["rules"] = [*kept, registry]
-    return found
+def without_the_sensitive_rights(rules: list[Row]) -> list[Row]:
+    """The rules, less cilium-ca and the list of Deployments."""
+    kept = [row for row in rules if (row["resources"], row["verbs"]) != (["deployments"], ["list"])]
+    return [row for row in kept if row.get("resourceNames") != ["cilium-ca"]]
 
 
 def test_a_role_without_the_sensitive_rights_still_gets_an_answer(lab: MeshLab, tmp_path: Path) -> None:
-    hosts: dict[str, dict[str, Any]] = {}
+    hosts = grant(lab, tmp_path, ["verify"])
     for cluster in lab.names:
-        for item in poorer_rights(lab):
-            lab.api(cluster).create(item)
-        hosts |= credentials.service_account(lab, cluster, tmp_path / cluster, ACCOUNT)
+        poorer = {kind: without_the_sensitive_rights(rules_of(lab, cluster, kind)) for kind in ROLES}
+        assert sum(map(len, poorer.values())) == sum(len(rules_of(lab, cluster, kind)) for kind in ROLES) - 2
+        give(lab, hosts, cluster, poorer)
     run = verify(lab, hub="c2", hosts=hosts)
     assert run.rc == 0, run.output
     assert {(code, name, "") for code in ("CM-RBAC-01", "CM-RBAC-02") for name in lab.names} <= rows(run)

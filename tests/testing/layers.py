@@ -46,6 +46,7 @@ ALLOWED: Final[dict[str, str]] = {
     "probe": "base findings items kube mesh observe policies",
     "explain": "base items kube mesh policies services",
     "reach": "base findings items mesh plan policies services",
+    "rbac": "base findings leases mesh plan",
     "upgrade": "base findings items mesh plan policies reach services",
     "fleet": "base findings items kube mesh plan",
     "members": "base findings fleet kube mesh plan",
@@ -54,7 +55,7 @@ ALLOWED: Final[dict[str, str]] = {
     "report": "base checks findings mesh",
     "gather": "base leases mesh",
     "pipeline": "adopt apply base ca checks envelope etcd findings fleet gather identity items kube leases links lock members mesh observe"
-    " plan probe reach reconcile rehearse report services status",
+    " plan probe rbac reach reconcile rehearse report services status",
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 
@@ -81,7 +82,7 @@ BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (
         "decide",
         "facts in; findings, plans and statuses out",
-        ("links", "checks", "envelope", "status", "services", "policies", "exposure", "fleet", "members"),
+        ("links", "checks", "envelope", "status", "services", "policies", "exposure", "fleet", "members", "rbac"),
     ),
     ("read", "clusters in, facts out; one writer at a time", ("observe", "lock")),
     ("vocabulary", "what every decision is made of", ("findings", "plan", "leases", "items")),

@@ -371,6 +371,7 @@ def result_schema() -> Schema:
         upgrade_=maybe(_upgrade()),
         envelope_=maybe(_envelope()),
         archive_=maybe(_archive()),
+        rbac_=maybe(record(manifests=many(record(clusters=many(S), manifest=S)))),
         trust_=maybe(_trust()),
         roll_=maybe(_roll()),
         workloads_=maybe(many(workload)),

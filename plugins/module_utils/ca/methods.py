@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from ..base.errors import Forbidden
 from ..base.json_fields import items, mapping, text
 from ..kube.client import Cluster
 from ..mesh.facts import ClusterFacts, TlsSecretFacts
@@ -92,11 +93,25 @@ def read_issuing(cluster: Cluster, facts: ClusterFacts) -> Issuing:
 
     It takes two requests, and one per issuer of cert-manager.
 
+    :raises Forbidden: RBAC forbids it; all that is missing is in one message.
     :raises ClusterError: the cluster refuses a request or does not answer.
     """
     batch = f"/apis/batch/v1/namespaces/{facts.namespace}/cronjobs/{CRON_JOB}"
     manager = f"/apis/cert-manager.io/v1/namespaces/{facts.namespace}"
-    return issuing_of(facts, cluster.get(batch), _certificates(cluster, facts, manager))
+    forbidden: list[Forbidden] = []
+    cron_job: Any = None
+    certificates: tuple[ManagedCertificate, ...] = ()
+    try:
+        cron_job = cluster.get(batch)
+    except Forbidden as error:
+        forbidden.append(error)
+    try:
+        certificates = _certificates(cluster, facts, manager)
+    except Forbidden as error:
+        forbidden.append(error)
+    if forbidden:
+        raise Forbidden.of_several(forbidden, cluster.host)
+    return issuing_of(facts, cron_job, certificates)
 
 
 def issuing_of(facts: ClusterFacts, cron_job: Any, certificates: tuple[ManagedCertificate, ...]) -> Issuing:

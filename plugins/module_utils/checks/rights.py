@@ -37,7 +37,7 @@ def optional_reads_are_permitted(context: CheckContext, facts: ClusterFacts) -> 
         summary=f"Some objects of {facts.host} could not be read: "
         + listed(_LOST.get(entry.what, f"{entry.what} is not checked") for entry in missing),
         evidence=" ".join(entry.message for entry in missing),
-        fix=lines(*dict.fromkeys(entry.remedy for entry in missing), "docs/rbac.md has the whole role."),
+        fix=lines(*dict.fromkeys(entry.remedy for entry in missing), "The playbook rbac prints the whole role (docs/rbac.md)."),
     )
 
 

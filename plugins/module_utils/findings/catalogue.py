@@ -302,6 +302,7 @@ _ROWS: Final = (
     # Rights in the clusters
     Row("CM-RBAC-01", "RBAC forbids optional reads, so checks were left out", Severity.ADVISORY, Scope.CLUSTER),
     Row("CM-RBAC-02", "RBAC forbids reading Secret cilium-ca", Severity.REMEDIABLE, Scope.CLUSTER),
+    Row("CM-RBAC-03", "An RBAC object of the wanted name is not of this mesh", Severity.BLOCKING, Scope.CLUSTER),
     # Distributions of Kubernetes
     Row("CM-DIST-01", "Another tool than Helm sets the values of Cilium", Severity.ADVISORY, Scope.CLUSTER),
     # Links between clusters

@@ -74,16 +74,22 @@ def _agents(cluster: Cluster, facts: ClusterFacts, name: str) -> list[tuple[str,
     """Return the cluster names that some agents report: (sentence, whether it is wrong)."""
     pods = [pod.name for pod in facts.agent_pods if pod.phase == "Running"][:AGENTS_ASKED]
     with ThreadPoolExecutor(AGENTS_ASKED) as pool:
-        names = dict(zip(pods, pool.map(lambda pod: _own_name(cluster, pod), pods), strict=True))
-    return [(f"the agent in {pod} calls its cluster {said}", said != name) for pod, said in names.items() if said]
+        found = pool.map(lambda pod: _own_name(cluster, pod, name), pods)
+        return [said for said in found if said[0]]
 
 
-def _own_name(cluster: Cluster, pod: str) -> str:
-    """Return the cluster name in an agent's status; "" if it has none. Restarted pods are proven by their template already."""
+def _own_name(cluster: Cluster, pod: str, name: str) -> tuple[str, bool]:
+    """Return what an agent's status says of the cluster name, "" if nothing, and whether it is wrong.
+
+    An agent that cannot be asked is no doubt: restarted pods are proven by their template already.
+    """
     try:
         answer = cluster.exec(pod, "cilium-agent", _STATUS)
         status: Any = load_json(answer.stdout) if answer.exit_code == 0 else None
-    except (ClusterError, NotJson):
-        return ""
+    except NotJson:
+        return "", False
+    except ClusterError as error:
+        return f"the agent in {pod} was not asked: {error.clause}", False
     own = text(status, "cluster", "self")
-    return one_line(own.partition("/")[0], 64) if "/" in own else ""
+    said = one_line(own.partition("/")[0], 64) if "/" in own else ""
+    return (f"the agent in {pod} calls its cluster {said}", said != name) if said else ("", False)

@@ -151,14 +151,17 @@ def _observe_one(
     cluster = open_cluster(access, connections=REQUESTS_AT_ONCE)
     try:
         locked = requests.submit(_lock, cluster, lock) if lock is not None else None
-        first = first_read(access.namespace).run(cluster)
+        first = first_read(access.namespace)
+        known: dict[str, Any] = {}
+        with suppress(Forbidden):  # it is sent again with all others then, so that one message names all that RBAC forbids
+            known = {"first": first.run(cluster)}
         state = locked.result() if locked is not None else None  # before all other reads: what another run writes later changes the lock
         reads = other_reads(access.namespace, "" if links_only else registry)
         sent = {name: read for name, read in reads.items() if not links_only or name in FOR_LINKS}
-        answers, unread = _send(cluster, sent, requests)
+        answers, unread = _send(cluster, sent if known else {"first": first, **sent}, requests)
         answers = {**{name: [] if read.many else None for name, read in reads.items()}, **answers}
         further, also_unread = _send(cluster, further_reads(access.namespace, answers), requests)
-        return _RawObservation(cluster, _with_effective_ca({"first": first, **answers, **further}), (*unread, *also_unread), state)
+        return _RawObservation(cluster, _with_effective_ca({**known, **answers, **further}), (*unread, *also_unread), state)
     except BaseException:
         cluster.close()
         raise

@@ -3,5 +3,5 @@
 """Runs: functions over ports that observe, judge, plan, write, wait and measure, and return a frozen outcome; and the dry run.
 
 May import: adopt, apply, base, ca, checks, envelope, etcd, findings, fleet, gather, identity, items, kube, leases, links, lock, members,
-mesh, observe, plan, probe, reach, reconcile, rehearse, report, services, status.
+mesh, observe, plan, probe, rbac, reach, reconcile, rehearse, report, services, status.
 """

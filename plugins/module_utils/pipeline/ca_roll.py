@@ -73,7 +73,7 @@ def _roll(run: Run, options: ConnectOptions, request: RequestOf) -> Outcome:
         if roll.plan.ends or roll.plan.stage is None:
             run.ports.show(StageReached(run.mesh.binding.name, roll.plan))
         with run.observe(options.parallel) as after:
-            recorder.note(extra={**recorder.outcome.extra, **measure_trust(run, options, after)})
+            measure_trust(run, options, after, recorder)
     return recorder.outcome
 
 

@@ -102,6 +102,7 @@ def _mesh_documents(run: Run, given: GatherInput, observation: Observation, miss
             found.append(_document("plan", "the plan of connect, which was not carried out", why, ("facts of all members",), judged[1]))
     if measured is not None:
         readers, status = measured
+        missing += [Missing(cluster=host, what="a reader", reason=why) for host, reader in readers.items() for why in reader.problems]
         sources = ("status of kvstoremesh and agents", "new connections of readers and the controller")
         found.append(
             _document("links", "the state of each link, and the conditions", "where a link stops is where to look", sources, status)

@@ -109,6 +109,14 @@ class WorkloadsMeasured:
 
 
 @dataclass(frozen=True)
+class RightsMade:
+    """The manifest with the rights of an account, and the clusters for which it is: inventory names, and YAML."""
+
+    clusters: Sequence[str]
+    manifest: str
+
+
+@dataclass(frozen=True)
 class LossesRehearsed:
     """What each loss would do: name of the binding, and the rehearsals, the gravest first."""
 
@@ -144,6 +152,7 @@ Shown: TypeAlias = (
     | StageReached
     | TrustMeasured
     | WorkloadsMeasured
+    | RightsMade
     | LossesRehearsed
     | EnvelopeMeasured
     | ArchiveMade

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 from ..base.errors import ClusterError
 from ..ca.guards import OTHERS_CODE
@@ -14,14 +13,14 @@ from ..ca.methods import Issuing, read_issuing
 from ..ca.renew import not_renewable, only_renewals
 from ..ca.report import trust_report
 from ..checks.context import CheckContext
-from ..findings.finding import Severity
+from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import listed
 from ..observe import Observation
 from .connect import NOTHING_WRITTEN, carry_out
 from .judgement import context_of, judge_and_plan
 from .links import requests
 from .options import ConnectOptions
-from .outcome import Outcome, Recorder, failure_findings, refusal_sentence
+from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
 from .participants import silence
 from .run import Run, announce, locked, observation_stands
 from .shown import FindingsMade, TrustMeasured
@@ -38,7 +37,9 @@ def report_trust(run: Run, options: ConnectOptions) -> Outcome:
         run.ports.show(FindingsMade(findings))
         recorder.note(requests=requests(observation))
         error = "" if observation.facts else "No cluster answers."
-        recorder.note(findings=findings, extra=measure_trust(run, options, observation), error=error, requests=requests(observation))
+        recorder.note(findings=findings, error=error)
+        measure_trust(run, options, observation, recorder)
+        recorder.note(requests=requests(observation))
         recorder.note(unmet="" if error else silence(run.who, run.mesh, observation.failures, options.max_failures))
     return recorder.outcome
 
@@ -66,11 +67,11 @@ def _renew(run: Run, options: ConnectOptions) -> Outcome | None:
             return recorder.outcome
         announce(run, plan, observation, recorder)
         if run.check_mode or plan.empty:
-            recorder.note(extra=measure_trust(run, options, observation))
+            measure_trust(run, options, observation, recorder)
         else:
             carry_out(run, options, plan, observation, recorder)
             with run.observe(options.parallel) as after:
-                recorder.note(extra=measure_trust(run, options, after))
+                measure_trust(run, options, after, recorder)
         silent = silence(run.who, run.mesh, observation.failures, options.max_failures)
         recorder.note(requests=requests(observation), unmet=" ".join(filter(None, (silent, _not_renewed(context, options)))))
     return recorder.outcome
@@ -85,19 +86,22 @@ def _not_renewed(context: CheckContext, options: ConnectOptions) -> str:
     return f"The client certificates of {listed(stuck)} are due and were not renewed, since Secret cilium-ca of the peer may not be read."
 
 
-def measure_trust(run: Run, options: ConnectOptions, observation: Observation) -> dict[str, Any]:
-    """Show the certificates and CAs of the mesh, and return key ``trust`` of the result.
+def measure_trust(run: Run, options: ConnectOptions, observation: Observation, recorder: Recorder) -> None:
+    """Show the certificates and CAs of the mesh, and record them, with a finding for each cluster that does not say who issues them.
 
     Ages count from now and not from the beginning of the run, which may be before the certificates were issued.
     """
     if not observation.facts:
-        return {"trust": {"clusters": [], "pairs": []}}
+        recorder.note(extra={**recorder.outcome.extra, "trust": {"clusters": [], "pairs": []}})
+        return
     now = run.ports.now()
     context = context_of(observation, run.mesh, without_own_codes(options), now)
-    issuing, days = _issuing(observation), options.renew_before_days
+    days = options.renew_before_days
+    issuing, unread = _issuing(observation)
     report = trust_report(run.mesh, observation.facts, context.choices, issuing, now=now, renew_before_days=days)
+    run.ports.show(FindingsMade(unread))
     run.ports.show(TrustMeasured(run.mesh.binding.name, report))
-    return {"trust": report}
+    recorder.note(extra={**recorder.outcome.extra, "trust": report}, findings=ordered((*recorder.outcome.findings, *unread)))
 
 
 def without_own_codes(options: ConnectOptions) -> ConnectOptions:
@@ -105,12 +109,13 @@ def without_own_codes(options: ConnectOptions) -> ConnectOptions:
     return replace(options, accept=tuple(code for code in options.accept if code != OTHERS_CODE))
 
 
-def _issuing(observation: Observation) -> dict[str, Issuing]:
-    """Return what issues the certificates of each cluster, by inventory name; clusters that forbid reading it are left out."""
-    found = {}
+def _issuing(observation: Observation) -> tuple[dict[str, Issuing], tuple[Finding, ...]]:
+    """Return what issues the certificates of each cluster, by inventory name, and a finding for each where that cannot be read."""
+    found: dict[str, Issuing] = {}
+    unread: list[Finding] = []
     for host, facts in observation.facts.items():
         try:
             found[host] = read_issuing(observation.clusters[host], facts)
-        except ClusterError:  # RBAC, mostly: the column stays empty
-            continue
-    return found
+        except ClusterError as error:  # RBAC, mostly
+            unread.append(finding_of(error, Severity.ADVISORY, "Who issues its certificates, and when, is not known."))
+    return found, tuple(unread)

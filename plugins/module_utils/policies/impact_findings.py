@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Final
 
+from ..base.errors import clause
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, item_finding, listed
@@ -325,7 +326,8 @@ def _uncertainty_findings(intent: ConnectivityIntent, index: WorkloadIndex, effe
     scene, reasons, speaking = index.scene, {}, False
     for effect in effects:
         host, view = effect.host, index.view(effect.host)
-        why = [f"{what} could not be read" for what in ("pods", "networkpolicies") if scene.traffic[host].could_not_read(what)]
+        unread = [entry for what in ("pods", "networkpolicies") if (entry := scene.traffic[host].could_not_read(what)) is not None]
+        why = [f"{entry.what} could not be read ({clause(entry.message)})" for entry in unread]
         why += list(view.settings.doubts)
         vague = [h for h in index.world.clusters if index.view(h).settings.filters.unread and (h == host or effect.unsure)]
         why += [f"which labels identities have in {h} is not known ({_unread_filters(scene, index, h)})" for h in vague]

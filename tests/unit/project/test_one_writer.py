@@ -19,6 +19,8 @@ GUARDED: Final = {("run.py", "apply_locked", "apply"), ("identity.py", "_record"
 """File, function and call: all places where the pipeline writes to a mesh. Each refuses to work without the lock."""
 FLEET: Final = {("members.py", "_write_wave", "apply"), ("fleet.py", "_write", "apply")}
 """All places where it writes to a fleet, which has no lock: each write there has its own precondition (docs/decisions/0059)."""
+RIGHTS: Final = {("rbac.py", "_written", "apply")}
+"""Where it writes rights, which belong to no run of the mesh: each write has its own precondition."""
 RUNS: Final = {"_connect", "_carry_out", "_reconcile", "_decide_and_assign", "_judge_and_delete", "_renew", "_write"}
 """Functions that take the lock before anything is shown or written."""
 WRITING: Final = {
@@ -53,7 +55,7 @@ def _called(node: ast.AST) -> str:
 
 
 def test_the_pipeline_writes_only_where_the_lock_is_asked_for() -> None:
-    assert {call for call in calls() if call[2] in WRITES} == GUARDED | FLEET
+    assert {call for call in calls() if call[2] in WRITES} == GUARDED | FLEET | RIGHTS
 
 
 def test_each_run_that_writes_takes_the_lock_first() -> None:

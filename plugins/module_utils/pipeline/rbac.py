@@ -1,0 +1,185 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The run that makes the RBAC rights of a mesh: it reads what decides them in each cluster, and returns manifests or writes the objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..apply.diff import merge_patched, part_of, readable_object
+from ..base.errors import Forbidden, ServerRefused
+from ..base.json_fields import items, text
+from ..base.optional_imports import optional
+from ..ca.methods import CRON_JOB
+from ..findings.finding import Finding, Severity, ordered
+from ..kube.client import Cluster, ClusterAccess
+from ..mesh.facts import ClusterFacts
+from ..mesh.marks import OWNER_LABEL
+from ..observe import Observation
+from ..plan.steps import ApiWrite, Plan, Step
+from ..rbac.circumstances import names_in, of_cluster
+from ..rbac.manifest import Grant, Subject, default_name, manifest_of, objects_of
+from ..rbac.plan import COLLECTIONS, ROOT, Present, path_of, rbac_steps
+from ..rbac.rule import Circumstance, Function, Known
+from .links import requests
+from .options import PARALLEL
+from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
+from .participants import participating_members
+from .run import Run
+from .shown import FindingsMade, PlanMade, RightsMade
+
+if TYPE_CHECKING:
+    import yaml
+else:
+    yaml = optional("yaml")
+
+PRINTED: Final = "printed"
+ABSENT: Final = "absent"
+_UNKNOWN: Final = "It was not read, so rules that only some clusters need are in its manifest too, each with the circumstance."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RbacOptions:
+    """What is asked for. ``of_mesh``: circumstances that the items decide. ``account``: None is a ServiceAccount of the name cilium-mesh.
+
+    ``name``: "" is that of the leases of the mesh. A ServiceAccount without a namespace is in that of Cilium.
+    """
+
+    state: str
+    functions: frozenset[Function]
+    of_mesh: Known
+    account: Subject
+    name: str = ""
+    item_namespaces: tuple[str, ...] = ()
+
+
+def make_rights(run: Run, options: RbacOptions) -> Outcome:
+    """Show the manifest of each cluster; or write the objects, or withdraw them.
+
+    :raises InvalidInput: when a host has no usable variables; no request was sent.
+    :raises Interrupted: when an error ended the run.
+    """
+    members = run.who.access(participating_members(run.who, run.mesh))
+    with run.ports.observe(members, parallel=PARALLEL) as observation:
+        grants = {access.host: _grant(run, options, access, observation) for access in members}
+        if options.state == PRINTED:
+            return _printed(run, grants, observation)
+        return _written(run, options, grants, observation)
+
+
+def _grant(run: Run, options: RbacOptions, access: ClusterAccess, observation: Observation) -> Grant:
+    facts, account = observation.facts.get(access.host), options.account
+    if account.kind == "ServiceAccount" and not account.namespace:
+        account = Subject(kind=account.kind, name=account.name, namespace=access.namespace)
+    known = _known(facts, observation.clusters[access.host], options.functions) if facts is not None else {}
+    return Grant(
+        binding=run.mesh.binding,
+        name=options.name or default_name(run.mesh.binding),
+        subject=account,
+        functions=options.functions,
+        namespace=access.namespace,
+        known={**known, **options.of_mesh, Circumstance.RESERVED_BALANCER: bool(access.elb_id)},
+        names=names_in(facts),
+        item_namespaces=options.item_namespaces,
+    )
+
+
+def _known(facts: ClusterFacts, cluster: Cluster, functions: frozenset[Function]) -> Known:
+    groups = frozenset(text(group, "name") for group in items(cluster.get("/apis") or {}, "groups"))
+    certgen: bool | None = None
+    if Function.CA in functions:
+        try:
+            certgen = cluster.get(f"/apis/batch/v1/namespaces/{facts.namespace}/cronjobs/{CRON_JOB}") is not None
+        except (Forbidden, ServerRefused):
+            certgen = None
+    return of_cluster(facts, groups, certgen)
+
+
+def _printed(run: Run, grants: Mapping[str, Grant], observation: Observation) -> Outcome:
+    findings = failure_findings(observation.failures.values(), Severity.ADVISORY, _UNKNOWN)
+    run.ports.show(FindingsMade(findings))
+    for row in _manifests(grants):
+        run.ports.show(RightsMade(row["clusters"], row["manifest"]))
+    return _outcome(run, grants, observation, findings=findings)
+
+
+def _manifests(grants: Mapping[str, Grant]) -> list[dict[str, Any]]:
+    """Return each manifest once, with the clusters for which it is: those of a mesh are mostly alike."""
+    found: dict[str, list[str]] = {}
+    for host, grant in grants.items():
+        found.setdefault(manifest_of(grant), []).append(host)
+    return [{"clusters": hosts, "manifest": manifest} for manifest, hosts in found.items()]
+
+
+def _outcome(run: Run, grants: Mapping[str, Grant], observation: Observation, **fields: Any) -> Outcome:
+    made = {"rbac": {"manifests": _manifests(grants)}}
+    return Outcome(clusters=run.mesh.clusters, requests=requests(observation), extra=made, **fields)
+
+
+def _written(run: Run, options: RbacOptions, grants: Mapping[str, Grant], observation: Observation) -> Outcome:
+    """Write what differs, in the clusters that answer; all is decided before the first write."""
+    silent = failure_findings(observation.failures.values(), Severity.REMEDIABLE, "Its rights stay as they are.")
+    present: dict[str, Present] = {}
+    steps: list[Step] = []
+    problems: list[Finding] = []
+    for host, grant in grants.items():
+        if host in observation.facts:
+            present[host] = _present(observation.clusters[host], grant, wanted=options.state != ABSENT)
+            made, found = rbac_steps(grant, host, present[host], wanted=options.state != ABSENT)
+            steps += made
+            problems += found
+    plan = Plan(manager=run.mesh.binding.manager, steps=tuple(sorted(steps, key=lambda step: step.wave)), problems=tuple(problems))
+    findings = ordered((*problems, *silent))
+    run.ports.show(FindingsMade(findings))
+    run.ports.show(PlanMade(plan.to_dict()))
+    refused = refusal_sentence(problems, "nothing was written anywhere.")
+    diff = tuple(_diff(step, present[step.cluster]) for step in steps) if run.diff else ()
+    missed = f"Not reached: {', '.join(observation.failures)}. Their rights stay as they are." if silent else ""
+    with Recorder(
+        _outcome(run, grants, observation, findings=findings, plan=plan.to_dict(), diff=diff, error=refused or missed)
+    ) as recorder:
+        if refused or plan.empty:
+            return recorder.outcome
+        recorder.note(changed=True)
+        if not run.check_mode:
+            done = run.ports.apply(plan, observation, now=run.ports.now(), parallel=PARALLEL)
+            late = tuple(finding_of(error) for error in done.failures.values())
+            run.ports.show(FindingsMade(late))
+            recorder.note(
+                changed=done.changed,
+                findings=ordered((*findings, *late)),
+                requests=requests(observation),
+                error=" ".join(filter(None, (missed, f"Rights of {', '.join(done.failures)} could not be written." if late else ""))),
+            )
+    return recorder.outcome
+
+
+def _present(cluster: Cluster, grant: Grant, *, wanted: bool) -> Present:
+    paths = [path_of(body) for body in objects_of(grant)] if wanted else []
+    label = f"{OWNER_LABEL}={grant.binding.owner}"
+    return Present(
+        at={path: cluster.get(path) for path in paths},
+        own={plural: cluster.list(f"{ROOT}/{plural}", label_selector=label) for plural in COLLECTIONS},
+    )
+
+
+def _diff(step: Step, present: Present) -> dict[str, str]:
+    action = step.action
+    assert isinstance(action, ApiWrite)
+    body = {key: value for key, value in action.body.items() if key not in ("apiVersion", "kind")}
+    there = present.at.get(action.path)
+    before: Any = None
+    after: Any = body
+    if action.method == "delete":
+        before, after = {"metadata": {"name": action.path.rpartition("/")[2]}}, None
+    elif there is not None:
+        part = part_of(there, body)
+        before, after = readable_object(part, merge_patched(part, body)), readable_object(merge_patched(part, body), part)
+    header = f"{step.cluster}{action.path}"
+    return {"before": _text(before), "after": _text(after), "before_header": header, "after_header": header}
+
+
+def _text(value: Any) -> str:
+    return str(yaml.safe_dump(value, sort_keys=False, width=1000)) if value else ""
