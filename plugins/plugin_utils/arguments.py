@@ -305,7 +305,12 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     "mesh_rbac": {
         "account": {"type": "dict"},
         "folder": {"type": "str"},
-        "functions": {"type": "list", "elements": "str", "choices": ["verify", "status", "connect", "identity", "items", "explain", "ca", "all"], "default": ["all"]},
+        "functions": {
+            "type": "list",
+            "elements": "str",
+            "choices": ["verify", "status", "connect", "identity", "items", "explain", "ca", "all"],
+            "default": ["all"],
+        },
         "item_namespaces": {"type": "list", "elements": "str", "default": []},
         "mesh": {"type": "dict"},
         "name": {"type": "str"},

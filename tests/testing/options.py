@@ -90,7 +90,9 @@ def arguments_file() -> str:
         lines.append(f'    "{module}": {{\n')
         for name, option in options.items():
             spec = {key: option[key] for key in STRUCTURE if key in option} | bounds_of(option)
-            lines.append(f'        "{name}": {_python(spec)},\n')
+            line = f'        "{name}": {_python(spec)},\n'
+            parts = [f'            "{key}": {_python(item)},\n' for key, item in spec.items()]
+            lines += [line] if len(line) <= WIDTH + 1 else [f'        "{name}": {{\n', *parts, "        },\n"]
         lines.append("    },\n")
     lines.append("}\n\n")
     lines += _name_lists()

@@ -24,13 +24,14 @@ def diff_fleet(plan: Plan, facts: TenantFacts) -> list[dict[str, str]]:
     found = []
     for step in plan.steps:
         if isinstance(step.action, ApiWrite):
-            before, after = _sides(step.action, _live(facts, step.object))
+            before, after = sides_of(step.action, _live(facts, step.object))
             header = f"{step.cluster}{step.action.path}"
-            found.append({"before": _text(before), "after": _text(after), "before_header": header, "after_header": header})
+            found.append({"before": as_text(before), "after": as_text(after), "before_header": header, "after_header": header})
     return found
 
 
-def _sides(action: ApiWrite, live: Mapping[str, Any] | None) -> tuple[Any, Any]:
+def sides_of(action: ApiWrite, live: Mapping[str, Any] | None) -> tuple[Any, Any]:
+    """Return the part of an object that a write is about, as it is and as it will be; None where there is no object."""
     if action.method == "delete":
         return {"metadata": {"name": action.path.rpartition("/")[2]}}, None
     body = {key: value for key, value in action.body.items() if key not in ("apiVersion", "kind")}
@@ -52,5 +53,6 @@ def _live(facts: TenantFacts, shown: str) -> Mapping[str, Any] | None:
     return alone[kind] if kind in alone else facts.objects.get(ObjectKey(kind, name))
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Return a side as YAML, "" for none."""
     return yaml.safe_dump(value, sort_keys=False, width=1000) if value else ""

@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ..apply.diff import merge_patched, part_of, readable_object
 from ..base.errors import Forbidden, ServerRefused
 from ..base.json_fields import items, text
-from ..base.optional_imports import optional
 from ..ca.methods import CRON_JOB
 from ..findings.finding import Finding, Severity, ordered
 from ..kube.client import Cluster, ClusterAccess
@@ -23,17 +21,13 @@ from ..rbac.circumstances import names_in, of_cluster
 from ..rbac.manifest import Grant, Subject, default_name, manifest_of, objects_of
 from ..rbac.plan import COLLECTIONS, ROOT, Present, path_of, rbac_steps
 from ..rbac.rule import Circumstance, Function, Known
+from .fleet_diff import as_text, sides_of
 from .links import requests
 from .options import PARALLEL
 from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
 from .participants import participating_members
 from .run import Run
 from .shown import FindingsMade, PlanMade, RightsMade
-
-if TYPE_CHECKING:
-    import yaml
-else:
-    yaml = optional("yaml")
 
 PRINTED: Final = "printed"
 ABSENT: Final = "absent"
@@ -166,20 +160,7 @@ def _present(cluster: Cluster, grant: Grant, *, wanted: bool) -> Present:
 
 
 def _diff(step: Step, present: Present) -> dict[str, str]:
-    action = step.action
-    assert isinstance(action, ApiWrite)
-    body = {key: value for key, value in action.body.items() if key not in ("apiVersion", "kind")}
-    there = present.at.get(action.path)
-    before: Any = None
-    after: Any = body
-    if action.method == "delete":
-        before, after = {"metadata": {"name": action.path.rpartition("/")[2]}}, None
-    elif there is not None:
-        part = part_of(there, body)
-        before, after = readable_object(part, merge_patched(part, body)), readable_object(merge_patched(part, body), part)
-    header = f"{step.cluster}{action.path}"
-    return {"before": _text(before), "after": _text(after), "before_header": header, "after_header": header}
-
-
-def _text(value: Any) -> str:
-    return str(yaml.safe_dump(value, sort_keys=False, width=1000)) if value else ""
+    assert isinstance(step.action, ApiWrite)
+    before, after = sides_of(step.action, present.at.get(step.action.path))
+    header = f"{step.cluster}{step.action.path}"
+    return {"before": as_text(before), "after": as_text(after), "before_header": header, "after_header": header}

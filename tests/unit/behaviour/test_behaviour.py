@@ -43,6 +43,7 @@ def test_it_does_and_says_what_was_recorded(family: str) -> None:
 UNRECORDED = {
     "CM-LOCK-01": "needs the Lease of a server: tests/integration/test_lock.py",
     "CM-LOCK-02": "needs the Lease of a server: tests/integration/test_lock.py",
+    "CM-RBAC-03": "is about no mesh: tests/unit/rbac/test_manifest.py, tests/integration/test_rights.py",
 }
 """Codes that no scenario without a server can have, and why."""
 

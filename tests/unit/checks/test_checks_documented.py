@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Cure, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import further_reads, other_reads
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.sizes import COUNTED
-from tests.collection_path import CHECKOUT
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.circumstances import names_in
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.rules import RULES
 from tests.lab.options import LabOptions
 from tests.testing.code_table import DOCUMENT
 from tests.testing.profile_facts import answers_of
@@ -32,14 +31,13 @@ def test_a_usual_cluster_needs_no_further_request(version: str) -> None:
     assert further_reads("kube-system", found) == {}
 
 
-def test_every_optional_read_has_its_finding_and_its_right_documented() -> None:
-    rights = (CHECKOUT / "docs" / "rbac.md").read_text(encoding="utf-8")
+def test_every_optional_read_has_its_finding_and_its_rule() -> None:
     found = {"config": {"data": {"enable-ipsec": "true", "ipam": "multi-pool"}}, "agent": None}
     reads = other_reads("kube-system") | further_reads("kube-system", found)
     named = {path.rpartition("/")[2] for path in (read.path for read in reads.values() if read.optional)} - {"version"}
     assert named == {"cilium-ca", "deployments", "cilium-ipsec-keys", "ciliumpodippools"}
-    for name in (*named, "cilium-root-ca.crt"):
-        assert re.search(rf"\b{re.escape(name)}\b", rights), name
+    optional = {name.format_map(names_in(None)) for rule in RULES if rule.lost for name in (rule.names or rule.resources)}
+    assert named <= optional and "cilium-root-ca.crt" in optional
 
 
 def test_only_what_blocks_can_make_a_cluster_ineligible() -> None:
