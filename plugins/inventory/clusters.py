@@ -17,8 +17,15 @@ description:
   - The file is called C(clusters.yml), C(clusters.yaml), or ends in C(.clusters.yml) or C(.clusters.yaml). Any other YAML file will do when
     its key O(plugin) stands at the beginning of a line.
   - Variables of single hosts, such as C(cilium_mesh_endpoint_override), go into C(host_vars) beside the file.
+  - Expressions of O(compose), O(groups) and O(keyed_groups) see the variables of the host, and C(cluster), a mapping with C(name), as the
+    source has it. Values of a source are data in them and in what comes of them; they are never evaluated themselves.
+  - With O(cache), names of clusters and paths of files are cached, and no credentials, which this plugin does not keep. A changed option
+    takes effect at once; a change of the source does when the cache ends, or with C(--flush-cache).
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+extends_documentation_fragment:
+  - constructed
+  - inventory_cache
 options:
   plugin:
     description: Marks the file as one of this plugin.
@@ -79,41 +86,50 @@ names:
 # clusters.yml: a file per cluster, named after it
 plugin: edge_portal.cilium_mesh.clusters
 kubeconfigs: kubeconfigs/
+---
+# clusters.yml: a group for each place, which the contexts have in their names (kind-ffm)
+plugin: edge_portal.cilium_mesh.clusters
+kubeconfig: ~/.kube/config
+keyed_groups:
+  - prefix: place
+    key: cluster.name | regex_replace('^kind-')
+compose:
+  cilium_mesh_denied_networks: "['192.0.2.0/24'] if cluster.name is match('partner-') else []"
+cache: true
+cache_plugin: ansible.builtin.jsonfile
+cache_connection: ~/.cache/cilium-mesh-inventory
 """
 
+import hashlib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 from ansible.errors import AnsibleParserError
-from ansible.plugins.inventory import BaseInventoryPlugin
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.document import Kubeconfig
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import read_kubeconfigs, split_paths
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid, Subject
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import CONTEXT, KUBECONFIG, NAMESPACE
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.found_cluster import FoundCluster, cached_form, from_cache
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import CONTEXT, KUBECONFIG, NAMESPACE, plain
 
 PLUGIN = "edge_portal.cilium_mesh.clusters"
 GROUP = "cilium_mesh_clusters"
 ENDINGS = (".kubeconfig", ".conf", ".config", ".yaml", ".yml", ".json")
+EXPRESSIONS = "cluster"
+"""Variable that the expressions of ``constructed`` see, and the host does not get."""
+SOURCE_OPTIONS = ("kubeconfig", "kubeconfigs", "contexts", "pattern")
+"""Options that decide which clusters are found. Names, groups and variables are made anew of what is cached."""
 
 _MARK = re.compile(rf"^plugin:\s*[\"']?{re.escape(PLUGIN)}[\"']?\s*(?:#.*)?$", re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)*")  # DNS-1123 subdomain
 
 
-@dataclass(frozen=True)
-class FoundCluster:
-    """Cluster of a kubeconfig: its context or file name as ``key``, the path of its kubeconfig, and its context."""
-
-    key: str
-    file: str
-    context: str
-
-
-class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-core has no types
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]  # ansible-core has no types
     """Inventory of the clusters of one or several kubeconfigs."""
 
     NAME = PLUGIN
@@ -138,9 +154,34 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         try:
-            self._add(list(self._clusters(os.path.dirname(os.path.abspath(path)))))
+            self._add(self._found(os.path.abspath(path), cache=cache))
         except KubeconfigInvalid as error:
             raise AnsibleParserError(" ".join(filter(None, (f"{error.message}.", error.remedy)))) from None
+
+    def _found(self, path: str, *, cache: bool) -> list[FoundCluster]:
+        """Return the clusters of the cache where it is on and has them, else those of the source, which the cache then gets.
+
+        :param cache: whether the cache may be read: ``--flush-cache`` and ``meta: refresh_inventory`` forbid it.
+        """
+        folder = os.path.dirname(path)
+        if not self.get_option("cache"):
+            return list(self._clusters(folder))
+        key = self.get_cache_key(path)
+        asked = plain([path, {name: self.get_option(name) for name in SOURCE_OPTIONS}])
+        digest = hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+        cached = from_cache(digest, self._cached(key)) if cache else None
+        if cached is not None:
+            return cached
+        found = list(self._clusters(folder))
+        self._cache[key] = cached_form(digest, found)
+        return found
+
+    def _cached(self, key: str) -> Any:
+        """Return what the cache has, None for nothing. What is damaged is read anew, whatever the plugin of the cache says of it."""
+        try:
+            return self._cache.get(key)
+        except Exception:  # ansible-core raises AnsibleError for what is no JSON, and TypeError for JSON of another form
+            return None
 
     def _clusters(self, folder: str) -> Iterator[FoundCluster]:
         single, several = self.get_option("kubeconfig"), self.get_option("kubeconfigs")
@@ -160,7 +201,7 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
             raise AnsibleParserError(f"Kubeconfig {file} has no context {', '.join(missing)}; it has {', '.join(contexts) or 'none'}.")
         for name in wanted or contexts:
             if self._matches(name):
-                yield FoundCluster(name, file, name)
+                yield FoundCluster(name=name, place=file, variables={KUBECONFIG: file, CONTEXT: name})
 
     def _clusters_of_folder(self, folder: str) -> Iterator[FoundCluster]:
         try:
@@ -173,7 +214,7 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
                 continue
             stem = next((name.removesuffix(ending) for ending in ENDINGS if name.endswith(ending)), name)
             if self._matches(stem) and (found := self._kubeconfig_of(file, expected=stem != name or "." not in name)):
-                yield FoundCluster(stem, file, _only_context(file, found))
+                yield FoundCluster(name=stem, place=file, variables={KUBECONFIG: file, CONTEXT: _only_context(file, found)})
 
     def _kubeconfig_of(self, file: str, *, expected: bool) -> Kubeconfig | None:
         """Return the kubeconfig in a file of a folder; None where nobody expects one and there is none."""
@@ -199,11 +240,24 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
         for host, found in names.items():
             before = self.inventory.hosts.get(host)
             other = None if before is None else before.vars.get(KUBECONFIG)
-            if other is not None and other != found.file:
-                raise AnsibleParserError(f"The host {host} is made of {found.file} here, and of {other} by another inventory source.")
+            if other is not None and other != found.place:
+                raise AnsibleParserError(f"The host {host} is made of {found.place} here, and of {other} by another inventory source.")
             self.inventory.add_host(host, group=GROUP)
             for name, value in self._variables(found).items():
                 self.inventory.set_variable(host, name, value)
+        for host, found in names.items():
+            self._construct(host, found)
+
+    def _construct(self, host: str, found: FoundCluster) -> None:
+        """Make what the options of ``constructed`` say. No text of the source is trusted as a template, so none is evaluated.
+
+        https://docs.ansible.com/ansible-core/2.19/porting_guides/porting_guide_core_2.19.html (data tagging)
+        """
+        variables = {**self.inventory.hosts[host].get_vars(), EXPRESSIONS: {"name": found.name}}
+        strict = self.get_option("strict")
+        self._set_composite_vars(self.get_option("compose"), variables, host, strict=strict)
+        self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict=strict)
+        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, host, strict=strict)
 
     def _host_names(self, clusters: list[FoundCluster]) -> Mapping[str, FoundCluster]:
         """Return the cluster of each host name.
@@ -211,28 +265,23 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # ansible-cor
         :raises AnsibleParserError: when two clusters have one name; the message names both.
         """
         chosen: Mapping[str, Any] = self.get_option("names")
-        unknown = sorted(set(map(str, chosen)) - {found.key for found in clusters})
+        unknown = sorted(set(map(str, chosen)) - {found.name for found in clusters})
         if unknown:
             raise AnsibleParserError(f"names speaks of {', '.join(unknown)}, which is no cluster found here.")
         hosts: dict[str, FoundCluster] = {}
         for found in clusters:
-            host = _host_name(found, chosen.get(found.key))
+            host = _host_name(found, chosen.get(found.name))
             if host in hosts:
                 first = hosts[host]
                 raise AnsibleParserError(
-                    f"The host name {host} comes from {first.key} in {first.file} and from {found.key} in {found.file}; "
+                    f"The host name {host} comes from {first.name} in {first.place} and from {found.name} in {found.place}; "
                     "tell them apart with names."
                 )
             hosts[host] = found
         return hosts
 
     def _variables(self, found: FoundCluster) -> dict[str, str]:
-        return {
-            KUBECONFIG: found.file,
-            CONTEXT: found.context,
-            NAMESPACE: str(self.get_option("namespace")),
-            "ansible_connection": "local",
-        }
+        return {NAMESPACE: str(self.get_option("namespace")), "ansible_connection": "local", **found.variables}
 
 
 def _path(folder: str, path: str) -> str:
@@ -253,9 +302,9 @@ def _only_context(file: str, found: Kubeconfig) -> str:
 
 
 def _host_name(found: FoundCluster, chosen: Any) -> str:
-    name = str(chosen) if chosen is not None else re.sub(r"[^a-z0-9.]+", "-", found.key.lower()).strip("-.")
+    name = str(chosen) if chosen is not None else re.sub(r"[^a-z0-9.]+", "-", found.name.lower()).strip("-.")
     if len(name) > 253 or not _NAME.fullmatch(name):
         raise AnsibleParserError(
-            f"{name or found.key!r}, for {found.key!r} in {found.file}, is not a DNS-1123 name; choose one with names."
+            f"{name or found.name!r}, for {found.name!r} in {found.place}, is not a DNS-1123 name; choose one with names."
         )
     return name

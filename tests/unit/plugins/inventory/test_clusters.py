@@ -39,9 +39,9 @@ class Desk:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def start(self, *sources: str) -> subprocess.CompletedProcess[str]:
+    def start(self, *sources: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         """Start the program itself, as a user does."""
-        command = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "--export"]
+        command = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "--export", *arguments]
         for source in sources:
             command += ["-i", source]
         environment = {
@@ -60,6 +60,13 @@ class Desk:
         status, document, beside = list_inventory(self.path, *sources)
         assert status == 0, beside
         return self.read(document)
+
+    def groups(self, *sources: str) -> dict[str, list[str]]:
+        """Group -> its hosts, without the group of all clusters."""
+        status, document, beside = list_inventory(self.path, *sources)
+        assert status == 0, beside
+        known = ("_meta", "all", "cilium_mesh_clusters", "ungrouped")
+        return {name: sorted(group.get("hosts", ())) for name, group in json.loads(document).items() if name not in known}
 
     def read(self, document: str) -> dict[str, dict[str, Any]]:
         listed = json.loads(document)
@@ -202,3 +209,97 @@ def test_options_that_cannot_be_meant_are_refused(desk: Desk, options: str, says
     desk.write("clusters.yml", PLUGIN + options)
     said = desk.refusal("clusters.yml")
     assert says.replace("'", "") in said.replace("'", "")
+
+
+HOSTILE = ("{{ lookup('pipe', 'touch ran') }}", "{% set x = 1 %}", "ffm' ~ lookup('pipe', 'touch ran') ~ '", "all", "cilium_mesh_clusters")
+
+
+def test_groups_and_variables_are_made_of_expressions(desk: Desk) -> None:
+    desk.write("config", kubeconfig("kind-ffm", "kind-ber", "other"))
+    options = (
+        "groups: {of_kind: cluster.name is match('kind-')}\n"
+        "keyed_groups: [{prefix: place, key: \"cluster.name | regex_replace('^kind-')\"}]\n"
+        "compose: {own: cilium_mesh_context ~ '!', cilium_mesh_namespace: \"'cilium' if cluster.name == 'other' else 'kube-system'\"}\n"
+    )
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n" + options)
+    assert desk.groups("clusters.yml") == {
+        "of_kind": ["kind-ber", "kind-ffm"],
+        "place_ber": ["kind-ber"],
+        "place_ffm": ["kind-ffm"],
+        "place_other": ["other"],
+    }
+    hosts = desk.hosts("clusters.yml")
+    assert (hosts["other"]["cilium_mesh_namespace"], hosts["kind-ffm"]["cilium_mesh_namespace"]) == ("cilium", "kube-system")
+    assert hosts["kind-ffm"]["own"] == "kind-ffm!" and "cluster" not in hosts["kind-ffm"]
+
+
+def test_what_a_source_has_is_data_in_expressions_and_in_what_comes_of_them(desk: Desk) -> None:
+    desk.write("config", kubeconfig(*HOSTILE))
+    names = json.dumps({name: f"c{number}" for number, name in enumerate(HOSTILE)})
+    options = (
+        f"names: {names}\ncompose: {{own: cluster.name, longer: \"'x' ~ cilium_mesh_context\", listed: [cluster.name]}}\n"
+        "groups: {is_true: cluster.name}\n"
+        "keyed_groups: [{prefix: of, key: cluster.name}, {prefix: of, key: '{cluster.name: cluster.name}'}]\n"
+    )
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n" + options)
+    status, document, beside = list_inventory(desk.path, "clusters.yml")
+    assert status == 0, beside
+    assert not (desk.path / "ran").exists()
+    variables = json.loads(document)["_meta"]["hostvars"]
+    for number, name in enumerate(HOSTILE):
+        host = variables[f"c{number}"]
+        expected = {"own": name, "longer": f"x{name}", "cilium_mesh_context": name}
+        assert {key: host[key] for key in expected} == {key: {"__ansible_unsafe": text} for key, text in expected.items()}
+    assert all(name.startswith("of_") and name.isidentifier() for name in desk.groups("clusters.yml"))
+
+
+def test_an_expression_that_fails_is_left_out_unless_strict_is_set(desk: Desk) -> None:
+    desk.write("config", kubeconfig("a"))
+    for option in ("compose: {own: no_such}", "groups: {own: no_such}", "keyed_groups: [{key: no_such}]"):
+        desk.write("clusters.yml", PLUGIN + f"kubeconfig: config\n{option}\n")
+        assert "own" not in desk.hosts("clusters.yml")["a"] and desk.groups("clusters.yml") == {}
+        desk.write("clusters.yml", PLUGIN + f"kubeconfig: config\nstrict: true\n{option}\n")
+        assert "no_such" in desk.refusal("clusters.yml")
+
+
+CACHE = "cache: true\ncache_plugin: ansible.builtin.jsonfile\ncache_connection: cache\n"
+
+
+def test_the_cache_holds_names_and_paths_and_is_asked_before_the_source(desk: Desk) -> None:
+    config = desk.write("config", kubeconfig("a", "{{ b }}"))
+    inventory = PLUGIN + "kubeconfig: config\n" + CACHE
+    desk.write("clusters.yml", inventory)
+    first = desk.hosts("clusters.yml")
+    [cached] = (desk.path / "cache").iterdir()
+    assert CANARY not in cached.read_text() and str(config) in cached.read_text()
+    config.unlink()
+    assert desk.hosts("clusters.yml") == first and list(first) == ["a", "b"]
+    desk.write("clusters.yml", inventory + "names: {a: ffm}\nnamespace: cilium\ncompose: {own: cluster.name}\n")
+    named = desk.hosts("clusters.yml")
+    assert list(named) == ["ffm", "b"] and named["b"]["cilium_mesh_namespace"] == "cilium" and named["b"]["own"] == "{{ b }}"
+    desk.write("clusters.yml", inventory + "pattern: a\n")
+    assert "does not exist" in desk.refusal("clusters.yml"), "another question is not answered by the cache"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"asked": "", "clusters": []}', '{"clusters": [{"name": 7}]}'])
+def test_a_cache_that_is_damaged_is_read_anew(desk: Desk, content: str) -> None:
+    desk.write("config", kubeconfig("a"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n" + CACHE)
+    first = desk.hosts("clusters.yml")
+    [cached] = (desk.path / "cache").iterdir()
+    whole = json.loads(cached.read_text())
+    for text in (content, json.dumps({**whole, "clusters": [{"name": "x"}]}), json.dumps({**whole, "clusters": 7})):
+        cached.write_text(text)
+        assert desk.hosts("clusters.yml") == first
+
+
+@pytest.mark.slow
+def test_flush_cache_reads_the_source(desk: Desk) -> None:
+    desk.write("config", kubeconfig("a"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n" + CACHE)
+    assert list(desk.hosts("clusters.yml")) == ["a"]
+    desk.write("config", kubeconfig("a", "b"))
+    assert list(desk.hosts("clusters.yml")) == ["a"]
+    done = desk.start("clusters.yml", arguments=("--flush-cache",))
+    assert done.returncode == 0, done.stderr
+    assert list(desk.read(done.stdout)) == list(desk.hosts("clusters.yml")) == ["a", "b"]
