@@ -8,19 +8,24 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: clusters
 version_added: 0.1.0
-short_description: One host per Kubernetes cluster, from kubeconfig contexts or a folder of kubeconfigs
+short_description: One host per Kubernetes cluster, from kubeconfigs or a management cluster
 description:
-  - Makes a host of each context of a kubeconfig, or of each kubeconfig in a folder, in the group C(cilium_mesh_clusters).
-  - A host gets the variables C(cilium_mesh_kubeconfig), C(cilium_mesh_context), C(cilium_mesh_namespace) and C(ansible_connection=local).
-    They are never taken for templates, whatever a kubeconfig holds.
-  - The plugin makes hosts of the names of the contexts of a kubeconfig; credentials stay in the file.
+  - Makes a host of each context of a kubeconfig, of each kubeconfig in a folder, or of each cluster that a management cluster knows, in the
+    group C(cilium_mesh_clusters).
+  - A host gets the variables C(cilium_mesh_namespace), C(ansible_connection=local), and C(cilium_mesh_kubeconfig) with
+    C(cilium_mesh_context), or C(cilium_mesh_kubeconfig_from). They are never taken for templates, whatever a source holds.
+  - Credentials stay in the file, or in the Secret that C(cilium_mesh_kubeconfig_from) names. Each run reads that Secret itself, with the
+    rights of O(kubeconfig).
+  - A cluster of a management cluster that is not ready, or whose Secret is missing, cannot be read, or has no kubeconfig that can be used,
+    is a host with the reason in C(cilium_mesh_unavailable). When clusters cannot be listed, the inventory fails.
   - The file is called C(clusters.yml), C(clusters.yaml), or ends in C(.clusters.yml) or C(.clusters.yaml). Any other YAML file will do when
     its key O(plugin) stands at the beginning of a line.
   - Variables of single hosts, such as C(cilium_mesh_endpoint_override), go into C(host_vars) beside the file.
-  - Expressions of O(compose), O(groups) and O(keyed_groups) see the variables of the host, and C(cluster), a mapping with C(name), as the
-    source has it. Values of a source are data in them and in what comes of them; they are never evaluated themselves.
-  - With O(cache), names of clusters and paths of files are cached, and no credentials, which this plugin does not keep. A changed option
-    takes effect at once; a change of the source does when the cache ends, or with C(--flush-cache).
+  - Expressions of O(compose), O(groups) and O(keyed_groups) see the variables of the host, and C(cluster), a mapping with C(name),
+    C(namespace) and C(labels), as the source has them. Values of a source are data in them and in what comes of them; they are never
+    evaluated themselves.
+  - With O(cache), names and labels of clusters, paths of files and names of Secrets are cached, and no credentials. A changed option takes
+    effect at once; a change of the source does when the cache ends, or with C(--flush-cache).
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
 extends_documentation_fragment:
@@ -32,12 +37,51 @@ options:
     type: str
     required: true
     choices: [edge_portal.cilium_mesh.clusters]
+  source:
+    description:
+      - Where clusters are found.
+      - V(kubeconfig) means the contexts of O(kubeconfig), or the files of O(kubeconfigs). With the others O(kubeconfig) is that of a
+        management cluster.
+      - V(management_plane) means its Clusters of C(platform.edge-portal.eu). A host has the name in the label
+        C(edge-connect.eu/source-name), which is that of the KubernetesCluster, else that of the Cluster.
+      - V(cluster_api) means its Clusters of C(cluster.x-k8s.io), with the Secret that Cluster API makes, C(NAME-kubeconfig).
+      - V(argocd) means its Secrets with the label C(argocd.argoproj.io/secret-type=cluster). A Secret with C(awsAuthConfig) is refused.
+    type: str
+    default: kubeconfig
+    choices: [kubeconfig, management_plane, cluster_api, argocd]
   kubeconfig:
     description:
       - A kubeconfig file, each of whose contexts is a cluster. A relative path starts at the folder of the inventory file.
       - Several files are joined by C(:), and mean what they mean to kubectl in E(KUBECONFIG).
       - Exactly one of O(kubeconfig) and O(kubeconfigs) is given.
+      - With another O(source) than V(kubeconfig), the kubeconfig of the management cluster, which ansible-vault may have encrypted.
     type: str
+  context:
+    description:
+      - The context of the management cluster in O(kubeconfig); its current context when empty.
+      - Only with another O(source) than V(kubeconfig).
+    type: str
+    default: ""
+  source_namespaces:
+    description:
+      - Namespaces of the management cluster in which clusters are listed. When empty, all of them, or C(argocd) with O(source=argocd).
+      - Only with another O(source) than V(kubeconfig).
+    type: list
+    elements: str
+    default: []
+  label_selector:
+    description:
+      - A selector of Kubernetes, such as V(region=eu), for the Clusters, or for the Secrets of Argo CD.
+      - Only with another O(source) than V(kubeconfig).
+    type: str
+    default: ""
+  exec:
+    description:
+      - Whether a kubeconfig from a Secret may name a program (C(exec), or C(execProviderConfig) of Argo CD) that is run on this machine for
+        credentials. Then those who may write these Secrets can run any program here.
+      - Only with another O(source) than V(kubeconfig).
+    type: bool
+    default: false
   kubeconfigs:
     description:
       - A folder, each of whose files is the kubeconfig of one cluster, under its current context, or its only one.
@@ -53,13 +97,14 @@ options:
     default: []
   pattern:
     description:
-      - A shell-style pattern. Only contexts (with O(kubeconfig)) or file names without their ending (with O(kubeconfigs)) that match it are
-        taken.
+      - A shell-style pattern. Only contexts, file names without their ending (with O(kubeconfigs)), or names of clusters (with another
+        O(source)) that match it are taken.
     type: str
     default: "*"
   names:
     description:
       - Context or file name without its ending, and the name of the host to make of it. It is the name that C(clusterRefs) uses.
+      - With another O(source) than V(kubeconfig), the name of a cluster, or of the object that it was found in, also as C(NAMESPACE/NAME).
       - Without an entry here the name is lower-cased, and each run of characters that a Kubernetes name cannot hold becomes a hyphen.
     type: dict
     default: {}
@@ -98,6 +143,23 @@ compose:
 cache: true
 cache_plugin: ansible.builtin.jsonfile
 cache_connection: ~/.cache/cilium-mesh-inventory
+---
+# clusters.yml: the clusters that Cluster API has made in two namespaces, in groups by a label of theirs
+plugin: edge_portal.cilium_mesh.clusters
+source: cluster_api
+kubeconfig: management.yaml
+source_namespaces: [team-a, team-b]
+label_selector: mesh=edge
+keyed_groups:
+  - prefix: region
+    key: cluster.labels['topology.kubernetes.io/region'] | default('none')
+---
+# clusters.yml: the clusters of Argo CD
+plugin: edge_portal.cilium_mesh.clusters
+source: argocd
+kubeconfig: management.yaml
+names:
+  ffm.example.com: cluster-ffm-1
 """
 
 import hashlib
@@ -111,18 +173,22 @@ from typing import Any
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.document import Kubeconfig
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import read_kubeconfigs, split_paths
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid, Subject
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.cluster_sources import Asked, clusters_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.found_cluster import FoundCluster, cached_form, from_cache
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import CONTEXT, KUBECONFIG, NAMESPACE, plain
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import CONTEXT, KUBECONFIG, KUBECONFIG_FROM, NAMESPACE, plain
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.secret_kubeconfigs import management_cluster
 
 PLUGIN = "edge_portal.cilium_mesh.clusters"
 GROUP = "cilium_mesh_clusters"
 ENDINGS = (".kubeconfig", ".conf", ".config", ".yaml", ".yml", ".json")
 EXPRESSIONS = "cluster"
 """Variable that the expressions of ``constructed`` see, and the host does not get."""
-SOURCE_OPTIONS = ("kubeconfig", "kubeconfigs", "contexts", "pattern")
+OF_MANAGEMENT = ("context", "source_namespaces", "label_selector", "exec")
+SOURCE_OPTIONS = ("source", "kubeconfig", "kubeconfigs", "contexts", "pattern", *OF_MANAGEMENT)
 """Options that decide which clusters are found. Names, groups and variables are made anew of what is cached."""
 
 _MARK = re.compile(rf"^plugin:\s*[\"']?{re.escape(PLUGIN)}[\"']?\s*(?:#.*)?$", re.MULTILINE)
@@ -157,6 +223,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             self._add(self._found(os.path.abspath(path), cache=cache))
         except KubeconfigInvalid as error:
             raise AnsibleParserError(" ".join(filter(None, (f"{error.message}.", error.remedy)))) from None
+        except MeshError as error:
+            raise AnsibleParserError(" ".join(filter(None, (error.message, error.remedy)))) from None
 
     def _found(self, path: str, *, cache: bool) -> list[FoundCluster]:
         """Return the clusters of the cache where it is on and has them, else those of the source, which the cache then gets.
@@ -185,6 +253,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
     def _clusters(self, folder: str) -> Iterator[FoundCluster]:
         single, several = self.get_option("kubeconfig"), self.get_option("kubeconfigs")
+        if self.get_option("source") != "kubeconfig":
+            return self._clusters_of_management_cluster(folder)
+        if wrong := [name for name in OF_MANAGEMENT if self.get_option(name)]:
+            raise AnsibleParserError(f"{', '.join(wrong)}: only with a source other than kubeconfig.")
         if bool(single) == bool(several):
             raise AnsibleParserError("Give exactly one of kubeconfig (a file) and kubeconfigs (a folder).")
         if single:
@@ -192,6 +264,25 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         if self.get_option("contexts"):
             raise AnsibleParserError("contexts goes with kubeconfig; with kubeconfigs choose by pattern.")
         return self._clusters_of_folder(_path(folder, str(several)))
+
+    def _clusters_of_management_cluster(self, folder: str) -> Iterator[FoundCluster]:
+        source, file = str(self.get_option("source")), self.get_option("kubeconfig")
+        if not file or self.get_option("kubeconfigs") or self.get_option("contexts"):
+            raise AnsibleParserError(
+                f"With source {source}, give kubeconfig, and context if need be, of the management cluster; not kubeconfigs or contexts."
+            )
+        asked = Asked(
+            source=source,
+            kubeconfig=os.pathsep.join(_path(folder, path) for path in split_paths(str(file))),
+            context=str(self.get_option("context")),
+            namespaces=tuple(map(str, self.get_option("source_namespaces"))) or (("argocd",) if source == "argocd" else ()),
+            label_selector=str(self.get_option("label_selector")),
+            exec=bool(self.get_option("exec")),
+        )
+        if wrong := [name for name in asked.namespaces if not _NAME.fullmatch(name)]:
+            raise AnsibleParserError(f"source_namespaces has {wrong[0]!r}, which is no name of a namespace.")
+        with management_cluster("management cluster", asked.kubeconfig, asked.context, folder, self._decrypted) as opened:
+            return iter([found for found in clusters_of(asked, opened) if self._matches(found.name)])
 
     def _clusters_of_file(self, file: str) -> Iterator[FoundCluster]:
         contexts = read_kubeconfigs(split_paths(file)).contexts
@@ -229,19 +320,24 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         self.display.v(f"{file} is left out: it is no kubeconfig by its name, and none by its content.")
         return None
 
+    def _decrypted(self, path: str) -> str:
+        return str(self.loader.get_text_file_contents(path))
+
     def _matches(self, name: str) -> bool:
         return fnmatchcase(name, str(self.get_option("pattern")))
 
     def _add(self, clusters: list[FoundCluster]) -> None:
         names = self._host_names(clusters)
         if not names:
-            raise AnsibleParserError("No cluster was found; look at contexts and pattern.")
+            asked = "source_namespaces, label_selector" if self.get_option("source") != "kubeconfig" else "contexts"
+            raise AnsibleParserError(f"No cluster was found; look at {asked} and pattern.")
         self.inventory.add_group(GROUP)
         for host, found in names.items():
             before = self.inventory.hosts.get(host)
-            other = None if before is None else before.vars.get(KUBECONFIG)
-            if other is not None and other != found.place:
-                raise AnsibleParserError(f"The host {host} is made of {found.place} here, and of {other} by another inventory source.")
+            other = {} if before is None else {name: before.vars[name] for name in (KUBECONFIG, KUBECONFIG_FROM) if name in before.vars}
+            if any(found.variables.get(name) != value for name, value in other.items()):
+                made = other.get(KUBECONFIG) or " ".join(map(str, other[KUBECONFIG_FROM].values()))
+                raise AnsibleParserError(f"The host {host} is made of {found.place} here, and of {made} by another inventory source.")
             self.inventory.add_host(host, group=GROUP)
             for name, value in self._variables(found).items():
                 self.inventory.set_variable(host, name, value)
@@ -253,7 +349,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
         https://docs.ansible.com/ansible-core/2.19/porting_guides/porting_guide_core_2.19.html (data tagging)
         """
-        variables = {**self.inventory.hosts[host].get_vars(), EXPRESSIONS: {"name": found.name}}
+        variables = {**self.inventory.hosts[host].get_vars(), EXPRESSIONS: found.seen}
         strict = self.get_option("strict")
         self._set_composite_vars(self.get_option("compose"), variables, host, strict=strict)
         self._add_host_to_composed_groups(self.get_option("groups"), variables, host, strict=strict)
@@ -265,12 +361,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         :raises AnsibleParserError: when two clusters have one name; the message names both.
         """
         chosen: Mapping[str, Any] = self.get_option("names")
-        unknown = sorted(set(map(str, chosen)) - {found.name for found in clusters})
+        unknown = sorted(set(map(str, chosen)) - {name for found in clusters for name in found.names})
         if unknown:
             raise AnsibleParserError(f"names speaks of {', '.join(unknown)}, which is no cluster found here.")
         hosts: dict[str, FoundCluster] = {}
         for found in clusters:
-            host = _host_name(found, chosen.get(found.name))
+            host = _host_name(found, next((chosen[name] for name in reversed(found.names) if name in chosen), None))
             if host in hosts:
                 first = hosts[host]
                 raise AnsibleParserError(
@@ -280,7 +376,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             hosts[host] = found
         return hosts
 
-    def _variables(self, found: FoundCluster) -> dict[str, str]:
+    def _variables(self, found: FoundCluster) -> dict[str, Any]:
         return {NAMESPACE: str(self.get_option("namespace")), "ansible_connection": "local", **found.variables}
 
 
