@@ -53,6 +53,7 @@ options:
     description:
       - A kubeconfig file, each of whose contexts is a cluster. A relative path starts at the folder of the inventory file.
       - Several files are joined by C(:), and mean what they mean to kubectl in E(KUBECONFIG).
+      - A single file may be one that ansible-vault encrypted. Its contexts are read with the passwords that Ansible has.
       - Exactly one of O(kubeconfig) and O(kubeconfigs) is given.
       - With another O(source) than V(kubeconfig), the kubeconfig of the management cluster, which ansible-vault may have encrypted.
     type: str
@@ -85,6 +86,8 @@ options:
   kubeconfigs:
     description:
       - A folder, each of whose files is the kubeconfig of one cluster, under its current context, or its only one.
+      - A file with one of the endings below that ansible-vault encrypted is one too. It needs no password here, but a current context; the
+        run decrypts it.
       - Names beginning with a dot or ending in C(~) are left out. So is a file without contexts whose name has another ending than
         C(.kubeconfig), C(.conf), C(.config), C(.yaml), C(.yml) and C(.json), such as a certificate; C(-v) shows it.
     type: str
@@ -105,6 +108,7 @@ options:
     description:
       - Context or file name without its ending, and the name of the host to make of it. It is the name that C(clusterRefs) uses.
       - With another O(source) than V(kubeconfig), the name of a cluster, or of the object that it was found in, also as C(NAMESPACE/NAME).
+      - An entry for which there is no cluster is an error; with another O(source) than V(kubeconfig) a warning, since clusters come and go.
       - Without an entry here the name is lower-cased, and each run of characters that a Kubernetes name cannot hold becomes a hyphen.
     type: dict
     default: {}
@@ -170,21 +174,22 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ansible.errors import AnsibleParserError
+from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.document import Kubeconfig
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import read_kubeconfigs, split_paths
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid, Subject
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import split_paths
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.cluster_sources import Asked, clusters_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.found_cluster import FoundCluster, cached_form, from_cache
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import CONTEXT, KUBECONFIG, KUBECONFIG_FROM, NAMESPACE, plain
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.kubeconfig_sources import clusters_of_contexts, clusters_of_folder
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import KUBECONFIG, KUBECONFIG_FROM, NAMESPACE, plain
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.secret_kubeconfigs import management_cluster
 
 PLUGIN = "edge_portal.cilium_mesh.clusters"
 GROUP = "cilium_mesh_clusters"
-ENDINGS = (".kubeconfig", ".conf", ".config", ".yaml", ".yml", ".json")
+MESSAGE_LIMIT = 2000  # characters
 EXPRESSIONS = "cluster"
 """Variable that the expressions of ``constructed`` see, and the host does not get."""
 OF_MANAGEMENT = ("context", "source_namespaces", "label_selector", "exec")
@@ -196,7 +201,7 @@ _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]  # ansible-core has no types
-    """Inventory of the clusters of one or several kubeconfigs."""
+    """Inventory of the clusters of kubeconfigs, or of a management cluster."""
 
     NAME = PLUGIN
 
@@ -215,16 +220,19 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
         """Add the clusters that the configuration names to the inventory.
 
-        :raises AnsibleParserError: when the configuration or a kubeconfig is not valid.
+        :raises AnsibleParserError: when the configuration or a kubeconfig is not valid, or a management cluster cannot be read.
         """
         super().parse(inventory, loader, path, cache)
         self._read_config_data(path)
         try:
             self._add(self._found(os.path.abspath(path), cache=cache))
-        except KubeconfigInvalid as error:
-            raise AnsibleParserError(" ".join(filter(None, (f"{error.message}.", error.remedy)))) from None
-        except MeshError as error:
-            raise AnsibleParserError(" ".join(filter(None, (error.message, error.remedy)))) from None
+        except (KubeconfigInvalid, MeshError, AnsibleError) as error:
+            remedy = getattr(error, "remedy", "")
+            said = one_line(f"{error.message}{'.' if isinstance(error, KubeconfigInvalid) else ''} {remedy}", MESSAGE_LIMIT)
+            # Ansible passes the file on to its own plugins, each of which adds a paragraph about a file that is none of its own. And it
+            # prints control characters, which a name of a context can have.
+            self.display.error(f"{path}: {said}", wrap_text=False)
+            raise AnsibleParserError(said) from None
 
     def _found(self, path: str, *, cache: bool) -> list[FoundCluster]:
         """Return the clusters of the cache where it is on and has them, else those of the source, which the cache then gets.
@@ -259,11 +267,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             raise AnsibleParserError(f"{', '.join(wrong)}: only with a source other than kubeconfig.")
         if bool(single) == bool(several):
             raise AnsibleParserError("Give exactly one of kubeconfig (a file) and kubeconfigs (a folder).")
+        wanted = [str(name) for name in self.get_option("contexts")]
         if single:
-            return self._clusters_of_file(os.pathsep.join(_path(folder, path) for path in split_paths(str(single))))
-        if self.get_option("contexts"):
+            file = os.pathsep.join(_path(folder, path) for path in split_paths(str(single)))
+            return (found for found in clusters_of_contexts(file, wanted, self._decrypted) if self._matches(found.name))
+        if wanted:
             raise AnsibleParserError("contexts goes with kubeconfig; with kubeconfigs choose by pattern.")
-        return self._clusters_of_folder(_path(folder, str(several)))
+        return clusters_of_folder(_path(folder, str(several)), self._matches, self._say_left_out)
 
     def _clusters_of_management_cluster(self, folder: str) -> Iterator[FoundCluster]:
         source, file = str(self.get_option("source")), self.get_option("kubeconfig")
@@ -282,43 +292,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         if wrong := [name for name in asked.namespaces if not _NAME.fullmatch(name)]:
             raise AnsibleParserError(f"source_namespaces has {wrong[0]!r}, which is no name of a namespace.")
         with management_cluster("management cluster", asked.kubeconfig, asked.context, folder, self._decrypted) as opened:
-            return iter([found for found in clusters_of(asked, opened) if self._matches(found.name)])
+            return iter(clusters_of(asked, opened, self._matches))
 
-    def _clusters_of_file(self, file: str) -> Iterator[FoundCluster]:
-        contexts = read_kubeconfigs(split_paths(file)).contexts
-        wanted = [str(name) for name in self.get_option("contexts")]
-        missing = [name for name in wanted if name not in contexts]
-        if missing:
-            raise AnsibleParserError(f"Kubeconfig {file} has no context {', '.join(missing)}; it has {', '.join(contexts) or 'none'}.")
-        for name in wanted or contexts:
-            if self._matches(name):
-                yield FoundCluster(name=name, place=file, variables={KUBECONFIG: file, CONTEXT: name})
-
-    def _clusters_of_folder(self, folder: str) -> Iterator[FoundCluster]:
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError as error:
-            raise AnsibleParserError(f"The folder {folder} of kubeconfigs cannot be read: {error.strerror}.") from None
-        for name in names:
-            file = os.path.join(folder, name)
-            if name.startswith(".") or name.endswith("~") or not os.path.isfile(file):
-                continue
-            stem = next((name.removesuffix(ending) for ending in ENDINGS if name.endswith(ending)), name)
-            if self._matches(stem) and (found := self._kubeconfig_of(file, expected=stem != name or "." not in name)):
-                yield FoundCluster(name=stem, place=file, variables={KUBECONFIG: file, CONTEXT: _only_context(file, found)})
-
-    def _kubeconfig_of(self, file: str, *, expected: bool) -> Kubeconfig | None:
-        """Return the kubeconfig in a file of a folder; None where nobody expects one and there is none."""
-        try:
-            found = read_kubeconfigs((file,))
-        except KubeconfigInvalid:
-            if expected:
-                raise
-            found = Kubeconfig()
-        if found.contexts or expected:
-            return found
+    def _say_left_out(self, file: str) -> None:
         self.display.v(f"{file} is left out: it is no kubeconfig by its name, and none by its content.")
-        return None
 
     def _decrypted(self, path: str) -> str:
         return str(self.loader.get_text_file_contents(path))
@@ -363,7 +340,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         chosen: Mapping[str, Any] = self.get_option("names")
         unknown = sorted(set(map(str, chosen)) - {name for found in clusters for name in found.names})
         if unknown:
-            raise AnsibleParserError(f"names speaks of {', '.join(unknown)}, which is no cluster found here.")
+            said = f"names speaks of {', '.join(unknown)}, which is no cluster found here."
+            if self.get_option("source") == "kubeconfig":
+                raise AnsibleParserError(said)
+            self.display.warning(f"{said} It is wrong, or the cluster has gone.")  # which is no fault of the other clusters
         hosts: dict[str, FoundCluster] = {}
         for found in clusters:
             host = _host_name(found, next((chosen[name] for name in reversed(found.names) if name in chosen), None))
@@ -382,19 +362,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
 
 def _path(folder: str, path: str) -> str:
     return os.path.normpath(os.path.join(folder, os.path.expanduser(path)))
-
-
-def _only_context(file: str, found: Kubeconfig) -> str:
-    """Return the current context, or the only one.
-
-    :raises KubeconfigInvalid: when there are several contexts and none is current.
-    """
-    if found.current_context in found.contexts:
-        return found.current_context
-    if len(found.contexts) == 1:
-        return next(iter(found.contexts))
-    what = f"has {len(found.contexts)} contexts and none of them is its current-context"
-    raise KubeconfigInvalid(what, subject=Subject(f"Kubeconfig {file}", "The kubeconfig"))
 
 
 def _host_name(found: FoundCluster, chosen: Any) -> str:

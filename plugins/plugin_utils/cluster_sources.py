@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..module_utils.base.errors import ClusterError, InvalidInput
@@ -56,23 +56,30 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Named:
-    """Cluster with the Secret of its kubeconfig; None where none is named. ``why``: it is not available, "" for not known yet."""
+    """Cluster with the name of the Secret of its kubeconfig, None where none is named.
+
+    ``why``: it is not available, "" for not known yet. ``secret``: the Secret itself, where the list had it.
+    """
 
     found: FoundCluster
     reference: SecretReference | None
     why: str = ""
+    secret: Object | None = field(default=None, repr=False)
 
 
-def clusters_of(asked: Asked, cluster: Cluster) -> list[FoundCluster]:
+def clusters_of(asked: Asked, cluster: Cluster, is_wanted: Callable[[str], bool] = lambda name: True) -> list[FoundCluster]:
     """Return every cluster of a source. Hosts of those whose kubeconfig cannot be had have the reason as ``cilium_mesh_unavailable``.
 
+    :param is_wanted: judges a name; Secrets of other clusters are not read, except for those of Argo CD, which have the names.
     :raises ClusterError: when a list fails.
     :raises InvalidInput: when the management cluster does not have the kind of the source.
     """
-    return _SOURCES[asked.source](asked, cluster)
+    every = [named for named in _SOURCES[asked.source](asked, cluster) if is_wanted(named.found.name)]
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return list(pool.map(lambda named: _host(_seen(named, cluster)), every))
 
 
-def _of_management_plane(asked: Asked, cluster: Cluster) -> list[FoundCluster]:
+def _of_management_plane(asked: Asked, cluster: Cluster) -> list[_Named]:
     def named(obj: Object) -> _Named:
         made = provisioning_of(obj)
         why = "" if made.ready else f"The management plane does not report it as ready (reason: {made.reason or 'none'})."
@@ -82,10 +89,10 @@ def _of_management_plane(asked: Asked, cluster: Cluster) -> list[FoundCluster]:
             return _Named(found, None, why or "The management plane names no Secret with its kubeconfig.")
         return _named(asked, found, obj, text(ref, "name"), text(ref, "key"), why)
 
-    return _with_secrets(cluster, [named(obj) for obj in _listed(cluster, asked, f"/apis/{PLANE}", "clusters")])
+    return [named(obj) for obj in _listed(cluster, asked, f"/apis/{PLANE}", "clusters")]
 
 
-def _of_cluster_api(asked: Asked, cluster: Cluster) -> list[FoundCluster]:
+def _of_cluster_api(asked: Asked, cluster: Cluster) -> list[_Named]:
     def named(obj: Object) -> _Named:
         # cluster-api, util/secret: the Secret is NAME-kubeconfig, with the key value
         return _named(asked, _found("Cluster", obj), obj, f"{text(obj, 'metadata', 'name')}-kubeconfig", "value", _not_initialised(obj))
@@ -94,7 +101,7 @@ def _of_cluster_api(asked: Asked, cluster: Cluster) -> list[FoundCluster]:
     version = text(group, "preferredVersion", "groupVersion")
     if not version.startswith(f"{CAPI}/"):
         raise _not_served("clusters", CAPI)
-    return _with_secrets(cluster, [named(obj) for obj in _listed(cluster, asked, f"/apis/{version}", "clusters")])
+    return [named(obj) for obj in _listed(cluster, asked, f"/apis/{version}", "clusters")]
 
 
 def _not_initialised(obj: Object) -> str:
@@ -115,7 +122,7 @@ def _not_initialised(obj: Object) -> str:
     return f"Cluster API does not report its control plane as initialised (reason: {reason or 'none'})."
 
 
-def _of_argo(asked: Asked, cluster: Cluster) -> list[FoundCluster]:
+def _of_argo(asked: Asked, cluster: Cluster) -> list[_Named]:
     selector = ",".join(filter(None, (f"{ARGO_LABEL}=cluster", asked.label_selector)))
 
     def named(secret: Object) -> _Named:
@@ -125,15 +132,9 @@ def _of_argo(asked: Asked, cluster: Cluster) -> list[FoundCluster]:
         except KubeconfigInvalid as invalid:
             why = f"Its Secret of Argo CD cannot be used: {invalid.message}."
         found = _named(asked, _found("Secret", secret, name), secret, text(secret, "metadata", "name"), "", why)
-        if found.why or found.reference is None:
-            return found
-        try:
-            kubeconfig_of_found(secret, found.reference)
-        except ClusterError as error:
-            return replace(found, why=reason_of(error, found.reference))
-        return found
+        return replace(found, secret=secret)
 
-    return [_host(named(secret)) for secret in _listed(cluster, replace(asked, label_selector=selector), "/api/v1", "secrets")]
+    return [named(secret) for secret in _listed(cluster, replace(asked, label_selector=selector), "/api/v1", "secrets")]
 
 
 def _named(asked: Asked, found: FoundCluster, obj: Object, secret: str, key: str, why: str) -> _Named:
@@ -159,20 +160,18 @@ def _found(kind: str, obj: Object, name: str = "") -> FoundCluster:
     )
 
 
-def _with_secrets(cluster: Cluster, every: list[_Named]) -> list[FoundCluster]:
-    """Return the clusters, after a look into the Secret of each that is said to be ready."""
-
-    def seen(named: _Named) -> _Named:
-        if named.why or named.reference is None:
-            return named
-        try:
-            kubeconfig_from(cluster, named.reference)
-        except ClusterError as error:
-            return replace(named, why=reason_of(error, named.reference))
+def _seen(named: _Named, cluster: Cluster) -> _Named:
+    """Return the cluster with the reason why its Secret gives no kubeconfig, after a read of it. What it holds is not kept."""
+    if named.why or named.reference is None:
         return named
-
-    with ThreadPoolExecutor(PARALLEL) as pool:
-        return [_host(named) for named in pool.map(seen, every)]
+    try:
+        if named.secret is None:
+            kubeconfig_from(cluster, named.reference)
+        else:
+            kubeconfig_of_found(named.secret, named.reference)
+    except ClusterError as error:
+        return replace(named, why=reason_of(error, named.reference))
+    return named
 
 
 def _host(named: _Named) -> FoundCluster:
@@ -209,7 +208,7 @@ def _not_served(resource: str, group: str) -> InvalidInput:
     )
 
 
-_SOURCES: Final[Mapping[str, Callable[[Asked, Cluster], list[FoundCluster]]]] = {
+_SOURCES: Final[Mapping[str, Callable[[Asked, Cluster], list[_Named]]]] = {
     "management_plane": _of_management_plane,
     "cluster_api": _of_cluster_api,
     "argocd": _of_argo,

@@ -228,7 +228,7 @@ def require_hosts(play: Play) -> None:
     if not play.hosts or (play.hosts == ("localhost",) and "localhost" not in play.inventory):
         raise InvalidInput(
             "No host of the inventory takes part in this play.",
-            remedy="Give an inventory with -i in which every host is a cluster; a warning above names a source that could not be read.",
+            remedy="Give an inventory with -i in which every host is a cluster; a message above names a source that could not be read.",
         )
 
 

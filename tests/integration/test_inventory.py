@@ -155,7 +155,7 @@ def test_clusters_of_cluster_api_are_hosts_once_their_control_plane_is_initialis
     desk.object(capi, "other", done)
     desk.secret("ffm-kubeconfig", {"value": desk.own})
     desk.secret("ham-kubeconfig", {"value": "users: [c4n4ry\n"})
-    options = "label_selector: mesh=edge\nnames: {ffm: cluster-ffm-1}\n"
+    options = "label_selector: mesh=edge\nnames: {ffm: cluster-ffm-1, gone: cluster-gone}\n"
     hosts = desk.hosts("cluster_api", options)
     assert {host: variables.get("cilium_mesh_unavailable", "") for host, variables in hosts.items()} == {
         "cluster-ffm-1": "",
@@ -164,6 +164,7 @@ def test_clusters_of_cluster_api_are_hosts_once_their_control_plane_is_initialis
         "ham": f"Secret {desk.place}/ham-kubeconfig of the management cluster gives no kubeconfig: it has a key value that is no "
         "kubeconfig: it is not YAML.",
     }
+    assert list(desk.hosts("cluster_api", "pattern: m*\n")) == ["muc"]
     cached = "cache: true\ncache_plugin: ansible.builtin.jsonfile\ncache_connection: cache\n"
     desk.hosts("cluster_api", options + cached)
     [file] = (desk.path / "cache").iterdir()

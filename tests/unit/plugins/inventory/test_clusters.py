@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.parsing.vault import VaultLib, VaultSecret
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import read_kubeconfigs
 from tests.collection_path import link
@@ -169,6 +170,54 @@ def test_variables_of_single_hosts_stand_beside_the_file(desk: Desk) -> None:
     assert desk.hosts("clusters.yml")["c1"]["cilium_mesh_endpoint_override"] == "192.0.2.1:2379"
 
 
+def vaulted(text: str, password: bytes = b"word") -> str:
+    return str(VaultLib([("default", VaultSecret(password))]).encrypt(text).decode())
+
+
+def test_a_file_of_a_folder_that_is_encrypted_is_a_host_without_a_password(desk: Desk) -> None:
+    file = desk.write("k/ffm.yaml", vaulted(kubeconfig("a", current="a")))
+    desk.write("k/ber.yaml", kubeconfig("b"))
+    desk.write("k/notes.txt", vaulted("no kubeconfig"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
+    hosts = desk.hosts("clusters.yml")
+    assert list(hosts) == ["ber", "ffm"] and hosts["ffm"]["cilium_mesh_kubeconfig"] == str(file)
+    assert "cilium_mesh_context" not in hosts["ffm"] and hosts["ber"]["cilium_mesh_context"] == "b"
+
+
+@pytest.mark.slow
+def test_the_contexts_of_an_encrypted_kubeconfig_are_read_with_the_passwords_of_ansible(desk: Desk) -> None:
+    desk.write("config", vaulted(kubeconfig("a", "b")))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n")
+    desk.write("word", "word")
+    done = desk.start("clusters.yml", arguments=("--vault-password-file", "word"))
+    assert done.returncode == 0, done.stderr
+    assert list(desk.read(done.stdout)) == ["a", "b"]
+    desk.write("word", "another")
+    for arguments in (("--vault-password-file", "word"), ()):
+        done = desk.start("clusters.yml", arguments=arguments)
+        assert done.returncode != 0 and "is encrypted, and cannot be decrypted" in done.stderr and CANARY not in done.stderr
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config:other\n")
+    assert "stands in a list of files" in desk.refusal("clusters.yml")
+
+
+def test_what_is_wrong_stands_before_what_the_plugins_of_ansible_say_of_the_file(desk: Desk) -> None:
+    desk.write("config", kubeconfig("ffm", "ber"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\ncontexts: [fffm, x, ber]\n")
+    said = desk.refusal("clusters.yml")
+    config = desk.path / "config"
+    assert said.startswith(
+        f"[ERROR]: {desk.path}/clusters.yml: Kubeconfig {config} has no context fffm; did you mean ffm? "
+        f"Kubeconfig {config} has no context x; it has ffm, ber. [WARNING]"
+    )
+
+
+def test_a_name_of_a_context_brings_no_escape_sequence_to_the_terminal(desk: Desk) -> None:
+    desk.write("config", kubeconfig("\x1b[31mffm", "\x1b]31mffm"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n")
+    said = desk.refusal("clusters.yml")
+    assert "tell them apart with names" in said and "\x1b" not in said
+
+
 def test_a_wrong_kubeconfig_is_named_and_not_quoted(desk: Desk) -> None:
     desk.write("k/c1.yaml", f"users: [{CANARY}\n")
     desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
@@ -198,7 +247,7 @@ def test_one_name_from_two_inventories_is_refused(desk: Desk) -> None:
     [
         ("kubeconfig: config\nkubeconfigs: k\n", "Give exactly one of kubeconfig (a file) and kubeconfigs (a folder)"),
         ("kubeconfigs: nowhere\n", "nowhere of kubeconfigs cannot be read"),
-        ("kubeconfig: config\ncontexts: [c]\n", "has no context c; it has a, B_1"),
+        ("kubeconfig: config\ncontexts: [c]\n", "has no context c; it has a, B_1."),
         ("kubeconfig: config\nnames: {c: d}\n", "names speaks of c, which is no cluster found here"),
         ("kubeconfig: config\nnames: {a: Not_A_Name}\n", "'Not_A_Name', for 'a' in"),
         ("kubeconfig: config\npattern: x*\n", "No cluster was found"),
