@@ -86,7 +86,11 @@ def management_cluster(name: str, kubeconfig: str, context: str, folder: str, de
     """
     variables = {KUBECONFIG: kubeconfig, CONTEXT: context, "inventory_dir": folder}
     play = Play(hosts=(name,), inventory=(name,), limit="", hostvars={name: variables}, decrypted=decrypted)
-    return open_cluster(accesses(play, (name,))[0])
+    try:
+        return open_cluster(accesses(play, (name,))[0])
+    except CredentialsInvalid as error:  # its remedy names the variables of a host, which this is not
+        remedy = "Correct kubeconfig or context of the management cluster." if KUBECONFIG in error.remedy else error.remedy
+        raise CredentialsInvalid(error.message, remedy=remedy) from None
 
 
 def kubeconfig_from(cluster: Cluster, reference: SecretReference) -> dict[str, Any]:

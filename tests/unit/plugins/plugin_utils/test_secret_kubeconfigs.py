@@ -91,7 +91,9 @@ def test_a_management_cluster_that_does_not_answer_is_asked_once(tmp_path: Path)
     reading = SecretKubeconfigs(decrypted)
     reasons = [reading("c1", {**NAMED, "secret": name}, str(tmp_path)) for name in ("c1", "c2")]
     assert all(isinstance(reason, str) and "127.0.0.1:1" in reason for reason in reasons) and "clusters/c2" in reasons[1]
-    assert isinstance(reading("c1", {**NAMED, "kubeconfig": "none.yaml"}, str(tmp_path)), str)
+    missing = str(reading("c1", {**NAMED, "kubeconfig": "none.yaml"}, str(tmp_path)))
+    assert "none.yaml does not exist. Correct kubeconfig or context of the management cluster." in missing
+    assert 'has no context "x". It has the contexts here.' in str(reading("c1", {**NAMED, "context": "x"}, str(tmp_path)))
 
 
 def test_an_encrypted_kubeconfig_of_the_management_cluster_names_its_host(tmp_path: Path) -> None:
