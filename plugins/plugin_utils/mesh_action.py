@@ -35,6 +35,7 @@ from .failure_lines import failure_name
 from .fitted import Line, fitted
 from .play import Play, plain, play_of
 from .result_file import check_result_files
+from .secret_kubeconfigs import SecretKubeconfigs
 from .shown_lines import lines_of
 from .spec import Spec, option_problems, unknown_options
 from .stdout import is_redrawn, prints_for_people, width_of_terminal
@@ -82,7 +83,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         try:
             if self._task.async_val:
                 raise InvalidInput("This action runs on the controller as one step; it cannot be asynchronous.", remedy="Remove async.")
-            play = play_of(task_vars or {}, lambda path: str(self._loader.get_text_file_contents(path)))
+            play = play_of(task_vars or {}, self._decrypted, SecretKubeconfigs(self._decrypted))
             self._refuse_unknown_variables(task_vars or {}, play)
             check_result_files(task_vars or {}, self._template)
             params = self._params(task_vars or {})
@@ -188,6 +189,9 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
                 remedy=f"Correct the names; docs/variables.md lists every variable. Name those that belong to others in {OTHERS}. "
                 "No cluster was contacted.",
             )
+
+    def _decrypted(self, path: str) -> str:
+        return str(self._loader.get_text_file_contents(path))
 
     def _template(self, value: Any) -> Any:
         return self._templar.template(value)

@@ -28,6 +28,7 @@ from ..module_utils.pipeline.participants import left_out
 from ..module_utils.services.annotations import can_be_permitted
 
 KUBECONFIG: Final = "cilium_mesh_kubeconfig"
+KUBECONFIG_FROM: Final = "cilium_mesh_kubeconfig_from"
 CONTEXT: Final = "cilium_mesh_context"
 NAMESPACE: Final = "cilium_mesh_namespace"
 ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
@@ -40,6 +41,7 @@ UNAVAILABLE: Final = "cilium_mesh_unavailable"
 DEFAULT_NAMESPACE: Final = "kube-system"
 HOST_VARIABLES: Final = (
     KUBECONFIG,
+    KUBECONFIG_FROM,
     CONTEXT,
     NAMESPACE,
     ENDPOINT_OVERRIDE,
@@ -60,11 +62,16 @@ def _cannot_decrypt(path: str) -> str:
     raise LookupError(f"No secret of ansible-vault is known for {path}.")
 
 
+def _reads_no_secret(host: str, _value: Any, _folder: str) -> Mapping[str, Any] | str:
+    raise InvalidInput(f"{host}: {KUBECONFIG_FROM} is not read here")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Play:
     """Hosts of a play and their variables. ``hosts`` are those that take part (after --limit), ``inventory`` all there are.
 
-    ``decrypted`` returns the text of a file that ansible-vault encrypted, by its path, and raises anything.
+    ``decrypted`` returns the text of a file that ansible-vault encrypted, by its path, and raises anything. ``from_secret`` returns the
+    kubeconfig that the variable ``cilium_mesh_kubeconfig_from`` of a host names, see SecretKubeconfigs.
     """
 
     hosts: tuple[str, ...]
@@ -72,6 +79,7 @@ class Play:
     limit: str
     hostvars: Mapping[str, Mapping[str, Any]]
     decrypted: Callable[[str], str] = _cannot_decrypt
+    from_secret: Callable[[str, Any, str], Mapping[str, Any] | str] = _reads_no_secret
 
     def access(self, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
         """Return how each cluster is reached, in the order of ``names``.
@@ -110,10 +118,15 @@ class _ReadOnce(Mapping[str, Mapping[str, Any]]):
         return len(self._hostvars)
 
 
-def play_of(task_vars: Mapping[str, Any], decrypted: Callable[[str], str] = _cannot_decrypt) -> Play:
+def play_of(
+    task_vars: Mapping[str, Any],
+    decrypted: Callable[[str], str] = _cannot_decrypt,
+    from_secret: Callable[[str, Any, str], Mapping[str, Any] | str] = _reads_no_secret,
+) -> Play:
     """Read hosts, limit and host variables from the variables of a task."""
     return Play(
         decrypted=decrypted,
+        from_secret=from_secret,
         hosts=tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ())),
         inventory=tuple(str(host) for host in task_vars.get("groups", {}).get("all", ())),
         limit=one_line(str(task_vars.get("ansible_limit") or ""), 80),
@@ -215,7 +228,7 @@ def require_hosts(play: Play) -> None:
     if not play.hosts or (play.hosts == ("localhost",) and "localhost" not in play.inventory):
         raise InvalidInput(
             "No host of the inventory takes part in this play.",
-            remedy="Give an inventory with -i in which every host is a cluster; a warning above names a source that could not be read.",
+            remedy="Give an inventory with -i in which every host is a cluster; a message above names a source that could not be read.",
         )
 
 
@@ -228,7 +241,7 @@ def accesses(play: Play, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
     problems: list[str] = []
     for name in names:
         try:
-            found.append(_access(name, _HostVariables(name, play.hostvars[name]), play.decrypted))
+            found.append(_access(name, _HostVariables(name, play.hostvars[name]), play))
         except InvalidInput as error:
             problems.append(error.message)
     if problems:
@@ -282,11 +295,17 @@ class _HostVariables:
         return tuple(listed)
 
 
-def _access(host: str, variables: _HostVariables, decrypted: Callable[[str], str]) -> ClusterAccess:
+def _access(host: str, variables: _HostVariables, play: Play) -> ClusterAccess:
     unavailable = one_line(variables.text(UNAVAILABLE, ""), 400)
+    kubeconfig: str | Mapping[str, Any] | None = None
+    if not unavailable and not variables.get(KUBECONFIG) and (reference := variables.get(KUBECONFIG_FROM)):
+        found = play.from_secret(host, reference, _folder(variables))
+        kubeconfig, unavailable = (None, found) if isinstance(found, str) else (found, "")
+    elif not unavailable:
+        kubeconfig = _kubeconfig(host, variables, play.decrypted)
     return ClusterAccess(
         host=host,
-        kubeconfig=None if unavailable else _kubeconfig(host, variables, decrypted),
+        kubeconfig=kubeconfig,
         context=variables.text(CONTEXT, "") or None,
         namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
         endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
@@ -354,8 +373,7 @@ def _kubeconfig(host: str, variables: _HostVariables, decrypted: Callable[[str],
         raise InvalidInput(f"{host}: {KUBECONFIG} must be a path, a text or a mapping")
     if "\n" in value:
         return _document(f"{host}: the text of {KUBECONFIG}", value)
-    base = variables.get("inventory_dir")
-    folder = base if isinstance(base, str) else os.getcwd()
+    folder = _folder(variables)
     paths = [os.path.join(folder, os.path.expanduser(part)) for part in value.split(os.pathsep) if part]
     vaulted = [path for path in paths if is_vaulted(path)]
     if not vaulted:
@@ -370,6 +388,12 @@ def _kubeconfig(host: str, variables: _HostVariables, decrypted: Callable[[str],
             f"{host}: {name} is encrypted, and cannot be decrypted; give its password, as by --vault-password-file"
         ) from None
     return _document(f"{host}: {name}", text)
+
+
+def _folder(variables: _HostVariables) -> str:
+    """Return the folder at which relative paths of a host start: that of its inventory."""
+    base = variables.get("inventory_dir")
+    return base if isinstance(base, str) else os.getcwd()
 
 
 def _document(what: str, text: str) -> Mapping[str, Any]:

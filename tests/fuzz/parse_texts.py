@@ -20,6 +20,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import next_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.link_access import link_access
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.exec_plugin import ExecPlugin, PluginFailed
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.chosen import choose
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.document import parse_kubeconfig
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.secret import ARGO_LABEL, kubeconfig_of_secret
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import (
     RegistryProblem,
     parse_registry,
@@ -92,6 +96,23 @@ def argo_cluster(data: bytes) -> object:
     assert set(cluster) | set(user) <= _KEPT, "a field that is not accepted came through"
     assert all(isinstance(value, str) for value in (*cluster.values(), *user.values())), "a value that is no text came through"
     return sorted(made)
+
+
+def secret_kubeconfig(data: bytes) -> object:
+    """Read a kubeconfig of a Secret, and as the config of one of Argo CD; nothing is left that reads a file or runs a program here."""
+    text, found = b64encode(data).decode(), []
+    argo = {"metadata": {"labels": {ARGO_LABEL: "cluster"}}, "data": {"server": b64encode(b"https://10.0.0.1").decode(), "config": text}}
+    for given in ({"data": {"value": text}}, argo):
+        with suppress(KubeconfigInvalid):
+            found.append(kubeconfig_of_secret(given))
+    for document in found:
+        read = parse_kubeconfig(document, None)
+        entries = [*read.clusters.values(), *read.users.values()]
+        acting = {"exec", "auth-provider", "tokenFile", "client-certificate", "client-key", "certificate-authority"}
+        assert choose(read).cluster["server"] and not any(acting & set(entry) for entry in entries), (
+            "what acts on this machine came through"
+        )
+    return [sorted(map(str, document)) for document in found]
 
 
 def exec_credential(data: bytes) -> object:
@@ -193,6 +214,13 @@ PARSERS: Final = (
         parse=argo_cluster,
         form=Form.JSON,
         raises=(KubeconfigRefused,),
+    ),
+    Parser(
+        name="secret-kubeconfig",
+        writer="who may write Secrets in a management cluster",
+        files=(f"{_ENGINE}/kubeconfig/secret.py",),
+        parse=secret_kubeconfig,
+        form=Form.YAML,
     ),
     Parser(
         name="exec-credential",

@@ -18,12 +18,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import load_json
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import NotJson, load_json
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.chosen import check, find
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.document import parse_kubeconfig
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.secret import ARGO_LABEL, kubeconfig_of_secret
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.whole import kubeconfig_of
 
 from .tenant_addresses import may_be_named
@@ -64,33 +65,16 @@ def open_kubeconfig(text: str, *, allowed: Sequence[str] = ()) -> dict[str, Any]
 
 
 def _kubeconfig_of_argo(text: str) -> bytes:
-    """Return the kubeconfig that says what a cluster Secret of Argo CD says (Argo CD, Declarative Setup, Clusters).
-
-    Fields that would run something keep a name that is refused.
-    """
+    """Return the kubeconfig that a cluster Secret of Argo CD describes. What would run something is in it, to be refused by its name."""
+    problem = ""
     try:
-        parts = load_json(text)
-        server = base64.b64decode(parts["server"]).decode()
-        config = load_json(base64.b64decode(parts["config"]).decode())
-        tls = config.get("tlsClientConfig") or {}
-        cluster = {
-            "server": server,
-            CA: tls.get("caData"),
-            "tls-server-name": tls.get("serverName"),
-            "insecure-skip-tls-verify": tls.get("insecure"),
-            "proxy-url": config.get("proxyUrl"),
-        }
-        user = {
-            "token": config.get("bearerToken"),
-            CERTIFICATE: tls.get("certData"),
-            KEY: tls.get("keyData"),
-            "username": config.get("username"),
-            "password": config.get("password"),
-            "exec": config.get("execProviderConfig") or config.get("awsAuthConfig"),
-        }
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise KubeconfigRefused("The Secret of Argo CD has no server, or no config as JSON.") from None
-    return json.dumps(kubeconfig_of(*({key: value for key, value in entry.items() if value} for entry in (cluster, user)))).encode()
+        secret = {"metadata": {"labels": {ARGO_LABEL: "cluster"}}, "data": load_json(text)}
+        return json.dumps(kubeconfig_of_secret(secret, programs=True)).encode()
+    except NotJson as not_json:
+        problem = str(not_json)
+    except KubeconfigInvalid as invalid:
+        problem = invalid.plain
+    raise KubeconfigRefused(f"The Secret of Argo CD cannot be used: {problem}.")
 
 
 def rebuild_kubeconfig(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible.parsing.vault import VaultLib, VaultSecret
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import read_kubeconfigs
 from tests.collection_path import link
@@ -39,9 +40,9 @@ class Desk:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def start(self, *sources: str) -> subprocess.CompletedProcess[str]:
+    def start(self, *sources: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
         """Start the program itself, as a user does."""
-        command = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "--export"]
+        command = [str(Path(sys.executable).with_name("ansible-inventory")), "--list", "--export", *arguments]
         for source in sources:
             command += ["-i", source]
         environment = {
@@ -60,6 +61,13 @@ class Desk:
         status, document, beside = list_inventory(self.path, *sources)
         assert status == 0, beside
         return self.read(document)
+
+    def groups(self, *sources: str) -> dict[str, list[str]]:
+        """Group -> its hosts, without the group of all clusters."""
+        status, document, beside = list_inventory(self.path, *sources)
+        assert status == 0, beside
+        known = ("_meta", "all", "cilium_mesh_clusters", "ungrouped")
+        return {name: sorted(group.get("hosts", ())) for name, group in json.loads(document).items() if name not in known}
 
     def read(self, document: str) -> dict[str, dict[str, Any]]:
         listed = json.loads(document)
@@ -162,6 +170,54 @@ def test_variables_of_single_hosts_stand_beside_the_file(desk: Desk) -> None:
     assert desk.hosts("clusters.yml")["c1"]["cilium_mesh_endpoint_override"] == "192.0.2.1:2379"
 
 
+def vaulted(text: str, password: bytes = b"word") -> str:
+    return str(VaultLib([("default", VaultSecret(password))]).encrypt(text).decode())
+
+
+def test_a_file_of_a_folder_that_is_encrypted_is_a_host_without_a_password(desk: Desk) -> None:
+    file = desk.write("k/ffm.yaml", vaulted(kubeconfig("a", current="a")))
+    desk.write("k/ber.yaml", kubeconfig("b"))
+    desk.write("k/notes.txt", vaulted("no kubeconfig"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
+    hosts = desk.hosts("clusters.yml")
+    assert list(hosts) == ["ber", "ffm"] and hosts["ffm"]["cilium_mesh_kubeconfig"] == str(file)
+    assert "cilium_mesh_context" not in hosts["ffm"] and hosts["ber"]["cilium_mesh_context"] == "b"
+
+
+@pytest.mark.slow
+def test_the_contexts_of_an_encrypted_kubeconfig_are_read_with_the_passwords_of_ansible(desk: Desk) -> None:
+    desk.write("config", vaulted(kubeconfig("a", "b")))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n")
+    desk.write("word", "word")
+    done = desk.start("clusters.yml", arguments=("--vault-password-file", "word"))
+    assert done.returncode == 0, done.stderr
+    assert list(desk.read(done.stdout)) == ["a", "b"]
+    desk.write("word", "another")
+    for arguments in (("--vault-password-file", "word"), ()):
+        done = desk.start("clusters.yml", arguments=arguments)
+        assert done.returncode != 0 and "is encrypted, and cannot be decrypted" in done.stderr and CANARY not in done.stderr
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config:other\n")
+    assert "stands in a list of files" in desk.refusal("clusters.yml")
+
+
+def test_what_is_wrong_stands_before_what_the_plugins_of_ansible_say_of_the_file(desk: Desk) -> None:
+    desk.write("config", kubeconfig("ffm", "ber"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\ncontexts: [fffm, x, ber]\n")
+    said = desk.refusal("clusters.yml")
+    config = desk.path / "config"
+    assert said.startswith(
+        f"[ERROR]: {desk.path}/clusters.yml: Kubeconfig {config} has no context fffm; did you mean ffm? "
+        f"Kubeconfig {config} has no context x; it has ffm, ber. [WARNING]"
+    )
+
+
+def test_a_name_of_a_context_brings_no_escape_sequence_to_the_terminal(desk: Desk) -> None:
+    desk.write("config", kubeconfig("\x1b[31mffm", "\x1b]31mffm"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n")
+    said = desk.refusal("clusters.yml")
+    assert "tell them apart with names" in said and "\x1b" not in said
+
+
 def test_a_wrong_kubeconfig_is_named_and_not_quoted(desk: Desk) -> None:
     desk.write("k/c1.yaml", f"users: [{CANARY}\n")
     desk.write("clusters.yml", PLUGIN + "kubeconfigs: k\n")
@@ -191,7 +247,7 @@ def test_one_name_from_two_inventories_is_refused(desk: Desk) -> None:
     [
         ("kubeconfig: config\nkubeconfigs: k\n", "Give exactly one of kubeconfig (a file) and kubeconfigs (a folder)"),
         ("kubeconfigs: nowhere\n", "nowhere of kubeconfigs cannot be read"),
-        ("kubeconfig: config\ncontexts: [c]\n", "has no context c; it has a, B_1"),
+        ("kubeconfig: config\ncontexts: [c]\n", "has no context c; it has a, B_1."),
         ("kubeconfig: config\nnames: {c: d}\n", "names speaks of c, which is no cluster found here"),
         ("kubeconfig: config\nnames: {a: Not_A_Name}\n", "'Not_A_Name', for 'a' in"),
         ("kubeconfig: config\npattern: x*\n", "No cluster was found"),
@@ -202,3 +258,97 @@ def test_options_that_cannot_be_meant_are_refused(desk: Desk, options: str, says
     desk.write("clusters.yml", PLUGIN + options)
     said = desk.refusal("clusters.yml")
     assert says.replace("'", "") in said.replace("'", "")
+
+
+HOSTILE = ("{{ lookup('pipe', 'touch ran') }}", "{% set x = 1 %}", "ffm' ~ lookup('pipe', 'touch ran') ~ '", "all", "cilium_mesh_clusters")
+
+
+def test_groups_and_variables_are_made_of_expressions(desk: Desk) -> None:
+    desk.write("config", kubeconfig("kind-ffm", "kind-ber", "other"))
+    options = (
+        "groups: {of_kind: cluster.name is match('kind-')}\n"
+        "keyed_groups: [{prefix: place, key: \"cluster.name | regex_replace('^kind-')\"}]\n"
+        "compose: {own: cilium_mesh_context ~ '!', cilium_mesh_namespace: \"'cilium' if cluster.name == 'other' else 'kube-system'\"}\n"
+    )
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n" + options)
+    assert desk.groups("clusters.yml") == {
+        "of_kind": ["kind-ber", "kind-ffm"],
+        "place_ber": ["kind-ber"],
+        "place_ffm": ["kind-ffm"],
+        "place_other": ["other"],
+    }
+    hosts = desk.hosts("clusters.yml")
+    assert (hosts["other"]["cilium_mesh_namespace"], hosts["kind-ffm"]["cilium_mesh_namespace"]) == ("cilium", "kube-system")
+    assert hosts["kind-ffm"]["own"] == "kind-ffm!" and "cluster" not in hosts["kind-ffm"]
+
+
+def test_what_a_source_has_is_data_in_expressions_and_in_what_comes_of_them(desk: Desk) -> None:
+    desk.write("config", kubeconfig(*HOSTILE))
+    names = json.dumps({name: f"c{number}" for number, name in enumerate(HOSTILE)})
+    options = (
+        f"names: {names}\ncompose: {{own: cluster.name, longer: \"'x' ~ cilium_mesh_context\", listed: [cluster.name]}}\n"
+        "groups: {is_true: cluster.name}\n"
+        "keyed_groups: [{prefix: of, key: cluster.name}, {prefix: of, key: '{cluster.name: cluster.name}'}]\n"
+    )
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n" + options)
+    status, document, beside = list_inventory(desk.path, "clusters.yml")
+    assert status == 0, beside
+    assert not (desk.path / "ran").exists()
+    variables = json.loads(document)["_meta"]["hostvars"]
+    for number, name in enumerate(HOSTILE):
+        host = variables[f"c{number}"]
+        expected = {"own": name, "longer": f"x{name}", "cilium_mesh_context": name}
+        assert {key: host[key] for key in expected} == {key: {"__ansible_unsafe": text} for key, text in expected.items()}
+    assert all(name.startswith("of_") and name.isidentifier() for name in desk.groups("clusters.yml"))
+
+
+def test_an_expression_that_fails_is_left_out_unless_strict_is_set(desk: Desk) -> None:
+    desk.write("config", kubeconfig("a"))
+    for option in ("compose: {own: no_such}", "groups: {own: no_such}", "keyed_groups: [{key: no_such}]"):
+        desk.write("clusters.yml", PLUGIN + f"kubeconfig: config\n{option}\n")
+        assert "own" not in desk.hosts("clusters.yml")["a"] and desk.groups("clusters.yml") == {}
+        desk.write("clusters.yml", PLUGIN + f"kubeconfig: config\nstrict: true\n{option}\n")
+        assert "no_such" in desk.refusal("clusters.yml")
+
+
+CACHE = "cache: true\ncache_plugin: ansible.builtin.jsonfile\ncache_connection: cache\n"
+
+
+def test_the_cache_holds_names_and_paths_and_is_asked_before_the_source(desk: Desk) -> None:
+    config = desk.write("config", kubeconfig("a", "{{ b }}"))
+    inventory = PLUGIN + "kubeconfig: config\n" + CACHE
+    desk.write("clusters.yml", inventory)
+    first = desk.hosts("clusters.yml")
+    [cached] = (desk.path / "cache").iterdir()
+    assert CANARY not in cached.read_text() and str(config) in cached.read_text()
+    config.unlink()
+    assert desk.hosts("clusters.yml") == first and list(first) == ["a", "b"]
+    desk.write("clusters.yml", inventory + "names: {a: ffm}\nnamespace: cilium\ncompose: {own: cluster.name}\n")
+    named = desk.hosts("clusters.yml")
+    assert list(named) == ["ffm", "b"] and named["b"]["cilium_mesh_namespace"] == "cilium" and named["b"]["own"] == "{{ b }}"
+    desk.write("clusters.yml", inventory + "pattern: a\n")
+    assert "does not exist" in desk.refusal("clusters.yml"), "another question is not answered by the cache"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"asked": "", "clusters": []}', '{"clusters": [{"name": 7}]}'])
+def test_a_cache_that_is_damaged_is_read_anew(desk: Desk, content: str) -> None:
+    desk.write("config", kubeconfig("a"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n" + CACHE)
+    first = desk.hosts("clusters.yml")
+    [cached] = (desk.path / "cache").iterdir()
+    whole = json.loads(cached.read_text())
+    for text in (content, json.dumps({**whole, "clusters": [{"name": "x"}]}), json.dumps({**whole, "clusters": 7})):
+        cached.write_text(text)
+        assert desk.hosts("clusters.yml") == first
+
+
+@pytest.mark.slow
+def test_flush_cache_reads_the_source(desk: Desk) -> None:
+    desk.write("config", kubeconfig("a"))
+    desk.write("clusters.yml", PLUGIN + "kubeconfig: config\n" + CACHE)
+    assert list(desk.hosts("clusters.yml")) == ["a"]
+    desk.write("config", kubeconfig("a", "b"))
+    assert list(desk.hosts("clusters.yml")) == ["a"]
+    done = desk.start("clusters.yml", arguments=("--flush-cache",))
+    assert done.returncode == 0, done.stderr
+    assert list(desk.read(done.stdout)) == list(desk.hosts("clusters.yml")) == ["a", "b"]

@@ -482,7 +482,7 @@ def test_a_cluster_of_argo_cd_is_used_with_its_token_or_its_certificate(config: 
     ("config", "key"),
     [
         ({"execProviderConfig": {"command": CANARY}}, "exec"),
-        ({"awsAuthConfig": {"clusterName": CANARY}}, "exec"),
+        ({"awsAuthConfig": {"clusterName": CANARY}}, "awsAuthConfig"),
         ({"username": CANARY, "password": CANARY}, "username"),
         ({"bearerToken": "a", "tlsClientConfig": {"insecure": True}}, "insecure-skip-tls-verify"),
         ({"bearerToken": "a", "proxyUrl": "http://proxy.example.com"}, "proxy-url"),
