@@ -30,8 +30,9 @@ requirements:
   - websocket-client >= 1.6.0 on the controller
 notes:
   - Every host of the play is a cluster. It is reached by its variables C(cilium_mesh_kubeconfig) (a path, or the kubeconfig itself),
-    C(cilium_mesh_context), C(cilium_mesh_namespace) (default V(kube-system)), C(cilium_mesh_endpoint_override),
-    C(cilium_mesh_endpoint_domains), C(cilium_mesh_endpoint_networks), C(cilium_mesh_denied_networks) and C(cilium_mesh_elb_id).
+    C(cilium_mesh_context), or C(cilium_mesh_auth) (options of kubernetes.core), C(cilium_mesh_namespace) (default V(kube-system)),
+    C(cilium_mesh_endpoint_override), C(cilium_mesh_endpoint_domains), C(cilium_mesh_endpoint_networks), C(cilium_mesh_denied_networks)
+    and C(cilium_mesh_elb_id).
   - No result, message or warning holds a value of a Secret or of a kubeconfig.
 seealso:
   - plugin: edge_portal.cilium_mesh.clusters

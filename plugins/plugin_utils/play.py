@@ -8,10 +8,9 @@ holds a template.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any, Final
 
@@ -19,16 +18,13 @@ from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import ClusterAccess
-from ..module_utils.kubeconfig.files import document_of, is_vaulted
-from ..module_utils.kubeconfig.invalid import KubeconfigInvalid
 from ..module_utils.mesh.endpoint_names import canonical_name, is_endpoint_domain
 from ..module_utils.mesh.model import Binding, Mesh
 from ..module_utils.mesh.parse import DEFAULT_NAME, names_all, parse, unsaid
 from ..module_utils.pipeline.participants import left_out
 from ..module_utils.services.annotations import can_be_permitted
+from .host_credentials import AUTH, CONTEXT, KUBECONFIG, HostCredentials
 
-KUBECONFIG: Final = "cilium_mesh_kubeconfig"
-CONTEXT: Final = "cilium_mesh_context"
 NAMESPACE: Final = "cilium_mesh_namespace"
 ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
 ENDPOINT_DOMAINS: Final = "cilium_mesh_endpoint_domains"
@@ -41,6 +37,7 @@ DEFAULT_NAMESPACE: Final = "kube-system"
 HOST_VARIABLES: Final = (
     KUBECONFIG,
     CONTEXT,
+    AUTH,
     NAMESPACE,
     ENDPOINT_OVERRIDE,
     ENDPOINT_DOMAINS,
@@ -64,7 +61,8 @@ def _cannot_decrypt(path: str) -> str:
 class Play:
     """Hosts of a play and their variables. ``hosts`` are those that take part (after --limit), ``inventory`` all there are.
 
-    ``decrypted`` returns the text of a file that ansible-vault encrypted, by its path, and raises anything.
+    ``decrypted`` returns the text of a file that ansible-vault encrypted, by its path, and raises anything. K8S_AUTH_* of ``environment``
+    may describe one cluster; without it, as in the operator, no cluster is reached by the environment of a process.
     """
 
     hosts: tuple[str, ...]
@@ -72,6 +70,7 @@ class Play:
     limit: str
     hostvars: Mapping[str, Mapping[str, Any]]
     decrypted: Callable[[str], str] = _cannot_decrypt
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def access(self, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
         """Return how each cluster is reached, in the order of ``names``.
@@ -110,10 +109,13 @@ class _ReadOnce(Mapping[str, Mapping[str, Any]]):
         return len(self._hostvars)
 
 
-def play_of(task_vars: Mapping[str, Any], decrypted: Callable[[str], str] = _cannot_decrypt) -> Play:
+def play_of(
+    task_vars: Mapping[str, Any], decrypted: Callable[[str], str] = _cannot_decrypt, environment: Mapping[str, str] | None = None
+) -> Play:
     """Read hosts, limit and host variables from the variables of a task."""
     return Play(
         decrypted=decrypted,
+        environment=environment or {},
         hosts=tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ())),
         inventory=tuple(str(host) for host in task_vars.get("groups", {}).get("all", ())),
         limit=one_line(str(task_vars.get("ansible_limit") or ""), 80),
@@ -228,7 +230,7 @@ def accesses(play: Play, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
     problems: list[str] = []
     for name in names:
         try:
-            found.append(_access(name, _HostVariables(name, play.hostvars[name]), play.decrypted))
+            found.append(_access(name, _HostVariables(name, play.hostvars[name]), play))
         except InvalidInput as error:
             problems.append(error.message)
     if problems:
@@ -263,6 +265,13 @@ class _HostVariables:
             detail = f": {one_line(str(error), 120)}" if kind == "AnsibleUndefinedVariable" else f" ({kind})"
             raise InvalidInput(f"{self._host}: {name} cannot be templated{detail}") from None
 
+    def given(self, name: str) -> bool:
+        """Return whether a variable has a value; one that cannot be rendered has."""
+        try:
+            return self.get(name) not in (None, "")
+        except InvalidInput:
+            return True
+
     def text(self, name: str, default: str) -> str:
         value = self.get(name)
         if value is None or value == "":
@@ -282,12 +291,16 @@ class _HostVariables:
         return tuple(listed)
 
 
-def _access(host: str, variables: _HostVariables, decrypted: Callable[[str], str]) -> ClusterAccess:
+def _access(host: str, variables: _HostVariables, play: Play) -> ClusterAccess:
     unavailable = one_line(variables.text(UNAVAILABLE, ""), 400)
+    kubeconfig, context = None, None
+    if not unavailable:
+        credentials = HostCredentials(host=host, get=variables.get, decrypted=play.decrypted)
+        kubeconfig, context = credentials.reached(play.environment, lambda: _without_credentials(play))
     return ClusterAccess(
         host=host,
-        kubeconfig=None if unavailable else _kubeconfig(host, variables, decrypted),
-        context=variables.text(CONTEXT, "") or None,
+        kubeconfig=kubeconfig,
+        context=context,
         namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
         endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
         endpoint_domains=_endpoint_domains(host, variables),
@@ -297,6 +310,19 @@ def _access(host: str, variables: _HostVariables, decrypted: Callable[[str], str
         elb_id=_elb_id(host, variables),
         unavailable=unavailable,
     )
+
+
+def _without_credentials(play: Play) -> tuple[str, ...]:
+    """Return the hosts that no variable says how to reach.
+
+    Those that a limit leaves out are among them: else the environment would be another cluster with another limit.
+    """
+    found = []
+    for host in play.inventory if play.limit else play.hosts:
+        variables = _HostVariables(host, play.hostvars.get(host, {}))
+        if not HostCredentials(host=host, get=variables.get, decrypted=play.decrypted).has_own and not variables.given(UNAVAILABLE):
+            found.append(host)
+    return tuple(found)
 
 
 def _elb_id(host: str, variables: _HostVariables) -> str:
@@ -337,50 +363,6 @@ def _networks(host: str, variables: _HostVariables, name: str) -> tuple[str, ...
         return tuple(str(ip_network(text)) for text in variables.texts(name))
     except ValueError:
         raise InvalidInput(f"{host}: {name} must list ranges such as 127.0.0.0/8 or 169.254.1.0/24") from None
-
-
-def _kubeconfig(host: str, variables: _HostVariables, decrypted: Callable[[str], str]) -> str | Mapping[str, Any]:
-    """Return the kubeconfig of a host, as a mapping or as paths.
-
-    A path is relative to the folder of the host's inventory, as paths inside a kubeconfig are relative to that file. What a file holds that
-    ansible-vault encrypted is never written anywhere.
-    """
-    value = variables.get(KUBECONFIG)
-    if isinstance(value, Mapping) and value:
-        return value
-    if value is None or value == "":
-        raise InvalidInput(f"{host}: the host has no {KUBECONFIG} (a path, or the kubeconfig as a text or a mapping)")
-    if not isinstance(value, str):
-        raise InvalidInput(f"{host}: {KUBECONFIG} must be a path, a text or a mapping")
-    if "\n" in value:
-        return _document(f"{host}: the text of {KUBECONFIG}", value)
-    base = variables.get("inventory_dir")
-    folder = base if isinstance(base, str) else os.getcwd()
-    paths = [os.path.join(folder, os.path.expanduser(part)) for part in value.split(os.pathsep) if part]
-    vaulted = [path for path in paths if is_vaulted(path)]
-    if not vaulted:
-        return os.pathsep.join(paths)
-    name = one_line(vaulted[0], 200)
-    if len(paths) > 1:
-        raise InvalidInput(f"{host}: {name} is encrypted, and stands in a list of files; join them in one kubeconfig and encrypt that")
-    try:
-        text = decrypted(vaulted[0])
-    except Exception:  # of a library of Ansible, which may quote what it read
-        raise InvalidInput(
-            f"{host}: {name} is encrypted, and cannot be decrypted; give its password, as by --vault-password-file"
-        ) from None
-    return _document(f"{host}: {name}", text)
-
-
-def _document(what: str, text: str) -> Mapping[str, Any]:
-    """Return the document of a kubeconfig that is given as text."""
-    try:
-        found = document_of(text)
-    except KubeconfigInvalid as invalid:
-        raise InvalidInput(f"{what} cannot be used: {invalid.message}") from None
-    if not isinstance(found, Mapping) or not found:
-        raise InvalidInput(f"{what} cannot be used: it is no mapping")
-    return found
 
 
 def _names_members(raw: Any) -> bool:
