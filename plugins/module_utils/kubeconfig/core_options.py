@@ -97,7 +97,9 @@ def read_options(given: Iterable[Given]) -> AuthOptions:
     for option in given:
         name = ALIASES.get(option.name, option.name)
         if name not in NAMES:
-            problems.append(f"{option.shown} is not known; {suggest(option.name, sorted(NAMES), 'the options are')}")
+            by_variable = option.shown.startswith(PREFIX)
+            known = [f"{PREFIX}{other.upper()}" if by_variable else other for other in sorted(NAMES)]
+            problems.append(f"{option.shown} is not known; {suggest(option.shown if by_variable else option.name, known, 'there are')}")
             continue
         if option.value is None or option.value in ("", [], {}):
             continue

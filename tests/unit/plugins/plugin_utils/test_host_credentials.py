@@ -136,7 +136,7 @@ def test_what_the_environment_says_is_held_to_the_same_rules_and_named_by_its_va
     wrong = {**ENVIRONMENT, "K8S_AUTH_NO_PROXY": "canary", "K8S_AUTH_HOTS": "canary"}
     said = refused(play(environment=wrong, c1={}))
     assert "c1: the environment cannot be used: K8S_AUTH_NO_PROXY cannot be used: " in said
-    assert "K8S_AUTH_HOTS is not known; did you mean host?" in said
+    assert "K8S_AUTH_HOTS is not known; did you mean K8S_AUTH_HOST?" in said
 
 
 def test_without_the_environment_the_error_says_every_way() -> None:
