@@ -44,10 +44,6 @@ else:
 _FILE_REMEDY: Final = "Correct cilium_mesh_kubeconfig or cilium_mesh_context of this cluster."
 _REMEDY: Final = "Correct cilium_mesh_kubeconfig or cilium_mesh_context of this cluster, or cilium_mesh_auth where it has that."
 
-# kubeconfigs with insecure-skip-tls-verify are their owner's decision; a warning per request would only bury the result.
-if urllib3:
-    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-
 
 class Credentials:
     """Address and credentials of one API server. It holds no file; thread-safe.
@@ -117,6 +113,9 @@ class Credentials:
         # Python 3.13 sets this flag; CAs made by k3s, kcp and openssl lack the extensions that it demands, and client-go takes them.
         tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not self.verifies:
+            # It is the owner's decision, and a warning per request would bury the result. Not when this file is imported: Ansible's loader
+            # of plugins takes back what changes about warnings meanwhile (ansible-core 2.19, plugins/loader.py, catch_warnings).
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             tls.check_hostname = False
             tls.verify_mode = ssl.CERT_NONE
         elif self.authority:
