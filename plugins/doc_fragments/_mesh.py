@@ -33,6 +33,7 @@ notes:
     C(cilium_mesh_context), or C(cilium_mesh_auth) (options of kubernetes.core), C(cilium_mesh_namespace) (default V(kube-system)),
     C(cilium_mesh_endpoint_override), C(cilium_mesh_endpoint_domains), C(cilium_mesh_endpoint_networks), C(cilium_mesh_denied_networks)
     and C(cilium_mesh_elb_id).
+  - In a play on localhost, the clusters are the hosts of the inventory that C(clusterRefs) names. C(--limit) is refused there.
   - No result, message or warning holds a value of a Secret or of a kubeconfig.
 seealso:
   - plugin: edge_portal.cilium_mesh.clusters

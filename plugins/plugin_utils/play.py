@@ -49,6 +49,10 @@ HOST_VARIABLES: Final = (
 )
 """Every variable of a host that the collection reads (docs/inventory.md)."""
 
+NEEDS_HOSTS: Final = "mesh_needs_hosts"
+"""Variable by which the plays of this collection's playbooks say that they run on localhost only where no host matches."""
+
+_LOCALHOST: Final = ("localhost", "127.0.0.1", "::1")  # by which Ansible makes a host that no inventory has (constants.py, LOCALHOST)
 _NAMES_SHOWN: Final = 10
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -62,7 +66,8 @@ class Play:
     """Hosts of a play and their variables. ``hosts`` are those that take part (after --limit), ``inventory`` all there are.
 
     ``decrypted`` returns the text of a file that ansible-vault encrypted, by its path, and raises anything. K8S_AUTH_* of ``environment``
-    may describe one cluster; without it, as in the operator, no cluster is reached by the environment of a process.
+    may describe one cluster; without it, as in the operator, no cluster is reached by the environment of a process. ``on_controller``: the
+    play runs on localhost, which is no cluster, as plays of kubernetes.core do; then every other host of the inventory takes part.
     """
 
     hosts: tuple[str, ...]
@@ -71,6 +76,7 @@ class Play:
     hostvars: Mapping[str, Mapping[str, Any]]
     decrypted: Callable[[str], str] = _cannot_decrypt
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    on_controller: bool = False
 
     def access(self, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
         """Return how each cluster is reached, in the order of ``names``.
@@ -113,13 +119,20 @@ def play_of(
     task_vars: Mapping[str, Any], decrypted: Callable[[str], str] = _cannot_decrypt, environment: Mapping[str, str] | None = None
 ) -> Play:
     """Read hosts, limit and host variables from the variables of a task."""
+    hosts = tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ()))
+    inventory = tuple(str(host) for host in task_vars.get("groups", {}).get("all", ()))
+    hostvars = _ReadOnce(task_vars.get("hostvars", {}))
+    # The playbooks of this collection run on localhost to fail there, where their pattern matches no host.
+    on_controller = len(hosts) == 1 and hosts[0] in _LOCALHOST and not task_vars.get(NEEDS_HOSTS)
+    on_controller = on_controller and not (hosts[0] in inventory and _is_cluster(hosts[0], hostvars, decrypted))
     return Play(
         decrypted=decrypted,
         environment=environment or {},
-        hosts=tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ())),
-        inventory=tuple(str(host) for host in task_vars.get("groups", {}).get("all", ())),
+        hosts=tuple(host for host in inventory if host != hosts[0]) if on_controller else hosts,
+        inventory=inventory,
         limit=one_line(str(task_vars.get("ansible_limit") or ""), 80),
-        hostvars=_ReadOnce(task_vars.get("hostvars", {})),
+        hostvars=hostvars,
+        on_controller=on_controller,
     )
 
 
@@ -167,12 +180,22 @@ def first_look(play: Play, raw: Any) -> tuple[Mesh, bool]:
 
 
 def _mesh_of_all_hosts(play: Play, raw: Any) -> Mesh:
+    _require_named(play)
     if play.limit:
         raise InvalidInput(
             f'With --limit "{play.limit}" the members of the mesh are not known: cilium_mesh.binding.clusterRefs does not name them.',
             remedy="Run without --limit, or name the members in clusterRefs.",
         )
     return parse(raw, play.hosts)
+
+
+def _require_named(play: Play) -> None:
+    """Refuse to take every host of the play for a member where the play has none of them."""
+    if play.on_controller:
+        raise InvalidInput(
+            "The play runs on localhost, which is no member of the mesh, and cilium_mesh.binding.clusterRefs does not name the members.",
+            remedy="Name the members in clusterRefs, or run the play on the hosts that are the members.",
+        )
 
 
 def _not_said(play: Play, missing: Sequence[str]) -> InvalidInput:
@@ -202,22 +225,27 @@ def lone_clusters(play: Play, raw: Any) -> Mesh:
         hosts = tuple(name for name in named if name in play.hosts)
         if not hosts:
             raise InvalidInput("No member of the mesh takes part in the play.", remedy="Run without --limit.")
-    elif raw is not None and len(hosts) > 1:
+        return Mesh(binding=Binding(name=DEFAULT_NAME, cluster_refs=hosts))
+    if raw is not None and len(hosts) > 1:
         parse(raw, hosts)  # for its errors
+    _require_named(play)
     return Mesh(binding=Binding(name=DEFAULT_NAME, cluster_refs=hosts))
 
 
 def require_hosts(play: Play) -> None:
     """Refuse a play without hosts, so that an empty inventory is an error and not a success.
 
-    The playbooks run on localhost when no host matches.
-
-    :raises InvalidInput: when no host of the inventory takes part.
+    :raises InvalidInput: when no host of the inventory takes part, or --limit chooses among the hosts of a play that has none of them.
     """
-    if not play.hosts or (play.hosts == ("localhost",) and "localhost" not in play.inventory):
+    if not play.hosts or (not play.on_controller and play.hosts[0] in _LOCALHOST and play.hosts[0] not in play.inventory):
         raise InvalidInput(
             "No host of the inventory takes part in this play.",
             remedy="Give an inventory with -i in which every host is a cluster; a warning above names a source that could not be read.",
+        )
+    if play.on_controller and play.limit:
+        raise InvalidInput(
+            f'--limit "{play.limit}" chooses among the hosts of a play, and this one runs on localhost for the clusters of clusterRefs.',
+            remedy="Run without --limit, or run the play on the hosts that are the members.",
         )
 
 
@@ -312,17 +340,19 @@ def _access(host: str, variables: _HostVariables, play: Play) -> ClusterAccess:
     )
 
 
+def _is_cluster(host: str, hostvars: Mapping[str, Mapping[str, Any]], decrypted: Callable[[str], str]) -> bool:
+    """Return whether a variable of a host says how a cluster is reached, or that it cannot be."""
+    variables = _HostVariables(host, hostvars.get(host, {}))
+    return HostCredentials(host=host, get=variables.get, decrypted=decrypted).has_own or variables.given(UNAVAILABLE)
+
+
 def _without_credentials(play: Play) -> tuple[str, ...]:
     """Return the hosts that no variable says how to reach.
 
     Those that a limit leaves out are among them: else the environment would be another cluster with another limit.
     """
-    found = []
-    for host in play.inventory if play.limit else play.hosts:
-        variables = _HostVariables(host, play.hostvars.get(host, {}))
-        if not HostCredentials(host=host, get=variables.get, decrypted=play.decrypted).has_own and not variables.given(UNAVAILABLE):
-            found.append(host)
-    return tuple(found)
+    considered = play.inventory if play.limit else play.hosts
+    return tuple(host for host in considered if not _is_cluster(host, play.hostvars, play.decrypted))
 
 
 def _elb_id(host: str, variables: _HostVariables) -> str:
