@@ -29,10 +29,11 @@ requirements:
   - urllib3 >= 2.0.0 on the controller
   - websocket-client >= 1.6.0 on the controller
 notes:
-  - Every host of the play is a cluster. It is reached by its variables C(cilium_mesh_kubeconfig) (a path, or the kubeconfig itself)
-    or C(cilium_mesh_kubeconfig_from) (the Secret of a management cluster), C(cilium_mesh_context), C(cilium_mesh_namespace)
-    (default V(kube-system)), C(cilium_mesh_endpoint_override), C(cilium_mesh_endpoint_domains), C(cilium_mesh_endpoint_networks),
-    C(cilium_mesh_denied_networks) and C(cilium_mesh_elb_id).
+  - Every host of the play is a cluster. It is reached by its variables C(cilium_mesh_kubeconfig) (a path, or the kubeconfig itself) and
+    C(cilium_mesh_context), by C(cilium_mesh_auth) (options of kubernetes.core), or by C(cilium_mesh_kubeconfig_from) (the Secret of a
+    management cluster). It may have C(cilium_mesh_namespace) (default V(kube-system)), C(cilium_mesh_endpoint_override),
+    C(cilium_mesh_endpoint_domains), C(cilium_mesh_endpoint_networks), C(cilium_mesh_denied_networks) and C(cilium_mesh_elb_id).
+  - In a play on localhost, the clusters are the hosts of the inventory that C(clusterRefs) names. C(--limit) is refused there.
   - No result, message or warning holds a value of a Secret or of a kubeconfig.
 seealso:
   - plugin: edge_portal.cilium_mesh.clusters

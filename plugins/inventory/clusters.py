@@ -183,8 +183,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.cluster_sources import Asked, clusters_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.found_cluster import FoundCluster, cached_form, from_cache
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.host_credentials import KUBECONFIG, KUBECONFIG_FROM
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.kubeconfig_sources import clusters_of_contexts, clusters_of_folder
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import KUBECONFIG, KUBECONFIG_FROM, NAMESPACE, plain
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import NAMESPACE, plain
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.secret_kubeconfigs import management_cluster
 
 PLUGIN = "edge_portal.cilium_mesh.clusters"

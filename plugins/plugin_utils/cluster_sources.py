@@ -22,7 +22,8 @@ from ..module_utils.kubeconfig.invalid import KubeconfigInvalid
 from ..module_utils.kubeconfig.secret import ARGO_LABEL, argo_text
 from ..module_utils.members.management import provisioning_of
 from .found_cluster import FoundCluster
-from .play import ENDPOINT_OVERRIDE, KUBECONFIG_FROM, NAMESPACE, UNAVAILABLE
+from .host_credentials import KUBECONFIG_FROM
+from .play import ENDPOINT_OVERRIDE, NAMESPACE, UNAVAILABLE
 from .secret_kubeconfigs import SecretReference, kubeconfig_from, kubeconfig_of_found, reason_of, reference_of
 
 PARALLEL: Final = 8  # Secrets that are read at once

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .play import KUBECONFIG_FROM, UNAVAILABLE, plain
+from .host_credentials import KUBECONFIG_FROM
+from .play import UNAVAILABLE, plain
 
 
 @dataclass(frozen=True, kw_only=True)

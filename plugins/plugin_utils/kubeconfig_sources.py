@@ -14,7 +14,7 @@ from ..module_utils.kubeconfig.document import Kubeconfig, parse_kubeconfig
 from ..module_utils.kubeconfig.files import document_of, is_vaulted, read_kubeconfigs, split_paths
 from ..module_utils.kubeconfig.invalid import KubeconfigInvalid, Subject
 from .found_cluster import FoundCluster
-from .play import CONTEXT, KUBECONFIG
+from .host_credentials import CONTEXT, KUBECONFIG
 
 ENDINGS: Final = (".kubeconfig", ".conf", ".config", ".yaml", ".yml", ".json")
 """Endings of the name of a file that is expected to be a kubeconfig."""

@@ -10,6 +10,7 @@ answer.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -83,7 +84,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         try:
             if self._task.async_val:
                 raise InvalidInput("This action runs on the controller as one step; it cannot be asynchronous.", remedy="Remove async.")
-            play = play_of(task_vars or {}, self._decrypted, SecretKubeconfigs(self._decrypted))
+            play = play_of(task_vars or {}, self._decrypted, SecretKubeconfigs(self._decrypted), self._environment())
             self._refuse_unknown_variables(task_vars or {}, play)
             check_result_files(task_vars or {}, self._template)
             params = self._params(task_vars or {})
@@ -175,6 +176,15 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             check_mode=bool(self._task.check_mode),
             diff=bool(self._task.diff),
         )
+
+    def _environment(self) -> Mapping[str, str]:
+        """Return the environment with that of the task, as modules see it: of play, block and task, in this order."""
+        given = getattr(self._task, "environment", None) or ()
+        found: dict[str, str] = dict(os.environ)
+        for entry in (given,) if isinstance(given, Mapping) else given:
+            if isinstance(entry, Mapping):
+                found.update({str(name): str(value) for name, value in plain(self._template(entry)).items()})
+        return found
 
     def _refuse_unknown_variables(self, task_vars: Mapping[str, Any], play: Play) -> None:
         """Refuse variables that are named like the collection's and are not known: a misspelled one would be without effect.

@@ -8,10 +8,9 @@ holds a template.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import Any, Final
 
@@ -19,17 +18,13 @@ from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import ClusterAccess
-from ..module_utils.kubeconfig.files import document_of, is_vaulted
-from ..module_utils.kubeconfig.invalid import KubeconfigInvalid
 from ..module_utils.mesh.endpoint_names import canonical_name, is_endpoint_domain
 from ..module_utils.mesh.model import Binding, Mesh
 from ..module_utils.mesh.parse import DEFAULT_NAME, names_all, parse, unsaid
 from ..module_utils.pipeline.participants import left_out
 from ..module_utils.services.annotations import can_be_permitted
+from .host_credentials import AUTH, CONTEXT, KUBECONFIG, KUBECONFIG_FROM, HostCredentials
 
-KUBECONFIG: Final = "cilium_mesh_kubeconfig"
-KUBECONFIG_FROM: Final = "cilium_mesh_kubeconfig_from"
-CONTEXT: Final = "cilium_mesh_context"
 NAMESPACE: Final = "cilium_mesh_namespace"
 ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
 ENDPOINT_DOMAINS: Final = "cilium_mesh_endpoint_domains"
@@ -43,6 +38,7 @@ HOST_VARIABLES: Final = (
     KUBECONFIG,
     KUBECONFIG_FROM,
     CONTEXT,
+    AUTH,
     NAMESPACE,
     ENDPOINT_OVERRIDE,
     ENDPOINT_DOMAINS,
@@ -54,6 +50,10 @@ HOST_VARIABLES: Final = (
 )
 """Every variable of a host that the collection reads (docs/inventory.md)."""
 
+NEEDS_HOSTS: Final = "mesh_needs_hosts"
+"""Variable by which the plays of this collection's playbooks say that they run on localhost only where no host matches."""
+
+_LOCALHOST: Final = ("localhost", "127.0.0.1", "::1")  # by which Ansible makes a host that no inventory has (constants.py, LOCALHOST)
 _NAMES_SHOWN: Final = 10
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -71,7 +71,9 @@ class Play:
     """Hosts of a play and their variables. ``hosts`` are those that take part (after --limit), ``inventory`` all there are.
 
     ``decrypted`` returns the text of a file that ansible-vault encrypted, by its path, and raises anything. ``from_secret`` returns the
-    kubeconfig that the variable ``cilium_mesh_kubeconfig_from`` of a host names, see SecretKubeconfigs.
+    kubeconfig that the variable ``cilium_mesh_kubeconfig_from`` of a host names, see SecretKubeconfigs. K8S_AUTH_* of ``environment``
+    may describe one cluster; without it, as in the operator, no cluster is reached by the environment of a process. ``on_controller``: the
+    play runs on localhost, which is no cluster, as plays of kubernetes.core do; then every other host of the inventory takes part.
     """
 
     hosts: tuple[str, ...]
@@ -80,6 +82,8 @@ class Play:
     hostvars: Mapping[str, Mapping[str, Any]]
     decrypted: Callable[[str], str] = _cannot_decrypt
     from_secret: Callable[[str, Any, str], Mapping[str, Any] | str] = _reads_no_secret
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    on_controller: bool = False
 
     def access(self, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
         """Return how each cluster is reached, in the order of ``names``.
@@ -122,15 +126,24 @@ def play_of(
     task_vars: Mapping[str, Any],
     decrypted: Callable[[str], str] = _cannot_decrypt,
     from_secret: Callable[[str, Any, str], Mapping[str, Any] | str] = _reads_no_secret,
+    environment: Mapping[str, str] | None = None,
 ) -> Play:
     """Read hosts, limit and host variables from the variables of a task."""
+    hosts = tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ()))
+    inventory = tuple(str(host) for host in task_vars.get("groups", {}).get("all", ()))
+    hostvars = _ReadOnce(task_vars.get("hostvars", {}))
+    # The playbooks of this collection run on localhost to fail there, where their pattern matches no host.
+    on_controller = len(hosts) == 1 and hosts[0] in _LOCALHOST and not task_vars.get(NEEDS_HOSTS)
+    on_controller = on_controller and not (hosts[0] in inventory and _is_cluster(hosts[0], hostvars, decrypted))
     return Play(
         decrypted=decrypted,
         from_secret=from_secret,
-        hosts=tuple(str(host) for host in task_vars.get("ansible_play_hosts_all", ())),
-        inventory=tuple(str(host) for host in task_vars.get("groups", {}).get("all", ())),
+        environment=environment or {},
+        hosts=tuple(host for host in inventory if host != hosts[0]) if on_controller else hosts,
+        inventory=inventory,
         limit=one_line(str(task_vars.get("ansible_limit") or ""), 80),
-        hostvars=_ReadOnce(task_vars.get("hostvars", {})),
+        hostvars=hostvars,
+        on_controller=on_controller,
     )
 
 
@@ -178,12 +191,22 @@ def first_look(play: Play, raw: Any) -> tuple[Mesh, bool]:
 
 
 def _mesh_of_all_hosts(play: Play, raw: Any) -> Mesh:
+    _require_named(play)
     if play.limit:
         raise InvalidInput(
             f'With --limit "{play.limit}" the members of the mesh are not known: cilium_mesh.binding.clusterRefs does not name them.',
             remedy="Run without --limit, or name the members in clusterRefs.",
         )
     return parse(raw, play.hosts)
+
+
+def _require_named(play: Play) -> None:
+    """Refuse to take every host of the play for a member where the play has none of them."""
+    if play.on_controller:
+        raise InvalidInput(
+            "The play runs on localhost, which is no member of the mesh, and cilium_mesh.binding.clusterRefs does not name the members.",
+            remedy="Name the members in clusterRefs, or run the play on the hosts that are the members.",
+        )
 
 
 def _not_said(play: Play, missing: Sequence[str]) -> InvalidInput:
@@ -213,22 +236,27 @@ def lone_clusters(play: Play, raw: Any) -> Mesh:
         hosts = tuple(name for name in named if name in play.hosts)
         if not hosts:
             raise InvalidInput("No member of the mesh takes part in the play.", remedy="Run without --limit.")
-    elif raw is not None and len(hosts) > 1:
+        return Mesh(binding=Binding(name=DEFAULT_NAME, cluster_refs=hosts))
+    if raw is not None and len(hosts) > 1:
         parse(raw, hosts)  # for its errors
+    _require_named(play)
     return Mesh(binding=Binding(name=DEFAULT_NAME, cluster_refs=hosts))
 
 
 def require_hosts(play: Play) -> None:
     """Refuse a play without hosts, so that an empty inventory is an error and not a success.
 
-    The playbooks run on localhost when no host matches.
-
-    :raises InvalidInput: when no host of the inventory takes part.
+    :raises InvalidInput: when no host of the inventory takes part, or --limit chooses among the hosts of a play that has none of them.
     """
-    if not play.hosts or (play.hosts == ("localhost",) and "localhost" not in play.inventory):
+    if not play.hosts or (not play.on_controller and play.hosts[0] in _LOCALHOST and play.hosts[0] not in play.inventory):
         raise InvalidInput(
             "No host of the inventory takes part in this play.",
             remedy="Give an inventory with -i in which every host is a cluster; a message above names a source that could not be read.",
+        )
+    if play.on_controller and play.limit:
+        raise InvalidInput(
+            f'--limit "{play.limit}" chooses among the hosts of a play, and this one runs on localhost for the clusters of clusterRefs.',
+            remedy="Run without --limit, or run the play on the hosts that are the members.",
         )
 
 
@@ -276,6 +304,13 @@ class _HostVariables:
             detail = f": {one_line(str(error), 120)}" if kind == "AnsibleUndefinedVariable" else f" ({kind})"
             raise InvalidInput(f"{self._host}: {name} cannot be templated{detail}") from None
 
+    def given(self, name: str) -> bool:
+        """Return whether a variable has a value; one that cannot be rendered has."""
+        try:
+            return self.get(name) not in (None, "")
+        except InvalidInput:
+            return True
+
     def text(self, name: str, default: str) -> str:
         value = self.get(name)
         if value is None or value == "":
@@ -298,15 +333,18 @@ class _HostVariables:
 def _access(host: str, variables: _HostVariables, play: Play) -> ClusterAccess:
     unavailable = one_line(variables.text(UNAVAILABLE, ""), 400)
     kubeconfig: str | Mapping[str, Any] | None = None
-    if not unavailable and not variables.get(KUBECONFIG) and (reference := variables.get(KUBECONFIG_FROM)):
-        found = play.from_secret(host, reference, _folder(variables))
-        kubeconfig, unavailable = (None, found) if isinstance(found, str) else (found, "")
-    elif not unavailable:
-        kubeconfig = _kubeconfig(host, variables, play.decrypted)
+    context: str | None = None
+    if not unavailable:
+        credentials = HostCredentials(host=host, get=variables.get, decrypted=play.decrypted)
+        if (reference := credentials.secret) is not None:
+            found, context = play.from_secret(host, reference, credentials.folder), variables.text(CONTEXT, "") or None
+            kubeconfig, unavailable = (None, found) if isinstance(found, str) else (found, "")
+        else:
+            kubeconfig, context = credentials.reached(play.environment, lambda: _without_credentials(play))
     return ClusterAccess(
         host=host,
         kubeconfig=kubeconfig,
-        context=variables.text(CONTEXT, "") or None,
+        context=context,
         namespace=variables.text(NAMESPACE, DEFAULT_NAMESPACE),
         endpoint_override=variables.text(ENDPOINT_OVERRIDE, ""),
         endpoint_domains=_endpoint_domains(host, variables),
@@ -316,6 +354,21 @@ def _access(host: str, variables: _HostVariables, play: Play) -> ClusterAccess:
         elb_id=_elb_id(host, variables),
         unavailable=unavailable,
     )
+
+
+def _is_cluster(host: str, hostvars: Mapping[str, Mapping[str, Any]], decrypted: Callable[[str], str]) -> bool:
+    """Return whether a variable of a host says how a cluster is reached, or that it cannot be."""
+    variables = _HostVariables(host, hostvars.get(host, {}))
+    return HostCredentials(host=host, get=variables.get, decrypted=decrypted).has_own or variables.given(UNAVAILABLE)
+
+
+def _without_credentials(play: Play) -> tuple[str, ...]:
+    """Return the hosts that no variable says how to reach.
+
+    Those that a limit leaves out are among them: else the environment would be another cluster with another limit.
+    """
+    considered = play.inventory if play.limit else play.hosts
+    return tuple(host for host in considered if not _is_cluster(host, play.hostvars, play.decrypted))
 
 
 def _elb_id(host: str, variables: _HostVariables) -> str:
@@ -356,55 +409,6 @@ def _networks(host: str, variables: _HostVariables, name: str) -> tuple[str, ...
         return tuple(str(ip_network(text)) for text in variables.texts(name))
     except ValueError:
         raise InvalidInput(f"{host}: {name} must list ranges such as 127.0.0.0/8 or 169.254.1.0/24") from None
-
-
-def _kubeconfig(host: str, variables: _HostVariables, decrypted: Callable[[str], str]) -> str | Mapping[str, Any]:
-    """Return the kubeconfig of a host, as a mapping or as paths.
-
-    A path is relative to the folder of the host's inventory, as paths inside a kubeconfig are relative to that file. What a file holds that
-    ansible-vault encrypted is never written anywhere.
-    """
-    value = variables.get(KUBECONFIG)
-    if isinstance(value, Mapping) and value:
-        return value
-    if value is None or value == "":
-        raise InvalidInput(f"{host}: the host has no {KUBECONFIG} (a path, or the kubeconfig as a text or a mapping)")
-    if not isinstance(value, str):
-        raise InvalidInput(f"{host}: {KUBECONFIG} must be a path, a text or a mapping")
-    if "\n" in value:
-        return _document(f"{host}: the text of {KUBECONFIG}", value)
-    folder = _folder(variables)
-    paths = [os.path.join(folder, os.path.expanduser(part)) for part in value.split(os.pathsep) if part]
-    vaulted = [path for path in paths if is_vaulted(path)]
-    if not vaulted:
-        return os.pathsep.join(paths)
-    name = one_line(vaulted[0], 200)
-    if len(paths) > 1:
-        raise InvalidInput(f"{host}: {name} is encrypted, and stands in a list of files; join them in one kubeconfig and encrypt that")
-    try:
-        text = decrypted(vaulted[0])
-    except Exception:  # of a library of Ansible, which may quote what it read
-        raise InvalidInput(
-            f"{host}: {name} is encrypted, and cannot be decrypted; give its password, as by --vault-password-file"
-        ) from None
-    return _document(f"{host}: {name}", text)
-
-
-def _folder(variables: _HostVariables) -> str:
-    """Return the folder at which relative paths of a host start: that of its inventory."""
-    base = variables.get("inventory_dir")
-    return base if isinstance(base, str) else os.getcwd()
-
-
-def _document(what: str, text: str) -> Mapping[str, Any]:
-    """Return the document of a kubeconfig that is given as text."""
-    try:
-        found = document_of(text)
-    except KubeconfigInvalid as invalid:
-        raise InvalidInput(f"{what} cannot be used: {invalid.message}") from None
-    if not isinstance(found, Mapping) or not found:
-        raise InvalidInput(f"{what} cannot be used: it is no mapping")
-    return found
 
 
 def _names_members(raw: Any) -> bool:

@@ -17,7 +17,8 @@ from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import Cluster, open_cluster
 from ..module_utils.kubeconfig.invalid import KubeconfigInvalid
 from ..module_utils.kubeconfig.secret import kubeconfig_of_secret
-from .play import CONTEXT, KUBECONFIG, KUBECONFIG_FROM, Play, accesses
+from .host_credentials import CONTEXT, KUBECONFIG, KUBECONFIG_FROM
+from .play import Play, accesses
 
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")  # IsDNS1123Subdomain
 _KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")

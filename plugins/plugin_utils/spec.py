@@ -13,12 +13,11 @@ from typing import Any, Final, TypeAlias
 
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import clip, suggest
+from ..module_utils.kubeconfig.core_options import ALIASES
+from ..module_utils.kubeconfig.core_options import NAMES as CREDENTIALS
 from .arguments import ARGUMENTS, HANDED
 
 Spec: TypeAlias = dict[str, dict[str, Any]]
-
-CREDENTIALS: Final = frozenset({"api_key", "ca_cert", "client_cert", "client_key", "context", "host", "kubeconfig", "validate_certs"})
-"""Options of the modules of kubernetes.core, for which this collection has variables of hosts."""
 
 
 _LISTED: Final = "the options are"
@@ -64,6 +63,7 @@ def unknown_options(given: Mapping[str, Any], spec: Spec) -> InvalidInput:
     remedy = (
         f"{known[:1].upper()}{known[1:]}. ansible-doc says what they mean." if known else "See ansible-doc of this module for its options."
     )
-    if CREDENTIALS & set(names):
-        remedy = "The credentials of a cluster are variables of its host, such as cilium_mesh_kubeconfig (docs/inventory.md). " + remedy
+    if {*CREDENTIALS, *ALIASES}.intersection(names):
+        why = "The credentials of a cluster are variables of its host: cilium_mesh_kubeconfig, or cilium_mesh_auth with these options"
+        remedy = f"{why} (docs/inventory.md). {remedy}"
     return InvalidInput(f"The module has no options of these names: {', '.join(problems)}.", remedy=remedy)

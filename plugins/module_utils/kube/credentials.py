@@ -41,11 +41,8 @@ else:
     urllib3 = optional("urllib3")
     x509 = optional("cryptography.x509")
 
-_REMEDY: Final = "Correct cilium_mesh_kubeconfig or cilium_mesh_context of this cluster."
-
-# kubeconfigs with insecure-skip-tls-verify are their owner's decision; a warning per request would only bury the result.
-if urllib3:
-    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+_FILE_REMEDY: Final = "Correct cilium_mesh_kubeconfig or cilium_mesh_context of this cluster."
+_REMEDY: Final = "Correct cilium_mesh_kubeconfig or cilium_mesh_context of this cluster, or cilium_mesh_auth where it has that."
 
 
 class Credentials:
@@ -116,6 +113,9 @@ class Credentials:
         # Python 3.13 sets this flag; CAs made by k3s, kcp and openssl lack the extensions that it demands, and client-go takes them.
         tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if not self.verifies:
+            # It is the owner's decision, and a warning per request would bury the result. Not when this file is imported: Ansible's loader
+            # of plugins takes back what changes about warnings meanwhile (ansible-core 2.19, plugins/loader.py, catch_warnings).
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
             tls.check_hostname = False
             tls.verify_mode = ssl.CERT_NONE
         elif self.authority:
@@ -156,7 +156,7 @@ def load_credentials(cluster: str, kubeconfig: str | Mapping[str, Any] | None, c
 def _loaded(cluster: str, kubeconfig: str | Mapping[str, Any] | None, context: str | None) -> Credentials:
     if kubeconfig is None and context is None:
         if (account := service_account()) is None:
-            why, remedy = "No kubeconfig is set for this cluster.", "Set cilium_mesh_kubeconfig for this host."
+            why, remedy = "No kubeconfig is set for this cluster.", "Set cilium_mesh_kubeconfig or cilium_mesh_auth for this host."
             raise CredentialsInvalid(why, remedy=remedy, cluster=cluster)
         return Credentials(cluster, "The pod's service account", account)
     name = "The kubeconfig in the inventory"
@@ -167,7 +167,7 @@ def _loaded(cluster: str, kubeconfig: str | Mapping[str, Any] | None, context: s
         found, name = read_kubeconfigs(paths), f"Kubeconfig {one_line(os.pathsep.join(paths), 200)}"
         return Credentials(cluster, name, choose(found, context))
     except KubeconfigUnreadable as invalid:
-        raise CredentialsInvalid(f"{invalid.message}.", remedy=invalid.remedy or _REMEDY, cluster=cluster) from None
+        raise CredentialsInvalid(f"{invalid.message}.", remedy=invalid.remedy or _FILE_REMEDY, cluster=cluster) from None
     except KubeconfigInvalid as invalid:
         raise CredentialsInvalid(f"{name} cannot be used: {invalid.message}.", remedy=invalid.remedy or _REMEDY, cluster=cluster) from None
 

@@ -8,11 +8,13 @@ import json
 import socket
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from urllib3.exceptions import InsecureRequestWarning
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
     CredentialsInvalid,
@@ -277,6 +279,15 @@ def test_a_cluster_that_cannot_be_reached_says_why(server: ScriptedServer, words
         with pytest.raises(Unreachable, match=words):
             cluster.exec("pod", "container", ["true"])
     assert server.asked == []
+
+
+def test_a_server_that_is_not_verified_is_no_warning_although_ansible_takes_back_what_imports_change(server: ScriptedServer) -> None:
+    """Ansible's loader imports plugins within ``warnings.catch_warnings``, and its workers print what a warning writes."""
+    says(server, Answer(200, FOUND))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InsecureRequestWarning)
+        with opened(server.kubeconfig(insecure_skip_tls_verify=True, certificate_authority_data=None)) as cluster:
+            assert cluster.get(SECRET) == FOUND
 
 
 @pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")

@@ -293,6 +293,7 @@ def test_a_cluster_that_left_is_cleaned_by_the_play_that_goes_on() -> None:
     found = asked_for(mesh(binding()), usable("ffm", "ber", "zrh"), recorded("ffm", "ber", "zrh", "gone"))
     assert found.variables["cilium_mesh_former"] == ["zrh", "gone"]
     assert "cilium_mesh_kubeconfig" in found.hosts["zrh"]
+    assert all(variables.keys() & {"cilium_mesh_kubeconfig", "cilium_mesh_unavailable"} for variables in found.hosts.values())
     assert found.hosts["gone"] == {"cilium_mesh_unavailable": "There is no KubernetesCluster of this name in the namespace."}
     assert parse(found.cilium_mesh, tuple(found.hosts)).clusters == ("ffm", "ber")
 

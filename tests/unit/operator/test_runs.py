@@ -343,6 +343,21 @@ def test_a_run_that_takes_too_long_or_says_nothing_ends_as_a_timeout_with_nothin
     assert result.seconds < 30
 
 
+ENVIRONMENT = '{seen: \'{{ query("ansible.builtin.pipe", "env") }}\'}'
+
+
+@pytest.mark.slow
+def test_no_cluster_of_a_run_is_reached_by_the_environment_of_the_operator(
+    play: Callable[..., RunResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A playbook takes K8S_AUTH_* for a host without a kubeconfig (docs/inventory.md); here they would be the platform's own."""
+    monkeypatch.setenv("K8S_AUTH_HOST", f"https://{CANARY}")
+    monkeypatch.setenv("K8S_AUTH_API_KEY", CANARY)
+    result = play(publish(ENVIRONMENT))
+    assert result.mesh_result is not None and "PATH=" in result.mesh_result["seen"][0]
+    assert "K8S_AUTH_" not in str(result.mesh_result) and CANARY not in str(result.mesh_result)
+
+
 @pytest.mark.slow
 def test_when_the_runner_itself_fails_its_exception_is_named_and_not_quoted(play: Callable[..., RunResult]) -> None:
     def broken(task: str) -> None:
@@ -390,6 +405,7 @@ def test_a_cancelled_run_ends_at_once_with_all_that_it_started_and_showed_nothin
 ) -> None:
     monkeypatch.setenv("SECRET_OF_THE_OPERATOR", CANARY)
     monkeypatch.setenv("KUBECONFIG", f"/{CANARY}")
+    monkeypatch.setenv("K8S_AUTH_API_KEY", CANARY)
     monkeypatch.setenv("ANSIBLE_CALLBACK_PLUGINS", f"/{CANARY}")
     monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "minimal")
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)]

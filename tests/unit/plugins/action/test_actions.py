@@ -68,7 +68,7 @@ def test_options_that_a_module_does_not_have_are_named_as_that(make_world: Any) 
     named = "api_key, kubeconfig, paralel (did you mean parallel?)"
     assert result["msg"].startswith(f"CM-INPUT-01: The module has no options of these names: {named}. ")
     assert result["msg"].count("he options are") == 1, "they are listed once"
-    assert "cilium_mesh_kubeconfig (docs/inventory.md)" in result["msg"]
+    assert "cilium_mesh_kubeconfig, or cilium_mesh_auth with these options (docs/inventory.md)" in result["msg"]
 
 
 def test_a_first_look_without_a_binding_says_so(make_world: Any) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import NEEDS_HOSTS
 from tests.collection_path import CHECKOUT
 from tests.testing.gate import left_to_the_deep_run
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
@@ -159,6 +161,34 @@ def test_an_empty_inventory_does_not_end_in_success(playbook: str) -> None:
 def test_a_pattern_that_matches_no_host_does_not_end_in_success(kubeconfig: str) -> None:
     run = run_warm("connect", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "nobody"})
     failed(run, "CM-INPUT-01", "No host of the inventory takes part in this play.")
+
+
+@pytest.mark.slow
+def test_such_a_pattern_does_not_fall_back_to_a_localhost_of_the_inventory(kubeconfig: str) -> None:
+    hosts = inventory(kubeconfig, localhost={})
+    run = run_warm("connect", inventory=hosts, variables={"cilium_mesh": BOTH, "cilium_mesh_hosts": "nobody"})
+    failed(run, "CM-INPUT-01", "the hosts pattern of the play leaves out every member of the mesh")
+
+
+def test_every_play_that_falls_back_to_localhost_says_that_it_needs_hosts() -> None:
+    plays = [play for path in sorted((CHECKOUT / "playbooks").glob("*.yml")) for play in yaml.safe_load(path.read_text(encoding="utf-8"))]
+    falling = [play for play in plays if "else 'localhost'" in play.get("hosts", "")]
+    assert len(falling) > 20 and all(play["vars"][NEEDS_HOSTS] is True for play in falling)
+    assert {play["hosts"] for play in plays if play not in falling and "hosts" in play} == {"localhost"}, "label_clusters and kcp_setup"
+
+
+@pytest.mark.parametrize("bystander", [{}, {"localhost": {}}], ids=["implicit", "in the inventory"])
+def test_a_play_on_localhost_is_about_the_clusters_that_the_binding_names(
+    bystander: dict[str, Any], kubeconfig: str, tmp_path: Path, closed_port: int
+) -> None:
+    playbook = tmp_path / "play.yml"
+    task = {"edge_portal.cilium_mesh.mesh_connect": {"mesh": {"binding": {"name": "edge", "clusterRefs": ["c1", "c2"]}}}}
+    playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]), encoding="utf-8")
+    templated = {"cilium_mesh_kubeconfig": "{{ folder }}/kube{{ 'config' }}", "folder": str(tmp_path)}
+    run = run_warm(str(playbook), inventory=inventory(kubeconfig, c2=templated, c3={}, **bystander))
+    assert run.rc != 0 and run.output.count(str(closed_port)) >= 2 and "Traceback" not in run.output
+    limited = run_warm(str(playbook), inventory=inventory(kubeconfig, **bystander), arguments=["--limit", "c1,localhost"])
+    assert limited.rc != 0 and '--limit "c1,localhost" chooses among the hosts of a play' in " ".join(limited.output.split())
 
 
 def test_a_pattern_chooses_the_clusters(kubeconfig: str) -> None:

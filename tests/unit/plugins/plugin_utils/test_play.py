@@ -236,6 +236,47 @@ def test_the_play_is_read_off_the_task_variables() -> None:
     assert found == Play(hosts=("c1",), inventory=("c1", "c2"), limit="c1", hostvars={"c1": {}})
 
 
+def on(host: str, limit: str = "", inventory: tuple[str, ...] = ("c1", "c2"), **more: Any) -> Play:
+    """A play on one host."""
+    hostvars = {name: more.pop(name, {}) for name in inventory}
+    return play_of(
+        {"ansible_play_hosts_all": [host], "groups": {"all": [*inventory]}, "ansible_limit": limit, "hostvars": hostvars, **more}
+    )
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1"])
+def test_a_play_on_localhost_is_about_the_members_that_the_binding_names(host: str) -> None:
+    for found in (on(host), on(host, inventory=("c1", "c2", host))):
+        assert found.on_controller and found.hosts == ("c1", "c2")
+        mesh = mesh_of(found, BOTH)
+        assert (mesh.clusters, participating_members(found, mesh), left_out(found, mesh)) == (("c1", "c2"), ("c1", "c2"), ())
+        assert lone_clusters(found, BOTH).clusters == ("c1", "c2")
+
+
+def test_a_play_on_localhost_has_no_members_of_its_own_and_no_limit() -> None:
+    for ask in (lambda found: mesh_of(found, ALL), lambda found: first_look(found, None), lambda found: lone_clusters(found, None)):
+        with pytest.raises(InvalidInput, match="The play runs on localhost, which is no member"):
+            ask(on("localhost"))
+    with pytest.raises(InvalidInput, match='--limit "c1,localhost" chooses among the hosts of a play'):
+        mesh_of(on("localhost", limit="c1,localhost"), BOTH)
+    with pytest.raises(InvalidInput, match="No host of the inventory"):
+        mesh_of(on("localhost", inventory=()), BOTH)
+
+
+@pytest.mark.parametrize("variable", ["cilium_mesh_kubeconfig", "cilium_mesh_auth", "cilium_mesh_unavailable"])
+def test_a_localhost_that_is_a_cluster_is_the_host_of_its_play(variable: str) -> None:
+    found = on("localhost", inventory=("c1", "localhost"), localhost={variable: "x"})
+    assert (found.on_controller, found.hosts) == (False, ("localhost",))
+
+
+def test_a_playbook_that_fell_back_to_localhost_still_fails_and_a_play_with_other_hosts_is_as_it_was() -> None:
+    with pytest.raises(InvalidInput, match="No host of the inventory takes part"):
+        mesh_of(on("localhost", mesh_needs_hosts=True), BOTH)
+    assert not play_of(
+        {"ansible_play_hosts_all": ["localhost", "c1"], "groups": {"all": ["localhost", "c1"]}, "hostvars": {}}
+    ).on_controller
+
+
 def test_the_variables_of_each_host_are_read_once_however_often_they_are_needed() -> None:
     """Ansible merges all sources of a host's variables anew at each read; at 25 clusters a second read was a tenth of a first connect."""
     read: list[str] = []
