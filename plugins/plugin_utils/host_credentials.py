@@ -27,6 +27,7 @@ from ..module_utils.kubeconfig.core_options import (
 from ..module_utils.kubeconfig.document import parse_kubeconfig
 from ..module_utils.kubeconfig.files import default_paths, document_of, is_vaulted, read_kubeconfigs, split_paths
 from ..module_utils.kubeconfig.invalid import KubeconfigInvalid
+from .structured_text import NotStructured, structured
 
 KUBECONFIG: Final = "cilium_mesh_kubeconfig"
 CONTEXT: Final = "cilium_mesh_context"
@@ -72,6 +73,8 @@ class HostCredentials:
                 raise self._wrong(
                     f"{AUTH} and {KUBECONFIG} exclude each other; write the kubeconfig into {AUTH}.kubeconfig, or set one to ''"
                 )
+            if isinstance(auth, str):
+                auth = self._structured(auth)
             if not isinstance(auth, Mapping):
                 raise self._wrong(f"{AUTH} must be a mapping with options of kubernetes.core, such as host and api_key")
             return self._by_options(AUTH, given_in(auth, AUTH), self._folder(), context)
@@ -90,6 +93,12 @@ class HostCredentials:
                 f"{', '.join(without[:_NAMES_SHOWN])}{more}"
             )
         return self._by_options(_ENVIRONMENT, given, os.getcwd(), context)
+
+    def _structured(self, text: str) -> Any:
+        try:
+            return structured(text, "dict")
+        except NotStructured as error:
+            raise self._wrong(f"{AUTH} {error}") from None
 
     def _context(self) -> str | None:
         value = self.get(CONTEXT)

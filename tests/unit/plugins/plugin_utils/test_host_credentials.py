@@ -112,6 +112,16 @@ def test_what_contradicts_is_refused_and_nothing_of_it_is_quoted(variables: Any,
     assert says in refused(play(c1=variables))
 
 
+def test_options_may_be_a_text_of_yaml_as_surveys_give_it() -> None:
+    found = reached(play(c1={"cilium_mesh_auth": "host: https://192.0.2.1:6443\napi_key: canary\n"}))
+    assert found == reached(play(c1={"cilium_mesh_auth": AUTH}))
+    for text, says in (
+        ("api_key: [canary", "that cannot be read as YAML, line 2, column 1: "),
+        ("canary", "of YAML that says a text, and not a mapping"),
+    ):
+        assert f"c1: cilium_mesh_auth is a text {says}" in refused(play(c1={"cilium_mesh_auth": text}))
+
+
 def test_an_empty_variable_of_a_group_gives_way() -> None:
     found = reached(play(c1={"cilium_mesh_auth": AUTH, "cilium_mesh_kubeconfig": "", "cilium_mesh_context": ""}))
     assert entries(found)[1] == {"token": "canary"}
