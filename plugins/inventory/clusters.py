@@ -94,7 +94,8 @@ from ansible.plugins.inventory import BaseInventoryPlugin
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.document import Kubeconfig
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.files import read_kubeconfigs, split_paths
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.invalid import KubeconfigInvalid, Subject
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import CONTEXT, KUBECONFIG, NAMESPACE
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.host_credentials import CONTEXT, KUBECONFIG
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import NAMESPACE
 
 PLUGIN = "edge_portal.cilium_mesh.clusters"
 GROUP = "cilium_mesh_clusters"

@@ -14,10 +14,11 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, accesses
 from tests.testing.rows import in_one_test
+from tests.testing.scripted_server import Answer, ScriptedServer
 
 AUTH = {"host": "https://192.0.2.1:6443", "api_key": "canary"}
 ENVIRONMENT = {"K8S_AUTH_HOST": "https://192.0.2.9:6443", "K8S_AUTH_API_KEY": "canary", "HOME": "/x"}
@@ -56,6 +57,16 @@ def test_a_host_is_reached_by_options_of_kubernetes_core_and_files_start_at_the_
     assert entries(found) == ({"server": AUTH["host"], "certificate-authority": "/inventory/ca.crt"}, {"token": "canary"})
     credentials = load_credentials("c1", entries_document(AUTH), None)
     assert (credentials.server, credentials.headers()) == (AUTH["host"], [("authorization", "Bearer canary")])
+
+
+def test_the_server_gets_the_token_over_a_connection_that_is_verified(tmp_path: Path) -> None:
+    with ScriptedServer(tmp_path) as server:
+        server.answer = lambda asked: Answer(200, {"gitVersion": "v1.33.0"})
+        auth = {"host": f"{server.url}/", "api_key": "canary", "ca_cert": server.authority.pem.decode(), "impersonate_user": "me"}
+        with open_cluster(reached(play(c1={"cilium_mesh_auth": auth}))) as cluster:
+            assert cluster.get("/version") == {"gitVersion": "v1.33.0"}
+        sent = {name.lower(): value for name, value in server.asked[0].headers.items()}
+    assert (sent["authorization"], sent["impersonate-user"]) == ("Bearer canary", "me")
 
 
 def entries_document(auth: Mapping[str, Any]) -> Any:
