@@ -27,6 +27,7 @@ from ..module_utils.kubeconfig.core_options import (
 from ..module_utils.kubeconfig.document import parse_kubeconfig
 from ..module_utils.kubeconfig.files import default_paths, document_of, is_vaulted, read_kubeconfigs, split_paths
 from ..module_utils.kubeconfig.invalid import KubeconfigInvalid
+from .structured_text import NotStructured, structured
 
 KUBECONFIG: Final = "cilium_mesh_kubeconfig"
 CONTEXT: Final = "cilium_mesh_context"
@@ -73,6 +74,8 @@ class HostCredentials:
                 raise self._wrong(
                     f"{AUTH} and {KUBECONFIG} exclude each other; write the kubeconfig into {AUTH}.kubeconfig, or set one to ''"
                 )
+            if isinstance(auth, str):
+                auth = self._structured(AUTH, auth)
             if not isinstance(auth, Mapping):
                 raise self._wrong(f"{AUTH} must be a mapping with options of kubernetes.core, such as host and api_key")
             return self._by_options(AUTH, given_in(auth, AUTH), self.folder, context)
@@ -92,6 +95,12 @@ class HostCredentials:
             )
         return self._by_options(_ENVIRONMENT, given, os.getcwd(), context)
 
+    def _structured(self, name: str, text: str) -> Any:
+        try:
+            return structured(text, "dict")
+        except NotStructured as error:
+            raise self._wrong(f"{name} {error}") from None
+
     def _context(self) -> str | None:
         value = self.get(CONTEXT)
         if value is None or value == "":
@@ -102,10 +111,15 @@ class HostCredentials:
 
     @property
     def secret(self) -> Any:
-        """What names the Secret of a management cluster with the kubeconfig; None where nothing does, or another variable goes first."""
+        """What names the Secret of a management cluster with the kubeconfig; None where nothing does, or another variable goes first.
+
+        :raises InvalidInput: when it is a text that is no YAML.
+        """
         reference = self.get(KUBECONFIG_FROM)
         others = any(self.get(name) not in _NOTHING for name in (KUBECONFIG, AUTH))
-        return None if others or reference in _NOTHING else reference
+        if others or reference in _NOTHING:
+            return None
+        return self._structured(KUBECONFIG_FROM, reference) if isinstance(reference, str) else reference
 
     @property
     def folder(self) -> str:

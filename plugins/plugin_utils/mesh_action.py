@@ -40,6 +40,7 @@ from .secret_kubeconfigs import SecretKubeconfigs
 from .shown_lines import lines_of
 from .spec import Spec, option_problems, unknown_options
 from .stdout import is_redrawn, prints_for_people, width_of_terminal
+from .structured_text import NotStructured, structured
 from .variables import OTHERS, unknown_variables
 
 MESSAGE_LIMIT = 2000
@@ -207,10 +208,11 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         return self._templar.template(value)
 
     def _params(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        validation = ArgumentSpecValidator(self.SPEC).validate(plain(self._task.args))
+        given = self._structured(plain(self._task.args), task_vars)
+        validation = ArgumentSpecValidator(self.SPEC).validate(given)
         unknown = [entry for entry in validation.errors if isinstance(entry, UnsupportedError)]
         if unknown:
-            raise unknown_options(plain(self._task.args), self.SPEC)
+            raise unknown_options(given, self.SPEC)
         if validation.error_messages:
             raise InvalidInput(sentence(validation.error_messages), remedy=_OPTIONS)
         params = dict(validation.validated_parameters)
@@ -218,6 +220,23 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         if problems:
             raise InvalidInput(sentence(problems), remedy="No cluster was contacted.")
         return params
+
+    def _structured(self, given: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments with mappings and lists where they were given as a text of YAML. An empty text says nothing."""
+        found, problems = dict(given), list[str]()
+        for name, option in self.SPEC.items():
+            text, kind = given.get(name), option.get("type")
+            if not isinstance(text, str) or kind not in ("dict", "list"):
+                continue
+            try:
+                found[name] = structured(text, kind, option.get("elements", ""))
+            except NotStructured as error:
+                problems.append(f"{'cilium_mesh' if name == 'mesh' and 'cilium_mesh' in task_vars else name} {error}")
+            if found[name] is None:
+                del found[name]
+        if problems:
+            raise InvalidInput(sentence(problems), remedy=_OPTIONS)
+        return found
 
 
 def _fails_later(task: Any) -> bool:

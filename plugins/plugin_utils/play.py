@@ -24,6 +24,7 @@ from ..module_utils.mesh.parse import DEFAULT_NAME, names_all, parse, unsaid
 from ..module_utils.pipeline.participants import left_out
 from ..module_utils.services.annotations import can_be_permitted
 from .host_credentials import AUTH, CONTEXT, KUBECONFIG, KUBECONFIG_FROM, HostCredentials
+from .structured_text import NotStructured, structured
 
 NAMESPACE: Final = "cilium_mesh_namespace"
 ENDPOINT_OVERRIDE: Final = "cilium_mesh_endpoint_override"
@@ -324,7 +325,11 @@ class _HostVariables:
         value = self.get(name)
         if value is None or value == "":
             return ()
-        listed = [value] if isinstance(value, str) else value
+        try:
+            said = structured(value, "list") if isinstance(value, str) else value
+        except NotStructured as error:
+            raise InvalidInput(f"{self._host}: {name} {error}") from None
+        listed = [said] if isinstance(said, str) else said
         if not isinstance(listed, list) or not all(isinstance(entry, str) for entry in listed):
             raise InvalidInput(f"{self._host}: {name} must be a list of texts")
         return tuple(listed)

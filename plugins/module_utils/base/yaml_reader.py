@@ -34,7 +34,14 @@ _REASONS: Final = frozenset({_ALIAS, _MERGE_KEY, _TOO_LONG, _TOO_MANY, _TOO_DEEP
 
 
 class NotYaml(ValueError):
-    """Text that is not YAML, or not accepted from others. Safe to print: the message repeats nothing of the text."""
+    """Text that is not YAML, or not accepted from others. Safe to print: the message repeats nothing of the text.
+
+    :param place: line and column as "line 3, column 7"; "" where it is not known.
+    """
+
+    def __init__(self, why: str, place: str = "") -> None:
+        super().__init__(why)
+        self.place = place
 
 
 @cache
@@ -112,9 +119,11 @@ def compose_yaml(text: str) -> Any:
 
 def _read(parse: Callable[[], Any], text: str | bytes) -> Any:
     problem: Any = _TOO_LONG if len(text) > LENGTH_LIMIT else ""
+    mark: Any = None
     try:
         if not problem:
             return parse()
     except Exception as error:  # PyYAML's constructors trust explicit tags: "!!int ''" is an IndexError, "!!bool x" a KeyError, and so on
-        problem = getattr(error, "problem", None)
-    raise NotYaml(problem if problem in _REASONS else "it is not YAML") from None
+        problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+    raise NotYaml(problem if problem in _REASONS else "it is not YAML", place) from None

@@ -9,10 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.arguments import ARGUMENTS
 from tests.testing.facts_builders import cluster_facts, failure
+from tests.testing.rows import in_one_test
 from tests.unit.plugins.action.conftest import World, mesh
 
 BOTH = mesh("c1", "c2")
@@ -69,6 +72,36 @@ def test_options_that_a_module_does_not_have_are_named_as_that(make_world: Any) 
     assert result["msg"].startswith(f"CM-INPUT-01: The module has no options of these names: {named}. ")
     assert result["msg"].count("he options are") == 1, "they are listed once"
     assert "cilium_mesh_kubeconfig, or cilium_mesh_auth with these options (docs/inventory.md)" in result["msg"]
+
+
+STRUCTURED = [
+    (module, name, option["type"], option.get("elements", ""))
+    for module, options in ARGUMENTS.items()
+    if module not in ("mesh_end", "mesh_publish")  # which playbooks call with values of their own
+    for name, option in options.items()
+    if option.get("type") in ("dict", "list")
+]
+
+
+@in_one_test
+@pytest.mark.parametrize(("module", "name", "kind", "elements"), STRUCTURED)
+def test_every_mapping_and_list_may_be_a_text_of_yaml_and_what_is_none_is_refused_with_its_place(
+    make_world: Any, module: str, name: str, kind: str, elements: str
+) -> None:
+    world: Any = make_world()
+    result = world.run(module, **{name: "[\n  canary: {\n"})
+    assert result["msg"].startswith(f"CM-INPUT-01: {name} is a text that cannot be read as YAML, line 3, column 1: it is not YAML. ")
+    other = "- a" if kind == "dict" else "a: 1\nb: 2"
+    says = "a list, and not a mapping" if kind == "dict" else "a mapping, and not a list"
+    assert f"CM-INPUT-01: {name} is a text of YAML that says {says}. " in world.run(module, **{name: other})["msg"]
+    assert not world.contacted
+
+
+def test_a_mesh_as_a_text_is_the_mesh(make_world: Any) -> None:
+    world: World = make_world()
+    text = yaml.safe_dump(BOTH)
+    assert world.run("mesh_plan", mesh=text)["plan"]["hash"] == world.run("mesh_plan", mesh=BOTH)["plan"]["hash"]
+    assert "are not set" in world.run("mesh_plan", mesh="", accept=" ")["msg"], "an answer that is empty is none"
 
 
 def test_a_first_look_without_a_binding_says_so(make_world: Any) -> None:

@@ -88,6 +88,20 @@ def test_an_unknown_key_of_cilium_mesh_is_named_with_what_was_meant(kubeconfig: 
     failed(run, "CM-INPUT-01", "binding.clusterrefs: unknown key; did you mean clusterRefs?")
 
 
+def test_a_mesh_may_be_a_text_of_yaml_as_a_survey_gives_it(kubeconfig: str) -> None:
+    """With its lists of items: a playbook decides by them what it does, and the mesh by its own name what is published."""
+    run = run_warm("mesh", inventory=inventory(kubeconfig), variables={"cilium_mesh": yaml.safe_dump(BOTH)}, arguments=["--check"])
+    failed(run, "CM-API-01", "c1", "c2")
+    same = run_warm("mesh", inventory=inventory(kubeconfig), variables={"cilium_mesh": BOTH}, arguments=["--check"])
+    assert run.finding_codes() == same.finding_codes()
+
+
+@pytest.mark.slow
+def test_a_text_that_is_no_yaml_is_refused_with_its_place(kubeconfig: str) -> None:
+    run = run_warm("mesh", inventory=inventory(kubeconfig), variables={"cilium_mesh": f"binding:\n  name: [{CANARY}\n"})
+    failed(run, "CM-INPUT-01", "cilium_mesh is a text that cannot be read as YAML, line 3, column 1")
+
+
 @pytest.mark.slow
 def test_a_host_without_kubeconfig_is_named(kubeconfig: str) -> None:
     run = run_warm("connect", inventory=inventory(kubeconfig, c2={}), variables={"cilium_mesh": BOTH})

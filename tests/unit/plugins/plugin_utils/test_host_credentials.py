@@ -14,10 +14,11 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, accesses
 from tests.testing.rows import in_one_test
+from tests.testing.scripted_server import Answer, ScriptedServer
 
 AUTH = {"host": "https://192.0.2.1:6443", "api_key": "canary"}
 ENVIRONMENT = {"K8S_AUTH_HOST": "https://192.0.2.9:6443", "K8S_AUTH_API_KEY": "canary", "HOME": "/x"}
@@ -56,6 +57,16 @@ def test_a_host_is_reached_by_options_of_kubernetes_core_and_files_start_at_the_
     assert entries(found) == ({"server": AUTH["host"], "certificate-authority": "/inventory/ca.crt"}, {"token": "canary"})
     credentials = load_credentials("c1", entries_document(AUTH), None)
     assert (credentials.server, credentials.headers()) == (AUTH["host"], [("authorization", "Bearer canary")])
+
+
+def test_the_server_gets_the_token_over_a_connection_that_is_verified(tmp_path: Path) -> None:
+    with ScriptedServer(tmp_path) as server:
+        server.answer = lambda asked: Answer(200, {"gitVersion": "v1.33.0"})
+        auth = {"host": f"{server.url}/", "api_key": "canary", "ca_cert": server.authority.pem.decode(), "impersonate_user": "me"}
+        with open_cluster(reached(play(c1={"cilium_mesh_auth": auth}))) as cluster:
+            assert cluster.get("/version") == {"gitVersion": "v1.33.0"}
+        sent = {name.lower(): value for name, value in server.asked[0].headers.items()}
+    assert (sent["authorization"], sent["impersonate-user"]) == ("Bearer canary", "me")
 
 
 def entries_document(auth: Mapping[str, Any]) -> Any:
@@ -112,6 +123,16 @@ def test_what_contradicts_is_refused_and_nothing_of_it_is_quoted(variables: Any,
     assert says in refused(play(c1=variables))
 
 
+def test_options_may_be_a_text_of_yaml_as_surveys_give_it() -> None:
+    found = reached(play(c1={"cilium_mesh_auth": "host: https://192.0.2.1:6443\napi_key: canary\n"}))
+    assert found == reached(play(c1={"cilium_mesh_auth": AUTH}))
+    for text, says in (
+        ("api_key: [canary", "that cannot be read as YAML, line 2, column 1: "),
+        ("canary", "of YAML that says a text, and not a mapping"),
+    ):
+        assert f"c1: cilium_mesh_auth is a text {says}" in refused(play(c1={"cilium_mesh_auth": text}))
+
+
 def test_an_empty_variable_of_a_group_gives_way() -> None:
     found = reached(play(c1={"cilium_mesh_auth": AUTH, "cilium_mesh_kubeconfig": "", "cilium_mesh_context": ""}))
     assert entries(found)[1] == {"token": "canary"}
@@ -151,16 +172,16 @@ def test_no_secret_is_in_what_a_play_or_an_access_shows() -> None:
 
 
 def test_a_secret_of_a_management_cluster_is_asked_only_where_the_host_says_nothing_else() -> None:
-    secret = {"cilium_mesh_kubeconfig_from": {"kubeconfig": "m", "namespace": "n", "secret": "s"}}
+    secret = {"cilium_mesh_kubeconfig_from": "{kubeconfig: m, namespace: n, secret: s}"}  # as a survey of AWX gives it
     given = play(
         environment=ENVIRONMENT, c1=secret, c2={**secret, "cilium_mesh_auth": AUTH}, c3={**secret, "cilium_mesh_kubeconfig": "/own"}
     )
-    asked: list[str] = []
+    asked: list[Any] = []
 
-    def from_secret(host: str, _value: Any, _folder: str) -> str:
-        asked.append(host)
+    def from_secret(host: str, value: Any, _folder: str) -> str:
+        asked.append((host, value["secret"]))
         return "It is away."
 
     found = accesses(replace(given, from_secret=from_secret), ("c1", "c2", "c3"))
-    assert asked == ["c1"] and found[0].unavailable == "It is away."
+    assert asked == [("c1", "s")] and found[0].unavailable == "It is away."
     assert entries(found[1])[0]["server"] == AUTH["host"] and found[2].kubeconfig == "/own"

@@ -1,0 +1,59 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Filter ``yaml_mapping``: a variable that may be a mapping or a text of YAML, for conditions of playbooks."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: yaml_mapping
+short_description: Mapping that a variable is, or says as a text of YAML
+version_added: 0.1.0
+author: Contributors to the edge_portal.cilium_mesh project (@edge-portal)
+description:
+  - Returns a mapping as it is, and a text of YAML as the mapping that it says, such as an answer in a survey of AWX.
+  - Anything else is an empty mapping. The modules of this collection refuse it, and say what is wrong with it and where.
+positional: _input
+options:
+  _input:
+    description: The value of a variable such as C(cilium_mesh).
+    type: raw
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show the name of the mesh
+  ansible.builtin.debug:
+    msg: "{{ (cilium_mesh | edge_portal.cilium_mesh.yaml_mapping).binding.name }}"
+  vars:
+    cilium_mesh: |
+      binding: {name: edge-mesh-eu, clusterRefs: [cluster-ffm-1, cluster-ber-2]}
+"""
+
+RETURN = r"""
+_value:
+  description: The mapping.
+  type: dict
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..plugin_utils.structured_text import NotStructured, structured
+
+
+def yaml_mapping(value: Any) -> Mapping[Any, Any]:
+    """Return the mapping that a value is or says; {} for anything else."""
+    try:
+        found = structured(str(value), "dict") if isinstance(value, str) else value
+    except NotStructured:
+        found = None
+    return found if isinstance(found, Mapping) else {}
+
+
+class FilterModule:
+    """The filter, as Ansible loads it."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        """Return the filter by its name."""
+        return {"yaml_mapping": yaml_mapping}
