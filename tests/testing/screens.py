@@ -18,6 +18,8 @@ from tests.testing.playbooks import PlaybookRun
 
 FOLDER: Final = CHECKOUT / "docs" / "screens"
 WIDTHS: Final = (80, 160)
+MISTAKES: Final = "mistakes"
+"""Folder with what is said to mistakes of a new user, at 80 columns."""
 WRITE: Final = "WRITE_SCREENS"
 """Variable of the environment with which the tests write the screens."""
 
@@ -30,6 +32,7 @@ _WORDS: Final = (
         re.compile(r"(?m)^ +\d+\.\d s of (\d+ s  )[^\n]*\n(?: +\d+\.\d s of \d+ s  [^\n]*\n| {8}[^\n]*\n)*"),
         r"    N s of \1(a line per change)\n",
     ),
+    (re.compile(r"(?m)^Origin: \S+"), "Origin: PLAY"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?\b"), "TIME"),
     (re.compile(r"\b[0-9a-f]{12,64}\b"), "HASH"),
     (re.compile(r"\b(127(?:\.\d+){3}):\d+"), r"\1:PORT"),
@@ -58,12 +61,12 @@ def failure_of(screen: str) -> list[str]:
     return lines[first : last + 1]
 
 
-def problems_of(name: str, width: int, run: PlaybookRun) -> list[str]:
-    """Compare a screen with the one that is kept, and return what is wrong with it; in the words of a user, one line each.
+def problems_of(name: str, width: int, run: PlaybookRun, folder: str = "") -> list[str]:
+    """Compare a screen with the one that is kept in ``folder``, or else in that of the width, and return what is wrong with it; in the words of a user, one line each.
 
     With the variable ``WRITE`` in the environment the screen is kept instead.
     """
-    screen, place = screen_of(run), FOLDER / str(width) / f"{name}.txt"
+    screen, place = screen_of(run), FOLDER / (folder or str(width)) / f"{name}.txt"
     if os.environ.get(WRITE):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(screen, encoding="utf-8")

@@ -25,6 +25,7 @@ from ..kubeconfig.fields import Entry
 VARIABLE: Final = "KUBERNETES_EXEC_INFO"
 EXTENSION: Final = "client.authentication.k8s.io/exec"
 """Extension of a cluster that its plugin is told as ``config``."""
+INSTALL: Final = "Install it where this runs, in the PATH of this user; with AWX in the execution environment."
 SECONDS: Final = 60.0  # for a plugin; those of the clouds ask a server or two
 ANSWER_LIMIT: Final = 1 << 20  # bytes
 _TOLD: Final = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
@@ -67,8 +68,10 @@ class ExecPlugin:
         try:
             environment = {**os.environ, **own, VARIABLE: json.dumps(told)}
             done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False)
-        except (FileNotFoundError, PermissionError, NotADirectoryError):
-            raise self._failed("is not installed", self.plugin.get("installHint", "")) from None
+        except PermissionError:
+            raise self._failed("is a file that this user may not run", "Make it executable for the user who runs this.") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise self._failed("is not installed", self.plugin.get("installHint") or INSTALL) from None
         except subprocess.TimeoutExpired:
             raise self._failed(f"did not end within {SECONDS:g} s") from None
         except TypeError:  # YAML has dates, which JSON has not
