@@ -141,7 +141,7 @@ class Forbidden(ClusterError):
         ]
         verbs = list(dict.fromkeys(f"{verb.partition(' ')[0]} {resource}" for verb, resource, _namespace in sorted(objects)))
         message = f"RBAC forbids to {', '.join(verbs) or 'read it'} (403)."
-        remedy = "\n".join(["Grant these to the user of this kubeconfig; the playbook rbac prints the whole role (docs/rbac.md):", *rights])
+        remedy = "\n".join(["Grant these to its user; the playbook rbac prints the whole role:", *rights])
         return cls(message, remedy=remedy, cluster=cluster, rights=[right for error in every for right in error.rights])
 
 
