@@ -249,7 +249,8 @@ def require_hosts(play: Play) -> None:
 
     :raises InvalidInput: when no host of the inventory takes part, or --limit chooses among the hosts of a play that has none of them.
     """
-    if not play.hosts or (not play.on_controller and play.hosts[0] in _LOCALHOST and play.hosts[0] not in play.inventory):
+    strangers = [host for host in play.hosts if host in _LOCALHOST and host not in play.inventory]  # made by Ansible for the play
+    if len(strangers) == len(play.hosts):
         raise InvalidInput(
             "No host of the inventory takes part in this play.",
             remedy="Give an inventory with -i in which every host is a cluster; a message above names a source that could not be read.",
