@@ -161,7 +161,7 @@ molecule: venv ## molecule test of the scenario connect, or of others (SCENARIO=
 
 .PHONY: screens
 screens: venv ## docs/screens: what a person sees, from runs on the lab
-	@WRITE_SCREENS=1 $(python) -m pytest -q tests/unit/plugins/action/test_screens.py tests/integration/test_screens.py
+	@WRITE_SCREENS=1 $(python) -m pytest -q $(foreach what,screens mistakes,tests/unit/plugins/action/test_$(what).py tests/integration/test_$(what).py)
 	@$(python) -m tests.testing.screens
 
 .PHONY: bench

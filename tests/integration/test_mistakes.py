@@ -67,7 +67,7 @@ def test_mistakes_are_answered_as_they_are_kept(lab: MeshLab, tmp_path: Path) ->
     nobody = credentials.without_rights(lab, "c2", tmp_path / "nobody.yaml")
     none = new.tries("06-no-rights-at-all", "verify", hosts=nobody, says="the playbook rbac prints the whole role")
     fix = " ".join(finding["fix"] for finding in none.result["findings"])
-    assert "get namespaces" in fix and "get secrets" in fix, "one round names all"
+    assert "get: namespaces/kube-system" in fix and "secrets/cilium-kvstoremesh" in fix, "one round names all"
 
     same = {"c2": {"cilium_mesh_kubeconfig": str(lab.lab.clusters["c1"].kubeconfig)}}
     new.tries("08-the-same-cluster-behind-two-hosts", "verify", hosts=same, says="CM-MESH-01")

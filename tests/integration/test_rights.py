@@ -83,7 +83,8 @@ SPARE: Final = frozenset({"pods/proxy"})
 """What a run does without where it is forbidden, and without a word: metrics are the cheaper of two ways to ask kvstoremesh."""
 
 VERBS: Final = frozenset({"get", "list", "create", "patch", "delete"})
-_FORBIDDEN: Final = re.compile(r"(?:forbids to |Grant |, |^)(\w+)(?: and (\w+))? ([a-z]+(?:/[a-z]+)?)", re.MULTILINE)
+_FORBIDDEN: Final = re.compile(r"(?:forbids to |Grant |, )(\w+)(?: and (\w+))? (?:on )?([a-z]+(?:/[a-z]+)?)")
+_LISTED: Final = re.compile(r"(\w+)(?: and (\w+))?(?: in namespace [\w-]+)?: (.*)")
 
 
 def run(lab: MeshLab, play: Play, mesh: dict[str, Any], hosts: Hosts | None, place: Path) -> PlaybookRun:
@@ -97,16 +98,16 @@ def run(lab: MeshLab, play: Play, mesh: dict[str, Any], hosts: Hosts | None, pla
 
 
 def named(found: PlaybookRun) -> set[tuple[str, str]]:
-    """Verb and resource of every right that a run says is missing."""
-    texts = found.output.splitlines() + [text for row in texts_of(found.mesh_result) for text in row.splitlines()]
-    return {
-        (verb, resource)
-        for text in texts
-        if "forbid" in text or text.startswith(("Grant ", "get ", "list ", "create ", "patch ", "delete "))
-        for first, second, resource in _FORBIDDEN.findall(text)
-        for verb in (first, second)
-        if verb in VERBS
-    }
+    """Verb and resource of every right that a run says is missing: in sentences, and in the lines of a fix (``Forbidden.of_several``)."""
+    rights = set()
+    for line in (line for text in (found.output, *texts_of(found.mesh_result)) for line in text.splitlines()):
+        listed = _LISTED.fullmatch(line.strip())
+        if listed and listed[1] in VERBS:
+            resources = [re.sub(r"^((?:pods/)?\w+).*", r"\1", entry) for entry in listed[3].split(", ")]
+            rights |= {(verb, resource) for verb in listed.groups()[:2] for resource in resources}
+        elif "forbid" in line or line.startswith("Grant "):
+            rights |= {(verb, resource) for first, second, resource in _FORBIDDEN.findall(line) for verb in (first, second)}
+    return {(verb, resource) for verb, resource in rights if verb in VERBS}
 
 
 def texts_of(value: Any) -> Iterator[str]:

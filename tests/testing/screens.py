@@ -13,6 +13,7 @@ import os
 import re
 from typing import Final
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.fitted import to_copy
 from tests.collection_path import CHECKOUT, link
 from tests.testing.playbooks import PlaybookRun
 
@@ -62,9 +63,11 @@ def failure_of(screen: str) -> list[str]:
 
 
 def problems_of(name: str, width: int, run: PlaybookRun, folder: str = "") -> list[str]:
-    """Compare a screen with the one that is kept in ``folder``, or else in that of the width, and return what is wrong with it; in the words of a user, one line each.
+    """Compare a screen with the one that is kept, and return what is wrong with it; in the words of a user, one line each.
 
     With the variable ``WRITE`` in the environment the screen is kept instead.
+
+    :param folder: below docs/screens; that of the width without it.
     """
     screen, place = screen_of(run), FOLDER / (folder or str(width)) / f"{name}.txt"
     if os.environ.get(WRITE):
@@ -88,9 +91,9 @@ def problems_of(name: str, width: int, run: PlaybookRun, folder: str = "") -> li
 
 
 def _is_whole(line: str) -> bool:
-    """Return whether a line may be longer than the terminal: Ansible's own, a command, or a line with one long word."""
+    """Return whether a line may be longer than the terminal: Ansible's own, one with a command to copy, or one long word."""
     text = line.strip()
-    return line.startswith(("TASK ", "PLAY ", "included: ", "fatal: ")) or " : ok=" in line or text[:1].islower() or " " not in text
+    return line.startswith(("TASK ", "PLAY ", "included: ", "fatal: ")) or " : ok=" in line or to_copy(text) or " " not in text
 
 
 HEADS: Final = ("Situation", "whole, before", "whole", "its failure, before", "its failure")

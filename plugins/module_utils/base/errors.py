@@ -128,18 +128,16 @@ class Forbidden(ClusterError):
 
     @classmethod
     def of_several(cls, errors: Iterable[Forbidden], cluster: str) -> Forbidden:
-        """Return one error for all, so that the role is extended once: a line for each verb and resource, with the names of the objects."""
+        """Return one error for all, so that the role is extended once: a line for each verb and place, objects as kubectl has them."""
         every = list(errors)
-        objects: dict[tuple[str, str, str], dict[str, None]] = {}
-        for verb, resource, namespace, name in (right for error in every for right in error.rights):
-            objects.setdefault((verb, resource, namespace), {})[name] = None
+        objects: dict[tuple[str, str], dict[str, None]] = {}
+        for verb, resource, namespace, name in sorted(right for error in every for right in error.rights):
+            objects.setdefault((verb, namespace), {})[f"{resource}/{name}" if name else resource] = None
         rights = [
-            f"{verb} {resource}"
-            + (f" in namespace {namespace}" if namespace else "")
-            + (f": {', '.join(name for name in names if name)}" if any(names) else "")
-            for (verb, resource, namespace), names in sorted(objects.items())
+            f"{verb}{f' in namespace {namespace}' if namespace else ''}: {', '.join(names)}"
+            for (verb, namespace), names in sorted(objects.items())
         ]
-        verbs = list(dict.fromkeys(f"{verb.partition(' ')[0]} {resource}" for verb, resource, _namespace in sorted(objects)))
+        verbs = sorted({f"{verb.partition(' ')[0]} {resource}" for error in every for verb, resource, *_rest in error.rights})
         message = f"RBAC forbids to {', '.join(verbs) or 'read it'} (403)."
         remedy = "\n".join(["Grant these to its user; the playbook rbac prints the whole role:", *rights])
         return cls(message, remedy=remedy, cluster=cluster, rights=[right for error in every for right in error.rights])

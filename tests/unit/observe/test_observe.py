@@ -264,9 +264,18 @@ def test_everything_that_rbac_forbids_is_reported_at_once(server: ScriptedServer
         failure = observation.failures["edge-1"]
     assert failure.code == "CM-API-03"
     assert failure.message == "RBAC forbids to get secrets, list nodes (403)."
-    assert failure.remedy.splitlines()[1:] == ["get secrets in namespace kube-system: cilium-ca", "list nodes"]
-    assert "docs/rbac.md" in failure.remedy
+    assert failure.remedy.splitlines()[1:] == ["get in namespace kube-system: secrets/cilium-ca", "list: nodes"]
+    assert "the playbook rbac prints the whole role" in failure.remedy
     assert observation.clusters == {}
+
+
+def test_without_any_right_the_first_answer_names_all_of_them(server: ScriptedServer) -> None:
+    """Newcomers were told of the namespace first, and of all others in a second run."""
+    server.answer = answers(dict.fromkeys(cluster_objects(), Answer(403, {"kind": "Status", "reason": "Forbidden"})))
+    with seen(access(server)) as observation:
+        failure = observation.failures["edge-1"]
+    assert "get: /version, namespaces/kube-system" in failure.remedy.splitlines()
+    assert "secrets/cilium-clustermesh" in failure.remedy and "list: ciliumnodes, nodes" in failure.remedy.splitlines()
 
 
 def test_another_error_is_not_hidden_by_rbac(server: ScriptedServer) -> None:
