@@ -55,6 +55,7 @@ _INTRODUCTION: Final = """# Runbooks
 
 A page for every code that a finding can have: what it means, how it is found, why it matters and what to do. This index and the first lines
 of each page are written from the catalogue (`plugins/module_utils/findings/catalogue.py`) by `make findings`.
+No code yet? [Troubleshooting](../troubleshooting.md) leads from what you see to a command, and from there to a page.
 
 A **blocking** finding stops the run before its first write; one about an item stops that item alone. An **outage** lets the run go on, and
 its writes stop traffic that passes today. A **remediable** finding lets the run go on, but something does not work or will stop working,

@@ -13,16 +13,28 @@ import pytest
 from tests.collection_path import CHECKOUT
 from tests.testing.tutorial import Reader, blocks_of, first_missing
 
-PAGE = (CHECKOUT / "docs" / "fleet-tutorial.md").read_text(encoding="utf-8")
+PAGES = {
+    "fleet-tutorial.md": (11, {"fleet_clusters", "fleet", "fleet_status", "fleet_rollout"}),
+    "failover-tutorial.md": (11, {"connect", "mesh", "explain", "rehearse", "status"}),
+    "migrate-from-cilium-cli.md": (8, {"status", "verify", "adopt", "connect", "hand_back"}),
+}
+"""How many blocks of commands each page that is followed has at least, and which playbooks it runs."""
 PRINTED = "Plan: 1 step, hash 0123456789ab\n  write  \nweb: one\nweb: two\nweb: three\n"
 
 
-def test_every_command_of_the_tutorial_is_followed_by_what_it_prints() -> None:
-    blocks = blocks_of(PAGE)
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_of_a_tutorial_is_followed_by_what_it_prints(name: str) -> None:
+    blocks = blocks_of((CHECKOUT / "docs" / name).read_text(encoding="utf-8"))
     kinds = [block.kind for block in blocks]
-    assert kinds.count("shell") > 10 and all(after == "text" for kind, after in itertools.pairwise(kinds) if kind == "shell")
-    named = {name for block in blocks for name in re.findall(r"edge_portal\.cilium_mesh\.(\w+)", block.text)}
-    assert named == {"fleet_clusters", "fleet", "fleet_status", "fleet_rollout"}
+    least, playbooks = PAGES[name]
+    assert kinds.count("shell") >= least and all(after == "text" for kind, after in itertools.pairwise([*kinds, ""]) if kind == "shell")
+    assert {found for block in blocks for found in re.findall(r"edge_portal\.cilium_mesh\.(\w+)", block.text)} == playbooks
+
+
+def test_every_page_that_is_followed_is_followed_by_a_test_of_the_lab() -> None:
+    tests = (CHECKOUT / "tests" / "integration").glob("test_*.py")
+    followed = {name for path in tests for name in re.findall(r'\bfollow\([^"\n]*"([\w-]+\.md)"\)', path.read_text(encoding="utf-8"))}
+    assert followed == set(PAGES)
 
 
 @pytest.mark.parametrize(

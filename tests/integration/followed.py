@@ -1,0 +1,35 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of docs that are followed as they stand on a lab: the reader has a folder with kubeconfigs, and this collection."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.collection_path import CHECKOUT, link
+from tests.integration.mesh_lab import LAB_VARIABLES, MeshLab
+from tests.testing.playbooks import write_warm_command
+from tests.testing.tutorial import Reader, blocks_of
+
+PLACES = ("ffm-1", "ber-2")
+"""Names of the kubeconfigs of the first clusters of a lab, as the pages call them."""
+
+
+def reader_of(lab: MeshLab, folder: Path) -> Reader:
+    """Return a reader in a folder that has the kubeconfig of each cluster."""
+    for place, cluster in zip(PLACES, lab.names, strict=True):
+        (folder / f"{place}.kubeconfig").write_bytes(lab.lab.clusters[cluster].kubeconfig.read_bytes())
+    shared = {key: value for key, value in LAB_VARIABLES.items() if key != "ansible_connection"}  # what only a lab needs
+    (folder / "group_vars").mkdir()
+    (folder / "group_vars" / "all.yml").write_text(json.dumps(shared), encoding="utf-8")
+    path = os.pathsep.join(map(str, (write_warm_command(folder / "bin"), Path(sys.executable).parent, os.environ["PATH"])))
+    return Reader(folder, {"PATH": path, "HOME": str(folder), "ANSIBLE_COLLECTIONS_PATH": str(link()), "LC_ALL": "C.UTF-8"})
+
+
+def follow(reader: Reader, page: str) -> None:
+    """Do what a page of docs says, block by block."""
+    for block in blocks_of((CHECKOUT / "docs" / page).read_text(encoding="utf-8")):
+        reader.follow(block)
