@@ -110,7 +110,7 @@ def play(path: Path, hosts: str, task: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.slow
-def test_options_of_kubernetes_core_on_a_module_are_told_where_they_belong(tmp_path: Path) -> None:
+def test_options_of_kubernetes_core_on_a_module_are_answered_with_their_place(tmp_path: Path) -> None:
     task = {"name": "Verify", "edge_portal.cilium_mesh.mesh_verify": {"mesh": MESH, "kubeconfig": "x", "api_key": "y"}, "run_once": True}
     refused("38-options-of-kubernetes-core-on-a-module", play(tmp_path / "play.yml", "all", task), inventory(), {})
 
