@@ -305,6 +305,7 @@ TUTORIAL = shared("tutorial", names=("cluster-ffm-1", "cluster-ber-2"), cilium="
 HELM_TUTORIAL = shared("helm-tutorial", names=("cluster-ffm-1", "cluster-ber-2"), cilium="1.20", ca="shared", config_enabled=True)
 SHARED_CA = shared("shared-ca", cilium="1.20", ca="shared")
 CERTGEN = shared("certgen", cilium="1.19", ca="shared", tls_method="cronJob")
+MISTAKEN = shared("mistaken", cilium="1.20", cluster_ids=(1, 1), pod_cidrs=("10.7.0.0/16", "10.7.0.0/16"))
 HELM = shared("helm", cilium="1.20", ca="shared", config_enabled=True)
 HELM_118 = shared("helm-1.18", cilium="1.18", ca="shared", auth_mode="migration", config_enabled=True)
 ONE_OF_HELM = shared("one-of-helm", clusters=3, cilium="1.20", config_enabled=(True, False, False))

@@ -34,6 +34,7 @@ _WORDS: Final = (
         r"    N s of \1(a line per change)\n",
     ),
     (re.compile(r"(?m)^Origin: \S+"), "Origin: PLAY"),
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?\b"), "TIME"),
     (re.compile(r"\b[0-9a-f]{12,64}\b"), "HASH"),
     (re.compile(r"\b(127(?:\.\d+){3}):\d+"), r"\1:PORT"),
