@@ -163,6 +163,11 @@ molecule: venv ## molecule test of the scenario connect, or of others (SCENARIO=
 screens: venv ## docs/screens: what a person sees, from runs on the lab
 	@WRITE_SCREENS=1 $(python) -m pytest -q $(foreach what,screens mistakes,tests/unit/plugins/action/test_$(what).py tests/integration/test_$(what).py)
 	@$(python) -m tests.testing.screens
+	@$(python) -m tests.testing.drawings
+
+.PHONY: drawings
+drawings: venv ## docs/images: packages, the stages of a run, and the picture of a run from docs/screens
+	@$(python) -m tests.testing.drawings
 
 .PHONY: bench
 bench: venv ## time, memory and API requests of connect on the lab

@@ -52,12 +52,12 @@ def style(colours: dict[str, str]) -> str:
     )
 
 
-def svg(height: int, title: str, body: Iterator[str]) -> str:
-    """Return a drawing of WIDTH by ``height`` that has a title for readers of the screen."""
+def svg(height: int, title: str, body: Iterator[str], width: int = WIDTH) -> str:
+    """Return a drawing of ``width`` by ``height`` that has a title for readers of the screen."""
     head = '<marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto-start-reverse">'
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">',
             "<!-- Written by python -m tests.testing.drawings -->",
             f"<title>{escape(title)}</title>",
             f"<style>text{{font-family:{FONT};font-size:13px}}.name{{font-weight:600;font-size:15px}}.small{{font-size:11.5px}}.line{{stroke-width:1.5}}"
@@ -207,7 +207,41 @@ def _flow() -> Iterator[str]:
     yield text(WIDTH / 2, 427, "link", "small mark", "middle")
 
 
-DRAWINGS: Final = {"layers.svg": layers, "rooms.svg": rooms, "flow.svg": flow}
+MONO: Final = "ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', 'Liberation Mono', Consolas, monospace"
+SCREEN: Final = CHECKOUT / "docs" / "screens" / "80" / "connect.txt"
+COMMAND: Final = "ansible-playbook -i clusters.yml -e @mesh.yml edge_portal.cilium_mesh.connect"
+KEPT: Final = (("Plan: ", "  link c1 -> c3"), ("  sum: ", "  disruption: "), ("  cluster  ", "edge-mesh-eu: "))
+"""Parts of the screen that the drawing shows: how the first and the last line of each begin. Between two of them stands `…`."""
+
+
+def run() -> str:
+    """Return the drawing of a terminal with a run: lines of a screen that the lab made, as they are.
+
+    :raises StopIteration: the screen has no such part any more.
+    """
+    lines = [f"$ {COMMAND}", *_parts(SCREEN.read_text(encoding="utf-8").splitlines())]
+    width, height = 80 * 9 + 40, 58 + 20 * len(lines)
+    return svg(height, "A run of connect on three clusters, from the plan to the links that are ready", _run(lines, width, height), width)
+
+
+def _parts(lines: list[str]) -> Iterator[str]:
+    for number, (first, last) in enumerate(KEPT):
+        start = next(place for place, line in enumerate(lines) if line.startswith(first))
+        end = next(place for place, line in enumerate(lines) if place >= start and line.startswith(last))
+        yield from (["  …"] if number else [])
+        yield from lines[start : end + 1]
+
+
+def _run(lines: list[str], width: int, height: int) -> Iterator[str]:
+    yield f"<style>.screen{{font-family:{MONO};font-size:14.5px}}</style>"
+    yield box(1, 1, width - 2, height - 2, "band")
+    yield "".join(f'<circle cx="{x}" cy="20" r="5" class="head"/>' for x in (20, 38, 56))
+    for row, line in enumerate(lines):
+        classes = "mark" if line.startswith(("$ ", "edge-mesh-eu: ")) else "soft" if line == "  …" else "ink"
+        yield text(20, 54 + 20 * row, line.replace(" ", "\u00a0"), f"screen {classes}")  # viewers fold other blanks
+
+
+DRAWINGS: Final = {"layers.svg": layers, "rooms.svg": rooms, "flow.svg": flow, "run.svg": run}
 
 
 def main() -> None:
