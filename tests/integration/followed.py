@@ -18,15 +18,24 @@ PLACES = ("ffm-1", "ber-2")
 """Names of the kubeconfigs of the first clusters of a lab, as the pages call them."""
 
 
-def reader_of(lab: MeshLab, folder: Path) -> Reader:
-    """Return a reader in a folder that has the kubeconfig of each cluster."""
+def reader_of(lab: MeshLab, folder: Path, *, columns: int = 80) -> Reader:
+    """Return a reader in a folder that has the kubeconfig of each cluster. ``columns``: of the terminal, in which long lines are folded."""
     for place, cluster in zip(PLACES, lab.names, strict=True):
         (folder / f"{place}.kubeconfig").write_bytes(lab.lab.clusters[cluster].kubeconfig.read_bytes())
     shared = {key: value for key, value in LAB_VARIABLES.items() if key != "ansible_connection"}  # what only a lab needs
     (folder / "group_vars").mkdir()
     (folder / "group_vars" / "all.yml").write_text(json.dumps(shared), encoding="utf-8")
     path = os.pathsep.join(map(str, (write_warm_command(folder / "bin"), Path(sys.executable).parent, os.environ["PATH"])))
-    return Reader(folder, {"PATH": path, "HOME": str(folder), "ANSIBLE_COLLECTIONS_PATH": str(link()), "LC_ALL": "C.UTF-8"})
+    return Reader(
+        folder,
+        {
+            "PATH": path,
+            "HOME": str(folder),
+            "ANSIBLE_COLLECTIONS_PATH": str(link()),
+            "LC_ALL": "C.UTF-8",
+            "COLUMNS": str(columns),
+        },
+    )
 
 
 def follow(reader: Reader, page: str) -> None:

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.lab(KARMADA_TUTORIAL), pytest.mark.usefixtures("karmad
 
 
 def test_the_tutorial_can_be_followed_and_prints_what_it_shows(lab: MeshLab, tmp_path: Path) -> None:
-    reader = reader_of(lab, tmp_path)
+    reader = reader_of(lab, tmp_path, columns=200)
     (tmp_path / "karmada.kubeconfig").write_bytes(lab.lab.karmada.read_bytes())
     follow(reader, "fleet-tutorial.md")
 
