@@ -91,7 +91,7 @@ def test_mistakes_are_answered_as_they_are_kept(lab: MeshLab, tmp_path: Path) ->
 
 @pytest.mark.full
 @pytest.mark.lab(MISTAKEN)
-def test_clusters_that_were_installed_alike_are_told_apart(lab: MeshLab) -> None:
+def test_two_clusters_that_were_installed_alike_are_named(lab: MeshLab) -> None:
     new = Beginner(lab)
     found = new.tries("10-11-clusters-with-one-id-and-one-pod-network", "verify", says="CM-ID-05")
     assert {"CM-ID-05", "CM-CIDR-01"} <= set(found.finding_codes())

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,9 +36,9 @@ _UNKNOWN: Final = "It was not read, so rules that only some clusters need are in
 
 @dataclass(frozen=True, kw_only=True)
 class RbacOptions:
-    """What is asked for. ``of_mesh``: circumstances that the items decide. ``account``: None is a ServiceAccount of the name cilium-mesh.
+    """What is asked for. ``of_mesh``: circumstances that the items decide. ``name``: "" is that of the leases of the mesh.
 
-    ``name``: "" is that of the leases of the mesh. A ServiceAccount without a namespace is in that of Cilium.
+    An ``account`` that is a ServiceAccount without a namespace is in that of Cilium.
     """
 
     state: str
@@ -129,7 +129,7 @@ def _written(run: Run, options: RbacOptions, grants: Mapping[str, Grant], observ
     run.ports.show(FindingsMade(findings))
     run.ports.show(PlanMade(plan.to_dict()))
     refused = refusal_sentence(problems, "nothing was written anywhere.")
-    diff = tuple(_diff(step, present[step.cluster]) for step in steps) if run.diff else ()
+    diff = tuple(_diffs(plan.steps, present)) if run.diff else ()
     missed = f"Not reached: {', '.join(observation.failures)}. Their rights stay as they are." if silent else ""
     with Recorder(
         _outcome(run, grants, observation, findings=findings, plan=plan.to_dict(), diff=diff, error=refused or missed)
@@ -159,8 +159,9 @@ def _present(cluster: Cluster, grant: Grant, *, wanted: bool) -> Present:
     )
 
 
-def _diff(step: Step, present: Present) -> dict[str, str]:
-    assert isinstance(step.action, ApiWrite)
-    before, after = sides_of(step.action, present.at.get(step.action.path))
-    header = f"{step.cluster}{step.action.path}"
-    return {"before": as_text(before), "after": as_text(after), "before_header": header, "after_header": header}
+def _diffs(steps: Iterable[Step], present: Mapping[str, Present]) -> Iterator[dict[str, str]]:
+    for step in steps:
+        if isinstance(step.action, ApiWrite):
+            before, after = sides_of(step.action, present[step.cluster].at.get(step.action.path))
+            header = f"{step.cluster}{step.action.path}"
+            yield {"before": as_text(before), "after": as_text(after), "before_header": header, "after_header": header}
