@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -14,9 +16,9 @@ from ..module_utils.base.tables import cell
 from ..module_utils.pipeline.connect import plan_only
 from ..module_utils.pipeline.options import ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, Recorder
-from ..module_utils.report.plan import plan_json, plan_markdown, plan_text
+from ..module_utils.report.plan import SHORT_HASH, plan_json, plan_markdown, plan_text
 from ..plugin_utils.files import check_places, write_whole
-from ..plugin_utils.fitted import Line
+from ..plugin_utils.fitted import WHOLE, Line
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
 from ..plugin_utils.spec import spec_of
@@ -41,8 +43,12 @@ class ActionModule(MeshAction):
         outcome = plan_only(call.run(mesh), ConnectOptions.of(call.params), "purpose=disconnect")
         if outcome.error:
             return outcome
+        plan = outcome.plan or {}
         with Recorder(outcome):
-            return replace(outcome, extra={"files": [] if call.check_mode else self._write_files(call, outcome.plan or {})})
+            files = [] if call.check_mode else self._write_files(call, plan)
+        if plan.get("steps"):
+            self.show([Line(f"  next: {_command(call, plan['hash'])}", hang=WHOLE)])
+        return replace(outcome, extra={"files": files})
 
     def _write_files(self, call: Call, plan: Mapping[str, Any]) -> list[str]:
         paths = {form: call.params[form] for form in FORMS if call.params[form]}
@@ -50,3 +56,14 @@ class ActionModule(MeshAction):
             write_whole(form, path, FORMS[form](plan).encode())
             self.show([Line(f"  written: {cell(path)}")])
         return list(paths.values())
+
+
+def _command(call: Call, digits: str) -> str:
+    """Return the command that applies the plan; the dots stand for the inventory and the variables of this run."""
+    plan, purpose = call.params["plan_json"], call.params["purpose"]
+    if plan and not call.check_mode:
+        plain_path = shlex.quote(plan) == plan
+        given = f"cilium_mesh_plan={plan}" if plain_path else shlex.quote(json.dumps({"cilium_mesh_plan": plan}))
+    else:
+        given = f"cilium_mesh_plan_hash={digits[:SHORT_HASH]}{'' if purpose == 'connect' else f' -e cilium_mesh_purpose={purpose}'}"
+    return f"ansible-playbook ... edge_portal.cilium_mesh.apply -e {given}"

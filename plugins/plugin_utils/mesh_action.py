@@ -153,8 +153,10 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         found = ordered(finding for shown in made for finding in shown.findings)
         whole: list[FindingsMade | ItemsMeasured] = [FindingsMade(found, brief=all(shown.brief for shown in made))]
         for shown in [*whole, *(shown for shown in self._kept if isinstance(shown, ItemsMeasured))]:
-            others = [finding for finding in shown.findings if finding.to_dict() != lead]
-            self._print(replace(shown, findings=[_without_advice_of(lead, finding) for finding in others]))
+            others = [_without_advice_of(lead, finding) for finding in shown.findings if finding.to_dict() != lead]
+            if isinstance(shown, FindingsMade) and lead and len(others) < len(shown.findings):
+                shown = replace(shown, beside=f"{lead['code']} at the end")
+            self._print(replace(shown, findings=others))
 
     def _print(self, shown: Shown) -> None:
         if isinstance(shown, Waiting) and is_redrawn() and not self._quiet:

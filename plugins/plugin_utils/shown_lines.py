@@ -65,10 +65,11 @@ def lines_of(shown: Shown, *, whole: bool = False) -> list[Line]:
             return [Line(text, _TONES[tone])]
         case Waiting(_state, news, tone):
             return [Line(news, _TONES[tone])] if news else []
-        case FindingsMade(findings, brief):
+        case FindingsMade(findings, brief, beside):
             if brief and not whole:
-                return brief_lines(findings)
-            return findings_lines(findings, FINDINGS_AT_ONCE if any(finding.item for finding in findings) else len(findings))
+                return brief_lines(findings, beside=beside)
+            most = FINDINGS_AT_ONCE if any(finding.item for finding in findings) else len(findings)
+            return findings_lines(findings, most, beside=beside)
         case PlanMade(plan):
             return plan_lines(plan, whole=whole)
         case LinksMeasured(name, status, brief):

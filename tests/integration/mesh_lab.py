@@ -10,6 +10,8 @@ import json
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,6 +25,7 @@ from tests.lab.lab import Lab
 from tests.lab.options import LabOptions
 from tests.lab.played import ADMIN
 from tests.testing.playbooks import PlaybookRun, run_playbook, run_warm
+from tests.testing.result_schema import hold_to_schema
 from tests.testing.waiting import wait_for
 
 NAMESPACE = "kube-system"
@@ -102,18 +105,25 @@ class MeshLab:
         own_process: bool = False,
         **variables: Any,
     ) -> PlaybookRun:
-        """Run a playbook of the collection over all clusters of the lab.
+        """Run a playbook of the collection over all clusters of the lab, and hold the file of its result to the schema and the statistic.
 
         :param own_process: start ansible-playbook through ansible-runner, as AWX does, and not as a fork of a warm process. ``verbosity``
             and ``environment`` imply it: they belong to the start of a process.
         """
-        inventory, every = self.inventory(hosts), {"cilium_mesh": mesh or self.mesh(), **variables}
-        if own_process or verbosity or environment is not None:
-            run = run_playbook(
-                playbook, inventory=inventory, variables=every, arguments=arguments, verbosity=verbosity, environment=environment
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "result.json")
+            inventory, every = (
+                self.inventory(hosts),
+                {"cilium_mesh": mesh or self.mesh(), "cilium_mesh_result_file": str(file), **variables},
             )
-        else:
-            run = run_warm(playbook, inventory=inventory, variables=every, arguments=arguments)
+            if own_process or verbosity or environment is not None:
+                run = run_playbook(
+                    playbook, inventory=inventory, variables=every, arguments=arguments, verbosity=verbosity, environment=environment
+                )
+            else:
+                run = run_warm(playbook, inventory=inventory, variables=every, arguments=arguments)
+            if every["cilium_mesh_result_file"] == str(file):
+                _hold_file(file, run)
         if run.changed or (run.mesh_result or {}).get("changed", True):
             self.runs_that_wrote.append(playbook)
         self.last_runs.append(f"{playbook}.yml ended with status {run.rc}\n{run.output}")
@@ -190,6 +200,16 @@ class MeshLab:
             return [f"{pod['metadata']['name']}: {pod['status'].get('conditions')}" for pod in pods if not _is_ready(pod)]
 
         wait_for(late, lambda found: not found, what="every pod of clustermesh-apiserver is ready")
+
+
+def _hold_file(file: Path, run: PlaybookRun) -> None:
+    assert file.exists() or run.mesh_result is None, f"no file of the result\n{run.output}"
+    if file.exists():
+        result = json.loads(file.read_text(encoding="ascii"))
+        hold_to_schema(result)
+        end = result.pop("run")
+        assert result == run.mesh_result, "the file and the statistic differ"
+        assert end["failed"] is (run.rc != 0), f"{end}, and the status is {run.rc}\n{run.output}"
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:

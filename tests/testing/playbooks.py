@@ -30,6 +30,7 @@ from typing import Any
 import ansible_runner
 
 from tests.collection_path import CHECKOUT, link
+from tests.testing.result_schema import hold_to_schema
 
 COLLECTION = "edge_portal.cilium_mesh"
 SETTINGS = "[defaults]\ninternal_poll_interval = 0.01\n"
@@ -39,7 +40,10 @@ long as a run waits."""
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookRun:
-    """One finished run. ``output`` is what a person would have seen; ``events`` every event as JSON text, for tests that look for leaks."""
+    """One finished run. ``output`` is what a person would have seen; ``events`` every event as JSON text, for tests that look for leaks.
+
+    A result that is not as its schema says fails the test, whatever the test is about.
+    """
 
     rc: int
     status: str
@@ -47,6 +51,10 @@ class PlaybookRun:
     mesh_result: dict[str, Any] | None
     stats: Mapping[str, Any] = field(default_factory=dict)
     events: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.mesh_result is not None:
+            hold_to_schema(self.mesh_result)
 
     @property
     def changed(self) -> int:
@@ -283,7 +291,11 @@ def _warm_socket() -> str:
         writer = os.open(pipe, os.O_RDWR)  # without a reader an end for writing alone cannot be opened
         with pipe.open("rb") as reader:
             command = [sys.executable, "-m", "tests.testing.warm_ansible", str(path)]
-            process = subprocess.Popen(command, cwd=CHECKOUT, stdin=reader, stdout=subprocess.PIPE, start_new_session=True)
+            # Without ``env`` it would get COLUMNS from readline, which pytest imports and which sets it behind the back of os.environ.
+            # https://tiswww.case.edu/php/chet/readline/readline.html#index-rl_005fchange_005fenvironment
+            process = subprocess.Popen(
+                command, cwd=CHECKOUT, env=dict(os.environ), stdin=reader, stdout=subprocess.PIPE, start_new_session=True
+            )
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n", "the warm process did not start; its errors stand above"
 

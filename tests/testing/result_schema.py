@@ -141,7 +141,7 @@ def _binding() -> Schema:
         nodesAsked=I,
         nodesTotal=I,
         arrived_=record(nodes=I, services=I, endpoints=I, identities=I),
-        nodePaths_=record(reached=I, asked=I, oldestProbe=S, blocked=S, podsProbed=B, failed=many(S), message=S),
+        nodePaths_=record(reached=I, asked=I, oldestProbe=maybe(S), blocked=S, podsProbed=B, failed=many(S), message=S),
         proof=one_of("proven", "refuted", "unknown"),
         proofNote=S,
         lastProof=maybe(record(time=S, by=S, heartbeatAgeSeconds=maybe(I))),
@@ -394,7 +394,22 @@ def problems_of(result: Mapping[str, Any]) -> list[str]:
     """Return what of a result is not as the schema says, the first places first."""
     steps = {tuple(step): step for step in result["plan"]["steps"]}  # of thousands of steps, one with each set of keys is looked at
     looked_at = {**result, "plan": {**result["plan"], "steps": list(steps.values())}}
-    return [f"{error.json_path}: {error.message[:300]}" for error in _validator().iter_errors(looked_at)]
+    return [f"{error.json_path}: {error.message[:300]}" for found in _validator().iter_errors(looked_at) for error in _leaves(found)]
+
+
+def _leaves(error: Any) -> list[Any]:
+    """Return what is wrong with a value that may also be null: of the errors of its alternatives, those of objects rather than of null."""
+    inner = [found for found in error.context or () if found.validator_value != "null"]
+    return [leaf for found in inner for leaf in _leaves(found)] if inner else [error]
+
+
+def hold_to_schema(result: Mapping[str, Any]) -> None:
+    """Check a result.
+
+    :raises AssertionError: it is not as the schema says.
+    """
+    problems = problems_of(result)
+    assert not problems, f"{FILE.relative_to(CHECKOUT)} does not have it so:\n" + "\n".join(problems[:10])
 
 
 @cache

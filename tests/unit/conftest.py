@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Outcome
-from tests.testing.result_schema import problems_of, published_of
+from tests.testing.result_schema import hold_to_schema, published_of
 
 # A client without an authority of its own trusts those of the machine: to read them takes it 30 ms, and no test needs one of them.
 os.environ.update(SSL_CERT_FILE=os.devnull, SSL_CERT_DIR=os.devnull)
@@ -20,8 +20,7 @@ _to_result = Outcome.to_result
 
 def _held_to_the_schema(outcome: Outcome) -> dict[str, Any]:
     result = _to_result(outcome)
-    problems = problems_of(published_of(result))
-    assert not problems, "docs/schemas/result/mesh_result.json does not have it so:\n" + "\n".join(problems[:10])
+    hold_to_schema(published_of(result))
     return result
 
 

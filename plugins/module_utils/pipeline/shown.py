@@ -39,10 +39,12 @@ class FindingsMade:
     """Findings of one step of the run, in the order in which they are shown.
 
     ``brief``: only the first ones, unless everything is asked for. For findings that stop nothing and of which there may be hundreds.
+    ``beside``: the name of one more finding, which is shown elsewhere; "" if these are all.
     """
 
     findings: Sequence[Finding]
     brief: bool = False
+    beside: str = ""
 
 
 @dataclass(frozen=True)

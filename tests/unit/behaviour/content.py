@@ -14,7 +14,7 @@ PARTS: Final = ("told", "hashes")
 HEXADECIMAL: Final = re.compile(r"[0-9a-f]{8,}")
 SHORT: Final = {
     8: tuple(f"{digit}:" for digit in range(10)),  # of a certificate's extension (adapter.py)
-    12: ("hash ", "sha256:"),  # of a plan, and of a Secret's value, for people
+    12: ("hash ", "hash=", "sha256:"),  # of a plan, and of a Secret's value, for people
     16: ("sha256 ", '"'),  # of a private key (adapter.py), and of what an item made
 }
 """What stands before a hash that has fewer than 64 digits, by how many it has."""

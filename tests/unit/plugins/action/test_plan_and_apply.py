@@ -44,8 +44,35 @@ def test_plan_and_check_mode_of_connect_print_the_same(make_world: Any) -> None:
     world.run("mesh_plan", mesh=BOTH)
     planned = list(world.output)
     world.run("mesh_connect", mesh=BOTH, check=True)
-    assert world.output == [*planned, *planned]
+    assert world.output == [*planned, *planned[:-1]]
     assert any(line.startswith("  sum: ") for line in planned)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "cilium_mesh_plan_hash=HASH"),
+        ({"plan_json": "{folder}/plan.json"}, "cilium_mesh_plan={folder}/plan.json"),
+        ({"plan_json": "{folder}/plan.json", "check": True}, "cilium_mesh_plan_hash=HASH"),
+        ({"plan_json": "{folder}/a plan.json"}, """'{{"cilium_mesh_plan": "{folder}/a plan.json"}}'"""),
+    ],
+)
+def test_a_plan_ends_with_the_command_that_applies_it(options: dict[str, Any], said: str, make_world: Any, tmp_path: Path) -> None:
+    world: World = make_world()
+    given = {key: value.format(folder=tmp_path) if isinstance(value, str) else value for key, value in options.items()}
+    planned = world.run("mesh_plan", mesh=BOTH, **given)
+    expected = said.replace("HASH", planned["plan"]["hash"][:12]).format(folder=tmp_path)
+    assert world.output[-1] == f"  next: ansible-playbook ... edge_portal.cilium_mesh.apply -e {expected}"
+
+
+def test_a_plan_without_a_step_or_with_a_blocking_finding_names_no_next_command(make_world: Any) -> None:
+    world: World = make_world()
+    world.run("mesh_connect", mesh=BOTH)
+    world.output.clear()
+    assert world.run("mesh_plan", mesh=BOTH)["plan"]["steps"] == []
+    equal_ids: World = make_world(cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0", config={"cluster-id": "1"}))
+    assert equal_ids.run("mesh_plan", mesh=BOTH)["failed"]
+    assert world.output and equal_ids.output and not any("next:" in line for line in (*world.output, *equal_ids.output))
 
 
 def test_apply_with_the_hash_does_exactly_the_plan_and_a_prefix_is_enough(make_world: Any) -> None:

@@ -74,6 +74,11 @@ def test_no_findings_are_no_lines() -> None:
     assert findings_lines([]) == []
 
 
+def test_a_heading_says_that_one_more_finding_stands_elsewhere() -> None:
+    for lines in (findings_lines([finding()], beside="CM-A-01 at the end"), brief_lines([finding()], beside="CM-A-01 at the end")):
+        assert texts(lines)[0] == "Findings beside CM-A-01 at the end: 1 blocking"
+
+
 def test_text_of_others_cannot_drive_the_terminal_or_forge_lines() -> None:
     (_, line) = texts(findings_lines([finding(cluster="c1\x1b[2J\nforged", summary="a\x1b[31mb\r\nforged\u202e")]))
     assert line == "  blocking  CM-CIDR-01  c1[2J forged  a[31mb forged"
