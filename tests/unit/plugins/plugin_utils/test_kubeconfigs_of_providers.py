@@ -73,6 +73,9 @@ SHAPES: Final = {
     "OSC, Gardener": Shape("https://api.demo.garden.example.com", PAIR, more={"internal": {"server": "https://api.internal.example.com"}}),
     "KKP, with the token of the user cluster": Shape("https://abc.eu.kkp.example.com:30652", {"token": "abcdef.0123456789abcdef"}),
     "KKP, with OIDC": Shape("https://abc.eu.kkp.example.com:30652", {"auth-provider": OIDC}),
+    "KKP, with OIDC-kubelogin": Shape(
+        "https://abc.eu.kkp.example.com:30652", _plugin("kubectl", args=["oidc-login", "get-token"], interactiveMode="IfAvailable")
+    ),
     "KubeOne, kubeadm": Shape("https://api.example.com:6443", PAIR),
     "k3s, RKE2": Shape("https://127.0.0.1:6443", PAIR, current="default"),
     "EKS": Shape("https://abc.gr7.eu-central-1.eks.amazonaws.com", _plugin("aws", args=["eks", "get-token"])),
