@@ -8,13 +8,13 @@ A list that fails is an error, since then nothing is known of any cluster.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ..module_utils.base.errors import ClusterError, InvalidInput
+from ..module_utils.base.input_problems import LABEL
 from ..module_utils.base.json_fields import annotations_of, items, labels_of, mapping, text
 from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import Cluster, Object
@@ -35,7 +35,6 @@ ANNOTATIONS: Final = {
     "networking.edge-portal.eu/endpoint": ENDPOINT_OVERRIDE,
 }
 """Annotations of a Cluster, and the host variables that they become (docs/management-plane.md)."""
-_NAME: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +178,7 @@ def _host(named: _Named) -> FoundCluster:
     variables = dict(named.found.variables)
     why = named.why
     namespace = variables.get(NAMESPACE)
-    if namespace is not None and not _NAME.fullmatch(namespace):  # it becomes a part of paths
+    if namespace is not None and not LABEL.fullmatch(namespace):  # it becomes a part of paths
         del variables[NAMESPACE]
         why = why or "The annotation with the namespace of its Cilium has no name of a namespace."
     if named.reference is not None:
