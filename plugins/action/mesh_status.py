@@ -17,7 +17,7 @@ from ..module_utils.pipeline.run import measure
 from ..module_utils.pipeline.shown import FindingsMade, LinksMeasured
 from ..module_utils.report.sentences import verdict
 from ..module_utils.status.link_findings import late_findings, late_sentence
-from ..module_utils.status.links import earlier_binding
+from ..module_utils.status.links import earlier_binding, unwritten_links
 from ..module_utils.status.node_paths import node_findings
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
@@ -45,7 +45,8 @@ class ActionModule(MeshAction):
             if left_out(call.play, mesh) and not failed:
                 met = _observed_links_ready(status, observation.facts)
             unmet = call.params["expected"] != "any" and not met
-            late = late_findings(status["links"]) if unmet and not failed else ()  # those of a member that does not answer are as it is
+            # Links of a member that does not answer are as it is.
+            late = late_findings(status["links"], unwritten_links(mesh, observation.facts)) if unmet and not failed else ()
             call.ports.show(FindingsMade(late, brief=True))
             return Outcome(
                 findings=(*findings, *late),

@@ -152,6 +152,7 @@ def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:
     for host, row in rows.items():
         eligible, ready = bool(row.get("eligible")), bool(row.get("ready"))
         text = _UNKNOWN.get(str(row.get("answer")), f"{'eligible' if eligible else 'not eligible'}, {'ready' if ready else 'not ready'}")
+        text += f", {count(remedies, 'finding')} to remedy" if (remedies := int(row.get("remedies", 0))) and ready else ""
         codes = [_cell(code) for code in row.get("blocking", ())]
         more = f", and {len(codes) - CODES_NAMED} more" if len(codes) > CODES_NAMED else ""
         why = f" ({', '.join(codes[:CODES_NAMED])}{more})" if codes else ""

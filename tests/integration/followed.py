@@ -12,10 +12,15 @@ from pathlib import Path
 from tests.collection_path import CHECKOUT, link
 from tests.integration.mesh_lab import LAB_VARIABLES, MeshLab
 from tests.testing.playbooks import write_warm_command
+from tests.testing.result_schema import hold_to_schema
 from tests.testing.tutorial import Reader, blocks_of
 
 PLACES = ("ffm-1", "ber-2")
 """Names of the kubeconfigs of the first clusters of a lab, as the pages call them."""
+
+
+RECORD = ".events"
+"""File in the folder of a reader to which the warm process writes the events of runs (tests/testing/callbacks/mesh_record.py)."""
 
 
 def reader_of(lab: MeshLab, folder: Path, *, columns: int = 80) -> Reader:
@@ -34,11 +39,18 @@ def reader_of(lab: MeshLab, folder: Path, *, columns: int = 80) -> Reader:
             "ANSIBLE_COLLECTIONS_PATH": str(link()),
             "LC_ALL": "C.UTF-8",
             "COLUMNS": str(columns),
+            "MESH_RECORD": str(folder / RECORD),
         },
     )
 
 
 def follow(reader: Reader, page: str) -> None:
-    """Do what a page of docs says, block by block."""
+    """Do what a page of docs says, block by block, and hold the results of its runs to their schema."""
     for block in blocks_of((CHECKOUT / "docs" / page).read_text(encoding="utf-8")):
         reader.follow(block)
+    events = map(json.loads, (reader.folder / RECORD).read_text(encoding="utf-8").splitlines())
+    ends = [event["event_data"]["artifact_data"] for event in events if event["event"] == "playbook_on_stats"]
+    results = [end["mesh_result"] for end in ends if "mesh_result" in end]
+    assert results, f"no run of {page} had a result"
+    for result in results:
+        hold_to_schema(result)

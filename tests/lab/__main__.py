@@ -190,7 +190,11 @@ def _up(args: argparse.Namespace) -> int:
 
 
 def _down(args: argparse.Namespace) -> int:
-    launch.stop(launch.folder_of(args.name))
+    folder = launch.folder_of(args.name)
+    if not folder.exists():
+        others = control.beside(folder)
+        print(f"No lab of the name {args.name} runs{f', and these do: ' + ', '.join(others) if others else ''}. Nothing was ended.")
+    launch.stop(folder)
     return 0
 
 

@@ -72,7 +72,13 @@ def call(folder: Path, verb: str, args: dict[str, Any] | None = None, *, on_prog
                     if on_progress:
                         on_progress(reply["progress"])
         except (FileNotFoundError, ConnectionRefusedError):
-            raise LabError(f"no lab runs in {folder}; start one with `python -m tests.lab up`") from None
+            others = f"name one that does with --name ({', '.join(names)}), or " if (names := beside(folder)) else ""
+            raise LabError(f"no lab runs in {folder}; {others}start one with `python -m tests.lab up`") from None
         except ConnectionError:
             pass
     raise LabError(f"the lab in {folder} ended before it answered {verb!r}")
+
+
+def beside(folder: Path) -> list[str]:
+    """Return the names of the other labs of this user that run."""
+    return sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir() and entry != folder) if folder.parent.is_dir() else []

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 KINDS: Final = ("yaml", "shell", "text", "sh")
 LONGEST: Final = 300  # seconds of one block of commands
 _BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE: Final = re.compile(r"# (at the end of )?([\w.-]+\.yml)\n")
+_FILE: Final = re.compile(r"# (at the end of )?((?:[\w-]+/)?[\w.-]+\.yml)\n")
 _VARYING: Final = re.compile(r"\bhash [0-9a-f]{12}\b")  # a hash covers uids and CAs of the clusters
 
 
@@ -74,6 +74,7 @@ class Reader:
         head = _FILE.match(block.text)
         assert head is not None
         path = self.folder / head[2]
+        path.parent.mkdir(exist_ok=True)
         with path.open("a" if head[1] else "w", encoding="utf-8") as file:
             file.write(block.text.removeprefix(head[0]) if head[1] else block.text)
 

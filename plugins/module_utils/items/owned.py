@@ -156,7 +156,7 @@ def prune_steps(
         for entry in sorted(entries, key=_is_policy):
             ref = owning_item(binding, entry)
             if ref is not None and ref.kind is kind and ref.name not in kept:
-                why = f"{kind.crd} {ref.name} no longer exists"
+                why = f"{kind.crd} {ref.name} is no longer wanted"
                 steps.append(_prune(ref, host, entry, wave, why, needs=(kind.value,)))
     return steps
 

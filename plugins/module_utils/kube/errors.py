@@ -156,6 +156,9 @@ def from_transport(server: Server, error: BaseException, *, connect: float, read
         if isinstance(cause, ssl.SSLError):
             return _tls(server, cause)
     sentence = next((s for s in (_sentence(c, connect, read) for c in causes) if s), "")
+    if any(isinstance(cause, TimeoutError) and "handshake" in str(cause) for cause in causes):
+        # ssl names its operation; urllib3 says that a read has timed out, and bounds it as a part of the connection.
+        sentence = f"accepted the connection and did not answer its TLS handshake within {connect:g} s (timeout)"
     if not sentence and not isinstance(error, (http.HTTPError, websocket.WebSocketException, HTTPException, OSError)):
         return LibraryFailed(
             f"A library failed in the talk with {where[0].lower()}{where[1:]}: {raised_by(error)}.",

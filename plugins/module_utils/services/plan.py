@@ -69,7 +69,7 @@ def prune_services(desired: Desired, scene: Scene) -> tuple[list[Step], list[Fin
 
 
 def _no_more(ref: ItemRef) -> str:
-    return f"{ref.kind.crd} {ref.name} no longer exists"
+    return f"{ref.kind.crd} {ref.name} is no longer wanted"
 
 
 def _exporting(desired: Desired, decided: Decisions) -> frozenset[Place]:

@@ -19,12 +19,17 @@ NOT_READY: Final = "CM-LINK-02"
 ERRORS_SHOWN: Final = 3  # of one stage
 ERROR_LIMIT: Final = 200  # characters
 
+_UNWRITTEN: Final = "unwritten"
+
 _FIXES: Final[Mapping[str, str]] = {
+    _UNWRITTEN: "Run connect, or mesh, which write these links. If a run has written them before, something has removed them since: "
+    "connect --check shows what is missing.",
     LinkStage.SECRET_NOT_PROJECTED: "Wait two minutes, in which kubelet brings a changed Secret into the pods, and run status again. If "
     "that does not help, restart the readers:\n"
     "kubectl --namespace kube-system rollout restart deployment/clustermesh-apiserver daemonset/cilium",
-    LinkStage.DIALLING: "Let the nodes and pods of the cluster that reads reach the mesh endpoint of its peer: firewall, NodePort, load "
-    "balancer. The playbook verify dials it from the controller.",
+    LinkStage.DIALLING: "Run verify: it says whether clustermesh-apiserver of both clusters runs, and dials the mesh endpoints from the "
+    "controller. If they answer there, let the nodes and pods of the cluster that reads reach that of its peer: firewall, NodePort, load "
+    "balancer.",
     LinkStage.TLS: "Compare the certificates: the playbook ca shows which CA each side trusts, and which certificate it shows.",
     LinkStage.AUTHORISATION: "Run connect again, which writes the user of each link, and look whether clustermesh-apiserver of the peer "
     "runs.",
@@ -32,7 +37,7 @@ _FIXES: Final[Mapping[str, str]] = {
     "peers expect. Where the peer has just started, run status again.",
     LinkStage.SYNCHRONISING: "Wait until the state of the peer has been read, which takes longer the larger it is, and run status again.",
 }
-"""What a user does about a link, by the stage in which it is (docs/results.md)."""
+"""What a user does about a link, by the stage in which it is (docs/results.md), or because no Secret has it."""
 
 
 def unmeasured_findings(states: Iterable[LinkState], silent: Collection[str]) -> tuple[Finding, ...]:
@@ -60,14 +65,17 @@ def _finding(cluster: str, states: list[LinkState]) -> Finding:
     )
 
 
-def late_findings(links: Iterable[Mapping[str, Any]]) -> tuple[Finding, ...]:
-    """Return a finding for each stage in which links are that do not work yet; those of the earliest stage come first.
+def late_findings(links: Iterable[Mapping[str, Any]], unwritten: Collection[tuple[str, str]] = ()) -> tuple[Finding, ...]:
+    """Return a finding for links that are not written, and one for each stage in which links are that do not work yet, the earliest first.
 
     :param links: rows of ``links`` of a status. Those of which nothing is known have a finding of their own (``unmeasured_findings``).
+    :param unwritten: links (cluster, peer) that are in no Secret of their cluster.
     """
     stages: dict[str, list[Mapping[str, Any]]] = {stage: [] for stage in _FIXES}
     for link in links:
-        if link["stage"] in stages:
+        if link["stage"] == LinkStage.SECRET_NOT_PROJECTED and (link["cluster"], link["peer"]) in unwritten:
+            stages[_UNWRITTEN].append(link)
+        elif link["stage"] in stages:
             stages[link["stage"]].append(link)
     return tuple(_late_finding(stage, links) for stage, links in stages.items() if links)
 
@@ -78,12 +86,13 @@ def _late_finding(stage: str, links: list[Mapping[str, Any]]) -> Finding:
     errors = [f"{name}: {one_line(link['error'], ERROR_LIMIT)}" for name, link in zip(names, links, strict=True) if link["error"]]
     more = [f"and {count(len(errors) - ERRORS_SHOWN, 'more error')}"] if len(errors) > ERRORS_SHOWN else []
     which = f"The link {names[0]} is" if len(names) == 1 else f"{len(names)} links are"
+    what = "not written in the cluster that reads" if stage == _UNWRITTEN else f"not ready, in stage {stage}"
     return finding(
         NOT_READY,
         cluster=readers[0] if len(readers) == 1 else "",
         peer=links[0]["peer"] if len(links) == 1 else "",
         others=readers if len(readers) > 1 else (),
-        summary=f"{which} not ready, in stage {stage}{'' if len(names) == 1 else f': {listed(names)}'}",
+        summary=f"{which} {what}{'' if len(names) == 1 else f': {listed(names)}'}",
         evidence=[*errors[:ERRORS_SHOWN], *more],
         fix=_FIXES[stage],
     )

@@ -336,9 +336,20 @@ def rows_of(status: Mapping[str, Any] | None, key: str) -> list[Mapping[str, Any
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, (list, tuple)) else []
 
 
+def unwritten_links(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> frozenset[tuple[str, str]]:
+    """Return the links (cluster, peer) that no Secret of their cluster has; of a peer without a name that is not known."""
+    return frozenset(
+        (a, b) for a, b in mesh.links if a in facts and b in facts and facts[b].name and not _is_written(facts[a], facts[b].name)
+    )
+
+
+def _is_written(local: ClusterFacts, peer: str) -> bool:
+    return peer in local.clustermesh.keys or peer in local.kvstoremesh.keys
+
+
 def _any_configured(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> bool:
     pairs = ((facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts)
-    return any(peer.name in secret.keys for local, peer in pairs for secret in (local.clustermesh, local.kvstoremesh) if peer.name)
+    return any(_is_written(local, peer.name) for local, peer in pairs if peer.name)
 
 
 def _worked(mesh: Mesh, facts: Mapping[str, ClusterFacts], links: Sequence[LinkState], now: datetime) -> bool:
@@ -348,7 +359,7 @@ def _worked(mesh: Mesh, facts: Mapping[str, ClusterFacts], links: Sequence[LinkS
     the proof.
     """
     pairs = [(facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts]
-    holders = {local.host: local for local, peer in pairs if peer.name in local.clustermesh.keys or peer.name in local.kvstoremesh.keys}
+    holders = {local.host: local for local, peer in pairs if _is_written(local, peer.name)}
     secrets = [(local, f"Secret {secret.name}") for local in holders.values() for secret in (local.clustermesh, local.kvstoremesh)]
     times = [parse_time(entry.time) for local, name in secrets for entry in local.writers.get(name, ())]
     known = [time for time in times if time is not None]

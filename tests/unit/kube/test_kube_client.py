@@ -252,6 +252,13 @@ def test_silence_ends_after_the_read_timeout(server: ScriptedServer) -> None:
         cluster.apply(SECRET, BODY, manager="m")
 
 
+def test_a_server_that_accepts_and_says_nothing_is_named_with_the_timeout_that_ended_it(server: ScriptedServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kubeconfig = server.kubeconfig(server=f"https://127.0.0.1:{silent.getsockname()[1]}")
+        with opened(kubeconfig, connect=0.1, read=3.0) as cluster, pytest.raises(Unreachable, match=r"TLS handshake within 0\.1 s"):
+            cluster.get(SECRET)
+
+
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])

@@ -49,3 +49,7 @@ def test_a_lab_that_does_not_run_is_named_with_the_way_to_start_it(tmp_path: Pat
         control.call(tmp_path, "status")
     with pytest.raises(LabError, match="no lab runs"):
         control.call(tmp_path / "absent", "status")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(LabError, match=r"name one that does with --name \(other\), or start one"):
+        control.call(tmp_path / "absent", "status")
+    assert control.beside(tmp_path / "other") == []

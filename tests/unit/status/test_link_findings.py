@@ -35,6 +35,14 @@ def test_every_stage_that_is_not_good_has_a_finding_with_a_fix(stage: LinkStage)
         assert stage in finding.summary and finding.evidence == "c1 -> c2: reset"
 
 
+def test_a_link_that_nothing_has_written_waits_for_no_reader_and_needs_a_run() -> None:
+    links = [row("c1", "c2", "secret_not_projected"), row("c2", "c1", "secret_not_projected"), row("c1", "c3", "dialling", "refused")]
+    unwritten, waiting, dialling = late_findings(links, {("c1", "c2"), ("c1", "c3")})
+    assert unwritten.summary == "The link c1 -> c2 is not written in the cluster that reads" and "connect" in unwritten.fix
+    assert "restart" not in unwritten.fix and "restart" in waiting.fix
+    assert (waiting.cluster, dialling.evidence) == ("c2", "c1 -> c3: refused")
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("efgh"), st.sampled_from(list(LinkStage))), max_size=30))
 def test_each_link_is_counted_once(links: list[tuple[str, str, LinkStage]]) -> None:
     found = late_findings([row(*link) for link in links])
