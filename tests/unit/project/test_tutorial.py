@@ -16,6 +16,7 @@ from tests.testing.tutorial import Reader, blocks_of, first_missing
 PAGES = {
     "fleet-tutorial.md": (11, {"fleet_clusters", "fleet", "fleet_status", "fleet_rollout"}),
     "failover-tutorial.md": (11, {"connect", "mesh", "explain", "rehearse", "status"}),
+    "awx.md": (1, {"verify", "plan", "apply", "mesh", "status"}),
     "migrate-from-cilium-cli.md": (8, {"status", "verify", "adopt", "connect", "hand_back"}),
 }
 """How many blocks of commands each page that is followed has at least, and which playbooks it runs."""
