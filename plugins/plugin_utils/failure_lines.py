@@ -138,7 +138,7 @@ def _rest_of(message: str, lead: Mapping[str, Any]) -> str:
     """Return what the message says beside its finding."""
     rest = message.replace("; see the findings.", ".").removeprefix(f"1 blocking finding ({lead['code']})")
     if message.startswith(f"{lead['code']}:"):
-        rest = rest.removeprefix(f"{lead['code']}:")
+        rest = rest.removeprefix(f"{lead['code']}:").strip().removeprefix(f"{lead['cluster']}:")
         for text in (lead["summary"], lead["fix"], lead["evidence"], lead["evidence"].replace("\n", "; ")):
             rest = rest.replace(text, "") if text else rest
     said = rest.strip(" .:;\n")

@@ -45,5 +45,8 @@ def fitted(line: Line, width: int | None) -> list[str]:
 
 
 def to_copy(text: str) -> bool:
-    """Return whether a line of a fix is a command, ends in one, or is a line of YAML; a sentence begins with a capital letter."""
-    return text[:1].islower() or text[:1] == " " or _COMMAND.search(text) is not None
+    """Return whether a line of a fix is a command, ends in one, or is a line of YAML; a sentence begins with a capital letter.
+
+    A command may be the path of a program.
+    """
+    return text[:1].islower() or text[:1] in (" ", "/") or _COMMAND.search(text) is not None

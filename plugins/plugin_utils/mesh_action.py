@@ -38,12 +38,14 @@ from .play import Play, plain, play_of
 from .result_file import check_result_files
 from .secret_kubeconfigs import SecretKubeconfigs
 from .shown_lines import lines_of
+from .signals import stopped_by_signals
 from .spec import Spec, option_problems, unknown_options
 from .stdout import is_redrawn, prints_for_people, width_of_terminal
 from .structured_text import NotStructured, structured
 from .variables import OTHERS, unknown_variables
 
 MESSAGE_LIMIT = 2000
+_LINE_UP = "\x1b[1A"  # ECMA-48, CUU
 _OPTIONS = (
     "See ansible-doc of this module for its options, and docs/variables.md for the variables that set them. No cluster was contacted."
 )
@@ -79,7 +81,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
     """Whether the action never writes to a cluster, so that it counts changes without check mode too."""
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Validate the arguments, call ``execute``, and return its outcome as Ansible's result. Raises nothing."""
+        """Validate the arguments, call ``execute``, and return its outcome as Ansible's result. Raises nothing but what a signal does."""
         self._quiet = self._drawn = False
         self._kept: list[FindingsMade | ItemsMeasured] = []
         try:
@@ -90,7 +92,8 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             check_result_files(task_vars or {}, self._template)
             params = self._params(task_vars or {})
             self._quiet = not params.get("report", True)
-            outcome = self._judge_changes(params, self.execute(self._call(params, play)))
+            with stopped_by_signals():
+                outcome = self._judge_changes(params, self.execute(self._call(params, play)))
         except Interrupted as stopped:
             outcome = _failed(stopped.outcome, stopped.error)
         except Exception as error:  # see the docstring of this file
@@ -140,11 +143,15 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
             self._print(shown)
 
     def _redraw(self, text: str) -> None:
-        """Write the last line of the terminal anew, where it was written so before or now is; "" removes it."""
+        """Write the last line of the terminal anew, where it was written so before or now is; "" removes it.
+
+        The cursor waits below the line, where Ansible prints that the user interrupted it.
+        """
         if not text and not self._drawn:
             return
         room = (width_of_terminal() or 1) - 1
-        Display().display(f"\r{text[:room]:{room}}" + ("" if text else "\r"), newline=False)
+        back = _LINE_UP if self._drawn else ""
+        Display().display(f"{back}\r{text[:room]:{room}}" + ("" if text else "\r"), newline=bool(text))
         self._drawn = bool(text)
 
     def _show_kept(self, lead: Mapping[str, Any] | None) -> None:

@@ -45,5 +45,9 @@ def width_of_terminal() -> int | None:
 
 
 def is_redrawn() -> bool:
-    """Return whether a line of standard output can be written anew: it is a terminal, and no program keeps what is printed, as AWX does."""
-    return _TERMINAL and str(constants.DEFAULT_STDOUT_CALLBACK) in DEFAULT
+    """Return whether a line of standard output can be written anew.
+
+    It is a terminal that can move its cursor, and no program keeps what is printed, as AWX does.
+    """
+    can = os.environ.get("TERM", "") not in ("", "dumb")
+    return can and _TERMINAL and str(constants.DEFAULT_STDOUT_CALLBACK) in DEFAULT

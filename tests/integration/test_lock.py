@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
+from tests.integration.held_lock import holder
 from tests.integration.labs import LOCKS, OTHER_LOCKS
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.rights import grant
@@ -62,13 +63,6 @@ class Ended:
 def whole(lab: MeshLab) -> dict[str, Any]:
     """Return a mesh with items of two kinds."""
     return {**lab.mesh(), "globalServices": [SERVICE], "connectivityIntents": [INTENT]}
-
-
-def holder(lab: MeshLab, cluster: str) -> str:
-    """Return who holds the lock in a cluster; "" for no run."""
-    owner = parse(lab.mesh(), lab.names).binding.owner
-    found = lab.api(cluster).get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/cilium-mesh-{owner}")
-    return str(((found or {}).get("spec") or {}).get("holderIdentity") or "")
 
 
 @contextmanager

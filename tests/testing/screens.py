@@ -11,6 +11,10 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.fitted import to_copy
@@ -26,15 +30,19 @@ WRITE: Final = "WRITE_SCREENS"
 
 LINES_OF_A_FAILURE: Final = 12
 
+_LENGTH: Final = 40
+_PLACE: Final = "screens"
 _WORDS: Final = (
+    (re.compile(rf"/[^\s']*/{_PLACE}_+\w{{8}}(?=/)|/[^\s']*/mesh-play-\w{{8}}(?=/)"), "FOLDER"),
     (re.compile(re.escape(str(link()))), "~/.ansible/collections"),
     (re.compile(r"/[\w./-]*/([\w-]+\.yaml|kubeconfig)\b"), r"KUBECONFIGS/\1"),
     (
         re.compile(r"(?m)^ +\d+\.\d s of (\d+ s  )[^\n]*\n(?: +\d+\.\d s of \d+ s  [^\n]*\n| {8}[^\n]*\n)*"),
         r"    N s of \1(a line per change)\n",
     ),
-    (re.compile(r"(?m)^Origin: \S+"), "Origin: PLAY"),
+    (re.compile(r"(?m)^Origin: (?!FOLDER/)\S+"), "Origin: PLAY"),
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
+    (re.compile(r"\b(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC\b"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?\b"), "TIME"),
     (re.compile(r"\b[0-9a-f]{12,64}\b"), "HASH"),
     (re.compile(r"\b(127(?:\.\d+){3}):\d+"), r"\1:PORT"),
@@ -42,7 +50,9 @@ _WORDS: Final = (
     (re.compile(r"\b\d+(?:\.\d+)? s\b(?! of)"), "N s"),
     (re.compile(r"\bnodePort \d+|\bNodePort \d+"), "NodePort PORT"),
 )
+_ERROR: Final = re.compile(r"(\^C)?\[ERROR\]")  # a terminal shows the keys of an interruption
 _BLANKS: Final = re.compile(r" {2,}")
+_SENTENCE: Final = re.compile(r"(?:fix: +)?[A-Z][^:]*\. [A-Z]")
 
 
 def screen_of(run: PlaybookRun) -> str:
@@ -53,14 +63,25 @@ def screen_of(run: PlaybookRun) -> str:
     return text
 
 
+@contextmanager
+def folder_of_one_length() -> Iterator[Path]:
+    """Make a folder whose path is as long on every machine, so that texts with it are broken alike; on a screen it is FOLDER."""
+    base = os.path.realpath(tempfile.gettempdir())
+    fill = _LENGTH - len(f"{base}/{_PLACE}") - 8
+    assert fill > 0, f"{base} is too long; TMPDIR says where temporary files are"
+    with tempfile.TemporaryDirectory(prefix=_PLACE + "_" * fill, dir=base) as made:
+        yield Path(made)
+
+
 def failure_of(screen: str) -> list[str]:
-    """Return the lines with which a screen says why the run failed: from Ansible's error to the line of the host; [] without a failure."""
+    """Return the lines with which a screen says why the run failed; [] without a failure.
+
+    They go from Ansible's last error before the line of the host to that line, or to the end where Ansible came to no host.
+    """
     lines = screen.splitlines()
-    first = next((place for place, line in enumerate(lines) if line.startswith("[ERROR]")), None)
-    if first is None:
-        return []
-    last = next(place for place, line in enumerate(lines) if place > first and line.startswith("fatal: "))
-    return lines[first : last + 1]
+    last = next((place for place, line in enumerate(lines) if line.startswith("fatal: ")), len(lines) - 1)
+    first = max((place for place, line in enumerate(lines[: last + 1]) if _ERROR.match(line)), default=None)
+    return [] if first is None else lines[first : last + 1]
 
 
 def problems_of(name: str, width: int, run: PlaybookRun, folder: str = "") -> list[str]:
@@ -81,7 +102,7 @@ def problems_of(name: str, width: int, run: PlaybookRun, folder: str = "") -> li
         if _BLANKS.sub("  ", line).strip()
     ]
     failure = failure_of(screen)
-    if bool(failure) != bool(run.rc):
+    if bool(failure) != (run.rc > 0):  # a signal ends a run without a word
         found.append(f"{name}: exit status {run.rc}, and {'a' if failure else 'no'} failure on the screen")
     if len(failure) > LINES_OF_A_FAILURE:
         found.append(f"{name}: the failure has {len(failure)} lines")
@@ -92,8 +113,13 @@ def problems_of(name: str, width: int, run: PlaybookRun, folder: str = "") -> li
 
 
 def _is_whole(line: str) -> bool:
-    """Return whether a line may be longer than the terminal: Ansible's own, one with a command to copy, or one long word."""
+    """Return whether a line may be longer than the terminal: Ansible's own, one with a command to copy, or one long word.
+
+    A sentence before that of the command can be broken, and is to stand in a line of its own.
+    """
     text = line.strip()
+    if _SENTENCE.match(text) and to_copy(text):
+        return False
     return line.startswith(("TASK ", "PLAY ", "included: ", "fatal: ")) or " : ok=" in line or to_copy(text) or " " not in text
 
 

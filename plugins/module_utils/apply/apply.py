@@ -64,6 +64,7 @@ class _Course:
     ended: dict[str, ClusterError] = field(default_factory=dict)  # by inventory name: nothing more is tried there
     doubtful: bool = False  # see ApplyResult
     unwritten: tuple[Step, ...] = ()  # of the waves before this one: steps that were not applied
+    over: bool = False  # a signal ends the run: no further write begins
 
     def work(self, queue: deque[Lane]) -> None:
         """Run lanes of one cluster until none is left."""
@@ -78,7 +79,7 @@ class _Course:
         """Write the steps of one lane, up to the first that fails."""
         cluster = lane.key.cluster
         for step, values in lane.work:
-            if cluster in self.ended or lane.key in self.broken:
+            if self.over or cluster in self.ended or lane.key in self.broken:
                 return
             missing = next((other for other in self.unwritten if step.needs_written(other)), None)
             if missing is not None:
@@ -138,8 +139,12 @@ def apply_plan(
             stopped = max_failures is not None and len(course.ended) > max_failures
             if stopped:
                 break
-            for future in [pool.submit(course.work, queue) for queue in workers_of(wave, parallel)]:
-                future.result()
+            try:
+                for future in [pool.submit(course.work, queue) for queue in workers_of(wave, parallel)]:
+                    future.result()
+            except BaseException:
+                course.over = True  # the pool waits for its threads
+                raise
     return _result(steps, course, stopped)
 
 

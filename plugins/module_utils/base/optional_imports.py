@@ -84,5 +84,5 @@ def _error() -> MissingLibrary:
     interpreter = sys.executable or "python3"
     return MissingLibrary(
         f"{interpreter} cannot import the Python {'package' if len(names) == 1 else 'packages'} {', '.join(names)}: {why}.",
-        remedy=f"Install what is missing there: {shlex.join([interpreter, '-m', 'pip', 'install', *names])}",
+        remedy=f"Install what is missing there:\n{shlex.join([interpreter, '-m', 'pip', 'install', *names])}",
     )

@@ -40,6 +40,8 @@ _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete
 _MANAGER = re.compile(r'conflict with "([^"]*)"')
 _ADDRESS = "Check the address in the kubeconfig, and that no proxy or login page answers in the server's place. Then run again."
 _NOBODY = 'User "system:anonymous"'  # Kubernetes, Authenticating, Anonymous requests
+_NO_NAME = "has a name that cannot be resolved (DNS)"
+_NAME_REMEDY = "Correct the server in its kubeconfig, or the DNS of this machine."
 _UNDECLARED = re.compile(r" (\.[A-Za-z0-9_.\[\]-]{1,120}): field not declared in schema")
 """Refusal of a server-side apply with a field that the server does not know (structured-merge-diff). The path is from our own request."""
 
@@ -166,7 +168,8 @@ def from_transport(server: Server, error: BaseException, *, connect: float, read
             cluster=server.cluster,
         )
     sentence = sentence or "cannot be reached"
-    return Unreachable(f"{where} {sentence}.", remedy="Check that it runs and that this machine can reach it.", cluster=server.cluster)
+    remedy = _NAME_REMEDY if sentence == _NO_NAME else "Check that it runs and that this machine can reach it."
+    return Unreachable(f"{where} {sentence}.", remedy=remedy, cluster=server.cluster)
 
 
 def _nothing_there(server: Server, told: ClusterError) -> Unreachable:
@@ -184,7 +187,7 @@ def _sentence(cause: BaseException, connect: float, read: float) -> str:
     if isinstance(cause, NotDialled):
         return f"is not dialled: {cause}"
     if isinstance(cause, (http.NameResolutionError, socket.gaierror, websocket.WebSocketAddressException)):
-        return "has a name that cannot be resolved (DNS)"
+        return _NO_NAME
     if isinstance(cause, http.ConnectTimeoutError) and not isinstance(cause, http.NewConnectionError):
         return f"did not accept a connection within {connect:g} s (timeout)"
     if isinstance(cause, (http.ReadTimeoutError, websocket.WebSocketTimeoutException, DeadlinePassed)):

@@ -294,7 +294,8 @@ class MeshLock:
     def _held_where_it_leaves(self, host: str, state: LockState) -> LockLost:
         return LockLost(
             f"The cluster leaves mesh {self.terms.binding.name}, and its lock is held by {state.holder}; nothing was written to it.",
-            remedy=f"The other members are free of it. If no run is at work there: {self._break(host)}, and disconnect it once more.",
+            remedy="The other members are free of it. If no run is at work there, break its lock, and disconnect it once more:\n"
+            f"{self._break(host)}",
             cluster=host,
         )
 
@@ -310,7 +311,7 @@ class MeshLock:
             f"Another run is at work on mesh {self.terms.binding.name}{waited}: {state.holder}{since}.{ends} Nothing was written.",
             remedy="Run again later, or with cilium_mesh_lock_timeout, the seconds to wait for it. "
             "The lock of a run that was killed ends by itself. "
-            f"To break the lock of a run that hangs: {self._break(host)}",
+            f"To break the lock of a run that hangs:\n{self._break(host)}",
             cluster=host,
         )
 

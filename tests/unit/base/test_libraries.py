@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import optional_imports
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MissingLibrary
 from tests.collection_path import CHECKOUT, link
+from tests.testing.missing_packages import environment_without
 from tests.testing.playbooks import run_playbook
 
 PACKAGES = {
@@ -26,18 +28,6 @@ PACKAGES = {
     "yaml": "PyYAML",
 }
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
-
-# Python imports sitecustomize before anything else.
-REFUSE = """
-import sys
-
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {packages!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-
-sys.meta_path.insert(0, Refuse())
-"""
 
 IMPORT_ALL = """
 import importlib, json, sys
@@ -56,7 +46,7 @@ for use in (lambda: open_cluster(access), lambda: observe([access]), lambda: par
     try:
         use()
     except MeshError as error:
-        print(error.code, error)
+        print(error.code, *str(error).splitlines())
 """
 
 
@@ -64,11 +54,7 @@ for use in (lambda: open_cluster(access), lambda: observe([access]), lambda: par
 def without(tmp_path: Path) -> Any:
     """Environment of a Python that lacks the given packages (import names)."""
 
-    def environment(*packages: str) -> dict[str, str]:
-        (tmp_path / "sitecustomize.py").write_text(REFUSE.format(packages=set(packages)), encoding="utf-8")
-        return {"PYTHONPATH": str(tmp_path)}
-
-    return environment
+    return partial(environment_without, tmp_path)
 
 
 def python(program: str, environment: dict[str, str], text: str = "") -> subprocess.CompletedProcess[str]:

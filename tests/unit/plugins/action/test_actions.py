@@ -16,6 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mes
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.arguments import ARGUMENTS
 from tests.testing.facts_builders import cluster_facts, failure
 from tests.testing.rows import in_one_test
+from tests.testing.terminal import shown
 from tests.unit.plugins.action.conftest import World, mesh
 
 BOTH = mesh("c1", "c2")
@@ -172,21 +173,23 @@ def test_links_that_do_not_come_up_fail_with_their_stage(make_world: Any) -> Non
 
 def test_a_wait_in_a_terminal_is_one_line_that_changes_and_goes(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     world: World = make_world()
-    drawn: list[str] = []
+    written: list[str] = []
 
     def display(text: str, color: str | None = None, newline: bool = True) -> None:
-        drawn.append(text if newline else f"[{text}]")
+        written.append(text + "\n" * newline)
 
     monkeypatch.setattr(mesh_action, "Display", lambda: SimpleNamespace(verbosity=0, display=display))
     monkeypatch.setattr(mesh_action, "is_redrawn", lambda: True)
     monkeypatch.setattr(mesh_action, "width_of_terminal", lambda: 100)
     world.ready = False
     world.run("mesh_connect", mesh=BOTH, wait_timeout=0)
-    states = [place for place, text in enumerate(drawn) if text.startswith("[\r ") and text.strip("[]\r ")]
-    assert states and all(len(drawn[place]) == len("[\r]") + 99 for place in states), "an earlier, longer state is written over"
-    assert "0 of 2 links ready, c1 -> c2: dialling" in drawn[states[-1]]
-    assert drawn[states[-1] + 1] == f"[\r{' ' * 99}\r]", "the line is empty before another one is printed"
-    assert not any(" s of 0 s" in text for text in drawn if text[:1] != "["), "what a log has is not printed too"
+    seen = [shown("".join(written[: number + 1])) for number in range(len(written))]
+    waits = [text for text in seen if " s of 0 s" in text]
+    assert waits and all(text.count(" s of 0 s") == 1 for text in waits), "an earlier state, also a longer one, is written over"
+    assert "0 of 2 links ready, c1 -> c2: dialling" in waits[-1]
+    assert all(text.endswith("\n") for text in waits), "what Ansible prints of an interruption begins a line"
+    last = max(number for number, text in enumerate(seen) if " s of 0 s" in text)
+    assert seen[last + 1].splitlines() == [*seen[last].splitlines()[:-1], ""], "the line is empty before another one is printed"
 
 
 def test_without_waiting_nothing_is_measured(make_world: Any) -> None:
