@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ..base.awaited import awaited
 from ..base.errors import ClusterError, CredentialsInvalid, InvalidInput, KeptBack, LockLost, Unreachable, may_be_done
 from ..base.sealed import Sealed
+from ..base.tally import Tally, no_progress
 from ..kube.client import Cluster
 from ..observe import Observation
 from ..plan.steps import NOW, ApiWrite, ApplyHostAliases, ApplySecret, DeleteObject, Plan, Step, WriteUsers
@@ -64,6 +66,12 @@ class _Course:
     ended: dict[str, ClusterError] = field(default_factory=dict)  # by inventory name: nothing more is tried there
     doubtful: bool = False  # see ApplyResult
     unwritten: tuple[Step, ...] = ()  # of the waves before this one: steps that were not applied
+    under_way: dict[int, Step] = field(default_factory=dict)  # by the id of a step, in the order in which they began
+
+    def tally(self) -> Tally:
+        """Return how many steps are written, and which one has been under way for longest."""
+        first = next(iter(self.under_way.copy().values()), None)
+        return Tally(len(self.applied), len(self.plan.steps), f"{first.cluster} is at {first.object}" if first else "")
 
     def work(self, queue: deque[Lane]) -> None:
         """Run lanes of one cluster until none is left."""
@@ -85,6 +93,7 @@ class _Course:
                 self.failed[id(step)] = self.broken[lane.key] = _kept_back(step, missing)
                 return
             sent = False
+            self.under_way[id(step)] = step
             try:
                 self.allow(cluster)
                 sent = True
@@ -96,6 +105,8 @@ class _Course:
                     self.ended.setdefault(cluster, error)
             else:
                 self.applied.add(id(step))
+            finally:
+                self.under_way.pop(id(step), None)
 
 
 def no_guard(cluster: str) -> None:
@@ -110,6 +121,7 @@ def apply_plan(
     parallel: int = 10,
     max_failures: int | None = None,
     allow: Callable[[str], None] = no_guard,
+    progress: Callable[[Tally], None] = no_progress,
 ) -> ApplyResult:
     """Make every write of the plan. A cluster that fails is left at that point; the others go on.
 
@@ -118,6 +130,7 @@ def apply_plan(
     :param parallel: writes at a time; in one cluster more than one only of different items.
     :param max_failures: when more clusters than that have failed, no further wave is begun. None: the others always go on.
     :param allow: called with the inventory name before each write; it raises a ClusterError if the write must not begin.
+    :param progress: called in this thread with the steps that are written, about twice a second and after each wave.
     :raises InvalidInput: when the plan has a blocking problem; nothing was written.
     :raises ClusterError: when a value or a connection that the plan relies on is missing; nothing was written.
     """
@@ -138,8 +151,7 @@ def apply_plan(
             stopped = max_failures is not None and len(course.ended) > max_failures
             if stopped:
                 break
-            for future in [pool.submit(course.work, queue) for queue in workers_of(wave, parallel)]:
-                future.result()
+            awaited([pool.submit(course.work, queue) for queue in workers_of(wave, parallel)], lambda: progress(course.tally()))
     return _result(steps, course, stopped)
 
 
