@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ..base.awaited import awaited
 from ..base.errors import ClusterError, CredentialsInvalid, InvalidInput, KeptBack, LockLost, Unreachable, may_be_done
 from ..base.sealed import Sealed
+from ..base.tally import Tally, no_progress
 from ..kube.client import Cluster
 from ..observe import Observation
 from ..plan.steps import NOW, ApiWrite, ApplyHostAliases, ApplySecret, DeleteObject, Plan, Step, WriteUsers
@@ -65,6 +67,12 @@ class _Course:
     doubtful: bool = False  # see ApplyResult
     unwritten: tuple[Step, ...] = ()  # of the waves before this one: steps that were not applied
     over: bool = False  # a signal ends the run: no further write begins
+    under_way: dict[int, Step] = field(default_factory=dict)  # by the id of a step, in the order in which they began
+
+    def tally(self) -> Tally:
+        """Return how many steps are written, and which one has been under way for longest."""
+        first = next(iter(self.under_way.copy().values()), None)
+        return Tally(len(self.applied), len(self.plan.steps), f"{first.cluster} is at {first.object}" if first else "")
 
     def work(self, queue: deque[Lane]) -> None:
         """Run lanes of one cluster until none is left."""
@@ -86,6 +94,7 @@ class _Course:
                 self.failed[id(step)] = self.broken[lane.key] = _kept_back(step, missing)
                 return
             sent = False
+            self.under_way[id(step)] = step
             try:
                 self.allow(cluster)
                 sent = True
@@ -97,6 +106,8 @@ class _Course:
                     self.ended.setdefault(cluster, error)
             else:
                 self.applied.add(id(step))
+            finally:
+                self.under_way.pop(id(step), None)
 
 
 def no_guard(cluster: str) -> None:
@@ -111,6 +122,7 @@ def apply_plan(
     parallel: int = 10,
     max_failures: int | None = None,
     allow: Callable[[str], None] = no_guard,
+    progress: Callable[[Tally], None] = no_progress,
 ) -> ApplyResult:
     """Make every write of the plan. A cluster that fails is left at that point; the others go on.
 
@@ -119,6 +131,7 @@ def apply_plan(
     :param parallel: writes at a time; in one cluster more than one only of different items.
     :param max_failures: when more clusters than that have failed, no further wave is begun. None: the others always go on.
     :param allow: called with the inventory name before each write; it raises a ClusterError if the write must not begin.
+    :param progress: called in this thread with the steps that are written, about twice a second and after each wave.
     :raises InvalidInput: when the plan has a blocking problem; nothing was written.
     :raises ClusterError: when a value or a connection that the plan relies on is missing; nothing was written.
     """
@@ -140,8 +153,7 @@ def apply_plan(
             if stopped:
                 break
             try:
-                for future in [pool.submit(course.work, queue) for queue in workers_of(wave, parallel)]:
-                    future.result()
+                awaited([pool.submit(course.work, queue) for queue in workers_of(wave, parallel)], lambda: progress(course.tally()))
             except BaseException:
                 course.over = True  # the pool waits for its threads
                 raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ..adopt.plan import plan_adopt
@@ -22,7 +22,6 @@ from ..leases.plan_tombstones import lockout_findings
 from ..links.disconnect import plan_disconnect
 from ..links.load_balancer import awaiting_address
 from ..mesh.facts import ObserveFailure
-from ..mesh.link_stage import LinkStage
 from ..mesh.model import Mesh
 from ..mesh.waivers import WaiverKind
 from ..observe import Observation
@@ -33,10 +32,11 @@ from ..plan.stored import StoredPlan, options_data
 from ..report.plan import SHORT_HASH
 from ..report.sentences import verdict
 from ..status.link_findings import late_findings, late_sentence, unmeasured_findings
-from ..status.links import LinkState, build_status, earlier_binding
+from ..status.links import build_status, earlier_binding
 from ..status.node_paths import node_findings
 from ..status.wait import FIRST_PAUSE, LONGEST_PAUSE, wait_for_links
 from .judgement import context_of, judge_without_offenders, options_for
+from .link_progress import LinkProgress
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions, Options
 from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
@@ -49,14 +49,8 @@ from .participants import (
     require_two,
     silence,
 )
-from .ports import Ports
 from .run import Run, announce, announce_writes, locked, observation_stands, observing, write
-from .shown import FindingsMade, LinksMeasured, Sentence, Tone, Waiting
-
-EVERY: Final = 20.0  # seconds of silence
-GUARDED: Final = 10.0  # seconds between two looks at the lock while links are awaited
-FEW: Final = 12  # links; of more, only the number that is ready is shown
-_ORDER: Final = tuple(LinkStage)  # the one furthest behind first
+from .shown import FindingsMade, LinksMeasured, Sentence
 
 NOTHING_WRITTEN: Final = "nothing was written anywhere."
 PLAN_CHANGED: Final = "CM-PLAN-01"
@@ -264,7 +258,7 @@ def _wait(
     awaited = mesh.among([host for host in observation.facts if host not in without and host not in excluded])
     seconds = float(options.wait_timeout) if awaited.links and not failed else 0.0
     written = bool(plan.get("steps"))
-    progress = Progress(ports=ports, links=len(awaited.links), timeout=seconds, guard=run.lock.settle if run.lock else lambda: None)
+    progress = LinkProgress(ports=ports, links=len(awaited.links), timeout=seconds, guard=run.lock.settle if run.lock else lambda: None)
     waited = wait_for_links(
         lambda: ports.read_links(observation, mesh),
         awaited,
@@ -366,66 +360,3 @@ def disconnected_sentence(name: str, clusters: Sequence[str], silent: Sequence[s
 def _show(run: Run, sentences: Sequence[Sentence]) -> None:
     for sentence in sentences:
         run.ports.show(sentence)
-
-
-@dataclass
-class Progress:
-    """Progress of a wait for links, as it is shown. ``entered`` and ``sleep`` are arguments of ``wait_for_links``; times in seconds.
-
-    ``guard`` raises when another run has come between: what is awaited may then never come.
-    """
-
-    ports: Ports
-    links: int
-    timeout: float
-    guard: Callable[[], None] = lambda: None
-    _states: dict[tuple[str, str], LinkState] = field(default_factory=dict)
-    _began: float = 0.0
-    _spoke: float = 0.0
-    _guarded: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._began = self._spoke = self._guarded = self.ports.clock()
-
-    def entered(self, state: LinkState) -> None:
-        """Show that a link entered a stage, unless the link is ready from the start."""
-        link = (state.cluster, state.peer)
-        news = not state.ready or link in self._states
-        self._states[link] = state
-        if news and self.links <= FEW:
-            error = f" ({state.error})" if state.error else ""
-            self._say(f"{state.cluster} -> {state.peer}: {state.stage.value}{error}", "good" if state.ready else "")
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep between two readings, and show the number of ready links: in a log if no line was shown for ``EVERY`` seconds.
-
-        :raises LockLost: when another run has come between.
-        """
-        now = self.ports.clock()
-        if now - self._guarded >= GUARDED:
-            self.guard()
-            self._guarded = self.ports.clock()
-        if now - self._spoke >= EVERY:
-            self._say(f"waiting: {self._ready()}")
-        else:
-            self.ports.show(Waiting(self._at(now, self._where())))
-        self.ports.sleep(seconds)
-
-    def _say(self, text: str, tone: Tone = "") -> None:
-        self._spoke = self.ports.clock()
-        self.ports.show(Waiting(self._at(self._spoke, self._where()), self._at(self._spoke, text), tone))
-
-    def _at(self, now: float, text: str) -> str:
-        return f"  {now - self._began:5.1f} s of {self.timeout:.0f} s  {text}"
-
-    def _ready(self) -> str:
-        ready = sum(state.ready for state in self._states.values())
-        return f"{ready} of {count(self.links, 'link')} ready"
-
-    def _where(self) -> str:
-        """Return how many links are ready, and the one that is furthest behind."""
-        late = [state for state in self._states.values() if not state.ready]
-        if not late:
-            return self._ready()
-        last = min(late, key=lambda state: _ORDER.index(state.stage))
-        return f"{self._ready()}, {last.cluster} -> {last.peer}: {last.stage.value}"

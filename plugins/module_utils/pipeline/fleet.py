@@ -36,6 +36,7 @@ from .options import FleetOptions
 from .outcome import Outcome, Recorder, finding_of
 from .participants import Participants
 from .ports import Ports
+from .progress import writing
 from .shown import FindingsMade, PlanMade, Sentence, WorkloadsMeasured
 
 PAUSES: Final = (0.3, 2.0)  # seconds between two rounds: at first, and at most
@@ -173,7 +174,8 @@ def _write(run: FleetRun, opened: Observation, made: Round, recorder: Recorder) 
     before = recorder.outcome.changed
     recorder.note(changed=True)  # if a defect ends the run here, something may have been written
     try:
-        done = run.ports.apply(made.planned.plan, opened, now=run.ports.now(), parallel=run.options.parallel)
+        progress = writing(run.ports)
+        done = run.ports.apply(made.planned.plan, opened, now=run.ports.now(), parallel=run.options.parallel, progress=progress)
     except MeshError:
         recorder.note(changed=before)
         raise

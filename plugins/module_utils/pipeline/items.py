@@ -37,6 +37,7 @@ from .options import ItemsOptions
 from .outcome import Outcome, Recorder, finding_of, refusal_sentence
 from .participants import LEFT_OUT, left_out_sentences, observe_former, silence, silent_findings
 from .probes import probe_intents
+from .progress import counted
 from .run import Run, announce, announce_writes, locked, measure, observation_stands, write
 from .shown import FindingsMade, ItemsMeasured, Sentence
 
@@ -81,7 +82,8 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
         if decided is None:
             return recorder.outcome
         traffic = {**scene.traffic, **(former.traffic if former else {})}
-        decided = with_seen_flows(decided, scene, observation, now=run.ports.now(), parallel=options.parallel)
+        asking = counted(run.ports, "cluster", "asked for flows")
+        decided = with_seen_flows(decided, scene, observation, now=run.ports.now(), parallel=options.parallel, progress=asking)
         announce(run, decided.plan, observation, recorder, traffic)
         run.ports.show(FindingsMade(decided.findings))  # before anything is written: it says who loses access
         stops = outages(decided)

@@ -42,6 +42,7 @@ from .options import MembersOptions
 from .outcome import Outcome, Recorder, finding_of
 from .participants import Participants
 from .ports import Ports
+from .progress import writing
 from .shown import FindingsMade, PlanMade, Sentence
 
 PAUSE: Final = 0.5  # seconds between two looks at what is awaited
@@ -164,7 +165,8 @@ def _write_wave(run: MembersRun, steps: Iterable[Step], recorder: Recorder) -> N
     before = recorder.outcome.changed
     recorder.note(changed=True)  # if a defect ends the run here, something may have been written
     try:
-        done = run.ports.apply(plan, run.open, now=run.ports.now(), parallel=run.options.parallel)
+        progress = writing(run.ports)
+        done = run.ports.apply(plan, run.open, now=run.ports.now(), parallel=run.options.parallel, progress=progress)
     except ClusterError:
         recorder.note(changed=before)
         raise

@@ -14,11 +14,13 @@ from ..items.models import ConnectivityIntent
 from ..items.planned import ItemVerdict
 from ..items.scene import Scene
 from ..observe import Observation
+from ..probe.limits import Limits
 from ..probe.outcome import Reachability, probe_findings
 from ..probe.run import run_probes
 from ..reconcile.plan import ItemsPlan
 from ..reconcile.status import earlier_rows
 from .options import ItemsOptions
+from .progress import counted
 from .run import Run
 
 PROBES_AT_ONCE: Final = 4
@@ -52,6 +54,7 @@ def probe_intents(
     refs = {intent.name: intent.ref for intent in wanted}
     rows = earlier_rows(options.previous_status)
     earlier = {name: rows.get(ref, {}).get("probeStatus") for name, ref in refs.items()}
+    limits = Limits()
     found = run_probes(
         wanted,
         scene,
@@ -61,6 +64,8 @@ def probe_intents(
         changed={name for name, ref in refs.items() if str(ref) in written},
         image=options.probe_image,
         parallel=min(options.parallel, PROBES_AT_ONCE),
+        limits=limits,
+        progress=counted(run.ports, "probe", "done", limits.total),
     )
     return found, probe_findings(found)
 

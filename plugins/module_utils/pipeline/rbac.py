@@ -26,6 +26,7 @@ from .links import requests
 from .options import PARALLEL
 from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
 from .participants import participating_members
+from .progress import writing
 from .run import Run
 from .shown import FindingsMade, PlanMade, RightsMade
 
@@ -138,7 +139,7 @@ def _written(run: Run, options: RbacOptions, grants: Mapping[str, Grant], observ
             return recorder.outcome
         recorder.note(changed=True)
         if not run.check_mode:
-            done = run.ports.apply(plan, observation, now=run.ports.now(), parallel=PARALLEL)
+            done = run.ports.apply(plan, observation, now=run.ports.now(), parallel=PARALLEL, progress=writing(run.ports))
             late = tuple(finding_of(error) for error in done.failures.values())
             run.ports.show(FindingsMade(late))
             recorder.note(

@@ -29,6 +29,7 @@ from .options import Options
 from .outcome import Outcome, Recorder
 from .participants import Participants, failures_left, participating_members
 from .ports import Ports
+from .progress import writing
 from .shown import PlanMade, Sentence
 
 
@@ -129,7 +130,7 @@ def apply_locked(run: Run, plan: Plan, observation: Observation, **limits: Any) 
     """
     if run.lock is None:
         raise Defect("A plan was about to be applied without the lock of the mesh.")
-    done = run.ports.apply(plan, observation, allow=run.lock.allow, **limits)
+    done = run.ports.apply(plan, observation, allow=run.lock.allow, progress=writing(run.ports), **limits)
     record = f"/configmaps/{registry_name(run.mesh.binding)}"
     for step in done.applied:
         if isinstance(step.action, ApiWrite) and step.action.path.endswith(record):

@@ -39,6 +39,7 @@ class ProbeContext:
     ends: float
     agents: dict[str, Agents] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    under_way: dict[str, str] = field(default_factory=dict)  # by intent: what its probe does; in the order in which they began
 
     def agents_of(self, host: str) -> Agents:
         """Return the agents of a cluster, read once."""
@@ -46,6 +47,14 @@ class ProbeContext:
             if host not in self.agents:
                 self.agents[host] = read_agents(self.clusters[host], self.scene.facts[host])
             return self.agents[host]
+
+    def note(self, name: str, what: str) -> None:
+        """Note what the probe of an intent does now."""
+        self.under_way[name] = what
+
+    def oldest(self) -> str:
+        """Return which probe has been under way for longest, and what it does; "" if none is."""
+        return next((f"{name} {what}" for name, what in self.under_way.copy().items()), "")
 
 
 class IntentProbe:
@@ -65,6 +74,10 @@ class IntentProbe:
     def left(self) -> float:
         """Seconds until the probe is over."""
         return self.ends - time.monotonic()
+
+    def is_at(self, what: str) -> None:
+        """Note what the probe does now."""
+        self.context.note(self.intent.name, what)
 
     def cluster_name(self, host: str) -> str:
         """Return the cluster name of a member."""
@@ -116,6 +129,7 @@ class IntentProbe:
         nodes = None if pods is None else {pod.node for pod in pods if pod.node and pod.has_identity}
         if self.left <= 0:
             return Flows(notes=("the time for probes was used up",))
+        self.is_at(f"asks agents of {host} for flows")
         return ask_agents(self.context.clusters[host], self.context.agents_of(host), nodes, command, self.limits, timeout=self.left)
 
     def _judge(self, about: Sequence[Case], host: str, found: Flows, *, again: bool) -> None:

@@ -122,9 +122,11 @@ def _run(probing: IntentProbe, like: ProbedPod, tried: Sequence[tuple[Case, JobT
     intent, limits = probing.intent, probing.limits
     wait = min(probing.settled(), limits.settle)
     if wait > 0:
+        probing.is_at("waits until its policies are in force")
         time.sleep(wait)
     ref = intent.ref
     source = tried[0][0].source
+    probing.is_at(f"waits for its Job in {source}")
     body = job_body(
         probing.scene.binding,
         ref,

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from ..base.awaited import awaited
+from ..base.tally import Tally, no_progress
 from ..items.models import ConnectivityIntent
 from ..items.scene import Scene
 from ..kube.client import Cluster
@@ -33,6 +35,7 @@ def run_probes(
     image: str = "",
     parallel: int = 4,
     limits: Limits | None = None,
+    progress: Callable[[Tally], None] = no_progress,
 ) -> dict[str, Reachability]:
     """Return the results by intent name, of intents whose probe is enabled. A ClusterError makes a result unknown.
 
@@ -40,6 +43,7 @@ def run_probes(
     :param previous: ``probeStatus`` of earlier runs by intent name. Within ``intervalSeconds`` it is kept.
     :param changed: names of intents for which this run wrote; an earlier result about them does not count.
     :param image: of the Job where the intent names none; "" allows no Job there.
+    :param progress: called in this thread with the probes that are over, about twice a second and at the end.
     """
     limits = limits or Limits()
     wanted = [intent for intent in intents if intent.probe.enabled]
@@ -54,7 +58,8 @@ def run_probes(
     if chosen:
         with ThreadPoolExecutor(max(1, parallel)) as pool:
             list(pool.map(lambda host: sweep_jobs(clusters[host], scene.binding, limits), _job_hosts(chosen, scene, clusters, image)))
-            results = pool.map(lambda intent: _one(intent, context, kept.get(intent.name)), chosen)
+            probes = [pool.submit(_one, intent, context, kept.get(intent.name)) for intent in chosen]
+            results = awaited(probes, lambda: progress(Tally(sum(map(Future.done, probes)), len(probes), context.oldest())))
             found.update(zip((intent.name for intent in chosen), results, strict=True))
     return {intent.name: found[intent.name] for intent in wanted}
 
@@ -67,12 +72,16 @@ def _one(intent: ConnectivityIntent, context: ProbeContext, before: Reachability
     if not cases:
         return unknown_result(why, context.now)
     probing = IntentProbe(intent, context)
-    usable = [case for case in cases if probing.usable(case)]
-    if intent.probe.method != "job":
-        probing.judge_by_flows(usable, again=False)
-    if any(case.open for case in usable):
-        try_job(probing, usable)
-    return combine_cases(cases, context.now, code=probing.code)
+    try:
+        probing.is_at("reads its pods")
+        usable = [case for case in cases if probing.usable(case)]
+        if intent.probe.method != "job":
+            probing.judge_by_flows(usable, again=False)
+        if any(case.open for case in usable):
+            try_job(probing, usable)
+        return combine_cases(cases, context.now, code=probing.code)
+    finally:
+        context.under_way.pop(intent.name, None)
 
 
 def _fresh(intent: ConnectivityIntent, before: Reachability | None, now: datetime) -> bool:

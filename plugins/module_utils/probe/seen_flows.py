@@ -9,13 +9,15 @@ are one list of its agents, one list of pods for each of ``LIMITS.intents`` inte
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from ..base.awaited import awaited
 from ..base.errors import ClusterError
+from ..base.tally import Tally, no_progress
 from ..items.models import PodSelection
 from ..items.scene import Scene
 from ..kube.client import Cluster
@@ -38,14 +40,21 @@ def read_seen_flows(
     now: datetime,
     parallel: int = 10,
     limits: Limits = LIMITS,
+    progress: Callable[[Tally], None] = no_progress,
 ) -> dict[str, SeenFlows]:
     """Return the traffic to the pods that are wanted, by inventory name.
 
     :param wanted: by inventory name, the destinations of intents. After ``limits.intents`` of them the others are left out.
+    :param progress: called in this thread with the clusters that answered, about twice a second and at the end.
     """
     with ThreadPoolExecutor(max(1, min(parallel, len(wanted)))) as pool:
         read = {host: pool.submit(_of_cluster, host, sides, scene, clusters.get(host), now, limits) for host, sides in wanted.items()}
-        return {host: future.result() for host, future in read.items()}
+
+        def tick() -> None:
+            late = [host for host, future in read.items() if not future.done()]
+            progress(Tally(len(read) - len(late), len(read), f"agents of {late[0]} have not answered" if late else ""))
+
+        return dict(zip(read, awaited(list(read.values()), tick), strict=True))
 
 
 def _of_cluster(

@@ -7,9 +7,11 @@ The plan and its hash stay as they are: who speaks at this moment is no reason t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
+from ..base.tally import Tally, no_progress
 from ..findings.catalogue import IMPACT_CODES
 from ..findings.finding import Severity, ordered
 from ..items.planned import ItemPlan, ItemVerdict
@@ -21,12 +23,23 @@ from ..probe.seen_flows import read_seen_flows
 from .plan import ItemsPlan
 
 
-def with_seen_flows(decided: ItemsPlan, scene: Scene, observation: Observation, *, now: datetime, parallel: int) -> ItemsPlan:
-    """Return ``decided`` with findings that know who speaks to the pods which its intents isolate. Reads from agents."""
+def with_seen_flows(
+    decided: ItemsPlan,
+    scene: Scene,
+    observation: Observation,
+    *,
+    now: datetime,
+    parallel: int,
+    progress: Callable[[Tally], None] = no_progress,
+) -> ItemsPlan:
+    """Return ``decided`` with findings that know who speaks to the pods which its intents isolate. Reads from agents.
+
+    :param progress: as ``read_seen_flows`` has it.
+    """
     impacts = {plan.ref: impact for plan in decided.of(ItemVerdict.ACCEPTED) if (impact := _impact(plan)) and impact.cutting}
     hosts = dict.fromkeys(host for impact in impacts.values() for host in impact.cutting)
     wanted = {host: [impact.intent.destination for impact in impacts.values() if host in impact.cutting] for host in hosts}
-    seen = read_seen_flows(wanted, scene, observation.clusters, now=now, parallel=parallel)
+    seen = read_seen_flows(wanted, scene, observation.clusters, now=now, parallel=parallel, progress=progress)
     found = {ref: impact_findings(impact, seen) for ref, impact in impacts.items()}
     gone = {(str(ref), code) for ref in found for code in IMPACT_CODES}
     kept = [entry for entry in decided.findings if (entry.item, entry.code) not in gone]

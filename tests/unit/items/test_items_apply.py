@@ -8,14 +8,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import apply as engine_apply
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult, apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.schedule import AT_ONCE, waves_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.awaited import awaited
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
     ClusterError,
     CredentialsInvalid,
@@ -24,6 +27,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     Unreachable,
     WriteConflict,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.tally import Tally
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, Step
@@ -184,3 +188,30 @@ def test_grouping_does_not_look_at_every_step_for_every_cluster() -> None:
     assert lines_run(lambda: waves_of(many, {})) < 2 * lines_run(lambda: waves_of(few, {}))
     waves = waves_of(many, {})
     assert sum(len(lane.work) for wave in waves.values() for lanes in wave.values() for lane in lanes) == 2_000
+
+
+def test_a_person_sees_how_many_steps_are_written_and_which_one_has_been_under_way_for_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_apply, "awaited", partial(awaited, every=0.001))
+    seen: list[Tally] = []
+    go_on = threading.Event()
+
+    def progress(tally: Tally) -> None:
+        seen.append(tally)
+        if tally.done == 3:
+            go_on.set()
+
+    def ends(host: str, path: str) -> ClusterError | None:
+        return Unreachable("No third step was counted.") if path == "/b/1/0" and not go_on.wait(scaled(10)) else None
+
+    steps = [step("c1", "a"), step("c2", "a"), step("c2", "b"), step("c2", "c")]
+    result, _log, _servers = run(steps, ends, progress=progress)
+    assert len(result.applied) == 4
+    assert Tally(3, 4, "c2 is at X b-0") in seen
+    assert seen[-1] == Tally(4, 4) and [tally.done for tally in seen] == sorted(tally.done for tally in seen)
+
+
+def test_steps_that_are_refused_never_count_as_written() -> None:
+    seen: list[Tally] = []
+    steps = [step("c1", item, number) for item in ("a", "b") for number in (0, 1)]
+    run(steps, lambda host, path: WriteConflict("no") if path == "/a/1/0" else None, progress=seen.append)
+    assert seen[-1] == Tally(2, 4)

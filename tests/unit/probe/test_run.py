@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.tally import Tally
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import (
     ConnectivityIntent,
     LabelRequirement,
@@ -21,9 +22,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.streams import ExecResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.intent_probe import ProbeContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import Reachability
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.run import run_probes
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.seen_flows import read_seen_flows
 from tests.testing.facts_builders import NOW
 from tests.testing.flow_builders import flow, side
 from tests.testing.probe_world import NAME, FakeCluster, agent_object, intent, pod_object, said, silent, world
@@ -401,6 +404,36 @@ def test_more_intents_than_the_limit_are_left_out_and_come_first_in_the_next_run
     assert [found.time == later for found in second.values()] == [True, False, False, True, True]
     assert [found.result for found in second.values()] == ["proven"] * 5
     assert [found.code for found in second.values()] == ["", "CM-REACH-03", "CM-REACH-03", "", ""]
+
+
+def test_a_probe_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene, clusters = world()
+    said_so: list[str] = []
+    noted = ProbeContext.note
+
+    def note(context: ProbeContext, name: str, what: str) -> None:
+        noted(context, name, what)
+        said_so.append(context.oldest())
+
+    monkeypatch.setattr(ProbeContext, "note", note)
+    one(scene, clusters, intent(), **IMAGE)
+    asked = [f"{NAME} asks agents of {host} for flows" for host in ("c2", "c1")]
+    assert said_so == [f"{NAME} reads its pods", *asked, f"{NAME} waits for its Job in c1", *asked]
+
+
+def test_probes_that_are_over_are_counted() -> None:
+    names = [f"intent-{n}" for n in range(3)]
+    scene, clusters = world(intents=names)
+    seen: list[Tally] = []
+    run(scene, clusters, *(intent(name=name) for name in names), progress=seen.append)
+    assert seen[-1] == Tally(3, 3)
+
+
+def test_clusters_that_answered_for_flows_are_counted() -> None:
+    scene, clusters = world()
+    seen: list[Tally] = []
+    read_seen_flows({"c2": [intent().destination]}, scene, clusters, now=NOW, progress=seen.append)
+    assert seen[-1] == Tally(1, 1)
 
 
 def test_when_time_is_up_the_rest_is_left_out() -> None:

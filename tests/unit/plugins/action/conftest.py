@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.tally import Tally, no_progress
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ObserveFailure, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
@@ -77,6 +78,7 @@ class World:
         allow: Callable[[str], None],
         parallel: int = 10,
         max_failures: int | None = None,
+        progress: Callable[[Tally], None] = no_progress,
     ) -> ApplyResult:
         for step in plan.steps:
             allow(step.cluster)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,6 +54,7 @@ class World:
     reads: list[tuple[str, ...]] = field(default_factory=list)  # clusters of each reading of traffic
     away: dict[str, str] = field(default_factory=dict)  # host variable cilium_mesh_unavailable
     parallel: int = 0
+    clock: Callable[[], float] = lambda: 0.0  # of the run, in seconds
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,6 +130,7 @@ class World:
             "observe": self.observe,
             "apply": self.apply_plan,
             "lock": FreeLock,
+            "clock": self.clock,
             "read_links": self.read_all,
             "prove_links": self.prove_all,
         }
@@ -165,6 +168,41 @@ def test_items_are_written_and_each_has_its_status(world: World) -> None:
     assert (result["requests"], result["mesh"], result["requeue_seconds"]) == ({"c1": 3, "c2": 3}, ["c1", "c2"], 300)
     assert world.reads == [("c1", "c2"), ("c1", "c2")]
     assert world.output[-1] == "edge-mesh-eu: 2 items: 2 Applied"
+
+
+def test_long_writes_say_in_a_log_how_far_they_are(world: World) -> None:
+    world.clock = count(step=25).__next__
+    world.run(mesh=mesh("a", "b"))
+    (line,) = [line for line in world.output if "steps written" in line]
+    assert line == "   25.0 s  4 of 4 steps written"
+    place = world.output.index(line)
+    assert world.output[place - 1].startswith("Writing 4 steps.") and world.output[-1] == "edge-mesh-eu: 2 items: 2 Applied"
+
+
+def test_long_writes_are_in_a_terminal_one_line_that_goes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    display = SimpleNamespace(verbosity=0, display=lambda text, color=None, newline=True: drawn.append(text if newline else f"[{text}]"))
+    monkeypatch.setattr(mesh_action, "Display", lambda: display)
+    monkeypatch.setattr(mesh_action, "is_redrawn", lambda: True)
+    monkeypatch.setattr(mesh_action, "width_of_terminal", lambda: 40)
+    world.clock = count(step=3).__next__
+    world.run(mesh=mesh("a", "b"))
+    place = next(place for place, text in enumerate(drawn) if "steps written" in text)
+    assert drawn[place].rstrip(" ]").endswith("4 of 4 steps written") and len(drawn[place]) == len("[\r]") + 39
+    assert f"[\r{' ' * 39}\r]" in drawn[place:], "the line is empty before another one is printed"
+    assert not [text for text in drawn if "steps written" in text and text[:1] != "["]
+
+
+@pytest.mark.parametrize("quiet", ["report", "short", "callback"])
+def test_nothing_is_said_of_writes_that_are_short_or_that_no_person_follows(
+    world: World, quiet: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.clock = count(step=0.1 if quiet == "short" else 25.0).__next__
+    if quiet == "callback":
+        monkeypatch.setattr(mesh_action, "prints_for_people", lambda: False)
+    world.run(mesh=mesh("a", "b"), report=quiet != "report")
+    assert not [line for line in world.output if "steps written" in line]
+    assert bool(world.output) == (quiet == "short")
 
 
 def test_a_second_run_writes_nothing_and_reads_once(world: World) -> None:

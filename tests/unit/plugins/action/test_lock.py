@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import LockHeld, LockLost
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import Terms
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import connect
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import link_progress
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.free_lock import FreeLock
 from tests.unit.plugins.action.conftest import World, mesh
@@ -105,7 +105,7 @@ def test_a_wait_for_links_ends_when_another_run_may_have_taken_them_away(make_wo
     world.ready = False
     lost = LockLost("Another run had the lock of mesh edge-mesh-eu while this one measured it.", cluster="c2")
     scripted(world, monkeypatch, True, settled=lost)
-    monkeypatch.setattr(connect, "GUARDED", 0.0)
+    monkeypatch.setattr(link_progress, "GUARDED", 0.0)
     again = world.run("mesh_connect", mesh=BOTH, wait_timeout=600)
     assert again["failed"] and [f["code"] for f in again["findings"]] == ["CM-LOCK-02"], again
 
