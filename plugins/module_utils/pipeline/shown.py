@@ -27,7 +27,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Sign of life of a wait or of writes: where it is, for a line of a terminal that changes, and news for a line of a log, "" for none."""
+    """Sign of life of a wait or of writes: where it is, for a line of a terminal that changes, and news for a line of a log, if any."""
 
     state: str
     news: str = ""

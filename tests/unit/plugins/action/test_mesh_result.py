@@ -81,7 +81,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     play = [{"hosts": "localhost", "gather_facts": False, "vars_files": ["vars.json"], "tasks": tasks}]
     playbook = folder / "play.yml"
     playbook.write_text(json.dumps(play), encoding="utf-8")
-    run = run_warm(str(playbook), inventory="localhost,")
+    run = run_warm(str(playbook), inventory="localhost,", made_up=True)
     assert run.rc == 0, run.output
     data = run.stats["artifact_data"]
     assert data["mesh_result"] == data["each"][list(CASES)[-1]], "the statistic is what the last task made"
@@ -153,7 +153,7 @@ def test_a_wrong_option_is_refused(tmp_path: Path) -> None:
     playbook = tmp_path / "play.yml"
     task = {"name": "Publish", "edge_portal.cilium_mesh.mesh_publish": {"link": ["links"]}}
     playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]), encoding="utf-8")
-    run = run_warm(str(playbook), inventory="localhost,")
+    run = run_warm(str(playbook), inventory="localhost,", made_up=True)
     assert run.rc != 0 and "link" in run.output and "mesh_result" not in run.stats.get("artifact_data", {}), run.output
 
 
@@ -176,7 +176,7 @@ def test_a_run_writes_its_metrics_and_replaces_no_foreign_file(tmp_path: Path) -
         playbook.write_text(
             json.dumps([{"hosts": "localhost", "gather_facts": False, "vars": variables, "tasks": [task]}]), encoding="utf-8"
         )
-        return run_warm(str(playbook), inventory="localhost,")
+        return run_warm(str(playbook), inventory="localhost,", made_up=True)
 
     def status(stage: str) -> dict[str, Any]:
         links = [{"cluster": a, "peer": b, "stage": stage, "ready": stage == "ready"} for a, b in ("xy", "yx")]
