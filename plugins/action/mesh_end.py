@@ -46,7 +46,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         people = prints_for_people()
         if approval and people:
             Display().display(approval, color="yellow")
-        text = failure_text(results, judged=str(published.get("judged") or ""), width=width_of_terminal() if people else None)
+        width, whole = width_of_terminal() if people else None, Display().verbosity > 0
+        text = failure_text(results, judged=str(published.get("judged") or ""), width=width, whole=whole)
         if text:
             # With them ansible-core prints where this task stands, and its YAML, where there is nothing to mend.
             self._task._ds = None

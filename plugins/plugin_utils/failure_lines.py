@@ -28,31 +28,37 @@ _COPIED: Final = "fix, to copy"  # of a part behind the sentences of the fix, wi
 
 
 class _Part(NamedTuple):
-    """One labelled part of the text; ``rank``: the parts with the highest rank lose lines first, ``least`` are kept."""
+    """One labelled part of the text.
+
+    ``rank``, ``last``: where room is short, the part with the highest number loses a line, by ``last`` where it has one left; ``least`` are
+    kept.
+    """
 
     label: str
     text: str
     rank: int
+    last: int
     least: int
 
 
-def failure_text(results: Sequence[Mapping[str, Any]], *, judged: str = "", width: int | None) -> str:
+def failure_text(results: Sequence[Mapping[str, Any]], *, judged: str = "", width: int | None, whole: bool = False) -> str:
     """Return the message with which a playbook or a role ends in failure; "" if none of its actions failed.
 
     :param results: of its actions, as registered.
     :param judged: why the playbook itself fails though no action did.
     :param width: columns of the terminal; None: lines have any length. Commands are not broken, so that they can be copied.
+    :param whole: nothing is left out, however many lines that takes (``-v``).
     """
     failed = _told_apart([result for result in results if failure_of(result)])
     if not failed:
         return one_line(judged, TEXT_LIMIT)
     width = max(width, LEAST_WIDTH) if width is not None else sys.maxsize
-    lines = _lines_of(failed, width, LINES)
-    if not any(map(_has_more, failed)) and not any(line.endswith(_CUT) for line in lines):
+    lines = _lines_of(failed, width, sys.maxsize if whole else LINES)
+    if whole or not any(map(_has_more, failed)) and not any(line.endswith(_CUT) for line in lines):
         return "\n".join(lines)
     others = sum(_others(result) for result in failed)
     beside = f"{count(others, 'more finding')}; " if others else ""
-    return "\n".join([*_lines_of(failed, width, LINES - 1), *_wrapped(_Part("more", beside + MORE, 0, 1), width)[:1]])
+    return "\n".join([*_lines_of(failed, width, LINES - 1), *_wrapped(_Part("more", beside + MORE, 0, 0, 1), width)[:1]])
 
 
 def _lines_of(failed: Sequence[Mapping[str, Any]], width: int, room: int) -> list[str]:
@@ -102,20 +108,20 @@ def _failure_lines(result: Mapping[str, Any], width: int, room: int, offset: int
     if lead is None:
         first, *rest = message.splitlines()
         lines = textwrap.wrap(one_line(first, TEXT_LIMIT), width, initial_indent=" " * offset, subsequent_indent="  ", **WORDS)
-        lines = [lines[0].lstrip(), *lines[1:], *_wrapped(_Part("", "\n".join(rest), 0, 0), width)]
+        lines = [lines[0].lstrip(), *lines[1:], *_wrapped(_Part("", "\n".join(rest), 0, 0, 0), width)]
         return lines if len(lines) <= room else [*lines[: room - 1], _cut_short(lines[room - 1], width)]
     said, copied = ([line for line in lead["fix"].splitlines() if to_copy(line) is copy] for copy in (False, True))
     parts = [
-        _Part("", lead["summary"], 1, 2 if alone else 1),
-        _Part("read", lead["evidence"], 3, 0),
-        _Part("fix", "\n".join(said), 2, 1),
-        _Part(_COPIED if said else "fix", "\n".join(copied), 2, len(copied) if alone else 1 - bool(said)),
-        _Part("so", _rest_of(message, lead), 3, 0),
-        _Part("page", lead["anchor"], 0, 1),
+        _Part("", lead["summary"], 4, 4, 2 if alone else 1),
+        _Part("read", lead["evidence"], 5, 2, 0),
+        _Part("fix", "\n".join(said), 1, 1, 1),
+        _Part(_COPIED if said else "fix", "\n".join(copied), 1, 1, len(copied) if alone else 1 - bool(said)),
+        _Part("so", _rest_of(message, lead), 5, 3, 0),
+        _Part("page", lead["anchor"], 0, 0, 1),
     ]
     wrapped = {part: _wrapped(part, width) for part in parts}
     while _rows(wrapped.values(), width) > room - 1 and (spare := [part for part in parts if len(wrapped[part]) > part.least]):
-        cut = wrapped[max(spare, key=lambda part: (len(wrapped[part]) > 1, part.rank, len(wrapped[part])))]
+        cut = wrapped[max(spare, key=lambda part: (part.rank if len(wrapped[part]) > 1 else part.last, len(wrapped[part])))]
         cut.pop()
         cut[-1:] = [_cut_short(line, width) for line in cut[-1:]]
     return [_head(lead), *(line for lines in wrapped.values() for line in lines)]

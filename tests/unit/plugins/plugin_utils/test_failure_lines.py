@@ -95,6 +95,14 @@ def test_commands_are_never_cut_however_little_room_there_is() -> None:
     assert f"  fix:  {COMMAND}" in only.splitlines()
 
 
+def test_the_fix_is_cut_last_and_nothing_is_with_v() -> None:
+    fix = f"Give it an address that other clusters reach, or list the range of its address in cilium_mesh_endpoint_networks.\n{COMMAND}"
+    result = failed("2 blocking findings (CM-EP-02).", finding(summary="Why it failed. " * 12, evidence="What was read. " * 9, fix=fix))
+    short, whole = (failure_text([result], width=80, whole=whole) for whole in (False, True))
+    assert "cilium_mesh_endpoint_networks." in short and "so:" not in short and len(short.splitlines()) <= LINES
+    assert " ..." in short and " ..." not in whole and " ".join(whole.split()).count("What was read.") == 9
+
+
 TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF), max_size=900)
 RESULTS = st.lists(
     st.builds(
