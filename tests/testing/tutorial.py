@@ -8,7 +8,7 @@ Fenced blocks of such a page are
     shell   commands, run by bash in the folder of the files; the block has to end with status 0
     text    what the block of commands before it prints, among other lines: each line in this order, a line ``…`` for any number of lines,
             and every other line directly below the one before
-    sh      what a reader does before; it is not run
+    sh      what is not run, such as what a reader does before; page_commands.py says of each command why
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ class Block(NamedTuple):
 def blocks_of(page: str) -> list[Block]:
     """Return all fenced blocks of a page in their order.
 
-    :raises AssertionError: one has a kind that is not followed, or a text stands where no command printed it.
+    :raises AssertionError: one has a kind that is not followed or no fence, or a text stands where no command printed it.
     """
     found = [Block(match[1], match[2], page.count("\n", 0, match.start()) + 2) for match in _BLOCK.finditer(page)]
     assert len(found) * 2 == len(re.findall(r"^```", page, re.MULTILINE)), "a block has no end"
+    indented = re.search(r"(?m)^(?: {4}|\t)\S.*$", _BLOCK.sub("", page))
+    assert indented is None, f"a block without a fence is not followed: {indented[0].strip()}"
     for block, before in zip(found, [None, *found], strict=False):
         assert block.kind in KINDS, f"line {block.line}: a block of kind {block.kind!r} is not followed"
         assert block.kind != "yaml" or _FILE.match(block.text), f"line {block.line}: no name of a file"

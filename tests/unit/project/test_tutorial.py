@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.collection_path import CHECKOUT
+from tests.testing.page_commands import FOLLOWED
 from tests.testing.tutorial import Reader, blocks_of, first_missing
 
 PAGES = {
+    "quickstart.md": (10, {"verify", "connect", "plan", "apply", "status", "mesh", "disconnect"}),
     "fleet-tutorial.md": (11, {"fleet_clusters", "fleet", "fleet_status", "fleet_rollout"}),
     "failover-tutorial.md": (11, {"connect", "mesh", "explain", "rehearse", "status"}),
     "awx.md": (1, {"verify", "plan", "apply", "mesh", "status"}),
@@ -29,13 +31,14 @@ def test_every_command_of_a_tutorial_is_followed_by_what_it_prints(name: str) ->
     kinds = [block.kind for block in blocks]
     least, playbooks = PAGES[name]
     assert kinds.count("shell") >= least and all(after == "text" for kind, after in itertools.pairwise([*kinds, ""]) if kind == "shell")
-    assert {found for block in blocks for found in re.findall(r"edge_portal\.cilium_mesh\.(\w+)", block.text)} == playbooks
+    commands = [block.text for block in blocks if block.kind in ("shell", "sh")]
+    assert {found for text in commands for found in re.findall(r"edge_portal\.cilium_mesh\.(\w+)", text)} == playbooks
 
 
 def test_every_page_that_is_followed_is_followed_by_a_test_of_the_lab() -> None:
     tests = (CHECKOUT / "tests" / "integration").glob("test_*.py")
     followed = {name for path in tests for name in re.findall(r'\bfollow\([^"\n]*"([\w-]+\.md)"\)', path.read_text(encoding="utf-8"))}
-    assert followed == set(PAGES)
+    assert followed == set(PAGES) == {page.removeprefix("docs/") for page in FOLLOWED}
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,14 @@ def test_what_was_not_printed_is_missing(shown: str) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["```console\n$ ls\n```\n", "```yaml\na: b\n```\n", "```text\nx\n```\n", "```sh\nls\n```\n\n```text\nx\n```\n", "```shell\nls\n"],
+    [
+        "```console\n$ ls\n```\n",
+        "```yaml\na: b\n```\n",
+        "```text\nx\n```\n",
+        "```sh\nls\n```\n\n```text\nx\n```\n",
+        "```shell\nls\n",
+        "Run:\n\n    ls\n",
+    ],
 )
 def test_a_block_that_could_not_be_compared_is_an_error(page: str) -> None:
     with pytest.raises(AssertionError):
