@@ -58,6 +58,7 @@ that runs it. A command of a table that is not here is run as it stands."""
 _TESTS: Final = "It runs the tests, and this one with them."
 _REGISTRY: Final = "It takes the collection from a registry, or packages from the network, and no test depends on either."
 _NODES: Final = "It needs nodes with eBPF and containers, which the lab has not; the page marks it with On real nodes."
+_IMAGE: Final = "It makes or moves an image, for which a container engine is needed."
 _OTHERS: Final = "The page names a command of another tool, for what the reader does or did with that."
 NOT_RUN: Final[Mapping[str, str]] = {
     ".ci/run": _TESTS,
@@ -71,6 +72,9 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "kubectl --context ffm -n kube-system exec ds/cilium -- cilium service list --clustermesh-affinity": _NODES,
     "kubectl --context ffm -n shop exec deploy/client -- curl -s http://nginx": _NODES,
     "kubectl -n kube-system exec ds/cilium -- cilium-health status": _NODES,
+    "ansible-builder build --file execution-environment.yml --tag registry.example.com/mesh-ee:1": _IMAGE,
+    "podman push registry.example.com/mesh-ee:1": _IMAGE,
+    "KUBECONFIG=ffm.kubeconfig:ber.kubeconfig kubectl config view --flatten > clusters.kubeconfig": _OTHERS,
     "kubectl config get-contexts --output name": _OTHERS,
     "cilium clustermesh connect": _OTHERS,
     "cilium clustermesh connect --context A --destination-context B": _OTHERS,
