@@ -54,7 +54,7 @@ def failure_text(results: Sequence[Mapping[str, Any]], *, judged: str = "", widt
         return one_line(judged, TEXT_LIMIT)
     width = max(width, LEAST_WIDTH) if width is not None else sys.maxsize
     lines = _lines_of(failed, width, sys.maxsize if whole else LINES)
-    if whole or not any(map(_has_more, failed)) and not any(line.endswith(_CUT) for line in lines):
+    if whole or not (any(map(_has_more, failed)) or any(line.endswith(_CUT) for line in lines)):
         return "\n".join(lines)
     others = sum(_others(result) for result in failed)
     beside = f"{count(others, 'more finding')}; " if others else ""

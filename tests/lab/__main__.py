@@ -193,7 +193,7 @@ def _down(args: argparse.Namespace) -> int:
     folder = launch.folder_of(args.name)
     if not folder.exists():
         others = control.beside(folder)
-        print(f"No lab of the name {args.name} runs{f', and these do: ' + ', '.join(others) if others else ''}. Nothing was ended.")
+        print(f"No lab of the name {args.name} runs{', and these do: ' + ', '.join(others) if others else ''}. Nothing was ended.")
     launch.stop(folder)
     return 0
 

@@ -59,7 +59,7 @@ def test_plan_and_check_mode_of_connect_print_the_same(make_world: Any) -> None:
 )
 def test_a_plan_ends_with_the_command_that_applies_it(options: dict[str, Any], said: str, make_world: Any, tmp_path: Path) -> None:
     world: World = make_world()
-    given = {key: value.format(folder=tmp_path) if isinstance(value, str) else value for key, value in options.items()}
+    given: dict[str, Any] = {key: value.format(folder=tmp_path) if isinstance(value, str) else value for key, value in options.items()}
     planned = world.run("mesh_plan", mesh=BOTH, **given)
     expected = said.replace("HASH", planned["plan"]["hash"][:12]).format(folder=tmp_path)
     assert world.output[-1] == f"  next: ansible-playbook ... edge_portal.cilium_mesh.apply -e {expected}"
