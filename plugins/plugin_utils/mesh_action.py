@@ -30,7 +30,7 @@ from ..module_utils.mesh.model import Mesh
 from ..module_utils.pipeline.outcome import Interrupted, Outcome, changes_sentence, finding_of
 from ..module_utils.pipeline.ports import Ports, real_ports
 from ..module_utils.pipeline.run import Run
-from ..module_utils.pipeline.shown import FindingsMade, ItemsMeasured, Shown, Waiting
+from ..module_utils.pipeline.shown import FindingsMade, ItemsMeasured, Shown, Waiting, WritesBegin
 from ..module_utils.report.failure import lead_of
 from .failure_lines import failure_name
 from .fitted import Line, fitted
@@ -83,7 +83,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Validate the arguments, call ``execute``, and return its outcome as Ansible's result. Raises nothing but what a signal does."""
         self._quiet = self._drawn = False
-        self._kept: list[FindingsMade | ItemsMeasured] = []
+        self._kept: list[FindingsMade | ItemsMeasured | WritesBegin] = []
         try:
             if self._task.async_val:
                 raise InvalidInput("This action runs on the controller as one step; it cannot be asynchronous.", remedy="Remove async.")
@@ -139,6 +139,9 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         elif isinstance(shown, FindingsMade):
             self._kept.append(replace(shown, findings=[finding for finding in shown.findings if _is_to_act_on(finding)]))
             self._print(replace(shown, findings=[finding for finding in shown.findings if not _is_to_act_on(finding)]))
+        elif isinstance(shown, WritesBegin):
+            self._kept.append(shown)
+            self._print(shown)
         else:
             self._print(shown)
 
@@ -156,14 +159,18 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
 
     def _show_kept(self, lead: Mapping[str, Any] | None) -> None:
         """Print what was kept, the findings together and the worst first, without the one that mesh_end prints."""
-        made = [shown for shown in self._kept if isinstance(shown, FindingsMade) and shown.findings]
-        found = ordered(finding for shown in made for finding in shown.findings)
-        whole: list[FindingsMade | ItemsMeasured] = [FindingsMade(found, brief=all(shown.brief for shown in made))]
-        for shown in [*whole, *(shown for shown in self._kept if isinstance(shown, ItemsMeasured))]:
-            others = [_without_advice_of(lead, finding) for finding in shown.findings if finding.to_dict() != lead]
-            if isinstance(shown, FindingsMade) and lead and len(others) < len(shown.findings):
-                shown = replace(shown, beside=f"{lead['code']} at the end")
-            self._print(replace(shown, findings=others))
+        begin = next((place for place, shown in enumerate(self._kept) if isinstance(shown, WritesBegin)), 0)
+        for part, when in ((self._kept[:begin], "from before the writes"), (self._kept[begin:], "")):
+            made = [shown for shown in part if isinstance(shown, FindingsMade) and shown.findings]
+            found = ordered(finding for shown in made for finding in shown.findings)
+            others = [_without_advice_of(lead, finding) for finding in found if finding.to_dict() != lead]
+            beside = f"beside {lead['code']} at the end" if lead and len(others) < len(found) else ""
+            which = ", ".join(filter(None, (when, beside)))
+            self._print(FindingsMade(others, brief=all(shown.brief for shown in made), which=which))
+        for shown in self._kept:
+            if isinstance(shown, ItemsMeasured):
+                others = [_without_advice_of(lead, finding) for finding in shown.findings if finding.to_dict() != lead]
+                self._print(replace(shown, findings=others))
 
     def _print(self, shown: Shown) -> None:
         if isinstance(shown, Waiting) and is_redrawn() and not self._quiet:

@@ -47,17 +47,17 @@ PHASE_COLOURS: Final = {
 }
 
 
-def findings_lines(findings: Sequence[Finding], most: int = sys.maxsize, *, beside: str = "") -> list[Line]:
+def findings_lines(findings: Sequence[Finding], most: int = sys.maxsize, *, which: str = "") -> list[Line]:
     """Return a heading with totals, and a row for each of the first ``most`` findings with evidence and fix below; [] without one.
 
-    :param beside: what the heading says of one more finding that stands elsewhere.
+    :param which: what the heading says of them.
     """
     rest = [Line(f"  and {count(len(findings) - most, 'more finding')}; all are in the result", "yellow")] if len(findings) > most else []
     if not findings:
         return []
     severities = [_severity(finding) for finding in findings]
     totals = ", ".join(f"{severities.count(kind)} {kind}" for kind in _COLOURS if kind in severities)
-    return [Line(f"Findings{f' beside {beside}' if beside else ''}: {totals}"), *finding_lines(findings[:most]), *rest]
+    return [Line(f"Findings{f' {which}' if which else ''}: {totals}"), *finding_lines(findings[:most]), *rest]
 
 
 def finding_lines(findings: Sequence[Finding], *, under_item: bool = False) -> list[Line]:
@@ -161,7 +161,7 @@ def eligibility_lines(rows: Mapping[str, Mapping[str, Any]]) -> list[Line]:
     return [Line("Clusters:"), *lines] if lines else []
 
 
-def brief_lines(findings: Sequence[Finding], *, beside: str = "") -> list[Line]:
+def brief_lines(findings: Sequence[Finding], *, which: str = "") -> list[Line]:
     """Return ``findings_lines`` of as many findings as fit into BRIEF_LINES, at least one, the worst first; the rest is counted."""
     order = list(_COLOURS)
     ranked = sorted(findings, key=lambda finding: order.index(_severity(finding)))
@@ -171,7 +171,7 @@ def brief_lines(findings: Sequence[Finding], *, beside: str = "") -> list[Line]:
         if most and lines > BRIEF_LINES:
             break
         most += 1
-    found = findings_lines(ranked, most, beside=beside)
+    found = findings_lines(ranked, most, which=which)
     return [*found[:-1], Line(f"{found[-1].text}; -v shows them", found[-1].colour)] if len(ranked) > most else found
 
 

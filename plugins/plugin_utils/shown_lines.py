@@ -30,6 +30,7 @@ from ..module_utils.pipeline.shown import (
     Tone,
     Waiting,
     WorkloadsMeasured,
+    WritesBegin,
 )
 from ..module_utils.reconcile.kinds import ROWS
 from ..module_utils.reconcile.status import GOOD
@@ -43,6 +44,7 @@ ITEMS_SHOWN: Final = 40  # of more, only those that are not ready or have findin
 FINDINGS_SHOWN: Final = 5  # of one item
 FINDINGS_AT_ONCE: Final = 200  # about items, the worst first; of hundreds of items there may be thousands
 
+_STAYS: Final = "what is written stays, and the rest follows."
 _BADNESS: Final = {"Error": 0, "Degraded": 1, "Pending": 2}
 
 CONNECTED: Final = "Connected"
@@ -65,11 +67,14 @@ def lines_of(shown: Shown, *, whole: bool = False) -> list[Line]:
             return [Line(text, _TONES[tone])]
         case Waiting(_state, news, tone):
             return [Line(news, _TONES[tone])] if news else []
-        case FindingsMade(findings, brief, beside):
+        case FindingsMade(findings, brief, which):
             if brief and not whole:
-                return brief_lines(findings, beside=beside)
+                return brief_lines(findings, which=which)
             most = FINDINGS_AT_ONCE if any(finding.item for finding in findings) else len(findings)
-            return findings_lines(findings, most, beside=beside)
+            return findings_lines(findings, most, which=which)
+        case WritesBegin(steps):
+            # When Ctrl-C ends them, nothing of the run can be printed any more.
+            return [Line(f"Writing {count(steps, 'step')}. If this run is interrupted, run it again: {_STAYS}")]
         case PlanMade(plan):
             return plan_lines(plan, whole=whole)
         case LinksMeasured(name, status, brief):

@@ -14,7 +14,6 @@ from typing import Any
 from ..apply.apply import ApplyResult
 from ..apply.diff import diff_plan
 from ..base.errors import Defect, InvalidInput, MeshError
-from ..base.tables import count
 from ..leases.registry import registry_name
 from ..lock.lock import Lock, Terms
 from ..lock.state import DURATION, LONGEST, LONGEST_WAIT, SHORTEST
@@ -30,7 +29,7 @@ from .outcome import Outcome, Recorder
 from .participants import Participants, failures_left, participating_members
 from .ports import Ports
 from .progress import writing
-from .shown import PlanMade, Sentence
+from .shown import PlanMade, Sentence, WritesBegin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,9 +179,8 @@ def write(run: Run, options: Options, plan: Plan, observation: Observation, reco
 
 
 def announce_writes(run: Run, plan: Plan) -> None:
-    """Say that the writes begin, and how to go on where Ctrl-C ends them: then nothing of a run can be printed any more."""
-    steps = count(len(plan.steps), "step")
-    run.ports.show(Sentence(f"Writing {steps}. If this run is interrupted, run it again: what is written stays, and the rest follows."))
+    """Say that the writes begin."""
+    run.ports.show(WritesBegin(len(plan.steps)))
 
 
 def measure(ports: Ports, mesh: Mesh, observation: Observation, proof: str, **more: Any) -> dict[str, Any]:

@@ -39,12 +39,12 @@ class FindingsMade:
     """Findings of one step of the run, in the order in which they are shown.
 
     ``brief``: only the first ones, unless everything is asked for. For findings that stop nothing and of which there may be hundreds.
-    ``beside``: the name of one more finding, which is shown elsewhere; "" if these are all.
+    ``which``: what the heading says of them, for instance that one more is shown elsewhere; "" for nothing.
     """
 
     findings: Sequence[Finding]
     brief: bool = False
-    beside: str = ""
+    which: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,13 @@ class PlanMade:
     """The plan, before any of it is written: ``Plan.to_dict()``."""
 
     plan: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class WritesBegin:
+    """The number of steps that are written now. What was shown before is from before them."""
+
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,7 @@ Shown: TypeAlias = (
     | Waiting
     | FindingsMade
     | PlanMade
+    | WritesBegin
     | LinksMeasured
     | ItemsMeasured
     | IdentitiesDecided

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -351,3 +352,14 @@ def test_facts_fail_when_a_cluster_is_silent_and_still_hold_the_others(make_worl
     result = world.run("mesh_info")
     assert (result["failed"], list(result["clusters"])) == (True, ["c1"])
     assert "c2" in result["msg"]
+
+
+def test_findings_that_a_run_made_before_it_wrote_are_called_so(make_world: Any) -> None:
+    facts = cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0")
+    late = [replace(entry, apiserver=replace(entry.apiserver, ready=0)) for entry in facts if entry.apiserver]
+    world: World = make_world(*late)
+    world.run("mesh_connect", mesh=BOTH, fails_later=True)
+    assert world.writes and "Findings from before the writes: 2 remediable" in world.output
+    again: World = make_world(*late)
+    again.run("mesh_connect", mesh=BOTH, fails_later=True, check=True)
+    assert "Findings: 2 remediable" in again.output

@@ -75,7 +75,8 @@ def test_no_findings_are_no_lines() -> None:
 
 
 def test_a_heading_says_that_one_more_finding_stands_elsewhere() -> None:
-    for lines in (findings_lines([finding()], beside="CM-A-01 at the end"), brief_lines([finding()], beside="CM-A-01 at the end")):
+    which = "beside CM-A-01 at the end"
+    for lines in (findings_lines([finding()], which=which), brief_lines([finding()], which=which)):
         assert texts(lines)[0] == "Findings beside CM-A-01 at the end: 1 blocking"
 
 
