@@ -354,7 +354,7 @@ def _run() -> Schema:
 def result_schema() -> Schema:
     """Return the schema of mesh_result, and of the file of a run, which has the key ``run`` too."""
     workload = record(name=S, status=_types(status_schemas()["fleetworkload.json"]))
-    service = record(name=S, meshRef=S, selector={"type": "object"}, affinity_=S)
+    service = record(name=S, meshRef=record(name=S), selector={"type": "object"}, affinity_=S)
     found = record(
         schema={"const": SCHEMA},
         run_=_run(),
