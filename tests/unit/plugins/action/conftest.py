@@ -124,8 +124,9 @@ class World:
         more = args.pop("more", {})
         every = tuple(self.clusters.facts())
         module = import_module(f"{PLUGINS}.action.{action}")
-        withheld = [False] if args.pop("fails_later", False) else []  # failed_when, as of the tasks of roles and playbooks
-        task = SimpleNamespace(args=args, async_val=args.pop("async_val", 0), check_mode=check, diff=diff, action=action, failed_when=withheld)
+        withheld = [False] if args.pop("fails_later", False) else []  # as of the tasks of roles and playbooks
+        waits = args.pop("async_val", 0)
+        task = SimpleNamespace(args=args, async_val=waits, check_mode=check, diff=diff, action=action, failed_when=withheld)
         instance = module.ActionModule(task, SimpleNamespace(_shell=None), None, None, None, None)
         hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every if host not in self.away}
         hostvars.update({host: {"cilium_mesh_unavailable": reason} for host, reason in self.away.items()})
