@@ -44,7 +44,6 @@ ITEMS_SHOWN: Final = 40  # of more, only those that are not ready or have findin
 FINDINGS_SHOWN: Final = 5  # of one item
 FINDINGS_AT_ONCE: Final = 200  # about items, the worst first; of hundreds of items there may be thousands
 
-_STAYS: Final = "what is written stays, and the rest follows."
 _BADNESS: Final = {"Error": 0, "Degraded": 1, "Pending": 2}
 
 CONNECTED: Final = "Connected"
@@ -74,7 +73,8 @@ def lines_of(shown: Shown, *, whole: bool = False) -> list[Line]:
             return findings_lines(findings, most, which=which)
         case WritesBegin(steps):
             # When Ctrl-C ends them, nothing of the run can be printed any more.
-            return [Line(f"Writing {count(steps, 'step')}. If this run is interrupted, run it again: {_STAYS}")]
+            again = "If this run is interrupted, run it again: what is written stays, and the rest follows."
+            return [Line(f"Writing {count(steps, 'step')}. {again}")]
         case PlanMade(plan):
             return plan_lines(plan, whole=whole)
         case LinksMeasured(name, status, brief):

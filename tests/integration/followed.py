@@ -9,14 +9,19 @@ import os
 import sys
 from pathlib import Path
 
+import yaml
+
 from tests.collection_path import CHECKOUT, link
 from tests.integration.mesh_lab import LAB_VARIABLES, MeshLab
+from tests.lab.pki import merged_kubeconfig, write_yaml
 from tests.testing.playbooks import write_warm_command
 from tests.testing.result_schema import hold_to_schema
 from tests.testing.tutorial import Reader, blocks_of
 
 PLACES = ("ffm-1", "ber-2")
 """Names of the kubeconfigs of the first clusters of a lab, as the pages call them."""
+CONTEXTS = ("ffm", "ber")
+"""Names of their contexts, where they are in one kubeconfig."""
 
 
 RECORD = ".events"
@@ -42,6 +47,18 @@ def reader_of(lab: MeshLab, folder: Path, *, columns: int = 80) -> Reader:
             "MESH_RECORD": str(folder / RECORD),
         },
     )
+
+
+def write_kubeconfig(lab: MeshLab, place: Path) -> None:
+    """Write one kubeconfig in which the first clusters of a lab are contexts, with the names that pages give them."""
+    parts: list[dict[str, object]] = []
+    for context, cluster in zip(CONTEXTS, lab.names, strict=True):
+        one = yaml.safe_load(lab.lab.clusters[cluster].kubeconfig.read_bytes())
+        entries = {key: [{**one[key][0], "name": context}] for key in ("clusters", "users")}
+        parts.append(
+            {**entries, "contexts": [{"name": context, "context": {"cluster": context, "user": context}}], "current-context": context}
+        )
+    write_yaml(place, merged_kubeconfig(parts))
 
 
 def follow(reader: Reader, page: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from tests.integration.followed import follow, reader_of
+from tests.integration.followed import follow, reader_of, write_kubeconfig
 from tests.integration.labs import TUTORIAL
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.peer_objects import contents, object_path
@@ -22,22 +22,7 @@ from tests.testing.waiting import equals, wait_for
 
 pytestmark = pytest.mark.lab(TUTORIAL)
 
-CONTEXTS: Final = ("ffm", "ber")
-"""Names of the contexts of the reader's kubeconfig, as the page has them."""
-
 USERS: Final = "clustermesh-remote-users"
-
-
-def write_kubeconfig(lab: MeshLab, place: Path) -> None:
-    """Write one kubeconfig with a context of each cluster."""
-    whole: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
-    for context, cluster in zip(CONTEXTS, lab.names, strict=True):
-        one = yaml.safe_load(lab.lab.clusters[cluster].kubeconfig.read_bytes())
-        whole["clusters"].append({**one["clusters"][0], "name": context})
-        whole["users"].append({**one["users"][0], "name": context})
-        whole["contexts"].append({"name": context, "context": {"cluster": context, "user": context}})
-    place.parent.mkdir()
-    place.write_text(yaml.safe_dump(whole), encoding="utf-8")
 
 
 def run_frontend(lab: MeshLab) -> None:
@@ -83,6 +68,7 @@ def test_the_quick_start_can_be_followed_and_leaves_nothing(lab: MeshLab, tmp_pa
     forget_users(lab)
     before, objects = contents(lab), objects_of(lab)
     reader = reader_of(lab, tmp_path)
+    (tmp_path / ".kube").mkdir()
     write_kubeconfig(lab, tmp_path / ".kube" / "config")
     follow(reader, "quickstart.md")
     assert contents(lab) == before
