@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -48,7 +48,7 @@ class KarmadaModel:
     running: dict[str, dict[ObjectKey, Object]] = field(default_factory=dict)  # member -> its copies
     dead: set[str] = field(default_factory=set)
     since: dict[str, datetime] = field(default_factory=dict)  # member -> when it died or came back
-    refusing: dict[str, str] = field(default_factory=dict)  # member -> what its API server says of every write
+    refusing: dict[str, str] = field(default_factory=dict)  # member, or "MEMBER KIND" -> what its API server says of such writes
     unfit: str = ""  # reason for which the scheduler decides nothing
     broken: set[str] = field(default_factory=set)  # images whose pods are never ready; "MEMBER IMAGE" in one member
     paths: set[str] = field(default_factory=set)  # every path that was written
@@ -137,16 +137,19 @@ class KarmadaModel:
             found = [entry for place, entry in self.objects.items() if place.rpartition("/")[0] == path]
         return copy.deepcopy([{key: value for key, value in entry.items() if key not in ("apiVersion", "kind")} for entry in found])
 
-    def detect(self) -> None:
-        """Make ResourceBindings as policies say; delete those whose template is gone."""
+    def detect(self, kinds: Collection[str] = tuple(KINDS)) -> None:
+        """Make ResourceBindings as policies say; delete those whose template is gone.
+
+        :param kinds: of the objects that the detector comes to; each is a turn of its own in Karmada.
+        """
         live = self._live()
         templates = self._templates(live)
-        for key in [key for key, found in self.bindings.items() if found["owner"] != _uid(templates.get(key))]:
+        for key in [key for key, found in self.bindings.items() if key.kind in kinds and found["owner"] != _uid(templates.get(key))]:
             del self.bindings[key]
         for policy in _policies(live).values():
             for selector in policy["spec"]["resourceSelectors"]:
                 key = ObjectKey(selector["kind"], selector["name"])
-                if key in templates:
+                if key.kind in kinds and key in templates:
                     spec = {
                         "clusters": self._scheduled(policy, templates[key]),
                         "suspension": policy["spec"].get("suspension"),
@@ -172,7 +175,12 @@ class KarmadaModel:
         templates, copies = self._templates(self._live()), self.running.setdefault(member, {})
         for key, binding in self.bindings.items():
             held = binding_facts(binding)
-            if member in held.replicas and member not in held.suspended and key in templates:
+            if (
+                member in held.replicas
+                and member not in held.suspended
+                and key in templates
+                and f"{member} {key.kind}" not in self.refusing
+            ):
                 copies[key] = templates[key]  # a write replaces an object, so the copy stays what it is
         for key in list(copies):
             if key not in self.bindings or member not in binding_facts(self.bindings[key]).replicas:
@@ -185,8 +193,9 @@ class KarmadaModel:
         for key, binding in self.bindings.items():
             rows = [row for row in binding["status"]["aggregatedStatus"] if row["clusterName"] != member]
             found = self.running.get(member, {}).get(key)
-            if member in self.refusing and member in binding_facts(binding).replicas:
-                rows.append({"clusterName": member, "applied": False, "appliedMessage": self.refusing[member], "health": "Unknown"})
+            refused = self.refusing.get(member) or self.refusing.get(f"{member} {key.kind}")
+            if refused and member in binding_facts(binding).replicas:
+                rows.append({"clusterName": member, "applied": False, "appliedMessage": refused, "health": "Unknown"})
             elif found is not None:
                 rows.append(self._row(member, key, found))
             binding["status"] = {**binding["status"], "aggregatedStatus": rows}

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Evictions: a workload leaves a cluster that is lost, or where it stays unhealthy, and may come back later. Pure.
+"""Evictions: a workload leaves a cluster that is lost, not Connected, or where it stays unhealthy, and may come back later. Pure.
 
 Karmada's own failover is not used: a copy that was unhealthy in both clusters ended in neither. A dwell time both ways keeps a cluster
 that comes and goes from moving workloads each time.
@@ -12,16 +12,21 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from ..base.json_fields import parse_time
+from ..base.tables import count
 from ..plan.steps import NOW
 from .models import Migration
+from .placement import Candidates, spread_groups
 from .rollout import Situation
 from .rollout_state import Eviction, RolloutState
 
 LOST: Final = "ClusterNotReady"
+NOT_CONNECTED: Final = "NotConnected"
 UNHEALTHY: Final = "Unhealthy"
+
+T = TypeVar("T")
 
 
 class Evictions(NamedTuple):
@@ -31,29 +36,42 @@ class Evictions(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def evictions_of(rules: Migration, found: Situation, state: RolloutState, candidates: Collection[str]) -> Evictions:
+def evictions_of(rules: Migration, found: Situation, state: RolloutState, permitted: Candidates) -> Evictions:
     """Return the state with at most one member more, or one less, than before.
 
-    :param candidates: members that the placement permits, evicted ones included.
+    :param permitted: clusters that the fleet and the requirements permit, evicted ones included.
     """
-    evicted = {member: eviction for member, eviction in state.evicted.items() if member in candidates}
+    holders = found.binding.replicas if found.binding is not None else {}
+    names = {cluster.member: cluster.name for cluster in permitted.clusters}
     if not rules.auto:
-        return Evictions(replace(state, evicted={}, unhealthy={}))
-    unhealthy = _unhealthy(found, state)
-    state = replace(state, evicted=evicted, unhealthy=unhealthy)
-    back = next((member for member, eviction in sorted(evicted.items()) if _may_return(rules, found, state, member, eviction)), "")
+        kept = sorted(names[member] for member in permitted.unconnected.intersection(holders))
+        notes = tuple(f"{name} is kept in spite of {NOT_CONNECTED}: migration.auto of the PlacementPolicy is not set." for name in kept)
+        return Evictions(replace(state, evicted={}, unhealthy={}, links={}), notes)
+    evicted = {member: eviction for member, eviction in state.evicted.items() if member in permitted.members}
+    unhealthy, links = _unhealthy(found, state), _links(holders, state, evicted, permitted)
+    state = replace(state, evicted=evicted, unhealthy=unhealthy, links=links)
+    back = next((member for member in sorted(evicted) if _may_return(rules, found, state, member, permitted)), "")
     if back:
-        return Evictions(replace(state, evicted={member: entry for member, entry in evicted.items() if member != back}))
-    reasons = _reasons(rules, found, unhealthy)
-    notes = []
-    for member, reason in sorted(reasons.items()):
-        refused = _refused(rules, found, state, member, candidates)
+        return Evictions(replace(state, evicted=_without(evicted, back), links=_without(links, back)))
+    refusals = []
+    for member, reason in sorted(_reasons(rules, found, state).items()):
+        refused = _refused(rules, found, state, member, permitted)
         if not refused:
-            left = Eviction(reason, NOW, state.revision)
-            rest = {name: since for name, since in unhealthy.items() if name != member}
-            return Evictions(replace(state, evicted={**evicted, member: left}, unhealthy=rest))
-        notes.append(f"{member} is kept in spite of {reason}: {refused}.")
-    return Evictions(state, tuple(notes))
+            left = {**evicted, member: Eviction(reason, NOW, state.revision)}
+            return Evictions(replace(state, evicted=left, unhealthy=_without(unhealthy, member), links=_without(links, member)))
+        refusals.append(f"{names.get(member, member)} is kept in spite of {reason}: {refused}.")
+    return Evictions(state, tuple(refusals))
+
+
+def _without(entries: Mapping[str, T], member: str) -> dict[str, T]:
+    return {name: entry for name, entry in entries.items() if name != member}
+
+
+def _links(holders: Collection[str], state: RolloutState, evicted: Mapping[str, Eviction], permitted: Candidates) -> dict[str, str]:
+    """Return since when members have a part and are not Connected, or were left for that and are Connected again."""
+    turned = {member for member in permitted.unconnected.intersection(holders) if member not in evicted}
+    turned |= {member for member, entry in evicted.items() if entry.reason == NOT_CONNECTED and member not in permitted.unconnected}
+    return {member: state.links.get(member) or NOW for member in sorted(turned)}
 
 
 def _unhealthy(found: Situation, state: RolloutState) -> dict[str, str]:
@@ -68,33 +86,41 @@ def _unhealthy(found: Situation, state: RolloutState) -> dict[str, str]:
     return {member: state.unhealthy.get(member) or NOW for member in sorted(ill)}
 
 
-def _reasons(rules: Migration, found: Situation, unhealthy: Mapping[str, str]) -> dict[str, str]:
+def _reasons(rules: Migration, found: Situation, state: RolloutState) -> dict[str, str]:
     """Return why members should be left, of those that have a part of the workload."""
     reasons = {}
     for member in found.binding.replicas if found.binding is not None else ():
         facts = found.members.get(member)
         if facts is None or (not facts.ready and _passed(facts.since, found.now, rules.dwell)):
             reasons[member] = LOST
-        elif member in unhealthy and _passed(parse_time(unhealthy[member]), found.now, rules.unhealthy):
+        elif member in state.unhealthy and _passed(parse_time(state.unhealthy[member]), found.now, rules.unhealthy):
             reasons[member] = UNHEALTHY
+        elif member in state.links and _passed(parse_time(state.links[member]), found.now, rules.dwell):
+            reasons[member] = NOT_CONNECTED
     return reasons
 
 
-def _may_return(rules: Migration, found: Situation, state: RolloutState, member: str, eviction: Eviction) -> bool:
-    """Return whether a workload may come back: to a lost member after the dwell time, as another revision where it was unhealthy."""
-    if not _ready_for(member, found, rules.dwell):
+def _may_return(rules: Migration, found: Situation, state: RolloutState, member: str, permitted: Candidates) -> bool:
+    """Return whether a workload may come back: after the dwell time, and as another revision to where it was unhealthy."""
+    reason = state.evicted[member].reason
+    if member in permitted.unconnected or not _ready_for(member, found, rules.dwell):
         return False
-    return eviction.reason == LOST or eviction.revision != state.revision
+    if reason == NOT_CONNECTED:
+        return _passed(parse_time(state.links[member]), found.now, rules.dwell)
+    return reason == LOST or state.evicted[member].revision != state.revision
 
 
-def _refused(rules: Migration, found: Situation, state: RolloutState, member: str, candidates: Collection[str]) -> str:
+def _refused(rules: Migration, found: Situation, state: RolloutState, member: str, permitted: Candidates) -> str:
     """Return why a member must not be left now, "" if it may be."""
     evicted = state.evicted
     if len(evicted) >= rules.max_evictions:
         return f"{len(evicted)} of at most {rules.max_evictions} clusters are left already"
-    others = [other for other in candidates if other != member and other not in evicted]
-    if not any(_is_better(rules, found, state, other) for other in others):
+    others = [other for other in permitted.clusters if other.member not in {member, *evicted} and other.member not in permitted.unconnected]
+    if not any(_is_better(rules, found, state, other.member) for other in others):
         return f"no other cluster has been Ready for {rules.dwell} s without the same trouble"
+    if permitted.spread is not None and (groups := len(spread_groups(others, permitted.spread))) < permitted.spread.least:
+        by, least, _most = permitted.spread
+        return f"the others are in {count(groups, by)}, and the spread asks for {least}"
     replicas = found.binding.replicas if found.binding is not None else {}
     here = _ready_replicas(member, found)
     rest = sum(_ready_replicas(other, found) for other in replicas if other != member)

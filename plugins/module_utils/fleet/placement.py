@@ -8,7 +8,7 @@ A placement always selects by both labels of the tenant: a tenant's own selector
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..base.tables import count
@@ -25,11 +25,15 @@ class Candidates:
     """Clusters that may get a workload, or the reason why there are none.
 
     :param clusters: in the order of their names.
+    :param unconnected: members of them that the mesh of ``requireConnected`` has not Connected.
+    :param spread: that the clusters have to meet, None for none.
     :param by_name: whether Karmada gets the names, as labels alone do not say it.
     :param reason: CamelCase word for a condition, "" if there are clusters; ``message``: its sentence.
     """
 
     clusters: tuple[FleetCluster, ...] = ()
+    unconnected: frozenset[str] = frozenset()
+    spread: Spread | None = None
     by_name: bool = False
     reason: str = ""
     message: str = ""
@@ -41,7 +45,7 @@ class Candidates:
 
 
 def candidates(request: FleetRequest, fleet: Fleet, policy: PlacementPolicy) -> Candidates:
-    """Return the clusters of the fleet that meet the requirements of the policy."""
+    """Return the clusters of the fleet that meet the requirements of the policy, whether or not they are Ready and Connected now."""
     missing = [name for name in fleet.clusters if name not in request.clusters]
     found = [request.clusters[name] for name in sorted(request.clusters) if in_fleet(request.clusters[name], fleet)]
     if not found:
@@ -50,26 +54,46 @@ def candidates(request: FleetRequest, fleet: Fleet, policy: PlacementPolicy) -> 
     fitting = [cluster for cluster in found if all(meets(cluster, requirement) for requirement in policy.requirements)]
     if not fitting:
         return Candidates(reason="NoClusterFits", message=f"No cluster of Fleet {fleet.name} meets the requirements of {policy.name}.")
+    unconnected: frozenset[str] = frozenset()
     if policy.connected_in:
         joined = request.connected.get(policy.connected_in, ())
-        fitting = [cluster for cluster in fitting if cluster.name in joined]
-        if not fitting:
-            return Candidates(
-                reason="NoConnectedCluster",
-                message=f"ClusterMeshBinding {policy.connected_in} has none of the clusters of Fleet {fleet.name} Connected.",
-            )
+        unconnected = frozenset(cluster.member for cluster in fitting if cluster.name not in joined)
     by_name = bool(fleet.clusters) or bool(policy.connected_in)
+    return Candidates(clusters=tuple(fitting), unconnected=unconnected, spread=policy.spread, by_name=by_name)
+
+
+def chosen(found: Candidates, fleet: Fleet, policy: PlacementPolicy, held: Collection[str], usable: Collection[str]) -> Candidates:
+    """Return the candidates that Karmada may choose from in this run.
+
+    A cluster keeps what it has when it is no longer Connected or Ready: only an eviction takes it away, by its rules (evictions.py).
+
+    :param held: members that have a part of the workload and have not been left.
+    :param usable: members that may get one now.
+    """
+    if not found.clusters:
+        return found
+    there = [cluster for cluster in found.clusters if cluster.member not in found.unconnected or cluster.member in held]
+    if not there:
+        message = f"ClusterMeshBinding {policy.connected_in} has none of the clusters of Fleet {fleet.name} Connected."
+        return Candidates(reason="NoConnectedCluster", message=message)
     if policy.spread is None:
-        return Candidates(clusters=tuple(fitting), by_name=by_name)
+        return replace(found, clusters=tuple(there))
     by, least, most = policy.spread
-    groups = spread_groups(fitting, policy.spread)
+    groups = spread_groups(there, policy.spread)
     if len(groups) < least:
         message = f"The clusters of Fleet {fleet.name} that {policy.name} allows are in {count(len(groups), by)}; it asks for {least}."
         return Candidates(reason="NoClusterFits", message=message)
     if by in SCHEDULED:
-        return Candidates(clusters=tuple(fitting), by_name=by_name)
-    kept = {cluster.name for value in sorted(groups)[: most or None] for cluster in groups[value]}
-    return Candidates(clusters=tuple(cluster for cluster in fitting if cluster.name in kept), by_name=True)
+        return replace(found, clusters=tuple(there))
+    ranks = {value: _rank({cluster.member for cluster in group}, held, usable) for value, group in groups.items()}
+    values = sorted(groups, key=lambda value: (*ranks[value], value))[: most or None]
+    names = {cluster.name for value in values for cluster in groups[value]}
+    return replace(found, clusters=tuple(cluster for cluster in there if cluster.name in names), by_name=True)
+
+
+def _rank(members: set[str], held: Collection[str], usable: Collection[str]) -> tuple[bool, bool]:
+    """Return the place of a group: one that has a part already is kept, and of the others those come first that can take one."""
+    return members.isdisjoint(held), members.isdisjoint(usable)
 
 
 def unknown_clusters(

@@ -18,9 +18,9 @@ from .evictions import evictions_of
 from .facts import TenantFacts
 from .models import EVERYWHERE, Fleet, FleetRequest, FleetWorkload, PlacementPolicy
 from .names import DOMAIN, karmada_namespace
-from .placement import Candidates, candidates, unknown_clusters
+from .placement import Candidates, candidates, chosen, unknown_clusters
 from .revisions import revision_name
-from .rollout import Turn, situation_of, turn_of
+from .rollout import Situation, Turn, situation_of, turn_of
 from .rollout_state import RolloutState
 from .writes import Target, Writer, is_global, is_leaving, is_tenants, item_of, service_policy_name
 
@@ -102,13 +102,16 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
         return resolved
     fleet, policy = resolved
     unknown = unknown_clusters(request, workload, fleet, policy)
-    found = candidates(request, fleet, policy)
+    permitted = candidates(request, fleet, policy)
+    situation = situation_of(facts, workload)
+    usable = frozenset(name for name, member in facts.members.items() if member.ready and not member.tainted and not member.deleting)
+    found = chosen(permitted, fleet, policy, _held(situation, situation.state), usable)
     if not found.clusters:
         return Decision(workload=workload, found=found, reason=found.reason, message=found.message, waits=True, unknown=unknown)
-    situation = situation_of(facts, workload)
     turn = turn_of(workload, situation, found.clusters, _context(fleet, policy))
-    evicted = evictions_of(policy.migration, situation, turn.state, found.members)
+    evicted = evictions_of(policy.migration, situation, turn.state, permitted)
     turn = replace(turn, state=evicted.state)
+    found = chosen(permitted, fleet, policy, _held(situation, evicted.state), usable)
     foreign = tuple(_foreign_objects(request, facts, workload, turn, karmada))
     if foreign:
         message = foreign[0].summary
@@ -131,6 +134,12 @@ def _resolved(request: FleetRequest, workload: FleetWorkload) -> tuple[Fleet, Pl
     how = f"is not valid: {'; '.join(invalid[kind, name][:3])}" if (kind, name) in invalid else "does not exist"
     unknown = unknown_clusters(request, workload, fleet, policy)
     return Decision(workload=workload, waits=True, reason=f"{kind}NotFound", message=f"{kind} {name} {how}.", unknown=unknown)
+
+
+def _held(found: Situation, state: RolloutState | None) -> frozenset[str]:
+    """Return the members that have a part of the workload and have not been left."""
+    left = state.evicted if state is not None else {}
+    return frozenset(found.binding.replicas).difference(left) if found.binding is not None else frozenset()
 
 
 def _context(fleet: Fleet, policy: PlacementPolicy) -> dict[str, Any]:

@@ -10,14 +10,14 @@ that is killed between any two writes is continued by the next run. Without wave
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ..base.json_fields import annotations_of, mapping, number, parse_time
+from ..base.json_fields import annotations_of, mapping, number, parse_time, text
 from ..plan.steps import NOW
-from .contents import REVISION_ANNOTATION, ObjectKey, content_hash, content_of, is_part
+from .contents import REVISION_ANNOTATION, ObjectKey, content_hash, content_of, is_part, keys_of
 from .facts import BindingFacts, MemberFacts, TenantFacts
 from .models import FleetCluster, FleetWorkload
 from .revisions import MOST, Revision, revisions_of, surplus, taken_numbers
@@ -38,6 +38,7 @@ class Situation:
     live_revision: int = 0  # of the template, 0: there is none
     generation: int = 0  # metadata.generation of the template
     binding: BindingFacts | None = None
+    beside: Mapping[ObjectKey, BindingFacts | None] = field(default_factory=dict)  # of its other objects that are not being deleted
     scheduled: bool = True  # the scheduler has decided on the present placement and number of replicas
     members: Mapping[str, MemberFacts] = field(default_factory=dict)
 
@@ -67,20 +68,30 @@ def situation_of(facts: TenantFacts, workload: FleetWorkload) -> Situation:
     key = ObjectKey(workload.kind, workload.name)
     live = facts.objects.get(key)
     policy = facts.policies.get(workload.name)
-    revision = annotations_of(live).get(REVISION_ANNOTATION, "") if live is not None else ""
     binding = facts.bindings.get(key.binding)
-    own = facts.owned(workload.name).revisions
+    own = facts.owned(workload.name)
     return Situation(
         now=facts.now,
         state=state_of(annotations_of(policy).get(STATE_ANNOTATION, "")) if policy is not None else None,
-        revisions=revisions_of(workload.name, own.values()),
-        taken=taken_numbers(workload.name, own),
-        live_revision=int(revision) if revision.isascii() and revision.isdigit() and len(revision) < len(str(MOST + 1)) else 0,
+        revisions=revisions_of(workload.name, own.revisions.values()),
+        taken=taken_numbers(workload.name, own.revisions),
+        live_revision=_revision_of(live) if live is not None else 0,
         generation=number(live, "metadata", "generation"),
         binding=binding,
+        beside={
+            other: facts.bindings.get(other.binding)
+            for other, found in own.objects.items()
+            if other != key and not text(found, "metadata", "deletionTimestamp")
+        },
         scheduled=binding is None or _is_decided(binding, live, policy),
         members=facts.members,
     )
+
+
+def _revision_of(live: Mapping[str, Any]) -> int:
+    """Return the revision that an object in Karmada was written with, 0 if none is noted."""
+    noted = annotations_of(live).get(REVISION_ANNOTATION, "")
+    return int(noted) if noted.isascii() and noted.isdigit() and len(noted) < len(str(MOST + 1)) else 0
 
 
 def _is_decided(binding: BindingFacts, live: Mapping[str, Any] | None, policy: Mapping[str, Any] | None) -> bool:
@@ -188,8 +199,12 @@ def _begin(
 
 
 def _prepare(workload: FleetWorkload, found: Situation, state: RolloutState) -> Turn:
-    """Write the template once Karmada's own record of the placement shows the suspension: before, it could go everywhere."""
-    seen = found.binding is None or found.binding.suspended >= set(state.suspended)
+    """Write the templates once Karmada's own records of the placement show the suspension: before, they could go everywhere.
+
+    Each object has a record of its own, and Karmada changes them one after the other.
+    """
+    records = [found.binding, *found.beside.values()]
+    seen = all(record is not None and record.suspended >= set(state.suspended) for record in records)
     if seen and not _is_paused(workload, state):
         begun = replace(state, phase=ROLLING, wave=1, wave_started=NOW)
         message = f"Revision {state.revision} goes to wave 1 of {len(state.waves)}."
@@ -209,15 +224,18 @@ def _roll(workload: FleetWorkload, found: Situation, state: RolloutState) -> Tur
         return Turn(state=state, write=write, phase=ROLLING, message=message, waiting=state.waves[state.wave - 1] if state.waves else ())
     last = state.wave >= len(state.waves)
     present = set(state.waves[state.wave - 1]) if state.waves else set()
-    if last and found.binding is not None:  # clusters that came meanwhile are in no wave
-        present |= set(found.binding.replicas) - {member for wave in state.waves for member in wave}
-    waiting, lost = [], []
+    holders = set(found.binding.replicas) if found.binding is not None else set()
+    if last:  # clusters that came meanwhile are in no wave
+        present |= holders - {member for wave in state.waves for member in wave}
+    waiting, lost, beside = [], [], beside_of(workload, found)
     for member in sorted(present):
         facts = found.members.get(member)
         if facts is None or not facts.ready:
             lost.append(member)
         elif not settled_in(member, found):
             waiting.append(member)
+        elif member in holders and (lacking := lacking_in(member, found, beside)):
+            waiting.append(f"{member} ({', '.join(f'{key.kind} {key.name}' for key in lacking)})")
     if not found.scheduled:
         waiting = waiting or ["the scheduler"]
     if last and not waiting and not any(_is_proven(member, found) for member in found.members):
@@ -259,8 +277,32 @@ def _rest(workload: FleetWorkload, found: Situation, state: RolloutState, wanted
     return Turn(state=state, write=write, drop=_surplus(workload, found, state), message=_complete(workload, state))
 
 
+def lacking_in(member: str, found: Situation, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
+    """Return the objects beside the workload that the member has not got, as far as reports tell.
+
+    Their reports have no generation (Karmada: pkg/resourceinterpreter/default/native/reflectstatus.go), so one may be about the object
+    before; one that was refused shows all the same. A run writes these objects before the workload (writes.py).
+
+    :param keys: those of the live revision.
+    """
+    lacking = []
+    for key in keys:
+        binding = found.beside.get(key)
+        placed = binding.placed.get(member) if binding is not None else None
+        if placed is None or not placed.applied:
+            lacking.append(key)
+    return lacking
+
+
+def beside_of(workload: FleetWorkload, found: Situation) -> tuple[ObjectKey, ...]:
+    """Return the objects beside the workload that its live revision consists of."""
+    live = found.revisions.get(found.live_revision)
+    main = ObjectKey(workload.kind, workload.name)
+    return tuple(key for key in keys_of(workload.name, live.content) if key != main) if live is not None else ()
+
+
 def settled_in(member: str, found: Situation) -> bool:
-    """Return whether the member has the template's generation, applied, healthy and with all replicas updated and ready.
+    """Return whether the member has the workload at the template's generation, applied, healthy and with all replicas updated and ready.
 
     A member to which the scheduler gives nothing has nothing to wait for.
     """

@@ -71,6 +71,7 @@ class RolloutState:
     rollback: Rollback | None = None
     evicted: Mapping[str, Eviction] = field(default_factory=dict)
     unhealthy: Mapping[str, str] = field(default_factory=dict)  # member -> since when the workload is unhealthy there
+    links: Mapping[str, str] = field(default_factory=dict)  # member -> since when its links ask for a move (evictions.py)
 
     @property
     def suspended(self) -> tuple[str, ...]:
@@ -95,6 +96,7 @@ class RolloutState:
             "rollback": self.rollback._asdict() if self.rollback else {},
             "evicted": {member: eviction._asdict() for member, eviction in sorted(self.evicted.items())},
             "unhealthy": dict(sorted(self.unhealthy.items())),
+            "links": dict(sorted(self.links.items())),
         }
         return json.dumps({key: value for key, value in data.items() if value not in ("", 0, [], {}, False)}, separators=(",", ":"))
 
@@ -132,7 +134,8 @@ def state_of(annotation: str) -> RolloutState | None:
             member: Eviction(text(entry, "reason"), _time(entry, "since"), _position(entry, "revision"))
             for member, entry in mapping(data, "evicted").items()
         },
-        unhealthy={member: since for member, since in mapping(data, "unhealthy").items() if isinstance(since, str) and parse_time(since)},
+        unhealthy=_times(data, "unhealthy"),
+        links=_times(data, "links"),
     )
 
 
@@ -145,6 +148,10 @@ def _position(value: Mapping[str, Any], key: str) -> int:
 def _time(value: Any, key: str) -> str:
     found = text(value, key)
     return found if parse_time(found) else ""
+
+
+def _times(value: Mapping[str, Any], key: str) -> dict[str, str]:
+    return {name: since for name, since in mapping(value, key).items() if isinstance(since, str) and parse_time(since)}
 
 
 def _operation(value: Mapping[str, Any]) -> OperationState:

@@ -17,12 +17,12 @@ from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
 from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
-from .contents import ObjectKey, keys_of
+from .contents import ObjectKey
 from .facts import BindingFacts, MemberFacts, PlacedFacts, TenantFacts
 from .models import FleetRequest, FleetWorkload, RefusedObject
 from .plan import Decision
 from .refusals import refusal_of
-from .rollout import PAUSED, STALLED, Situation, Turn, situation_of
+from .rollout import PAUSED, STALLED, Situation, Turn, beside_of, lacking_in, situation_of
 from .rollout_state import COMPLETE
 from .writes import is_global, item_of, service_name
 
@@ -58,12 +58,14 @@ class Part:
     suspended: bool
     refusal: str = ""
     note: str = ""  # what it waits for, and gets by itself
+    lacking: tuple[str, ...] = ()  # objects beside the workload that it has not got
 
     @property
     def is_there(self) -> bool:
         """Whether all of it runs there now."""
         whole = self.placed.ready >= self.replicas and self.placed.updated >= self.replicas
-        return self.placed.applied and self.placed.health == "Healthy" and self.current and self.ready_member and whole and not self.refusal
+        arrived = self.placed.applied and self.current and not self.refusal and not self.lacking
+        return arrived and self.placed.health == "Healthy" and self.ready_member and whole
 
     def row(self) -> dict[str, Any]:
         """Return the row of ``status.placements``."""
@@ -91,7 +93,7 @@ class Part:
         if self.placed.updated < self.replicas or self.placed.ready < self.replicas:
             new, ready = self.placed.updated, self.placed.ready
             return f"Pods with the present template: {new} of {self.replicas}; ready ones, of any template: {ready}."
-        return ""
+        return f"It has not got {listed(self.lacking)} of the present revision yet." if self.lacking else ""
 
 
 def refused_status(refused: RefusedObject) -> WorkloadStatus:
@@ -139,8 +141,7 @@ def _parts(
     parts: list[Part] = []
     withheld: list[Mapping[str, str]] = []
     binding = found.binding or BindingFacts()
-    live = found.revisions.get(found.live_revision)
-    beside = [key for key in keys_of(workload.name, live.content) if key != main] if live is not None else []
+    beside = beside_of(workload, found)
     for member in sorted(binding.replicas):
         placed, facts_of_member = binding.placed.get(member, PlacedFacts()), facts.members.get(member) or MemberFacts(name=member)
         refusals, notes = list[str](), list[str]()
@@ -165,6 +166,7 @@ def _parts(
                 suspended=member in binding.suspended,
                 refusal=" ".join(refusals),
                 note=" ".join(notes),
+                lacking=tuple(f"{key.kind} {key.name}" for key in lacking_in(member, found, beside)),
             )
         )
     return parts, tuple(withheld)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ..base.json_fields import annotations_of, labels_of, mapping, text
 from ..mesh.fleet_kinds import FleetKind
 from ..plan.steps import ApiWrite, Step
-from .contents import CONTENT_ANNOTATION, KINDS, ObjectKey, is_part, objects_of, with_digest
+from .contents import CONTENT_ANNOTATION, KINDS, WORKLOAD_KINDS, ObjectKey, is_part, objects_of, with_digest
 from .facts import TenantFacts
 from .models import EVERYWHERE, Fleet, FleetRequest, FleetWorkload, PlacementPolicy
 from .names import OPERATOR_ANNOTATION, karmada_namespace
@@ -119,7 +119,8 @@ class Writer:
         steps += self._policy(target, before, keys - everywhere)
         steps += self._service_policy(target, everywhere)
         why = f"FleetWorkload {workload.name}, revision {turn.write.number}" if turn.write is not None else ""
-        for key, body in bodies.items():
+        # The workload last: while it is of the revision before, all else may be written again (rollout.py).
+        for key, body in sorted(bodies.items(), key=lambda entry: entry[0].kind in WORKLOAD_KINDS):
             live = self.facts.objects.get(key)
             if not is_as(body, live):
                 steps.append(self._apply(TEMPLATE_WAVE, self._shown(key), key.path(self.name), body, live, why, item))

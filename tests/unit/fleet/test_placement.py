@@ -22,6 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plac
     placement_of,
     spread_groups,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.placement import chosen as chosen_of
 
 TENANT = Tenant("shop", "default")
 VALUES = st.sampled_from(["", "x", "y", "z"])
@@ -51,7 +52,7 @@ def test_a_spread_is_met_by_the_candidates_or_refused(found: dict[str, FleetClus
     policy = PlacementPolicy(name="wide", strategy="Spread", spread=spread)
     workload = FleetWorkload(name="web", fleet="all", placement="wide", replicas=8, template={})
     request = FleetRequest(tenant=TENANT, clusters=found, fleets={"all": FLEET}, policies={"wide": policy}, workloads={"web": workload})
-    chosen = candidates(request, FLEET, policy)
+    chosen = chosen_of(candidates(request, FLEET, policy), FLEET, policy, (), ())
     groups = spread_groups(found.values(), spread)
     if len(groups) < spread.least:
         assert (chosen.reason, chosen.clusters) == ("NoClusterFits", ()) and f"asks for {spread.least}" in chosen.message

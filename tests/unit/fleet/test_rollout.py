@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,8 +25,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.mode
     PlacementPolicy,
     Requirement,
     RolloutRules,
+    Spread,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.placement import Candidates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import FleetPlan, plan_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout import situation_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import NO_OPERATION, RolloutState, state_of
@@ -37,6 +39,7 @@ from tests.testing.rows import in_one_test
 TENANT = Tenant("shop", "default")
 KEY = ObjectKey("Deployment", "web")
 NAMES = ("a", "b", "c")
+ZONES = {"a": "north", "b": "south", "c": "south"}
 MIGRATING = PlacementPolicy(name="movable", strategy="FixedReplicas", migration=Migration(auto=True, dwell=60, unhealthy=60))
 
 
@@ -47,17 +50,23 @@ class Story:
     karmada: KarmadaModel
     wanted: FleetWorkload
     requirements: tuple[Requirement, ...] = ()  # of the policy "there"
+    policies: dict[str, PlacementPolicy] = field(default_factory=dict)  # further ones
+    connected: Collection[str] = NAMES  # by the mesh "edge"
     gone: bool = False
 
     def request(self) -> FleetRequest:
-        clusters = {name: FleetCluster(name=name, member=member(name), labels=self.karmada.members[member(name)]) for name in NAMES}
+        clusters = {
+            name: FleetCluster(name=name, member=member(name), labels=self.karmada.members[member(name)], zone=ZONES[name])
+            for name in NAMES
+        }
         there = PlacementPolicy(name="there", strategy="FixedReplicas", requirements=self.requirements)
         fleets = {"all": Fleet(name="all", clusters=NAMES)}
         return FleetRequest(
             tenant=TENANT,
             clusters=clusters,
             fleets=fleets,
-            policies={"movable": MIGRATING, "there": there},
+            policies={"movable": MIGRATING, "there": there, **self.policies},
+            connected={"edge": tuple(self.connected)},
             workloads={} if self.gone else {"web": self.wanted},
         )
 
@@ -91,6 +100,16 @@ class Story:
     def condition(self, kind: str) -> tuple[str, str]:
         found = next(entry for entry in self.status()["conditions"] if entry["type"] == kind)
         return found["status"], found["reason"]
+
+    def homes(self, kind: str = "Deployment") -> str:
+        """The clusters that have the object of that kind."""
+        copies = self.karmada.running
+        return "".join(name for name in NAMES if any(key.kind == kind for key in copies.get(member(name), {})))
+
+    def told(self) -> list[str]:
+        """Codes and sentences of the findings."""
+        found = workload_status(self.request(), self.karmada.facts(), self.plan().decisions["web"]).findings
+        return [f"{entry.code} {entry.summary}" for entry in found]
 
 
 def member(name: str) -> str:
@@ -477,19 +496,12 @@ def test_no_cluster_is_left_if_fewer_replicas_than_the_minimum_would_stay(story:
     binding = replace(facts.bindings[KEY.binding], placed={**facts.bindings[KEY.binding].placed, **ill})
     long_ago = (facts.now - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     state = replace(situation.state or RolloutState(), unhealthy={member("a"): long_ago})
-    found = evictions_of(rules, replace(situation, binding=binding), state, [member(name) for name in NAMES])
+    permitted = Candidates(clusters=tuple(FleetCluster(name=name, member=member(name)) for name in NAMES))
+    found = evictions_of(rules, replace(situation, binding=binding), state, permitted)
     assert not found.state.evicted
     assert "8 replicas would be left, and 11 are the least" in found.notes[0]
-    lenient = evictions_of(
-        replace(rules, min_available_percent=50), replace(situation, binding=binding), state, [member(name) for name in NAMES]
-    )
+    lenient = evictions_of(replace(rules, min_available_percent=50), replace(situation, binding=binding), state, permitted)
     assert set(lenient.state.evicted) == {member("a")}
-
-
-def homes(story: Story, kind: str) -> str:
-    """The clusters that have the object of that kind named as the workload."""
-    copies = story.karmada.running
-    return "".join(name for name in NAMES if ObjectKey(kind, "web") in copies.get(member(name), {}))
 
 
 def test_a_global_service_is_in_every_cluster_of_the_fleet_and_stays_when_the_workload_moves(story: Story) -> None:
@@ -499,14 +511,227 @@ def test_a_global_service_is_in_every_cluster_of_the_fleet_and_stays_when_the_wo
     story.requirements = (Requirement("tier", "In", ("edge",)),)
     story.wanted = replace(story.wanted, service=service, placement="there")
     story.rounds(8)
-    assert (homes(story, "Deployment"), homes(story, "Service"), story.status()["phase"]) == ("a", "abc", "Available")
+    assert (story.homes(), story.homes("Service"), story.status()["phase"]) == ("a", "abc", "Available")
     assert story.plan().plan.empty
     story.wanted = replace(story.wanted, service={"ports": [{"port": 80}]})
     story.rounds(8)
-    assert (homes(story, "Service"), sorted(story.karmada.facts().policies)) == ("a", ["web"])
+    assert (story.homes("Service"), sorted(story.karmada.facts().policies)) == ("a", ["web"])
     story.wanted = replace(story.wanted, service=service)
     story.rounds(8)
-    assert homes(story, "Service") == "abc"
+    assert story.homes("Service") == "abc"
     story.gone = True
     story.rounds(3)
-    assert (homes(story, "Deployment"), homes(story, "Service"), story.karmada.facts().policies) == ("", "", {})
+    assert (story.homes(), story.homes("Service"), story.karmada.facts().policies) == ("", "", {})
+
+
+CONFIG = {"kind": "ConfigMap", "name": "conf", "data": {"A": "1"}}
+CONF = ObjectKey("ConfigMap", "conf")
+
+
+@pytest.fixture
+def pair(story: Story) -> Story:
+    """The same with a ConfigMap and a Service beside it, complete."""
+    story.wanted = replace(story.wanted, resources=(CONFIG,), service={"ports": [{"port": 80}]})
+    story.rounds(8)
+    assert story.status()["phase"] == "Available"
+    return story
+
+
+def configured(story: Story, value: str, image: str) -> None:
+    story.wanted = replace(story.wanted, resources=({**CONFIG, "data": {"A": value}},), template=template(image))
+
+
+def values(story: Story) -> str:
+    """What the ConfigMap says in each cluster."""
+    return " ".join(str(story.karmada.running[member(name)][CONF].get("data", {}).get("A")) for name in NAMES)
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Service"])
+def test_a_wave_waits_for_every_object_of_the_workload(pair: Story, kind: str) -> None:
+    pair.karmada.refusing[f"{member('a')} {kind}"] = "admission webhook denied the request"
+    configured(pair, "2", "web:2")
+    pair.rounds(8)
+    assert pair.images() == "2 1 1"
+    status = pair.status()
+    assert (status["phase"], status["rollout"]["wave"]) == ("Degraded", 1) and f"a ({kind} " in status["rollout"]["message"]
+    pair.karmada.wait(601)
+    assert pair.status()["rollout"]["phase"] == "Stalled"
+    pair.karmada.refusing.clear()
+    pair.rounds(8)
+    assert (pair.images(), values(pair), pair.status()["phase"]) == ("2 2 2", "2 2 2", "Available")
+
+
+@pytest.mark.parametrize("late", ["ConfigMap", "Service", "Deployment"])
+def test_the_templates_wait_until_karmada_shows_the_suspension_of_every_object(pair: Story, late: str) -> None:
+    """Karmada changes one ResourceBinding after the other, and may be slow with any of them."""
+    configured(pair, "2", "web:2")
+    for _ in range(3):
+        pair.run()
+        pair.karmada.detect({"Deployment", "Service", "ConfigMap"} - {late})
+        for name in NAMES:
+            pair.karmada.dispatch(member(name))
+    assert (pair.images(), values(pair), pair.status()["rollout"]["phase"]) == ("1 1 1", "1 1 1", "Preparing")
+    pair.karmada.settle()
+    pair.rounds()
+    assert (pair.images(), values(pair)) == ("2 1 1", "2 1 1")
+
+
+@pytest.mark.parametrize("writes", range(6))
+def test_a_run_that_is_killed_between_two_templates_lets_no_second_wave_begin(pair: Story, writes: int) -> None:
+    pair.karmada.broken.add("web:2")
+    configured(pair, "2", "web:2")
+    pair.run()
+    pair.karmada.settle()
+    pair.run(writes)
+    pair.karmada.settle()
+    pair.rounds(3)
+    assert (pair.images(), values(pair)) == ("2 1 1", "2 1 1")
+
+
+def test_a_workload_whose_config_has_not_arrived_is_not_available(pair: Story) -> None:
+    del pair.karmada.bindings[CONF]
+    row = next(row for row in pair.status()["placements"] if row["clusterName"] == "b")
+    assert pair.status()["phase"] == "Progressing" and "ConfigMap conf" in row["message"]
+    pair.rounds(2)
+    assert pair.status()["phase"] == "Available"
+
+
+def meshed(story: Story, **migration: Any) -> None:
+    rules = Migration(**{"auto": True, "dwell": 60, "unhealthy": 60, "max_evictions": 2, "min_available_percent": 30, **migration})
+    story.policies["linked"] = PlacementPolicy(name="linked", strategy="FixedReplicas", connected_in="edge", migration=rules)
+    story.wanted = replace(story.wanted, placement="linked")
+    story.rounds(6)
+
+
+def test_a_cluster_that_is_not_connected_gets_no_workload(story: Story) -> None:
+    story.gone = True
+    story.rounds(3)
+    story.gone, story.connected = False, ("a", "b")
+    meshed(story)
+    assert (story.homes(), story.status()["phase"]) == ("ab", "Available")
+    story.connected = NAMES
+    story.rounds(3)
+    assert (story.homes(), story.status()["phase"]) == ("abc", "Available")
+
+
+@pytest.mark.parametrize("connected", [(), ("c",), ("b", "c")])
+def test_without_migration_a_workload_stays_where_it_is_when_links_are_lost_and_the_run_says_so(
+    story: Story, connected: tuple[str, ...]
+) -> None:
+    meshed(story, auto=False)
+    story.connected = connected
+    story.karmada.wait(3600)
+    story.rounds(4)
+    assert (story.homes(), story.status()["phase"]) == ("abc", "Available")
+    said = [line for line in story.told() if "NotConnected" in line]
+    assert [line.split()[0] for line in said] == ["CM-FLEET-06"] * (3 - len(connected))
+    assert all("migration.auto" in line for line in said) and "web: a is kept" in said[0]
+    story.change("web:2")
+    story.rounds(12)
+    assert story.images() == "2 2 2", "what it has it keeps, and changes go there too"
+
+
+def test_a_workload_leaves_a_cluster_that_is_not_connected_for_the_dwell_time_and_comes_back_after_it(story: Story) -> None:
+    meshed(story)
+    story.connected = ("a", "c")
+    story.rounds(2)
+    story.karmada.wait(59)
+    story.rounds(2)
+    assert story.homes() == "abc"
+    story.karmada.wait(2)
+    story.rounds(2)
+    assert (story.homes(), story.status()["phase"]) == ("ac", "Available")
+    assert [(row["clusterName"], row["reason"]) for row in story.status()["evictedClusters"]] == [("b", "NotConnected")]
+    story.karmada.wait(3600)
+    story.rounds(2)
+    assert story.homes() == "ac"
+    story.connected = NAMES
+    story.rounds(2)
+    story.karmada.wait(59)
+    story.rounds(2)
+    assert story.homes() == "ac"
+    story.karmada.wait(2)
+    story.rounds(3)
+    assert (story.homes(), story.status()["phase"], "evictedClusters" in story.status()) == ("abc", "Available", False)
+
+
+def test_links_that_come_and_go_move_nothing(story: Story) -> None:
+    meshed(story)
+    for _ in range(6):
+        story.connected = ("a", "c")
+        story.rounds(2)
+        story.karmada.wait(50)
+        story.connected = NAMES
+        story.rounds(2)
+        story.karmada.wait(50)
+    assert (story.homes(), "evictedClusters" in story.status()) == ("abc", False)
+
+
+@pytest.mark.parametrize(
+    ("rules", "connected", "left"),
+    [
+        pytest.param({}, (), 0, id="none is better"),
+        pytest.param({}, ("c",), 2, id="both may be left"),
+        pytest.param({"max_evictions": 1}, ("c",), 1, id="one is the budget"),
+        pytest.param({"min_available_percent": 100}, ("b", "c"), 0, id="all replicas are the least"),
+    ],
+)
+def test_the_rules_of_an_eviction_hold_for_links_too(story: Story, rules: dict[str, Any], connected: tuple[str, ...], left: int) -> None:
+    meshed(story, **rules)
+    story.connected = connected
+    story.rounds(2)
+    for _ in range(4):
+        story.karmada.wait(61)
+        story.rounds(2)
+    assert len(story.homes()) == 3 - left and set(connected) <= set(story.homes())
+    kept = [line for line in story.told() if "CM-FLEET-06" in line]
+    assert len(kept) == 3 - len(connected) - left
+
+
+def zoned(story: Story, least: int, most: int, **migration: Any) -> None:
+    rules = Migration(**{"auto": True, "dwell": 60, "unhealthy": 60, **migration})
+    story.policies["zones"] = PlacementPolicy(name="zones", strategy="Spread", spread=Spread("zone", least, most), migration=rules)
+    story.wanted = replace(story.wanted, placement="zones")
+    story.rounds(6)
+
+
+def test_a_workload_in_one_zone_moves_to_another_when_its_zone_is_lost_and_stays_there(story: Story) -> None:
+    zoned(story, 1, 1)
+    assert story.homes() == "a"
+    story.karmada.kill(member("a"))
+    story.karmada.wait(59)
+    story.rounds(2)
+    assert story.homes() == "a"
+    story.karmada.wait(2)
+    story.rounds(3)
+    assert (story.homes().replace("a", ""), story.status()["phase"]) == ("bc", "Available")
+    story.karmada.revive(member("a"))
+    story.karmada.wait(3600)
+    story.rounds(4)
+    assert (story.homes(), story.status()["phase"]) == ("bc", "Available"), "a zone that has it keeps it"
+
+
+def test_a_zone_that_is_lost_keeps_the_workload_without_migration(story: Story) -> None:
+    zoned(story, 1, 1, auto=False)
+    story.karmada.kill(member("a"))
+    story.karmada.wait(3600)
+    story.rounds(3)
+    assert [row["clusterName"] for row in story.status()["placements"]] == ["a"] and story.status()["phase"] == "Degraded"
+
+
+def test_a_new_workload_goes_to_a_zone_that_is_ready(story: Story) -> None:
+    story.gone = True
+    story.rounds(3)
+    story.karmada.kill(member("a"))
+    story.gone = False
+    zoned(story, 1, 1)
+    assert (story.homes(), story.status()["phase"]) == ("bc", "Available")
+
+
+def test_no_cluster_is_left_if_the_spread_would_not_be_met_without_it(story: Story) -> None:
+    zoned(story, 2, 0)
+    story.karmada.kill(member("a"))
+    story.karmada.wait(3600)
+    story.rounds(3)
+    assert "evictedClusters" not in story.status()
+    assert [line for line in story.told() if "the others are in 1 zone, and the spread asks for 2" in line]
