@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import text
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.management import plane_spec
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import connected_clusters
@@ -150,8 +151,15 @@ def abandons(stored: Stored) -> bool:
 
 def connected_in(bindings: Iterable[Stored]) -> dict[str, list[str]]:
     """Return by binding the clusters that it has connected, as its status says."""
-    there = [stored for stored in bindings if stored.key.kind == BINDING and stored.missing_since is None and not stored.deleting]
-    return {stored.key.name: connected_clusters(stored.obj.get("status")) for stored in there}
+    found = {stored.key.name: connected_by(stored.obj) for stored in bindings if stored.key.kind == BINDING and stored.missing_since is None}
+    return {name: list(clusters) for name, clusters in found.items() if clusters is not None}
+
+
+def connected_by(binding: Mapping[str, Any] | None) -> list[str] | None:
+    """Return the clusters that a ClusterMeshBinding has connected, None if it does not exist or is being deleted."""
+    if binding is None or text(binding, "metadata", "deletionTimestamp"):
+        return None
+    return connected_clusters(binding.get("status"))
 
 
 def _cluster(stored: Stored) -> dict[str, Any]:

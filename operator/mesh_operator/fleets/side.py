@@ -31,7 +31,7 @@ from ..source.watch import Watcher
 from .answers import FleetAnswers
 from .karmada_watch import BINDINGS, CLUSTERS, FleetOrphans, KarmadaBindings, KarmadaClusters
 from .reconcile import FleetReconciler
-from .request import ABANDON, Planes
+from .request import ABANDON, Planes, connected_by
 
 GATHERING: Final = 0.2  # seconds after a change: objects that come together share their turn
 IDENTITY: Final = "fleet-operator"
@@ -116,7 +116,7 @@ class FleetSide:
     def changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
         """Take note that a custom resource changed, and let the units that it concerns have their turn soon."""
         if key.kind == BINDING:
-            if _connected(before) != _connected(after):  # placements may ask for clusters that a mesh has connected
+            if connected_by(before) != connected_by(after):  # placements may ask for clusters that a mesh has connected
                 self._add(FleetKey(key.workspace, key.namespace, WORKLOAD))
             return
         if before is not None and after is not None and _requested(before) == _requested(after):
@@ -155,9 +155,3 @@ def _requested(obj: Mapping[str, Any]) -> tuple[Any, ...]:
     metadata = obj["metadata"]
     abandoned = (metadata.get("annotations") or {}).get(ABANDON)
     return metadata.get("uid"), metadata.get("generation"), metadata.get("deletionTimestamp"), abandoned
-
-
-def _connected(obj: Mapping[str, Any] | None) -> Any:
-    status = (obj or {}).get("status") or {}
-    rows = status.get("meshStatus") or ()
-    return [(row.get("clusterName"), row.get("connected")) for row in rows if isinstance(row, Mapping)]

@@ -24,7 +24,7 @@ from mesh_operator.credentials.management_plane import NotUsable, SecretRef, Usa
 from mesh_operator.fleets.answers import FOR_WORKLOAD, FleetAnswers
 from mesh_operator.fleets.dry_run import FleetQuestion
 from mesh_operator.fleets.reconcile import PAUSES, FleetReconciler
-from mesh_operator.fleets.request import ABANDON, KARMADA, PLANE, Planes, UnitRequest
+from mesh_operator.fleets.request import ABANDON, KARMADA, PLANE, Planes, UnitRequest, connected_by
 from mesh_operator.runs.confined.process import Cause
 from mesh_operator.runs.dry_runs import DryRunFailed, InvalidAnswer
 from mesh_operator.runs.item_parts import ItemParts
@@ -463,6 +463,17 @@ def test_placements_know_the_clusters_that_a_mesh_has_connected(fleet: Fleet) ->
     fleet.kcp.merge_patch(f"{BY_KIND[BINDING].collection('ws1', 'default')}/edge/status", {"metadata": {}, "status": status}, manager="m")
     fleet.turn(WORKLOADS)
     assert fleet.runs[0].variables["fleet"]["connected"] == {"edge": ["c1"]}, "c2 is dead, and c1 may take over what it had"
+
+
+def test_whatever_makes_a_cluster_connected_or_not_is_a_change_for_placements() -> None:
+    """The rows of clusters may stay as they are when a link between them is lost."""
+    rows = [{"clusterName": "c1", "connected": True}, {"clusterName": "c2", "connected": True}]
+    links = [{"cluster": one, "peer": other, "ready": True, "stage": "ready"} for one, other in (("c1", "c2"), ("c2", "c1"))]
+    whole = {"metadata": {"name": "edge"}, "status": {"meshStatus": rows, "links": links}}
+    lost = {**whole, "status": {"meshStatus": rows, "links": [{**links[0], "ready": False}, links[1]]}}
+    going = {**whole, "metadata": {"name": "edge", "deletionTimestamp": "2026-11-01T00:00:00Z"}}
+    said = [connected_by(binding) for binding in (whole, lost, {"metadata": {"name": "edge"}}, going, None)]
+    assert said == [["c1", "c2"], ["c2"], [], None, None]
 
 
 def test_a_global_service_is_made_for_a_mesh_that_is_there_and_goes_with_its_workload(fleet: Fleet) -> None:
