@@ -168,8 +168,8 @@ class KarmadaModel:
                         "status": {**before["status"], "conditions": [good]},
                     }
 
-    def dispatch(self, member: str) -> None:
-        """Bring the present templates to one member, as far as the ResourceBindings let them."""
+    def dispatch(self, member: str, kinds: Collection[str] = tuple(KINDS)) -> None:
+        """Bring the present templates of some kinds to one member, as far as the ResourceBindings let them."""
         if member in self.dead or member in self.refusing:
             return
         templates, copies = self._templates(self._live()), self.running.setdefault(member, {})
@@ -182,7 +182,7 @@ class KarmadaModel:
                 and f"{member} {key.kind}" not in self.refusing
             ):
                 copies[key] = templates[key]  # a write replaces an object, so the copy stays what it is
-        for key in list(copies):
+        for key in [key for key in copies if key.kind in kinds]:
             if key not in self.bindings or member not in binding_facts(self.bindings[key]).replicas:
                 del copies[key]
 

@@ -151,7 +151,8 @@ def abandons(stored: Stored) -> bool:
 
 def connected_in(bindings: Iterable[Stored]) -> dict[str, list[str]]:
     """Return by binding the clusters that it has connected, as its status says."""
-    found = {stored.key.name: connected_by(stored.obj) for stored in bindings if stored.key.kind == BINDING and stored.missing_since is None}
+    there = [stored for stored in bindings if stored.key.kind == BINDING and stored.missing_since is None]
+    found = {stored.key.name: connected_by(stored.obj) for stored in there}
     return {name: list(clusters) for name, clusters in found.items() if clusters is not None}
 
 

@@ -23,6 +23,11 @@ from .models import FleetCluster, FleetWorkload
 from .revisions import MOST, Revision, revisions_of, surplus, taken_numbers
 from .rollout_state import COMPLETE, PREPARING, ROLLING, STATE_ANNOTATION, OperationState, Rollback, RolloutState, state_of
 
+SETTLING: Final = 5  # seconds
+"""How long a wave is watched at least when a change concerns an object beside the workload: what Karmada reports of a ConfigMap, Service or
+the like names no generation (pkg/resourceinterpreter/default/native/reflectstatus.go), so that it may be about the object before. Karmada
+brought a change to its members in 0.3 s where that was tried (docs/karmada-hazards.md, R1)."""
+
 PAUSED: Final = "Paused"
 STALLED: Final = "Stalled"
 
@@ -250,13 +255,14 @@ def _roll(workload: FleetWorkload, found: Situation, state: RolloutState) -> Tur
         message = f"{where.capitalize()} waits for {', '.join(waiting)}"
         message += f", longer than {workload.rollout.deadline} s." if overdue else "."
         return Turn(state=state, write=write, phase=STALLED if overdue else ROLLING, message=message, waiting=tuple(waiting))
-    if workload.rollout.pause and not last:
+    pause = max(workload.rollout.pause, SETTLING if _changes_beside(found, state) else 0)
+    if pause and not last:
         since = parse_time(state.settled_since)
         if since is None:
             kept = replace(state, settled_since=NOW, skipped=skipped)
             return Turn(state=kept, write=write, phase=ROLLING, message=f"{where.capitalize()} is done; it is watched now.")
-        if found.now - since < timedelta(seconds=workload.rollout.pause):
-            message = f"{where.capitalize()} is done, and watched for {workload.rollout.pause} s."
+        if found.now - since < timedelta(seconds=pause):
+            message = f"{where.capitalize()} is done, and watched for {pause} s."
             return Turn(state=state, write=write, phase=ROLLING, message=message)
     if not last:
         on = replace(state, wave=state.wave + 1, wave_started=NOW, settled_since="", skipped=skipped)
@@ -280,18 +286,25 @@ def _rest(workload: FleetWorkload, found: Situation, state: RolloutState, wanted
 def lacking_in(member: str, found: Situation, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
     """Return the objects beside the workload that the member has not got, as far as reports tell.
 
-    Their reports have no generation (Karmada: pkg/resourceinterpreter/default/native/reflectstatus.go), so one may be about the object
-    before; one that was refused shows all the same. A run writes these objects before the workload (writes.py).
+    A report may be about the object before (SETTLING). A run writes these objects before the workload (writes.py).
 
     :param keys: those of the live revision.
     """
     lacking = []
     for key in keys:
         binding = found.beside.get(key)
-        placed = binding.placed.get(member) if binding is not None else None
+        placed = binding.placed.get(member) if binding is not None and member not in binding.suspended else None
         if placed is None or not placed.applied:
             lacking.append(key)
     return lacking
+
+
+def _changes_beside(found: Situation, state: RolloutState) -> bool:
+    """Return whether the present revision has other objects beside the workload than the one before, or that one is not known."""
+    before, now = found.revisions.get(state.origin), found.revisions.get(state.revision)
+    if before is None or now is None:
+        return True
+    return any(before.content.get(part) != now.content.get(part) for part in ("service", "resources"))
 
 
 def beside_of(workload: FleetWorkload, found: Situation) -> tuple[ObjectKey, ...]:

@@ -212,7 +212,9 @@ def _conditions(
     lost = [part.cluster or part.member for part in parts if not part.ready_member]
     degraded = bool(refused or lost or stalled or failure) or (turn is None and bool(parts))
     reason = "ClusterNotReady" if lost else "Refused" if refused else "RolloutStalled" if stalled else word if degraded else "AsWanted"
-    why = f"Not Ready: {', '.join(lost)}." if lost else failure or (turn.message if stalled and turn else "") or sentence
+    why = (
+        f"Not Ready: {', '.join(lost)}." if lost else failure or " ".join(refused) or (turn.message if stalled and turn else "") or sentence
+    )
     available = bool(parts) and any(part.ready_member and part.placed.ready for part in parts)
     ready = accepted and found.scheduled and not moving and not failure and bool(parts) and not absent
     return [

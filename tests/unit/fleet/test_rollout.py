@@ -30,7 +30,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.mode
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.placement import Candidates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import FleetPlan, plan_fleet
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout import situation_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout import SETTLING, situation_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import NO_OPERATION, RolloutState, state_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
 from tests.testing.karmada_model import KarmadaModel, Refused
@@ -80,6 +80,12 @@ class Story:
         for _ in range(count):
             self.run()
             self.karmada.settle()
+
+    def long_rounds(self, count: int) -> None:
+        """Rounds with so much time between them that nothing has to be watched any longer."""
+        for _ in range(count):
+            self.rounds()
+            self.karmada.wait(SETTLING)
 
     def change(self, image: str) -> None:
         self.wanted = replace(self.wanted, template=template(image))
@@ -510,7 +516,7 @@ def test_a_global_service_is_in_every_cluster_of_the_fleet_and_stays_when_the_wo
     story.karmada.members[member("a")] = {**TENANT.labels, "tier": "edge"}
     story.requirements = (Requirement("tier", "In", ("edge",)),)
     story.wanted = replace(story.wanted, service=service, placement="there")
-    story.rounds(8)
+    story.long_rounds(8)
     assert (story.homes(), story.homes("Service"), story.status()["phase"]) == ("a", "abc", "Available")
     assert story.plan().plan.empty
     story.wanted = replace(story.wanted, service={"ports": [{"port": 80}]})
@@ -532,7 +538,7 @@ CONF = ObjectKey("ConfigMap", "conf")
 def pair(story: Story) -> Story:
     """The same with a ConfigMap and a Service beside it, complete."""
     story.wanted = replace(story.wanted, resources=(CONFIG,), service={"ports": [{"port": 80}]})
-    story.rounds(8)
+    story.long_rounds(12)
     assert story.status()["phase"] == "Available"
     return story
 
@@ -550,14 +556,14 @@ def values(story: Story) -> str:
 def test_a_wave_waits_for_every_object_of_the_workload(pair: Story, kind: str) -> None:
     pair.karmada.refusing[f"{member('a')} {kind}"] = "admission webhook denied the request"
     configured(pair, "2", "web:2")
-    pair.rounds(8)
+    pair.long_rounds(8)
     assert pair.images() == "2 1 1"
     status = pair.status()
     assert (status["phase"], status["rollout"]["wave"]) == ("Degraded", 1) and f"a ({kind} " in status["rollout"]["message"]
     pair.karmada.wait(601)
     assert pair.status()["rollout"]["phase"] == "Stalled"
     pair.karmada.refusing.clear()
-    pair.rounds(8)
+    pair.long_rounds(10)
     assert (pair.images(), values(pair), pair.status()["phase"]) == ("2 2 2", "2 2 2", "Available")
 
 
@@ -584,8 +590,20 @@ def test_a_run_that_is_killed_between_two_templates_lets_no_second_wave_begin(pa
     pair.karmada.settle()
     pair.run(writes)
     pair.karmada.settle()
-    pair.rounds(3)
+    pair.long_rounds(3)
     assert (pair.images(), values(pair)) == ("2 1 1", "2 1 1")
+
+
+def test_a_wave_with_a_change_beside_the_workload_is_watched_as_reports_of_it_name_no_generation(pair: Story) -> None:
+    configured(pair, "2", "web:2")
+    pair.rounds(4)
+    assert (pair.images(), pair.status()["rollout"]["message"]) == ("2 1 1", f"Wave 1 of 3 is done, and watched for {SETTLING} s.")
+    pair.karmada.wait(SETTLING)
+    pair.rounds(2)
+    assert pair.images() == "2 2 1"
+    pair.change("web:3")  # the ConfigMap stays as it is
+    pair.rounds(8)
+    assert pair.images() == "3 3 3"
 
 
 def test_a_workload_whose_config_has_not_arrived_is_not_available(pair: Story) -> None:

@@ -22,9 +22,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.mode
     Operation,
     PlacementPolicy,
     RolloutRules,
+    Spread,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import FleetPlan, plan_fleet
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout import SETTLING
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import COMPLETE, STATE_ANNOTATION, state_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
 from tests.testing.karmada_model import KarmadaModel, Refused
@@ -33,26 +35,38 @@ from tests.testing.properties import examples
 TENANT: Final = Tenant("shop", "default")
 NAMES: Final = ("a", "b", "c")
 KEY: Final = ObjectKey("Deployment", "web")
-CLUSTERS: Final = {name: FleetCluster(name=name, member=member_name(TENANT, name)) for name in NAMES}
+CONF: Final = ObjectKey("ConfigMap", "conf")
+ZONES: Final = {"a": "north", "b": "south", "c": "south"}
+CLUSTERS: Final = {name: FleetCluster(name=name, member=member_name(TENANT, name), zone=ZONES[name]) for name in NAMES}
 MEMBERS: Final = {cluster.member: dict(TENANT.labels) for cluster in CLUSTERS.values()}
 BY_NAME: Final = {name: CLUSTERS[name].member for name in NAMES}
 ROUNDS: Final = 16
-MOVABLE: Final = PlacementPolicy(name="movable", strategy="FixedReplicas", migration=Migration(auto=True, dwell=60, unhealthy=60))
+MOVES: Final = Migration(auto=True, dwell=60, unhealthy=60)
+ZONAL: Final = Spread("zone", 1, 1)
+POLICIES: Final = (
+    PlacementPolicy(name="movable", strategy="FixedReplicas", migration=MOVES),
+    PlacementPolicy(name="linked", strategy="FixedReplicas", migration=MOVES, connected_in="edge"),
+    PlacementPolicy(name="zonal", strategy="Spread", migration=MOVES, spread=ZONAL),
+    PlacementPolicy(name="fixed", strategy="Spread", spread=ZONAL, connected_in="edge"),
+)
 
 
-def workload(image: str, **more: Any) -> FleetWorkload:
-    template = {"spec": {"containers": [{"name": "web", "image": image}]}}
-    return FleetWorkload(**{"name": "web", "fleet": "all", "template": template, "rollout": RolloutRules(batch_size=1), **more})
+def workload(serial: int, **more: Any) -> FleetWorkload:
+    template = {"spec": {"containers": [{"name": "web", "image": f"web:{serial}"}]}}
+    config = {"kind": "ConfigMap", "name": "conf", "data": {"A": f"{serial}"}}
+    given = {"template": template, "resources": (config,), "service": {"ports": [{"port": 80}]}, "rollout": RolloutRules(batch_size=1)}
+    return FleetWorkload(name="web", fleet="all", **{**given, **more})
 
 
-def request_of(*workloads: FleetWorkload, names: Collection[str] = NAMES) -> FleetRequest:
+def request_of(*workloads: FleetWorkload, names: Collection[str] = NAMES, connected: Collection[str] = NAMES) -> FleetRequest:
     fleets = {"all": Fleet(name="all", clusters=tuple(names))}
     return FleetRequest(
         tenant=TENANT,
         clusters=CLUSTERS,
         fleets=fleets,
-        policies={"movable": MOVABLE},
+        policies={policy.name: policy for policy in POLICIES},
         workloads={entry.name: entry for entry in workloads},
+        connected={"edge": tuple(connected)},
     )
 
 
@@ -62,8 +76,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.karmada = KarmadaModel(tenant=TENANT, members=MEMBERS)
-        self.wanted = workload("web:1")
+        self.wanted = workload(1)
         self.names: Collection[str] = NAMES  # clusters of the fleet
+        self.connected: Collection[str] = NAMES  # by the mesh "edge"
         self.serial = 1
         # By uid of the template and revision: members that ran it well at some time, and those that the fleet was without meanwhile.
         self.settled: dict[tuple[str, int], set[str]] = {}
@@ -81,7 +96,10 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.karmada.write(self.plan().plan.steps[:writes])
 
     def plan(self) -> FleetPlan:
-        return plan_fleet(request_of(self.wanted, names=self.names), self.karmada.facts(), "karmada")
+        return plan_fleet(self.request(), self.karmada.facts(), "karmada")
+
+    def request(self) -> FleetRequest:
+        return request_of(self.wanted, names=self.names, connected=self.connected)
 
     @stateful.rule(writes=st.integers(0, 6))
     def a_run_is_killed(self, writes: int) -> None:
@@ -100,9 +118,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
         except Refused:
             return
 
-    @stateful.rule()
-    def the_detector_works(self) -> None:
-        self.karmada.detect()
+    @stateful.rule(kinds=st.sets(st.sampled_from(("Deployment", "ConfigMap", "Service")), min_size=1))
+    def the_detector_works(self, kinds: set[str]) -> None:
+        self.karmada.detect(kinds)
 
     @stateful.rule(name=st.sampled_from(NAMES))
     def a_member_gets_templates(self, name: str) -> None:
@@ -139,14 +157,33 @@ class Rollouts(stateful.RuleBasedStateMachine):
     @stateful.rule(broken=st.booleans())
     def the_spec_changes(self, broken: bool) -> None:
         self.serial += 1
-        image = f"web:{self.serial}"
         if broken:
-            self.karmada.broken.add(image)
-        self.wanted = replace(self.wanted, template=workload(image).template)
+            self.karmada.broken.add(f"web:{self.serial}")
+        self.is_wanted(self.serial)
 
     @stateful.rule()
     def the_spec_goes_back(self) -> None:
-        self.wanted = replace(self.wanted, template=workload("web:1").template)
+        self.is_wanted(1)
+
+    def is_wanted(self, serial: int) -> None:
+        new = workload(serial)
+        self.wanted = replace(self.wanted, template=new.template, resources=new.resources)
+
+    @stateful.rule(name=st.sampled_from(NAMES), kind=st.sampled_from(("ConfigMap", "Service", "Deployment")))
+    def a_member_refuses_a_kind(self, name: str, kind: str) -> None:
+        self.karmada.refusing[f"{BY_NAME[name]} {kind}"] = "admission webhook denied the request"
+
+    @stateful.rule()
+    def nothing_is_refused_any_more(self) -> None:
+        self.karmada.refusing.clear()
+
+    @stateful.rule(names=st.sets(st.sampled_from(NAMES)))
+    def links_are_lost_or_come_back(self, names: set[str]) -> None:
+        self.connected = sorted(names)
+
+    @stateful.rule(pause=st.sampled_from((0, 30)))
+    def waves_are_watched_or_not(self, pause: int) -> None:
+        self.wanted = replace(self.wanted, rollout=replace(self.wanted.rollout, pause=pause))
 
     @stateful.rule(paused=st.booleans())
     def it_is_paused_or_resumed(self, paused: bool) -> None:
@@ -182,7 +219,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
     def clusters_come_into_the_fleet_or_leave_it(self, names: set[str]) -> None:
         self.names = sorted(names)
 
-    @stateful.rule(placement=st.sampled_from(("", "movable")))
+    @stateful.rule(placement=st.sampled_from(("", *(policy.name for policy in POLICIES))))
     def it_may_move_or_stays(self, placement: str) -> None:
         self.wanted = replace(self.wanted, placement=placement)
 
@@ -239,7 +276,10 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.it_is_as_wanted_or_the_status_says_why_not()
         for name in NAMES:
             self.karmada.revive(BY_NAME[name])
-        self.karmada.wait(MOVABLE.migration.dwell)
+        self.karmada.refusing.clear()
+        self.connected = NAMES
+        self.rest()  # what was left because of its links is noted as Connected again
+        self.karmada.wait(MOVES.dwell)
         self.karmada.broken.clear()
         self.wanted = replace(self.wanted, rollout=replace(self.wanted.rollout, paused=False))
         self.rest()
@@ -252,10 +292,11 @@ class Rollouts(stateful.RuleBasedStateMachine):
         for _ in range(ROUNDS):
             self.run()
             self.karmada.settle()
+            self.karmada.wait(self.wanted.rollout.pause or SETTLING)
         assert self.plan().plan.steps == ()
 
     def status(self) -> Mapping[str, Any]:
-        return workload_status(request_of(self.wanted, names=self.names), self.karmada.facts(), self.plan().decisions["web"]).status
+        return workload_status(self.request(), self.karmada.facts(), self.plan().decisions["web"]).status
 
     def it_is_as_wanted_or_the_status_says_why_not(self) -> None:
         status = self.status()
@@ -273,13 +314,25 @@ class Rollouts(stateful.RuleBasedStateMachine):
             assert (status["rollout"]["phase"], ready["reason"]) == ("Paused", "RolloutPaused") and "Paused" in said
         elif dead & homes:
             assert degraded["reason"] == "ClusterNotReady" and all(name in said for name in dead & homes)
+        elif ready["reason"] == "NoConnectedCluster":
+            assert self.wanted.placement in ("linked", "fixed") and not set(self.connected) & set(self.names)
+        elif degraded["reason"] == "Refused":
+            assert self.karmada.refusing and any(f"{name}: " in degraded["message"] for name in homes)
         else:  # nothing else is in the way in this model
             assert status["phase"] == "Degraded" and ill and any(name in said for name in ill)
 
     def it_is_as_wanted(self, evicted: Sequence[Mapping[str, Any]] = ()) -> None:
         left = {entry["clusterName"] for entry in evicted}
-        homes = {BY_NAME[name] for name in self.names if name not in left}
-        assert self.status()["phase"] == "Available"
+        status = self.status()
+        assert status["phase"] == "Available"
+        chosen = {row["clusterName"] for row in status["placements"]}
+        allowed = set(self.names) - left
+        if self.wanted.placement in ("zonal", "fixed"):
+            (zone,) = {ZONES[name] for name in chosen}
+            allowed = {name for name in allowed if ZONES[name] == zone}
+        linked = self.wanted.placement in ("linked", "fixed")
+        assert allowed & set(self.connected if linked else NAMES) <= chosen <= allowed
+        homes = {BY_NAME[name] for name in chosen}
         state = self.state()
         assert state.phase == COMPLETE and state.suspended == ()
         for member in MEMBERS:  # a dead one keeps what it had
