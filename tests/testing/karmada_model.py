@@ -49,6 +49,7 @@ class KarmadaModel:
     dead: set[str] = field(default_factory=set)
     since: dict[str, datetime] = field(default_factory=dict)  # member -> when it died or came back
     refusing: dict[str, str] = field(default_factory=dict)  # member, or "MEMBER KIND" -> what its API server says of such writes
+    full: set[str] = field(default_factory=set)  # members that the scheduler takes last for what has replicas
     unfit: str = ""  # reason for which the scheduler decides nothing
     broken: set[str] = field(default_factory=set)  # images whose pods are never ready; "MEMBER IMAGE" in one member
     paths: set[str] = field(default_factory=set)  # every path that was written
@@ -251,14 +252,20 @@ class KarmadaModel:
         expressions = affinity["labelSelector"].get("matchExpressions", ())
         names = affinity.get("clusterNames") or list(self.members)
         count = template.get("spec", {}).get("replicas", 0)
-        return [
-            {"name": member, "replicas": count}
-            for member, labels in self.members.items()
+        found = [
+            member
+            for member, labels in sorted(self.members.items())
             if member in names
             and member not in affinity.get("exclude", ())
             and wanted.items() <= labels.items()
             and all(_matches(labels, entry) for entry in expressions)
         ]
+        if count:
+            found = sorted(found, key=lambda member: member in self.full)
+        most = [
+            entry["maxGroups"] for entry in policy["spec"]["placement"].get("spreadConstraints", ()) if entry["spreadByField"] == "cluster"
+        ]
+        return [{"name": member, "replicas": count} for member in sorted(found[: min(most, default=None)])]
 
     def _cluster(self, member: str) -> Object:
         status = "False" if member in self.dead else "True"

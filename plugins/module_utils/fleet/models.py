@@ -14,6 +14,11 @@ WELL_KNOWN: Final = ("provider", "region", "zone")
 """Keys of requirements that are fields of a Cluster; all others are labels (Karmada: FieldSelector of ClusterAffinity)."""
 
 
+SCHEDULED: Final = ("cluster", "region")
+"""Fields by which Karmada's scheduler spreads; it takes any other field of a constraint without an error, and ignores it
+(pkg/scheduler/core/spreadconstraint/select_clusters.go). The groups of the others are chosen here (placement.py)."""
+
+
 class Requirement(NamedTuple):
     """One requirement on clusters. ``operator``: In, NotIn, Exists or DoesNotExist; the last two have no values."""
 
@@ -73,6 +78,11 @@ class PlacementPolicy:
     spread: Spread | None = None
     connected_in: str = ""  # ClusterMeshBinding whose connected clusters alone are used
     migration: Migration = field(default_factory=Migration)
+
+    @property
+    def is_chosen_by_karmada(self) -> bool:
+        """Whether the scheduler of Karmada leaves out some of the clusters that it is given."""
+        return self.spread is not None and self.spread.by in SCHEDULED and bool(self.spread.most)
 
 
 EVERYWHERE: Final = PlacementPolicy(name="", strategy="FixedReplicas")

@@ -12,11 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..base.tables import count
-from .models import WELL_KNOWN, Fleet, FleetCluster, FleetRequest, FleetWorkload, PlacementPolicy, Requirement, Spread
+from .models import SCHEDULED, WELL_KNOWN, Fleet, FleetCluster, FleetRequest, FleetWorkload, PlacementPolicy, Requirement, Spread
 
-SCHEDULED: Final = ("cluster", "region")
-"""Fields by which Karmada's scheduler spreads; it takes any other field of a constraint without an error, and ignores it
-(pkg/scheduler/core/spreadconstraint/select_clusters.go). The groups of the others are chosen here."""
 EVERY: Final = 10_000  # groups; the scheduler takes a missing maximum for 0, and then selects no cluster (select_clusters_by_region.go)
 
 

@@ -22,7 +22,7 @@ from .placement import Candidates, candidates, chosen, unknown_clusters
 from .revisions import revision_name
 from .rollout import Situation, Turn, situation_of, turn_of
 from .rollout_state import RolloutState
-from .writes import Target, Writer, is_global, is_leaving, is_tenants, item_of, service_policy_name
+from .writes import Target, Writer, is_leaving, is_tenants, item_of, policies_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +111,9 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
     turn = turn_of(workload, situation, found.clusters, _context(fleet, policy))
     evicted = evictions_of(policy.migration, situation, turn.state, permitted)
     turn = replace(turn, state=evicted.state)
-    found = chosen(permitted, fleet, policy, _held(situation, evicted.state), usable)
-    foreign = tuple(_foreign_objects(request, facts, workload, turn, karmada))
+    homes = _held(situation, evicted.state)
+    found = chosen(permitted, fleet, policy, homes, usable)
+    foreign = tuple(_foreign_objects(request, facts, workload, policy, turn, karmada))
     if foreign:
         message = foreign[0].summary
         return Decision(workload=workload, found=found, reason="ForeignObject", message=message, findings=foreign, unknown=unknown)
@@ -120,7 +121,7 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
         finding("CM-FLEET-06", cluster=karmada, item=item_of(workload.name), summary=f"FleetWorkload {workload.name}: {note}")
         for note in evicted.notes
     )
-    target = Target(workload, fleet, policy, found, turn)
+    target = Target(workload, fleet, policy, found, turn, homes)
     return Decision(workload=workload, target=target, before=situation.state, found=found, findings=notes, unknown=unknown)
 
 
@@ -164,14 +165,16 @@ def _foreign_namespace(request: FleetRequest, facts: TenantFacts, karmada: str) 
     )
 
 
-def _foreign_objects(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, turn: Turn, karmada: str) -> Iterable[Finding]:
+def _foreign_objects(
+    request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, policy: PlacementPolicy, turn: Turn, karmada: str
+) -> Iterable[Finding]:
     wanted = turn.write.content if turn.write is not None else {}
     own = request.tenant.labels_of(workload.name)
     live: list[tuple[str, Mapping[str, Any]]] = [
         (f"{key.kind} {key.name}", facts.objects[key]) for key in (keys_of(workload.name, wanted) if wanted else ()) if key in facts.objects
     ]
-    policies = (workload.name, *((service_policy_name(workload.name),) if is_global(workload) else ()))
-    live += [(f"PropagationPolicy {name}", facts.policies[name]) for name in policies if name in facts.policies]
+    names = policies_of(workload, policy)
+    live += [(f"PropagationPolicy {name}", facts.policies[name]) for name in names if name in facts.policies]
     if turn.mint is not None and (name := revision_name(workload.name, turn.mint.number)) in facts.revisions:
         live.append((f"ControllerRevision {name}", facts.revisions[name]))
     for shown, found in live:

@@ -206,10 +206,12 @@ def _begin(
 def _prepare(workload: FleetWorkload, found: Situation, state: RolloutState) -> Turn:
     """Write the templates once Karmada's own records of the placement show the suspension: before, they could go everywhere.
 
-    Each object has a record of its own, and Karmada changes them one after the other.
+    Each object has a record of its own, and Karmada changes them one after the other. What is beside a workload that the scheduler has
+    placed nowhere may have none (writes.py).
     """
-    records = [found.binding, *found.beside.values()]
-    seen = all(record is not None and record.suspended >= set(state.suspended) for record in records)
+    later, main = set(state.suspended), found.binding
+    beside = [record for record in found.beside.values() if record is not None or (main is not None and main.replicas)]
+    seen = all(record is not None and record.suspended >= later for record in (main, *beside))
     if seen and not _is_paused(workload, state):
         begun = replace(state, phase=ROLLING, wave=1, wave_started=NOW)
         message = f"Revision {state.revision} goes to wave 1 of {len(state.waves)}."

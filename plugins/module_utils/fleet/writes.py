@@ -39,13 +39,14 @@ def item_of(workload: str) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """What a workload was decided to be: where it may go, and the transition of this run."""
+    """What a workload was decided to be: where it may go, and the transition of this run. ``homes``: members that hold it."""
 
     workload: FleetWorkload
     fleet: Fleet
     policy: PlacementPolicy
     found: Candidates
     turn: Turn
+    homes: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,10 @@ class Writer:
         complete = turn.phase == COMPLETE and bool(bodies)
         keys = set(bodies) | (set() if complete else mine)
         everywhere = {ObjectKey("Service", workload.name)} & keys if is_global(workload) else set()
-        steps += self._policy(target, before, keys - everywhere)
+        after = {key for key in keys - everywhere if key.kind not in WORKLOAD_KINDS} if target.policy.is_chosen_by_karmada else set()
+        steps += self._policy(target, before, keys - everywhere - after)
         steps += self._service_policy(target, everywhere)
+        steps += self._beside_policy(target, after)
         why = f"FleetWorkload {workload.name}, revision {turn.write.number}" if turn.write is not None else ""
         # The workload last: while it is of the revision before, all else may be written again (rollout.py).
         for key, body in sorted(bodies.items(), key=lambda entry: entry[0].kind in WORKLOAD_KINDS):
@@ -177,20 +180,37 @@ class Writer:
         Clients in a cluster reach a global service by the cluster's own Service, also where none of its backends runs. And a workload that
         moves to a cluster would not replace a Service that was made there for clients: Karmada overwrites no object that it did not make.
         """
-        workload = target.workload.name
-        name, item = service_policy_name(workload), item_of(workload)
+        name, everywhere = service_policy_name(target.workload.name), candidates(self.request, target.fleet, EVERYWHERE)
+        because = "a global Service is in every cluster of the fleet"
+        return self._further_policy(target, name, keys, everywhere, because, gone="its Service is not global")
+
+    def _beside_policy(self, target: Target, keys: set[ObjectKey]) -> list[Step]:
+        """Return the write of the policy that brings what is beside a workload to where Karmada's scheduler put the workload.
+
+        The scheduler chooses for each object alone: a Deployment goes where there is room for its pods, and a ConfigMap, which needs none,
+        where it goes by the order of names (Karmada: pkg/scheduler/core/spreadconstraint/select_clusters_by_cluster.go).
+        """
+        name = beside_policy_name(target.workload.name)
+        homes = tuple(cluster for cluster in target.found.clusters if cluster.member in target.homes)
+        if keys and not homes:
+            return []  # it is not known yet, or not at present
+        because = "what is beside it goes where it is"
+        found = replace(target.found, clusters=homes, by_name=True)
+        return self._further_policy(target, name, keys, found, because, gone="its clusters are known without the scheduler")
+
+    def _further_policy(self, target: Target, name: str, keys: set[ObjectKey], found: Candidates, because: str, *, gone: str) -> list[Step]:
+        """Return the write of a policy beside the one of the workload, or its deletion if it has nothing to bring."""
+        workload, item = target.workload.name, item_of(target.workload.name)
         live, path = self.facts.policies.get(name), f"{POLICY_API}/namespaces/{self.name}/propagationpolicies/{name}"
         shown = f"PropagationPolicy {self.name}/{name}"
         if not keys:
             if live is None or not self._is_to_delete(live, workload):
                 return []
-            return [self._delete(POLICY_REMOVAL_WAVE, shown, path, live, f"the Service of FleetWorkload {workload} is not global", item)]
-        everywhere = candidates(self.request, target.fleet, EVERYWHERE)
-        body = policy_body(self.request, replace(target, policy=EVERYWHERE, found=everywhere), keys, name=name, evicted=())
+            return [self._delete(POLICY_REMOVAL_WAVE, shown, path, live, f"FleetWorkload {workload}: {gone}", item)]
+        body = policy_body(self.request, replace(target, policy=EVERYWHERE, found=found), keys, name=name, evicted=())
         if is_as(body, live) and mapping(live, "spec", "suspension") == mapping(body, "spec", "suspension"):
             return []
-        why = f"FleetWorkload {workload}: a global Service is in every cluster of the fleet"
-        return [self._apply(POLICY_WAVE, shown, path, body, live, why, item)]
+        return [self._apply(POLICY_WAVE, shown, path, body, live, f"FleetWorkload {workload}: {because}", item)]
 
     def _revision(self, workload: str, revision: Revision) -> Step:
         name = revision_name(workload, revision.number)
@@ -238,6 +258,17 @@ def service_name(workload: str) -> str:
 def service_policy_name(workload: str) -> str:
     """Return the name of the policy of a global Service. No workload has a dot in its name, so it is no other workload's policy."""
     return f"{workload}.service"
+
+
+def beside_policy_name(workload: str) -> str:
+    """Return the name of the policy of what is beside a workload whose clusters Karmada's scheduler chooses."""
+    return f"{workload}.beside"
+
+
+def policies_of(workload: FleetWorkload, policy: PlacementPolicy) -> tuple[str, ...]:
+    """Return the names of the PropagationPolicies that a workload has."""
+    service = (service_policy_name(workload.name),) if is_global(workload) else ()
+    return workload.name, *service, *((beside_policy_name(workload.name),) if policy.is_chosen_by_karmada else ())
 
 
 def policy_body(

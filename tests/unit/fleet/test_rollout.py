@@ -753,3 +753,49 @@ def test_no_cluster_is_left_if_the_spread_would_not_be_met_without_it(story: Sto
     story.rounds(3)
     assert "evictedClusters" not in story.status()
     assert [line for line in story.told() if "the others are in 1 zone, and the spread asks for 2" in line]
+
+
+def test_what_is_beside_a_workload_goes_where_the_scheduler_put_the_workload(story: Story) -> None:
+    """The scheduler would put a ConfigMap, which needs no room, where it comes first by name."""
+    story.gone = True
+    story.rounds(3)
+    story.gone = False
+    first, second = sorted(map(member, NAMES))[:2]
+    story.karmada.full = {first}
+    spread = Spread("cluster", 1, 1)
+    story.policies["one"] = PlacementPolicy(name="one", strategy="Spread", spread=spread, migration=Migration(auto=True, dwell=60))
+    story.wanted = replace(story.wanted, placement="one", resources=(CONFIG,), service={"ports": [{"port": 80}]})
+    story.long_rounds(4)
+    (home,) = [name for name in NAMES if member(name) == second]
+    assert [story.homes(kind) for kind in ("Deployment", "ConfigMap", "Service")] == [home] * 3
+    assert (story.status()["phase"], story.plan().plan.empty) == ("Available", True)
+    story.karmada.kill(second)
+    story.karmada.wait(61)
+    story.long_rounds(4)
+    story.karmada.revive(second)
+    story.karmada.settle()
+    moved = story.homes()
+    assert len(moved) == 1 and moved != home and [story.homes(kind) for kind in ("ConfigMap", "Service")] == [moved] * 2
+    configured(story, "2", "web:2")
+    story.long_rounds(6)
+    assert story.status()["phase"] == "Available" and story.karmada.running[member(moved)][CONF]["data"] == {"A": "2"}
+    story.wanted = replace(story.wanted, placement="")
+    story.long_rounds(6)
+    assert [story.homes(kind) for kind in ("Deployment", "ConfigMap", "Service")] == ["abc"] * 3
+    assert sorted(story.karmada.facts().policies) == ["web"] and story.status()["phase"] == "Available"
+
+
+def test_a_change_of_a_workload_that_no_cluster_has_room_for_is_written(story: Story) -> None:
+    story.policies["one"] = PlacementPolicy(name="one", strategy="Spread", spread=Spread("cluster", 1, 1))
+    story.gone = True
+    story.rounds(3)
+    story.gone = False
+    story.karmada.unfit = "Unschedulable"
+    story.wanted = replace(story.wanted, placement="one", resources=(CONFIG,))
+    story.long_rounds(3)
+    configured(story, "2", "web:2")
+    story.long_rounds(4)
+    assert story.status()["phase"] == "Pending"
+    story.karmada.unfit = ""
+    story.long_rounds(6)
+    assert (story.status()["phase"], len(story.homes("ConfigMap")), "2" in story.images()) == ("Available", 1, True)
