@@ -1,7 +1,7 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action fleet_rollout: pauses, resumes, restarts or rolls back one workload, or takes its rollout on."""
+"""Action fleet_rollout: pauses, resumes, restarts, rolls back or moves one workload, or takes its rollout on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
-    """Action fleet_rollout: pauses, resumes, restarts or rolls back one workload, or takes its rollout on."""
+    """Action fleet_rollout: pauses, resumes, restarts, rolls back or moves one workload, or takes its rollout on."""
 
     SPEC = spec_of("fleet_rollout")
 
@@ -57,7 +57,7 @@ def operated(workload: FleetWorkload, call: Call) -> FleetWorkload:
 
     :raises InvalidInput: when an option that the operation needs is missing.
     """
-    operation, identifier, revision = (call.params[option] for option in ("operation", "id", "to_revision"))
+    operation, identifier, revision, cluster = (call.params[option] for option in ("operation", "id", "to_revision", "cluster"))
     if operation in ("pause", "resume"):
         return replace(workload, hold=operation == "pause")
     if operation == "advance":
@@ -68,4 +68,6 @@ def operated(workload: FleetWorkload, call: Call) -> FleetWorkload:
         )
     if operation == "rollback" and not revision:
         raise InvalidInput("The operation rollback needs to_revision.", remedy="Module fleet_info lists the revisions.")
-    return replace(workload, operation=Operation(operation.capitalize(), identifier, revision or 0))
+    if operation in ("evict", "return") and not cluster:
+        raise InvalidInput(f"The operation {operation} needs cluster.", remedy="Name one of fleet.clusters.")
+    return replace(workload, operation=Operation(operation.capitalize(), identifier, revision or 0, cluster))

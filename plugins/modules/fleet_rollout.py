@@ -7,10 +7,11 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: fleet_rollout
 version_added: 0.1.0
-short_description: Pause, resume, restart or roll back a workload on many clusters
+short_description: Pause, resume, restart, roll back or move a workload on many clusters
 description:
   - Carries out one operation on one workload of O(fleet). Other workloads are left as they are.
   - A restart and a rollback are done once per O(id), however often the task runs, and go out in waves as any change.
+  - A workload leaves a cluster only where another one is better, and C(migration.minAvailablePercent) would be left ready.
   - A rollback restores the content of a revision as a new one. It lasts until the spec of the workload changes.
 author:
   - Contributors to the edge_portal.cilium_mesh project (@edge-portal)
@@ -30,13 +31,14 @@ options:
   operation:
     description:
       - V(pause) stops the rollout where it is, V(resume) continues it. V(restart) starts all pods anew. V(rollback) restores
-        O(to_revision). V(advance) changes nothing and takes the rollout on.
+        O(to_revision). V(evict) lets the workload leave O(cluster) as soon as the rules of its PlacementPolicy permit it, for example
+        before the cluster is maintained, and V(return) lets it come back. V(advance) changes nothing and takes the rollout on.
     type: str
-    choices: [pause, resume, restart, rollback, advance]
+    choices: [pause, resume, restart, rollback, evict, return, advance]
     default: advance
   id:
     description:
-      - Identifies a restart or a rollback, for example by the number of a change.
+      - Identifies what is done once, for example by the number of a change.
     type: str
     default: ""
   to_revision:
@@ -44,6 +46,11 @@ options:
       - Number of the revision to restore.
       - From V(1) to V(999999999).
     type: int
+  cluster:
+    description:
+      - Name of the KubernetesCluster that V(evict) and V(return) are about.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -54,6 +61,14 @@ EXAMPLES = r"""
     operation: rollback
     id: change-4711
     to_revision: 3
+
+- name: Leave a cluster before it is maintained
+  edge_portal.cilium_mesh.fleet_rollout:
+    fleet: "{{ fleet }}"
+    workload: web
+    operation: evict
+    id: change-4712
+    cluster: cluster-ber-2
 """
 
 RETURN = r"""

@@ -205,6 +205,52 @@ def test_replicas_go_where_the_placement_says(fleet: FleetLab, policy: dict[str,
     assert placed == wanted and sum(placed.values()) == 8
 
 
+@pytest.mark.full
+def test_what_is_beside_a_workload_comes_to_the_cluster_that_has_room_for_the_workload(empty: FleetLab) -> None:
+    """The cluster that comes first by name has no room for pods; a ConfigMap needs none."""
+    lab = empty.lab
+    full, roomy = sorted(lab.names, key=lambda name: member_name(SHOP, name))
+    node = lab.api(full).list("/api/v1/nodes")[0]["metadata"]["name"]
+    hog: dict[str, Any] = {"name": "hog", "image": f"{IMAGE}:1", "resources": {"requests": {"cpu": "900"}}}
+    lab.api(full).create(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "hog", "namespace": "default"},
+            "spec": {"nodeName": node, "containers": [hog]},
+        }
+    )
+    summary = f"{CLUSTERS}/{member_name(SHOP, full)}"
+    wait_for(
+        lambda: (empty.karmada.get(summary) or {})["status"]["resourceSummary"].get("allocated", {}).get("cpu"),
+        lambda cpu: str(cpu).startswith("900"),
+        what="Karmada knows that the cluster is full",
+    )
+    policy = {"name": "one", "strategy": "Spread", "spread": {"by": "cluster", "min": 1, "max": 1}}
+    workload = web("1", placementRef={"name": "one"})
+    workload["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    run = empty.play([workload], policies=[policy])
+    assert (run.rc, homes(empty, "apps/v1", "deployments/web")) == (0, {roomy}), run.output
+    beside = ("configmaps/conf", "services/web")
+    assert [homes(empty, "v1", path) for path in beside] == [{roomy}, {roomy}]
+    again = empty.play([workload], policies=[policy])
+    assert (again.rc, again.changed) == (0, False), again.output
+    everywhere = empty.play([{**workload, "placementRef": {"name": "all"}}], policies=[{"name": "all", "strategy": "FixedReplicas"}])
+    assert everywhere.rc == 0, everywhere.output
+    assert [homes(empty, "v1", path) for path in beside] == [{full, roomy}] * 2
+    back = empty.play([workload], policies=[policy])
+    assert back.rc == 0, back.output
+    assert [len(homes(empty, *path)) for path in (("apps/v1", "deployments/web"), *(("v1", path) for path in beside))] == [1, 1, 1]
+    assert homes(empty, "v1", beside[0]) == homes(empty, "apps/v1", "deployments/web")
+    lab.api(full).delete("/api/v1/namespaces/default/pods/hog")
+
+
+def homes(fleet: FleetLab, version: str, path: str) -> set[str]:
+    """The clusters that have an object of the tenant."""
+    root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
+    return {name for name in fleet.lab.names if fleet.lab.api(name).get(f"{root}/namespaces/{karmada_namespace(SHOP)}/{path}") is not None}
+
+
 @pytest.mark.usefixtures("at_3")
 def test_a_placement_that_cannot_be_met_says_so_and_what_runs_stays(fleet: FleetLab) -> None:
     nowhere = {"name": "where", "strategy": "Spread", "requirements": [{"key": "region", "operator": "In", "values": ["us"]}]}

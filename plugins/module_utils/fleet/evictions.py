@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evictions: a workload leaves a cluster that is lost, not Connected, or where it stays unhealthy, and may come back later. Pure.
 
+A user may ask for one as well: the cluster is then left until the user asks for the return.
+
 Karmada's own failover is not used: a copy that was unhealthy in both clusters ended in neither. A dwell time both ways keeps a cluster
 that comes and goes from moving workloads each time.
 """
@@ -20,10 +22,11 @@ from ..plan.steps import NOW
 from .models import Migration
 from .placement import Candidates, spread_groups
 from .rollout import Situation
-from .rollout_state import Eviction, RolloutState
+from .rollout_state import RETURN, Eviction, RolloutState
 
 LOST: Final = "ClusterNotReady"
 NOT_CONNECTED: Final = "NotConnected"
+REQUESTED: Final = "Requested"
 UNHEALTHY: Final = "Unhealthy"
 
 T = TypeVar("T")
@@ -41,13 +44,41 @@ def evictions_of(rules: Migration, found: Situation, state: RolloutState, permit
 
     :param permitted: clusters that the fleet and the requirements permit, evicted ones included.
     """
+    by_user = _carried_out(rules, found, state, permitted)
+    if by_user.state.evicted != state.evicted:
+        return by_user
+    by_rules = _by_rules(rules, found, by_user.state, permitted)
+    return Evictions(by_rules.state, (*by_user.notes, *by_rules.notes))
+
+
+def _carried_out(rules: Migration, found: Situation, state: RolloutState, permitted: Candidates) -> Evictions:
+    """Return the state after the operation Evict or Return, which is tried again until the rules permit it."""
+    asked = state.operation
+    if asked.result != "Accepted" or asked.is_rolled_out:
+        return Evictions(state)
+    members = {cluster.name: cluster.member for cluster in permitted.clusters}
+    if asked.cluster not in members:
+        message = f"{asked.cluster or 'It'} is none of the clusters that the placement permits: {', '.join(members)}."
+        return Evictions(replace(state, operation=asked._replace(result="Invalid", message=message)))
+    member, done = members[asked.cluster], asked._replace(result="Complete")
+    if asked.kind == RETURN:
+        return Evictions(replace(state, evicted=_without(state.evicted, member), operation=done))
+    refused = "" if member in state.evicted else _refused(rules, found, state, member, permitted)
+    if refused:
+        return Evictions(state, (f"{asked.cluster} is kept in spite of {REQUESTED}: {refused}.",))
+    left = {**state.evicted, member: Eviction(REQUESTED, NOW, state.revision)}
+    return Evictions(replace(state, evicted=left, operation=done))
+
+
+def _by_rules(rules: Migration, found: Situation, state: RolloutState, permitted: Candidates) -> Evictions:
     holders = found.binding.replicas if found.binding is not None else {}
     names = {cluster.member: cluster.name for cluster in permitted.clusters}
-    if not rules.auto:
-        kept = sorted(names[member] for member in permitted.unconnected.intersection(holders))
-        notes = tuple(f"{name} is kept in spite of {NOT_CONNECTED}: migration.auto of the PlacementPolicy is not set." for name in kept)
-        return Evictions(replace(state, evicted={}, unhealthy={}, links={}), notes)
     evicted = {member: eviction for member, eviction in state.evicted.items() if member in permitted.members}
+    if not rules.auto:
+        kept = sorted(names[member] for member in permitted.unconnected.intersection(holders) if member not in evicted)
+        notes = tuple(f"{name} is kept in spite of {NOT_CONNECTED}: migration.auto of the PlacementPolicy is not set." for name in kept)
+        asked_for = {member: eviction for member, eviction in evicted.items() if eviction.reason == REQUESTED}
+        return Evictions(replace(state, evicted=asked_for, unhealthy={}, links={}), notes)
     unhealthy, links = _unhealthy(found, state), _links(holders, state, evicted, permitted)
     state = replace(state, evicted=evicted, unhealthy=unhealthy, links=links)
     back = next((member for member in sorted(evicted) if _may_return(rules, found, state, member, permitted)), "")
@@ -55,7 +86,7 @@ def evictions_of(rules: Migration, found: Situation, state: RolloutState, permit
         return Evictions(replace(state, evicted=_without(evicted, back), links=_without(links, back)))
     refusals = []
     for member, reason in sorted(_reasons(rules, found, state).items()):
-        refused = _refused(rules, found, state, member, permitted)
+        refused = _over_budget(rules, state) or _refused(rules, found, state, member, permitted)
         if not refused:
             left = {**evicted, member: Eviction(reason, NOW, state.revision)}
             return Evictions(replace(state, evicted=left, unhealthy=_without(unhealthy, member), links=_without(links, member)))
@@ -103,19 +134,22 @@ def _reasons(rules: Migration, found: Situation, state: RolloutState) -> dict[st
 def _may_return(rules: Migration, found: Situation, state: RolloutState, member: str, permitted: Candidates) -> bool:
     """Return whether a workload may come back: after the dwell time, and as another revision to where it was unhealthy."""
     reason = state.evicted[member].reason
-    if member in permitted.unconnected or not _ready_for(member, found, rules.dwell):
+    if reason == REQUESTED or member in permitted.unconnected or not _ready_for(member, found, rules.dwell):
         return False
     if reason == NOT_CONNECTED:
         return _passed(parse_time(state.links[member]), found.now, rules.dwell)
     return reason == LOST or state.evicted[member].revision != state.revision
 
 
+def _over_budget(rules: Migration, state: RolloutState) -> str:
+    left = sum(eviction.reason != REQUESTED for eviction in state.evicted.values())
+    return f"{left} of at most {rules.max_evictions} clusters are left already" if left >= rules.max_evictions else ""
+
+
 def _refused(rules: Migration, found: Situation, state: RolloutState, member: str, permitted: Candidates) -> str:
     """Return why a member must not be left now, "" if it may be."""
-    evicted = state.evicted
-    if len(evicted) >= rules.max_evictions:
-        return f"{len(evicted)} of at most {rules.max_evictions} clusters are left already"
-    others = [other for other in permitted.clusters if other.member not in {member, *evicted} and other.member not in permitted.unconnected]
+    left = {member, *state.evicted}
+    others = [other for other in permitted.clusters if other.member not in left and other.member not in permitted.unconnected]
     if not any(_is_better(rules, found, state, other.member) for other in others):
         return f"no other cluster has been Ready for {rules.dwell} s without the same trouble"
     if permitted.spread is not None and (groups := len(spread_groups(others, permitted.spread))) < permitted.spread.least:

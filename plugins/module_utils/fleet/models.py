@@ -102,11 +102,12 @@ class RolloutRules:
 
 
 class Operation(NamedTuple):
-    """What is done once per ``id``: Restart, or Rollback to a revision."""
+    """What is done once per ``id``: Restart, Rollback to a revision, Evict from a KubernetesCluster, or Return to it."""
 
     kind: str
     id: str
     to_revision: int = 0
+    cluster: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,7 @@ from .models import (
     Spread,
 )
 from .names import Tenant, member_name
+from .rollout_state import EVICT, RETURN
 from .schemas import SPECS
 
 KEYS: Final = (
@@ -273,6 +274,8 @@ def _workload(problems: Problems, name: str, spec: Mapping[str, Any], generation
         problems.add("rollout", "waves and batchSize exclude each other; remove one of them")
     if operation and (operation["type"] == "Rollback") != ("toRevision" in operation):
         problems.add("operation.toRevision", "is for type Rollback, and needed there")
+    if operation and (operation["type"] in (EVICT, RETURN)) != ("clusterName" in operation):
+        problems.add("operation.clusterName", f"is for the types {EVICT} and {RETURN}, and needed there")
     return FleetWorkload(
         name=name,
         fleet=spec["fleetRef"]["name"],
@@ -291,9 +294,13 @@ def _workload(problems: Problems, name: str, spec: Mapping[str, Any], generation
             paused=rules.get("paused", False),
         ),
         history_limit=spec.get("revisionHistoryLimit", FleetWorkload.history_limit),
-        operation=Operation(operation["type"], operation["id"], operation.get("toRevision", 0)) if operation else None,
+        operation=_operation(operation) if operation else None,
         generation=generation,
     )
+
+
+def _operation(spec: Mapping[str, Any]) -> Operation:
+    return Operation(spec["type"], spec["id"], spec.get("toRevision", 0), spec.get("clusterName", ""))
 
 
 def _check_pod(problems: Problems, spec: Mapping[str, Any]) -> None:

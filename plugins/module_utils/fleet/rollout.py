@@ -141,6 +141,8 @@ def _operated(workload: FleetWorkload, found: Situation, state: RolloutState) ->
     if asked is None or asked.id == state.operation.id:
         return state
     noted = OperationState(kind=asked.kind, id=asked.id, result="Accepted")
+    if not noted.is_rolled_out:
+        return replace(state, operation=noted._replace(cluster=asked.cluster))
     if asked.kind == "Restart":
         return replace(state, restart=asked.id, operation=noted)
     if asked.to_revision not in found.revisions:
@@ -181,7 +183,7 @@ def _begin(
     if back is not None and back.spec != content_hash(content_of(workload)):
         state = replace(state, rollback=None)
     operation = state.operation
-    if operation.result == "Accepted" and not operation.revision:
+    if operation.result == "Accepted" and operation.is_rolled_out and not operation.revision:
         operation = operation._replace(revision=revision.number)
     first = not found.live_revision
     waves = (tuple(cluster.member for cluster in clusters),) if first else waves_of(workload, clusters)
@@ -210,8 +212,10 @@ def _prepare(workload: FleetWorkload, found: Situation, state: RolloutState) -> 
     placed nowhere may have none (writes.py).
     """
     later, main = set(state.suspended), found.binding
-    beside = [record for record in found.beside.values() if record is not None or (main is not None and main.replicas)]
-    seen = all(record is not None and record.suspended >= later for record in (main, *beside))
+    records = [record for record in found.beside.values() if record is not None or (main is not None and main.replicas)]
+    if found.live_revision:  # else another program has deleted the template, which comes back suspended
+        records.append(main)
+    seen = all(record is not None and record.suspended >= later for record in records)
     if seen and not _is_paused(workload, state):
         begun = replace(state, phase=ROLLING, wave=1, wave_started=NOW)
         message = f"Revision {state.revision} goes to wave 1 of {len(state.waves)}."
@@ -271,7 +275,7 @@ def _roll(workload: FleetWorkload, found: Situation, state: RolloutState) -> Tur
         message = f"Revision {state.revision} goes to wave {on.wave} of {len(state.waves)}."
         return Turn(state=on, write=write, phase=ROLLING, message=message, waiting=state.waves[on.wave - 1])
     done = replace(state, phase=COMPLETE, waves=(), wave=0, wave_started="", settled_since="", skipped=skipped)
-    if done.operation.result == "Accepted":
+    if done.operation.result == "Accepted" and done.operation.is_rolled_out:
         done = replace(done, operation=done.operation._replace(result="Complete"))
     return Turn(state=done, write=write, drop=_surplus(workload, found, done), message=_complete(workload, done))
 
@@ -280,7 +284,7 @@ def _rest(workload: FleetWorkload, found: Situation, state: RolloutState, wanted
     write = found.revisions.get(state.revision)
     if _is_paused(workload, state) and (write is None or write.hash != content_hash(wanted)):
         return Turn(state=state, write=write, phase=PAUSED, message="Paused; the spec has changes that are not rolled out.")
-    if state.operation.result == "Accepted":  # what it asks for is there already
+    if state.operation.result == "Accepted" and state.operation.is_rolled_out:  # what it asks for is there already
         state = replace(state, operation=state.operation._replace(result="Complete", revision=state.revision))
     return Turn(state=state, write=write, drop=_surplus(workload, found, state), message=_complete(workload, state))
 

@@ -22,6 +22,8 @@ STATE_ANNOTATION: Final = f"{DOMAIN}/rollout"
 COMPLETE: Final = "Complete"
 PREPARING: Final = "Preparing"
 ROLLING: Final = "Rolling"
+EVICT: Final = "Evict"
+RETURN: Final = "Return"
 RESULTS: Final = ("Accepted", "Complete", "Invalid")
 
 
@@ -48,6 +50,12 @@ class OperationState(NamedTuple):
     revision: int = 0
     result: str = ""
     message: str = ""
+    cluster: str = ""  # KubernetesCluster that it is about
+
+    @property
+    def is_rolled_out(self) -> bool:
+        """Whether a rollout carries it out; else an eviction or its end does."""
+        return self.kind not in (EVICT, RETURN)
 
 
 NO_OPERATION: Final = OperationState()
@@ -92,7 +100,9 @@ class RolloutState:
             "skipped": list(self.skipped),
             "held": self.held,
             "restart": self.restart,
-            "operation": self.operation._asdict() if self.operation.id else {},
+            "operation": {key: value for key, value in self.operation._asdict().items() if value != "" or key != "cluster"}
+            if self.operation.id
+            else {},
             "rollback": self.rollback._asdict() if self.rollback else {},
             "evicted": {member: eviction._asdict() for member, eviction in sorted(self.evicted.items())},
             "unhealthy": dict(sorted(self.unhealthy.items())),
@@ -163,4 +173,5 @@ def _operation(value: Mapping[str, Any]) -> OperationState:
         revision=_position(value, "revision"),
         result=text(value, "result"),
         message=text(value, "message"),
+        cluster=text(value, "cluster"),
     )

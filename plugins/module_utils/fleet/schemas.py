@@ -778,9 +778,10 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                 "type": "object",
                 "required": ["type", "id"],
                 "properties": {
-                    "type": {"type": "string", "enum": ["Restart", "Rollback"]},
+                    "type": {"type": "string", "enum": ["Restart", "Rollback", "Evict", "Return"]},
                     "id": {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[A-Za-z0-9._-]+$"},
                     "toRevision": {"type": "integer", "minimum": 1, "maximum": 999999999},
+                    "clusterName": _NAME,
                 },
             },
         },

@@ -606,6 +606,16 @@ def test_a_wave_with_a_change_beside_the_workload_is_watched_as_reports_of_it_na
     assert pair.images() == "3 3 3"
 
 
+@pytest.mark.parametrize("key", [KEY, CONF])
+def test_a_template_that_another_program_deletes_before_the_first_wave_comes_back_and_stops_nothing(pair: Story, key: ObjectKey) -> None:
+    configured(pair, "2", "web:2")
+    pair.run()
+    del pair.karmada.objects[key.path(karmada_namespace(TENANT))]
+    pair.karmada.settle()
+    pair.long_rounds(14)
+    assert (pair.images(), values(pair), pair.status()["phase"]) == ("2 2 2", "2 2 2", "Available")
+
+
 def test_a_workload_whose_config_has_not_arrived_is_not_available(pair: Story) -> None:
     del pair.karmada.bindings[CONF]
     row = next(row for row in pair.status()["placements"] if row["clusterName"] == "b")
@@ -799,3 +809,58 @@ def test_a_change_of_a_workload_that_no_cluster_has_room_for_is_written(story: S
     story.karmada.unfit = ""
     story.long_rounds(6)
     assert (story.status()["phase"], len(story.homes("ConfigMap")), "2" in story.images()) == ("Available", 1, True)
+
+
+def evicting(story: Story, replicas: int = 2, **migration: Any) -> None:
+    rules = Migration(**{"min_available_percent": 50, "dwell": 60, **migration})
+    story.policies["kept"] = PlacementPolicy(name="kept", strategy="FixedReplicas", migration=rules)
+    story.wanted = replace(story.wanted, placement="kept", replicas=replicas)
+    story.rounds(3)
+
+
+def asked(story: Story, kind: str, identifier: str, cluster: str) -> str:
+    """Asks for an operation, and returns its result after some rounds."""
+    story.wanted = replace(story.wanted, operation=Operation(kind, identifier, cluster=cluster))
+    story.rounds(3)
+    return str(story.status()["lastOperation"]["result"])
+
+
+@pytest.mark.parametrize("auto", [False, True])
+def test_a_cluster_is_left_by_request_until_the_return_is_asked_for(story: Story, auto: bool) -> None:
+    evicting(story, auto=auto)
+    assert (asked(story, "Evict", "op-1", "b"), story.homes(), story.status()["phase"]) == ("Complete", "ac", "Available")
+    assert [(row["clusterName"], row["reason"]) for row in story.status()["evictedClusters"]] == [("b", "Requested")]
+    story.karmada.wait(3600)
+    story.change("web:2")
+    story.rounds(8)
+    assert (story.images(), story.plan().plan.empty) == ("2 - 2", True)
+    assert (asked(story, "Return", "op-2", "b"), story.homes(), "evictedClusters" in story.status()) == ("Complete", "abc", False)
+    assert (asked(story, "Evict", "op-2", "b"), story.homes()) == ("Complete", "abc"), "once per id"
+
+
+def test_an_eviction_by_request_waits_for_the_rules_and_says_so(story: Story) -> None:
+    evicting(story, min_available_percent=100)
+    assert (asked(story, "Evict", "op-1", "b"), story.homes()) == ("Accepted", "abc")
+    assert [line for line in story.told() if "CM-FLEET-06" in line and "b is kept in spite of Requested: 4 replicas would be left" in line]
+    evicting(story, min_available_percent=50)
+    story.rounds(2)
+    assert (story.status()["lastOperation"]["result"], story.homes()) == ("Complete", "ac")
+
+
+def test_an_eviction_by_request_is_not_counted_and_never_leaves_the_last_good_cluster(story: Story) -> None:
+    evicting(story, auto=True, max_evictions=1)
+    assert (asked(story, "Evict", "op-1", "b"), story.homes()) == ("Complete", "ac")
+    story.karmada.kill(member("a"))
+    story.karmada.wait(61)
+    story.rounds(3)
+    assert [row["clusterName"] for row in story.status()["placements"]] == ["c"]
+    assert asked(story, "Evict", "op-2", "c") == "Accepted"
+    assert [line for line in story.told() if "c is kept in spite of Requested: no other cluster" in line]
+
+
+@pytest.mark.parametrize("kind", ["Evict", "Return"])
+def test_an_operation_on_a_cluster_that_the_placement_has_not_is_invalid_and_says_which_it_has(story: Story, kind: str) -> None:
+    evicting(story)
+    assert (asked(story, kind, "op-1", "nowhere"), story.homes()) == ("Invalid", "abc")
+    assert "nowhere is none of the clusters that the placement permits: a, b, c." in story.status()["lastOperation"]["message"]
+    assert [line for line in story.told() if line.startswith("CM-FLEET-05")]

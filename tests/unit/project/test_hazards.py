@@ -57,6 +57,8 @@ KNOWN: Final = {
     "a policy goes before its template": "R5",
     "another program deletes a policy": "R13",
     "a cluster that leaves a placement loses copies at once": "R8 N3",
+    "objects of one workload are scheduled apart": "R16",
+    "reports of kinds without a status are about anything": "N17",
     "nothing moves from a dead member, or back": "R6 R9",
     "failover of applications ends nowhere": "R7",
     "preserved objects become conflicts": "R10",
