@@ -235,6 +235,7 @@ def test_what_is_beside_a_workload_comes_to_the_cluster_that_has_room_for_the_wo
     assert [homes(empty, "v1", path) for path in beside] == [{roomy}, {roomy}]
     again = empty.play([workload], policies=[policy])
     assert (again.rc, again.changed) == (0, False), again.output
+    lab.api(full).delete("/api/v1/namespaces/default/pods/hog")
     everywhere = empty.play([{**workload, "placementRef": {"name": "all"}}], policies=[{"name": "all", "strategy": "FixedReplicas"}])
     assert everywhere.rc == 0, everywhere.output
     assert [homes(empty, "v1", path) for path in beside] == [{full, roomy}] * 2
@@ -242,7 +243,6 @@ def test_what_is_beside_a_workload_comes_to_the_cluster_that_has_room_for_the_wo
     assert back.rc == 0, back.output
     assert [len(homes(empty, *path)) for path in (("apps/v1", "deployments/web"), *(("v1", path) for path in beside))] == [1, 1, 1]
     assert homes(empty, "v1", beside[0]) == homes(empty, "apps/v1", "deployments/web")
-    lab.api(full).delete("/api/v1/namespaces/default/pods/hog")
 
 
 def homes(fleet: FleetLab, version: str, path: str) -> set[str]:

@@ -48,6 +48,7 @@ class Settings:
     dry_run_timeout: float = 60.0  # --dry-run-timeout 1m: for a mesh of up to four clusters
     dry_run_memory: int = 384  # --dry-run-memory MiB
     teardown_deadline: float = 3600.0  # --teardown-deadline 1h: then a mesh that cannot be cleaned becomes a tombstone
+    max_evictions: int = 0  # --max-evictions: of all workloads of a namespace, because of the state of clusters; 0: any number
     orphan_grace: float = 3600.0  # --orphan-grace 1h
     take_over_records: str = ""  # --take-over-records SOURCE, TAKE_OVER_RECORDS: of another source, which become this one's
     allowed_addresses: tuple[str, ...] = ()  # --allow-address CIDR (repeatable): API servers and mesh endpoints refused otherwise
@@ -206,6 +207,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--dry-run-timeout", duration, "how long a dry run of up to four clusters may take, and 5s more for each further one")
     add("--dry-run-memory", count, "MiB of memory that a dry run may take")
     add("--teardown-deadline", duration, "time after which a deletion goes on without clusters that cannot be cleaned")
+    add("--max-evictions", count, "clusters that the workloads of a namespace may have left because of their state; default: any number")
     add("--orphan-grace", duration, "time before objects of a vanished resource are pruned")
     source = _like("([A-Za-z0-9][-A-Za-z0-9]{0,62})?", "a source, as the line records_of_another_source of the log names it")
     add("--take-over-records", source, "source whose records become those of this one: after a restore", variable=True)

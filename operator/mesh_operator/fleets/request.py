@@ -35,13 +35,14 @@ Json = Mapping[str, Any]
 class Planes:
     """Kubeconfigs of Karmada and, if clusters are made by it, of the management plane, with the namespace of its Clusters.
 
-    ``operator``: the mark of what this operator makes in Karmada (module_utils/fleet/orphans.py).
+    ``operator``: the mark of what this operator makes in Karmada (module_utils/fleet/orphans.py). ``max_evictions``: see FleetRequest.
     """
 
     karmada: Json = field(repr=False)
     management: Json | None = field(default=None, repr=False)
     namespace: str = "default"
     operator: str = ""
+    max_evictions: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,7 @@ def requests_of(
         lists = {FleetKind(kind).listed: [_entry(stored) for stored in wanted_of(tenant, kind)] for kind in unit.kinds}
         members = [_cluster(stored) for stored in wanted_of(tenant, CLUSTER)]
         found = {"connected": {name: list(names) for name, names in connected.items()}, "takenGlobalServices": list(taken)}
-        fleet = {**head, "clusters": members, **lists, **found, "operator": planes.operator}
+        fleet = {**head, "clusters": members, **lists, **found, "maxEvictions": planes.max_evictions, "operator": planes.operator}
         answered = (*(stored for kind in unit.kinds for stored in wanted_of(tenant, kind)), *going)
         return [UnitRequest(key=key, unit=unit, fleet=fleet, hosts=hosts, objects=wanted, answered=answered)]
     if planes.management is not None:

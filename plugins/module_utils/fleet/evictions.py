@@ -22,14 +22,20 @@ from ..plan.steps import NOW
 from .models import Migration
 from .placement import Candidates, spread_groups
 from .rollout import Situation
-from .rollout_state import RETURN, Eviction, RolloutState
+from .rollout_state import REQUESTED, RETURN, Eviction, RolloutState
 
 LOST: Final = "ClusterNotReady"
 NOT_CONNECTED: Final = "NotConnected"
-REQUESTED: Final = "Requested"
 UNHEALTHY: Final = "Unhealthy"
 
 T = TypeVar("T")
+
+
+class Budget(NamedTuple):
+    """Clusters that all workloads of a tenant together may have left because of their state, and how many they have."""
+
+    most: int
+    used: int
 
 
 class Evictions(NamedTuple):
@@ -39,7 +45,7 @@ class Evictions(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def evictions_of(rules: Migration, found: Situation, state: RolloutState, permitted: Candidates) -> Evictions:
+def evictions_of(rules: Migration, found: Situation, state: RolloutState, permitted: Candidates, budget: Budget | None = None) -> Evictions:
     """Return the state with at most one member more, or one less, than before.
 
     :param permitted: clusters that the fleet and the requirements permit, evicted ones included.
@@ -47,7 +53,7 @@ def evictions_of(rules: Migration, found: Situation, state: RolloutState, permit
     by_user = _carried_out(rules, found, state, permitted)
     if by_user.state.evicted != state.evicted:
         return by_user
-    by_rules = _by_rules(rules, found, by_user.state, permitted)
+    by_rules = _by_rules(rules, found, by_user.state, permitted, budget)
     return Evictions(by_rules.state, (*by_user.notes, *by_rules.notes))
 
 
@@ -70,7 +76,7 @@ def _carried_out(rules: Migration, found: Situation, state: RolloutState, permit
     return Evictions(replace(state, evicted=left, operation=done))
 
 
-def _by_rules(rules: Migration, found: Situation, state: RolloutState, permitted: Candidates) -> Evictions:
+def _by_rules(rules: Migration, found: Situation, state: RolloutState, permitted: Candidates, budget: Budget | None) -> Evictions:
     holders = found.binding.replicas if found.binding is not None else {}
     names = {cluster.member: cluster.name for cluster in permitted.clusters}
     evicted = {member: eviction for member, eviction in state.evicted.items() if member in permitted.members}
@@ -86,7 +92,7 @@ def _by_rules(rules: Migration, found: Situation, state: RolloutState, permitted
         return Evictions(replace(state, evicted=_without(evicted, back), links=_without(links, back)))
     refusals = []
     for member, reason in sorted(_reasons(rules, found, state).items()):
-        refused = _over_budget(rules, state) or _refused(rules, found, state, member, permitted)
+        refused = _over_budget(rules, state, budget) or _refused(rules, found, state, member, permitted)
         if not refused:
             left = {**evicted, member: Eviction(reason, NOW, state.revision)}
             return Evictions(replace(state, evicted=left, unhealthy=_without(unhealthy, member), links=_without(links, member)))
@@ -141,9 +147,12 @@ def _may_return(rules: Migration, found: Situation, state: RolloutState, member:
     return reason == LOST or state.evicted[member].revision != state.revision
 
 
-def _over_budget(rules: Migration, state: RolloutState) -> str:
-    left = sum(eviction.reason != REQUESTED for eviction in state.evicted.values())
-    return f"{left} of at most {rules.max_evictions} clusters are left already" if left >= rules.max_evictions else ""
+def _over_budget(rules: Migration, state: RolloutState, budget: Budget | None) -> str:
+    if state.left_by_rules >= rules.max_evictions:
+        return f"{state.left_by_rules} of at most {rules.max_evictions} clusters are left already"
+    if budget is not None and budget.used >= budget.most:
+        return f"the workloads of the tenant have left clusters {budget.used} times already, of at most {budget.most}"
+    return ""
 
 
 def _refused(rules: Migration, found: Situation, state: RolloutState, member: str, permitted: Candidates) -> str:

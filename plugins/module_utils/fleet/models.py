@@ -146,6 +146,7 @@ class FleetRequest:
     :param keep_others: whether workloads that are not in ``workloads`` stay.
     :param connected: ClusterMeshBinding -> names of KubernetesClusters that it has Connected.
     :param taken_services: GlobalServices of the namespace that no workload made; none is written in their place.
+    :param max_evictions: clusters that all workloads together may have left because of their state; 0: any number.
     :param operator: identity of the operator that asks, "" for a playbook: the mark by which it finds what it made (fleet/orphans.py).
     """
 
@@ -157,5 +158,6 @@ class FleetRequest:
     refused: tuple[RefusedObject, ...] = ()
     connected: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     taken_services: frozenset[str] = frozenset()
+    max_evictions: int = 0
     operator: str = ""
     keep_others: bool = False

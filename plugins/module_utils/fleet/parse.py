@@ -46,6 +46,7 @@ KEYS: Final = (
     *(kind.listed for kind in FleetKind),
     "connected",
     "takenGlobalServices",
+    "maxEvictions",
     "operator",
 )
 RESERVED: Final = ("karmada.io", "edge-connect.eu", "edge-portal.eu")
@@ -85,6 +86,9 @@ def parse_fleet(raw: Any, inventory: Collection[str]) -> FleetInput:
     workloads = _objects(problems, refused, FleetKind.WORKLOAD, given, _workload)
     connected = _connected(problems, given.get("connected"))
     taken = list_items(problems, "fleet.takenGlobalServices", given.get("takenGlobalServices"), "names of GlobalServices")
+    most = problems.typed("fleet.maxEvictions", given.get("maxEvictions"), int, "a whole number") or 0
+    if most < 0:
+        problems.add("fleet.maxEvictions", "must not be negative; 0 is any number")
     operator = problems.typed("fleet.operator", given.get("operator"), str, "a text") or ""
     if problems.found:
         text = f"fleet has {count(len(problems.found), 'problem')}: {sentence(problems.found)}"
@@ -98,6 +102,7 @@ def parse_fleet(raw: Any, inventory: Collection[str]) -> FleetInput:
         refused=tuple(refused),
         connected=connected,
         taken_services=frozenset(str(name) for _workspace, name in taken),
+        max_evictions=most,
         operator=str(operator),
     )
     return FleetInput(request, karmada)

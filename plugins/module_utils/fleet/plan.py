@@ -14,7 +14,7 @@ from ..findings.wording import finding
 from ..mesh.fleet_kinds import FleetKind
 from ..plan.steps import Plan, Step
 from .contents import keys_of
-from .evictions import evictions_of
+from .evictions import Budget, evictions_of
 from .facts import TenantFacts
 from .models import EVERYWHERE, Fleet, FleetRequest, FleetWorkload, PlacementPolicy
 from .names import DOMAIN, karmada_namespace
@@ -77,7 +77,7 @@ def plan_fleet(request: FleetRequest, facts: TenantFacts, karmada: str) -> Fleet
             name: Decision(workload=entry, reason="NamespaceTerminating", message=message, waits=True) for name, entry in asked.items()
         }
         return FleetPlan(plan=Plan(manager=DOMAIN), decisions=decisions)
-    decisions = {name: decide(request, facts, workload, karmada) for name, workload in sorted(asked.items())}
+    decisions = _decided(request, facts, asked, karmada)
     writer = Writer(request, facts, karmada)
     steps: list[Step] = []
     for decision in decisions.values():
@@ -95,7 +95,21 @@ def plan_fleet(request: FleetRequest, facts: TenantFacts, karmada: str) -> Fleet
     return FleetPlan(plan=Plan(manager=DOMAIN, steps=ordered, not_carried_out=left_out), decisions=decisions, leaving=leaving)
 
 
-def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, karmada: str) -> Decision:
+def _decided(request: FleetRequest, facts: TenantFacts, asked: Mapping[str, FleetWorkload], karmada: str) -> dict[str, Decision]:
+    """Return what is decided on each workload, in the order of names: while they share a budget, the first ones use it."""
+    left = {name: situation_of(facts, workload).state for name, workload in asked.items()} if request.max_evictions else {}
+    used = sum(state.left_by_rules for state in left.values() if state is not None)
+    decisions = {}
+    for name, workload in sorted(asked.items()):
+        budget = Budget(request.max_evictions, used) if request.max_evictions else None
+        decision = decisions[name] = decide(request, facts, workload, karmada, budget)
+        if decision.target is not None:
+            before = decision.before.left_by_rules if decision.before is not None else 0
+            used += decision.target.turn.state.left_by_rules - before
+    return decisions
+
+
+def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, karmada: str, budget: Budget | None = None) -> Decision:
     """Return what this run does for one workload, or why it does nothing."""
     resolved = _resolved(request, workload)
     if isinstance(resolved, Decision):
@@ -109,7 +123,7 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
     if not found.clusters:
         return Decision(workload=workload, found=found, reason=found.reason, message=found.message, waits=True, unknown=unknown)
     turn = turn_of(workload, situation, found.clusters, _context(fleet, policy))
-    evicted = evictions_of(policy.migration, situation, turn.state, permitted)
+    evicted = evictions_of(policy.migration, situation, turn.state, permitted, budget)
     turn = replace(turn, state=evicted.state)
     homes = _held(situation, evicted.state)
     found = chosen(permitted, fleet, policy, homes, usable)

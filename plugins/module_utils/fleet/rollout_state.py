@@ -22,6 +22,8 @@ STATE_ANNOTATION: Final = f"{DOMAIN}/rollout"
 COMPLETE: Final = "Complete"
 PREPARING: Final = "Preparing"
 ROLLING: Final = "Rolling"
+REQUESTED: Final = "Requested"
+"""Reason of an eviction for which a user asked."""
 EVICT: Final = "Evict"
 RETURN: Final = "Return"
 RESULTS: Final = ("Accepted", "Complete", "Invalid")
@@ -86,6 +88,11 @@ class RolloutState:
         """Members that must not get the new template yet, in the order of names."""
         later = self.waves[1:] if self.phase == PREPARING else self.waves[self.wave :] if self.phase == ROLLING else ()
         return tuple(sorted({member for wave in later for member in wave}))
+
+    @property
+    def left_by_rules(self) -> int:
+        """Number of members that were left because of their state."""
+        return sum(eviction.reason != REQUESTED for eviction in self.evicted.values())
 
     def to_text(self) -> str:
         """Return the value of the annotation."""

@@ -864,3 +864,29 @@ def test_an_operation_on_a_cluster_that_the_placement_has_not_is_invalid_and_say
     assert (asked(story, kind, "op-1", "nowhere"), story.homes()) == ("Invalid", "abc")
     assert "nowhere is none of the clusters that the placement permits: a, b, c." in story.status()["lastOperation"]["message"]
     assert [line for line in story.told() if line.startswith("CM-FLEET-05")]
+
+
+def test_all_workloads_of_a_tenant_share_a_budget_of_evictions(story: Story) -> None:
+    """The first by name use it, and a return gives it back."""
+    more = {f"more-{number}": replace(story.wanted, name=f"more-{number}", placement="movable") for number in range(3)}
+    story.wanted = replace(story.wanted, placement="movable")
+
+    def rounds(count: int) -> FleetPlan:
+        for _ in range(count):
+            request = replace(story.request(), workloads={**more, "web": story.wanted}, max_evictions=2)
+            made = plan_fleet(request, story.karmada.facts(), "karmada")
+            story.karmada.write(made.plan.steps)
+            story.karmada.settle()
+        return made
+
+    rounds(4)
+    story.karmada.kill(member("b"))
+    story.karmada.wait(61)
+    decisions = rounds(4).decisions
+    left = [name for name, decision in decisions.items() if decision.target and decision.target.turn.state.evicted]
+    assert left == ["more-0", "more-1"]
+    said = {name: decision.findings[0].summary for name, decision in decisions.items() if decision.findings}
+    assert list(said) == ["more-2", "web"] and "the workloads of the tenant have left clusters 2 times already, of at most 2" in said["web"]
+    story.karmada.revive(member("b"))
+    story.karmada.wait(61)
+    assert not any(decision.target and decision.target.turn.state.evicted for decision in rounds(4).decisions.values())
