@@ -80,6 +80,8 @@ def _by_rules(rules: Migration, found: Situation, state: RolloutState, permitted
     holders = found.binding.replicas if found.binding is not None else {}
     names = {cluster.member: cluster.name for cluster in permitted.clusters}
     evicted = {member: eviction for member, eviction in state.evicted.items() if member in permitted.members}
+    if evicted.keys() >= {member for member in permitted.members if member not in permitted.unconnected or member in holders}:
+        evicted = {}  # the others have left the fleet or the mesh meanwhile, and a workload is somewhere rather than nowhere
     if not rules.auto:
         kept = sorted(names[member] for member in permitted.unconnected.intersection(holders) if member not in evicted)
         notes = tuple(f"{name} is kept in spite of {NOT_CONNECTED}: migration.auto of the PlacementPolicy is not set." for name in kept)

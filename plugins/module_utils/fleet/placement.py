@@ -65,7 +65,7 @@ def chosen(found: Candidates, fleet: Fleet, policy: PlacementPolicy, held: Colle
     A cluster keeps what it has when it is no longer Connected or Ready: only an eviction takes it away, by its rules (evictions.py).
 
     :param held: members that have a part of the workload and have not been left.
-    :param usable: members that may get one now.
+    :param usable: members that may get one now, without those that have been left.
     """
     if not found.clusters:
         return found

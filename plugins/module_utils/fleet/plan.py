@@ -119,14 +119,14 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
     permitted = candidates(request, fleet, policy)
     situation = situation_of(facts, workload)
     usable = frozenset(name for name, member in facts.members.items() if member.ready and not member.tainted and not member.deleting)
-    found = chosen(permitted, fleet, policy, _held(situation, situation.state), usable)
+    found = chosen(permitted, fleet, policy, _held(situation, situation.state), usable - _left(situation.state))
     if not found.clusters:
         return Decision(workload=workload, found=found, reason=found.reason, message=found.message, waits=True, unknown=unknown)
     turn = turn_of(workload, situation, found.clusters, _context(fleet, policy))
     evicted = evictions_of(policy.migration, situation, turn.state, permitted, budget)
     turn = replace(turn, state=evicted.state)
     homes = _held(situation, evicted.state)
-    found = chosen(permitted, fleet, policy, homes, usable)
+    found = chosen(permitted, fleet, policy, homes, usable - _left(evicted.state))
     foreign = tuple(_foreign_objects(request, facts, workload, policy, turn, karmada))
     if foreign:
         message = foreign[0].summary
@@ -153,8 +153,11 @@ def _resolved(request: FleetRequest, workload: FleetWorkload) -> tuple[Fleet, Pl
 
 def _held(found: Situation, state: RolloutState | None) -> frozenset[str]:
     """Return the members that have a part of the workload and have not been left."""
-    left = state.evicted if state is not None else {}
-    return frozenset(found.binding.replicas).difference(left) if found.binding is not None else frozenset()
+    return frozenset(found.binding.replicas) - _left(state) if found.binding is not None else frozenset()
+
+
+def _left(state: RolloutState | None) -> frozenset[str]:
+    return frozenset(state.evicted) if state is not None else frozenset()
 
 
 def _context(fleet: Fleet, policy: PlacementPolicy) -> dict[str, Any]:

@@ -890,3 +890,26 @@ def test_all_workloads_of_a_tenant_share_a_budget_of_evictions(story: Story) -> 
     story.karmada.revive(member("b"))
     story.karmada.wait(61)
     assert not any(decision.target and decision.target.turn.state.evicted for decision in rounds(4).decisions.values())
+
+
+def test_a_workload_that_is_unhealthy_in_its_zone_moves_to_another(story: Story) -> None:
+    zoned(story, 1, 1)
+    assert story.homes() == "a"
+    story.karmada.broken.add(f"{member('a')} web:2")
+    story.change("web:2")
+    story.rounds(3)
+    story.karmada.wait(61)
+    story.rounds(4)
+    assert (story.homes(), story.status()["phase"]) == ("bc", "Available")
+
+
+@pytest.mark.parametrize("auto", [False, True])
+def test_a_workload_is_somewhere_rather_than_nowhere(story: Story, auto: bool) -> None:
+    """The clusters to which it went leave the fleet."""
+    evicting(story, auto=auto)
+    assert (asked(story, "Evict", "op-1", "a"), story.homes()) == ("Complete", "bc")
+    story.requirements = (Requirement("tier", "In", ("edge",)),)
+    story.karmada.members[member("a")] = {**TENANT.labels, "tier": "edge"}
+    story.policies["kept"] = replace(story.policies["kept"], requirements=story.requirements)
+    story.rounds(4)
+    assert (story.homes(), story.status()["phase"]) == ("a", "Available")

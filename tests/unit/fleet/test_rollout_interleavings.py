@@ -204,6 +204,11 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.serial += 1
         self.wanted = replace(self.wanted, operation=Operation("Rollback", f"op-{self.serial}", to))
 
+    @stateful.rule(kind=st.sampled_from(("Evict", "Return")), name=st.sampled_from(NAMES))
+    def it_is_asked_to_leave_or_to_come_back(self, kind: str, name: str) -> None:
+        self.serial += 1
+        self.wanted = replace(self.wanted, operation=Operation(kind, f"op-{self.serial}", cluster=name))
+
     @stateful.rule(name=st.sampled_from(NAMES))
     def a_member_dies(self, name: str) -> None:
         self.karmada.kill(BY_NAME[name])
@@ -285,7 +290,8 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.wanted = replace(self.wanted, rollout=replace(self.wanted.rollout, paused=False))
         self.rest()
         evicted = self.status().get("evictedClusters", ())
-        assert {entry["reason"] for entry in evicted} <= {"Unhealthy"}  # the workload comes back there with another revision
+        # The workload comes back with another revision, or when it is asked to.
+        assert {entry["reason"] for entry in evicted} <= {"Unhealthy", "Requested"}
         self.it_is_as_wanted(evicted)
 
     def rest(self) -> None:
@@ -348,7 +354,11 @@ class Rollouts(stateful.RuleBasedStateMachine):
         if state.rollback is None:
             assert images == {self.wanted.template["spec"]["containers"][0]["image"]}
         if self.wanted.operation is not None:
-            assert state.operation.id == self.wanted.operation.id and state.operation.result in ("Complete", "Invalid")
+            waits = self.wanted.operation.kind == "Evict" and any(
+                note.code == "CM-FLEET-06" for note in self.plan().decisions["web"].findings
+            )
+            assert state.operation.id == self.wanted.operation.id
+            assert state.operation.result in ("Complete", "Invalid", *(("Accepted",) if waits else ()))
 
 
 TestRollouts = Rollouts.TestCase
