@@ -50,9 +50,12 @@ def agent(lab: MeshLab, cluster: str, *command: str) -> str:
     return answer.stdout
 
 
-def backends(lab: MeshLab, cluster: str) -> dict[str, int]:
-    """How many backends of the Service are listed, by cluster (10.N.0.0/16) and mark: ``{"c1 preferred": 2, "c2": 2}``."""
-    address = (lab.api(cluster).get(SERVICE) or {})["spec"]["clusterIP"]
+def backends(lab: MeshLab, cluster: str, service: str = SERVICE) -> dict[str, int]:
+    """How many backends of port 80 of a Service are listed, by cluster (10.N.0.0/16) and mark: ``{"c1 preferred": 2, "c2": 2}``.
+
+    :param service: its API path.
+    """
+    address = (lab.api(cluster).get(service) or {})["spec"]["clusterIP"]
     found: dict[str, int] = {}
     own = False
     for line in agent(lab, cluster, "service", "list", "--clustermesh-affinity").splitlines()[1:]:

@@ -160,6 +160,14 @@ class Shop:
             f"/apis/platform.edge-portal.eu/v1alpha1/namespaces/default/clusters/{member_name(self.tenant, name)}"
         )
 
+    def homes(self, workload: str) -> list[str]:
+        """The clusters in which a workload runs, as its status says."""
+        return [row["clusterName"] for row in self.status("FleetWorkload", workload).get("placements") or ()]
+
+    def evicted(self, workload: str) -> list[str]:
+        """The clusters that a workload has left."""
+        return [row["clusterName"] for row in self.status("FleetWorkload", workload).get("evictedClusters") or ()]
+
     def images(self, name: str = "web") -> list[str]:
         """The tag that each cluster runs, "-" for none."""
         path = f"/apis/apps/v1/namespaces/{karmada_namespace(self.tenant)}/deployments/{name}"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace, member_name
-from tests.integration.agent_lists import agent
+from tests.integration.agent_lists import backends
 from tests.integration.labs import KARMADA_FAILOVER
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.test_fleet import SHOP, FleetLab, status, web
@@ -41,19 +41,6 @@ def fleet(module_lab: MeshLab, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def placed(run: PlaybookRun) -> list[str]:
     return [row["clusterName"] for row in status(run)["placements"]]
-
-
-def backends(lab: MeshLab, cluster: str) -> dict[str, int]:
-    """Backends of the Service that agents of a cluster use, by the cluster in which they run (10.N.0.0/16)."""
-    address = (lab.api(cluster).get(SERVICE) or {})["spec"]["clusterIP"]
-    found: dict[str, int] = {}
-    own = False
-    for line in agent(lab, cluster, "service", "list").splitlines()[1:]:
-        own = line.split()[1].startswith(f"{address}:80") if line[:1].isdigit() else own
-        if own and " => " in line:
-            home = f"c{line.partition(' => ')[2].split('.')[1]}"
-            found[home] = found.get(home, 0) + 1
-    return found
 
 
 def services(lab: MeshLab, run: PlaybookRun, **hosts: Any) -> PlaybookRun:
@@ -84,7 +71,7 @@ def test_a_global_service_answers_from_where_its_workload_went(fleet: FleetLab) 
     exported = services(lab, run)
     assert exported.rc == 0, exported.output
     for cluster in names:
-        wait_for(partial(backends, lab, cluster), equals({home: 2}), what=f"clients in {cluster} reach the workload in {home}")
+        wait_for(partial(backends, lab, cluster, SERVICE), equals({home: 2}), what=f"clients in {cluster} reach the workload in {home}")
     again = play(names)
     assert (again.rc, again.changed, services(lab, again).changed) == (0, False, 0), "Karmada and the mesh share the Service"
 
@@ -92,5 +79,7 @@ def test_a_global_service_answers_from_where_its_workload_went(fleet: FleetLab) 
     # Its mesh endpoint is dead, and for Karmada its API server too: what is at this address answers nobody.
     fleet.karmada.patch(f"{CLUSTERS}/{member_name(SHOP, home)}", {"spec": {"apiEndpoint": "https://127.0.0.1:1"}})
     wait_for(partial(play, names), lambda found: placed(found) == [other], what=f"the workload moves to {other}", every=1)
-    wait_for(partial(backends, lab, other), lambda found: found.get(other) == 2, what=f"clients in {other} reach the workload there")
+    wait_for(
+        partial(backends, lab, other, SERVICE), lambda found: found.get(other) == 2, what=f"clients in {other} reach the workload there"
+    )
     lab.lab.restart(home)

@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from tests.integration.agent_lists import backends
 from tests.integration.fleet_operator_lab import FleetOperatorLab, Shop, template
 from tests.integration.labs import KARMADA_OPERATOR
 from tests.integration.mesh_lab import MeshLab
@@ -140,6 +141,46 @@ def test_a_workload_is_a_global_service_in_clusters_that_a_mesh_has_connected(fl
         shop.delete("ClusterMeshBinding", "edge")
         operator.wait(partial(shop.names, "ClusterMeshBinding"), "the mesh is gone", until=equals(""))
         operator.wait(partial(shop.names, "FleetWorkload"), "the other workload stays", until=equals("web"))
+
+
+@pytest.mark.full
+def test_a_workload_leaves_a_dead_cluster_and_its_global_service_answers_from_where_it_went(
+    fleet_lab: FleetOperatorLab, shop: Shop
+) -> None:
+    lab, names = fleet_lab.lab, fleet_lab.lab.names
+    service = f"/api/v1/namespaces/{shop.namespace}/services/api"
+    meshed = {"strategy": "Spread", "spread": {"by": "cluster", "min": 1, "max": 1}, "requireConnected": {"meshRef": {"name": "edge"}}}
+    with fleet_lab.operator("all") as operator:
+        shop.put("ClusterMeshBinding", "edge", clusterRefs=[{"name": name} for name in names])
+        shop.put("PlacementPolicy", "movable", **meshed, migration={"auto": True, "dwellSeconds": 10})
+        svc = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
+        config = {"kind": "ConfigMap", "name": "conf", "data": {"A": "1"}}
+        where = {"fleetRef": {"name": "edge"}, "placementRef": {"name": "movable"}}
+        shop.put("FleetWorkload", "api", **where, replicas=2, template=template("1"), service=svc, resources=[config])
+        operator.wait(partial(shop.phase, "FleetWorkload", "api"), "the workload runs", until=equals("Available"))
+        operator.wait(partial(shop.phase, "GlobalService", "fleet-api"), "its Service is global", until=equals("Exported"))
+        ((home, other),) = [pair for pair in ((names[0], names[1]), (names[1], names[0])) if shop.homes("api") == [pair[0]]]
+        operator.wait(partial(backends, lab, other, service), f"clients in {other} reach {home}", until=equals({home: 2}))
+        lab.lab.kill(home)
+        lab.lab.freeze_api(home)
+        try:
+            operator.wait(partial(shop.homes, "api"), f"the workload moves to {other}", until=equals([other]))
+            operator.wait(partial(shop.phase, "FleetWorkload", "api"), "and runs there", until=equals("Available"))
+            assert [row["clusterName"] for row in shop.status("FleetWorkload", "api")["evictedClusters"]] == [home]
+            operator.wait(lambda: backends(lab, other, service).get(other), f"clients in {other} reach it there", until=equals(2))
+            operator.wait(partial(shop.phase, "ClusterMeshBinding", "edge"), "the mesh is not whole", until=equals("Degraded"))
+        finally:
+            lab.lab.thaw_api(home)
+            lab.lab.restart(home)
+        operator.wait(partial(shop.phase, "ClusterMeshBinding", "edge"), "the mesh is whole again", until=equals("Connected"))
+        operator.wait(partial(shop.evicted, "api"), f"{home} may have it again", until=equals([]))
+        operator.wait(partial(shop.phase, "FleetWorkload", "api"), "the workload runs", until=equals("Available"))
+        assert shop.homes("api") == [other], "it is where it is"
+        for kind, name in (("FleetWorkload", "api"), ("ClusterMeshBinding", "edge"), ("PlacementPolicy", "movable")):
+            shop.delete(kind, name)
+        for kind in ("GlobalService", "ClusterMeshBinding"):
+            operator.wait(partial(shop.names, kind), f"no {kind} is left", until=equals(""))
+        operator.wait(partial(shop.phase, "FleetWorkload", "web"), "the other workload is well", until=equals("Available"))
 
 
 def test_two_tenants_with_equal_names_share_nothing_and_no_cluster_is_joined_twice(fleet_lab: FleetOperatorLab, shop: Shop) -> None:

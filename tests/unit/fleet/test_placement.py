@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import (
+    SCHEDULED,
     Fleet,
     FleetCluster,
     FleetRequest,
@@ -17,7 +18,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.mode
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.placement import (
-    SCHEDULED,
     candidates,
     placement_of,
     spread_groups,

@@ -321,8 +321,9 @@ class Rollouts(stateful.RuleBasedStateMachine):
         ill = {name for name in self.names if self.karmada.image_in(BY_NAME[name], KEY) in self.karmada.broken}
         said = f"{ready['message']} {degraded['message']}"
         assert ready["status"] == "False" and said.strip()
-        if self.wanted.rollout.paused and status["rollout"]["phase"] != "Complete":
-            assert (status["rollout"]["phase"], ready["reason"]) == ("Paused", "RolloutPaused") and "Paused" in said
+        phase = status.get("rollout", {}).get("phase", "Complete")
+        if self.wanted.rollout.paused and phase != "Complete":
+            assert (phase, ready["reason"]) == ("Paused", "RolloutPaused") and "Paused" in said
         elif dead & homes:
             assert degraded["reason"] == "ClusterNotReady" and all(name in said for name in dead & homes)
         elif ready["reason"] == "NoConnectedCluster":

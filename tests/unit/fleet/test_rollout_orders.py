@@ -83,6 +83,18 @@ class Place:
         then.whole = self.whole | complete
         return then
 
+    def detect(self, kind: str) -> None:
+        self.karmada.detect((kind,))
+
+    def dispatch(self, member: str, kind: str) -> None:
+        self.karmada.dispatch(member, (kind,))
+
+    def report(self, member: str) -> None:
+        self.karmada.report(member)
+
+    def kill(self, member: str) -> None:
+        self.karmada.kill(member)
+
     def pass_time(self) -> None:
         """So long that every controller has had its turn."""
         self.karmada.settle()
@@ -111,16 +123,16 @@ def acts_of(here: Place, *, changes: int, dies: str) -> Iterator[Act]:
     """What may happen next: a run, one that is killed after any of its writes, a turn of each controller, and what a test adds."""
     yield from (partial(Place.run, writes=writes) for writes in range(1, len(here.steps()) + 1))
     for kind in ("Deployment", "ConfigMap"):
-        yield lambda place, kind=kind: place.karmada.detect((kind,))
+        yield partial(Place.detect, kind=kind)
     for cluster in CLUSTERS.values():
         for kind in ("Deployment", "ConfigMap"):
-            yield lambda place, member=cluster.member, kind=kind: place.karmada.dispatch(member, (kind,))
-        yield lambda place, member=cluster.member: place.karmada.report(member)
+            yield partial(Place.dispatch, member=cluster.member, kind=kind)
+        yield partial(Place.report, member=cluster.member)
     yield Place.pass_time
     if here.tag < changes:
         yield Place.change
     if dies and CLUSTERS[dies].member not in here.karmada.dead:
-        yield lambda place: place.karmada.kill(CLUSTERS[dies].member)
+        yield partial(Place.kill, member=CLUSTERS[dies].member)
 
 
 def started() -> Place:
