@@ -161,7 +161,9 @@ clusters:
       description: C(total) and C(ready), as Karmada reports them.
       type: dict
 metrics:
-  description: What each cluster has, as Karmada reports it. Of C(cpu), C(memory) and C(pods), C(allocatable) and C(requested).
+  description: >-
+    What each cluster has, as Karmada reports it. Of C(cpu), C(memory) and C(pods), what the nodes have for pods (C(allocatable)), what the
+    pods on them request (C(requested)), and what those that wait for a node request (C(pending)).
   returned: always
   type: list
   elements: dict
@@ -170,9 +172,9 @@ metrics:
       time: "2026-11-24T08:00:00Z"
       memberReady: true
       nodes: {total: 3, ready: 3}
-      cpu: {allocatable: "12", requested: 2500m}
-      memory: {allocatable: 48Gi, requested: 6Gi}
-      pods: {allocatable: "330", requested: "41"}
+      cpu: {allocatable: "12", requested: 2500m, pending: "0"}
+      memory: {allocatable: 48Gi, requested: 6Gi, pending: "0"}
+      pods: {allocatable: "330", requested: "41", pending: "0"}
 findings:
   description: What keeps clusters from joining, working or leaving, the blocking ones first. As of M(edge_portal.cilium_mesh.mesh_verify).
   returned: always

@@ -28,6 +28,16 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def add_fleet_arguments(parser: argparse.ArgumentParser, services: bool) -> None:
+    """Add what the benchmarks of fleets have in common."""
+    text = "a Service beside each Deployment of these rounds (default: %(default)s)"
+    parser.add_argument("--services", action=argparse.BooleanOptionalAction, default=services, help=text)
+    text = (
+        "of Karmada: default has its own limits of requests; wide, in place of these, if none is given. Several times: one after the other"
+    )
+    parser.add_argument("--pace", choices=KARMADA_PACES, action="append", help=text)
+
+
 def main() -> None:
     link()
     from tests.bench import fleet  # imports the collection
@@ -38,10 +48,7 @@ def main() -> None:
     size = fleet.Size()
     parser.add_argument("--workloads", type=int, default=size.workloads, help="of the part fleet (default 200)")
     parser.add_argument("--fleet-rounds", type=int, default=size.rounds, help="rounds of all workloads of the part fleet (default 3)")
-    parser.add_argument("--services", action="store_true", help="a Service beside each Deployment of these rounds")
-    parser.add_argument(
-        "--pace", choices=KARMADA_PACES, default=size.pace, help="of Karmada: its own limits of requests, or wide ones (default)"
-    )
+    add_fleet_arguments(parser, size.services)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
     options = parser.parse_args()
     parts = options.only or PARTS
@@ -81,10 +88,11 @@ def main() -> None:
         text, figures["playbooks"] = playbooks.measure(options.rounds, say)
         print(text, "", sep="\n")
     if "fleet" in parts:
-        size = fleet.Size(workloads=options.workloads, rounds=options.fleet_rounds, services=options.services, pace=options.pace)
-        figures["fleet"] = fleet.measure(size, say)
-        promised += fleet.targets(figures["fleet"])
-        print(fleet.as_text(figures["fleet"]), "", sep="\n")
+        for pace in options.pace or [size.pace]:
+            size = fleet.Size(workloads=options.workloads, rounds=options.fleet_rounds, services=options.services, pace=pace)
+            found = figures[f"fleet, pace {pace}"] = fleet.measure(size, say)
+            promised += fleet.targets(found)
+            print(fleet.as_text(found), "", sep="\n", flush=True)
     if promised:
         print(targets_text(promised))
     if options.json:

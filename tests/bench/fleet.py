@@ -53,7 +53,7 @@ class Size:
 
     workloads: int = WORKLOADS
     rounds: int = 3
-    services: bool = False  # a Service beside each Deployment, which makes twice as many copies
+    services: bool = True  # a Service beside each Deployment, which makes twice as many copies
     pace: str = "wide"  # by its own defaults Karmada sends 40 requests a second, and each copy takes eight
 
 
@@ -77,7 +77,11 @@ def targets(found: dict[str, Any]) -> list[Target]:
     few, more = FEW
     return [
         Target(f"fleet: a workload ready in {PAIR} clusters, p50 s of a warm run", median(alone[READY]), READY_SECONDS),
-        Target(f"fleet: {number} workloads ready in {CLUSTERS} clusters, p50 s", _wall(many[CREATED]), SETTLED_SECONDS),
+        Target(
+            f"fleet: {number} workloads ready in {CLUSTERS} clusters by pace {found['size']['pace']}, p50 s",
+            _wall(many[CREATED]),
+            SETTLED_SECONDS,
+        ),
         Target(f"fleet: check of {number} workloads, nothing to do, p50 s", _wall(many[CHECK]), NO_OP_SECONDS),
         Target(f"fleet: reads of a check that {more} workloads need more than {few}", counts[more]["reads"] - counts[few]["reads"], 0),
         Target("fleet: writes of a workload from its creation to its end", counts[more]["writes"] / more, WRITES),

@@ -51,7 +51,10 @@ class FleetLab:
             "karmada": HOST,
             "clusters": [{"name": name} for name in self.clusters],
             "fleets": [{"name": "all", "clusterRefs": [{"name": name} for name in list(self.clusters)[:clusters]]}],
-            "workloads": [_workload(SEED, False), *(_workload(name, services) for name in names)],
+            "workloads": [
+                {"name": SEED, **workload_spec(service=False)},
+                *({"name": name, **workload_spec(service=services)} for name in names),
+            ],
         }
 
     def request(self, variable: Mapping[str, Any]) -> FleetRequest:
@@ -92,8 +95,9 @@ def _is_whole(found: Object) -> bool:
     return bool((found.get("status") or {}).get("readyReplicas", 0) >= found["spec"]["replicas"])
 
 
-def _workload(name: str, service: bool) -> dict[str, Any]:
+def workload_spec(*, service: bool) -> dict[str, Any]:
+    """Return the spec of a FleetWorkload of the fleet ``all``: one replica, and perhaps a Service."""
     asked = {"requests": {"cpu": "10m", "memory": "16Mi"}}
     container = {"name": "web", "image": "registry.example/web:1", "ports": [{"containerPort": 8080}], "resources": asked}
-    workload = {"name": name, "fleetRef": {"name": "all"}, "replicas": 1, "template": {"spec": {"containers": [container]}}}
+    workload = {"fleetRef": {"name": "all"}, "replicas": 1, "template": {"spec": {"containers": [container]}}}
     return {**workload, "service": {"ports": [{"port": 80, "targetPort": 8080}]}} if service else workload

@@ -36,6 +36,7 @@ from tests.testing.waiting import equals, wait_for
 
 HOST: Final = "karmada"
 MANAGER: Final = "bench"  # of what is sent bare
+STALL: Final = 180.0  # seconds without progress: by its own limits Karmada needs several minutes for hundreds of workloads
 PAUSE: Final = 1.0  # seconds between two lists: each costs the API server what it would else have for Karmada
 _BINDINGS: Final = "/apis/work.karmada.io/v1alpha2/namespaces/{}/resourcebindings"
 
@@ -64,7 +65,7 @@ def bare(karmada: Cluster, request: FleetRequest) -> dict[str, Any]:
     began = time.monotonic()
     writes = send(karmada, request, _created(request))
     written = time.monotonic() - began
-    wait_for(lambda: _unready(karmada, request), equals(0), what="every copy is ready", every=PAUSE)
+    wait_for(lambda: _unready(karmada, request), equals(0), what="every copy is ready", every=PAUSE, stall=STALL)
     return {"writes": writes, "written": written, "settled": time.monotonic() - began}
 
 
@@ -96,7 +97,7 @@ def remove(karmada: Cluster, request: FleetRequest, names: Collection[str]) -> N
     with ThreadPoolExecutor(AT_ONCE) as pool:  # templates first: Karmada keeps what a policy without a template brought
         for policies in (False, True):
             list(pool.map(karmada.delete, [path for is_policy, path in found if is_policy is policies]))
-    wait_for(lambda: _bound(karmada, request, names), equals(0), what="nothing is left", every=PAUSE)
+    wait_for(lambda: _bound(karmada, request, names), equals(0), what="nothing is left", every=PAUSE, stall=STALL)
 
 
 def _writes(request: FleetRequest, names: Collection[str]) -> list[tuple[Step, ApiWrite]]:

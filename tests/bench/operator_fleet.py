@@ -14,6 +14,7 @@ from statistics import median, quantiles
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace
+from tests.bench.fleet_lab import SEED
 from tests.bench.table import Target, columns
 from tests.integration.fleet_operator_lab import FleetOperatorLab, Shop, template
 from tests.integration.mesh_lab import MeshLab
@@ -34,7 +35,7 @@ def measure(folder: Path, say: Callable[[str], None], resources: int = RESOURCES
         lab = stack.enter_context(MeshLab(LabOptions(name=f"bench-{os.getpid()}", clusters=2, cilium="1.20", karmada=True)))
         fleet = FleetOperatorLab(stack, lab, folder)
         shop, operator = fleet.shop("shop"), stack.enter_context(fleet.operator("fleet"))
-        _furnish(shop, operator)
+        furnish(shop, operator)
         for number in range(resources + 1):
             rows.append(_one(shop, operator, f"app-{number}"))
             say(f"operator, workload {number} of {resources}: ready after {rows[-1][READY]:.2f} s")
@@ -42,7 +43,8 @@ def measure(folder: Path, say: Callable[[str], None], resources: int = RESOURCES
     return {title: [row[title] for row in rows[1:]] for title in (TEMPLATE, READY, TOLD)}  # the first one warms up
 
 
-def _furnish(shop: Shop, operator: OperatorProcess) -> None:
+def furnish(shop: Shop, operator: OperatorProcess) -> None:
+    """Have all clusters as members of one fleet, with a workload in them."""
     for name in shop.lab.names:
         shop.put("KubernetesCluster", name, providerRef={"name": "kind"})
         operator.wait(partial(shop.planned, name), f"the management plane is asked for {name}")
@@ -50,7 +52,7 @@ def _furnish(shop: Shop, operator: OperatorProcess) -> None:
     for name in shop.lab.names:
         operator.wait(partial(shop.phase, "KubernetesCluster", name), f"{name} is a member", until=equals("Ready"))
     shop.put("Fleet", "all", clusterRefs=[{"name": name} for name in shop.lab.names])
-    _one(shop, operator, "seed")  # it makes the tenant's namespace in the clusters
+    _one(shop, operator, SEED)  # it makes the tenant's namespace in the clusters
 
 
 def _one(shop: Shop, operator: OperatorProcess, name: str) -> dict[str, float]:
@@ -65,7 +67,7 @@ def _one(shop: Shop, operator: OperatorProcess, name: str) -> dict[str, float]:
     row = {}
     operator.wait(lambda: shop.karmada.get(path) is not None, f"Karmada has {name}", every=0.03)
     row[TEMPLATE] = time.monotonic() - began
-    operator.wait(ready, f"{name} is ready in both clusters", every=0.03)
+    operator.wait(ready, f"{name} is ready in all clusters", every=0.03)
     row[READY] = time.monotonic() - began
     operator.wait(partial(shop.phase, "FleetWorkload", name), f"the status of {name} says so", until=equals("Available"), every=0.05)
     row[TOLD] = time.monotonic() - began

@@ -92,9 +92,9 @@ def _restart(operator: OperatorProcess, count: int, meshes: int, say: Callable[[
     began = time.monotonic()
     with Meter(operator.process.pid) as meter:
         last, before = began, dict[str, float]()
-        while time.monotonic() < last + _CALM or _done(before) < meshes:
+        while time.monotonic() < last + _CALM or turns_of(before) < meshes:
             now, figures = time.monotonic(), operator.metrics()
-            if not figures or _busy(figures) or _done(figures) != _done(before):
+            if not figures or is_busy(figures) or turns_of(figures) != turns_of(before):
                 last = now
             before = figures
             assert now < began + _LIMIT, f"after {_LIMIT:g} s the operator is not quiet\n{operator.output()}"
@@ -117,16 +117,18 @@ def _row(what: str, count: int, seconds: float, meter: Meter, before: dict[str, 
         "resources": count,
         "seconds": seconds,
         "cpu": meter.cpu,
-        "reconciles": _done(after) - _done(before),
+        "reconciles": turns_of(after) - turns_of(before),
         "runs": after.get(_RUNS, 0) - before.get(_RUNS, 0),
         "own": meter.own_peak,
         "peak": meter.peak,
     }
 
 
-def _done(figures: dict[str, float]) -> float:
+def turns_of(figures: dict[str, float]) -> float:
+    """Turns of all units since the operator started."""
     return sum(value for name, value in figures.items() if name.startswith("mesh_operator_reconciles_total"))
 
 
-def _busy(figures: dict[str, float]) -> bool:
+def is_busy(figures: dict[str, float]) -> bool:
+    """Whether the operator is at work, or has work that is due."""
     return any(figures[f"mesh_operator_{name}"] for name in ("queue_length", "reconciles_in_progress", "runs_in_progress"))

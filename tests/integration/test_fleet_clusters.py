@@ -160,9 +160,9 @@ def test_two_clusters_join_as_check_mode_says_and_a_second_run_changes_nothing(m
     assert done.result["plan"] == planned.result["plan"]
     assert (members(karmada), unready(karmada)) == (names_of(module_lab), [])
     assert [row["phase"] for row in done.result["clusters"]] == ["Ready", "Ready"]
-    assert [row["nodes"] for row in done.result["metrics"]] == [{"total": 1, "ready": 1}] * 2 and done.result["metrics"][0]["cpu"][
-        "allocatable"
-    ]
+    assert [row["nodes"] for row in done.result["metrics"]] == [{"total": 1, "ready": 1}] * 2
+    for row in done.result["metrics"]:
+        assert all(row[name].keys() == {"allocatable", "requested", "pending"} for name in ("cpu", "memory", "pods")), row
     tokens = [base64.b64decode(secret["data"]["token"]).decode() for secret in karmada.list(SECRETS)]
     assert len(tokens) == 4 and not [token for token in tokens if token in done.output or token in str(done.mesh_result)]
     again = hosts.play(fleet(*module_lab.names))

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes.client.exceptions import ApiException
 
 from mesh_operator.crds import FLEET, crds
+from tests.collection_path import CHECKOUT
 from tests.testing.crd_examples import GONE
 from tests.testing.crd_server import CrdServer
 from tests.testing.fleet_examples import BASES, changed, empty_pairs, fleet_examples, name_of
@@ -238,18 +240,26 @@ def test_a_status_is_taken_and_comes_back_whole_and_kubectl_shows_it(server: Crd
 
 def test_metrics_of_a_cluster_are_a_status_alone(server: CrdServer) -> None:
     made = server.create("ClusterMetrics", GONE, "ffm-1", dry=False)
-    quantities = {"capacity": "64Gi", "allocatable": "60Gi", "requested": "1500m"}
+    quantities = {"allocatable": "60Gi", "requested": "1500m", "pending": "0"}
     status = {
         "time": "2026-11-24T10:00:00Z",
         "nodes": {"total": 3, "ready": 2},
         "cpu": quantities,
         "memory": quantities,
-        "pods": {"allocatable": "330", "requested": "12"},
+        "pods": {"allocatable": "330", "requested": "12", "pending": "1"},
         "memberReady": True,
     }
     assert server.replace({**made, "status": status}, status=True)["status"] == status
     columns, (row, *_) = server.table("ClusterMetrics")
     assert dict(zip(columns, row, strict=True)).items() >= {"CPU": "60Gi", "Memory": "60Gi", "Nodes": 2}.items()
+
+
+def test_the_samples_of_fleets_are_taken_whole(server: CrdServer) -> None:
+    files = sorted((CHECKOUT / "samples" / "fleet").rglob("*.yaml"))
+    for sample in [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files]:
+        made = server.create(sample["kind"], sample.get("spec", GONE), sample["metadata"]["name"])
+        assert _within(sample.get("spec", {}), made.get("spec", {})), sample["kind"]
+    assert len(files) == len(crds(FLEET))
 
 
 def test_a_missing_spec_is_refused(server: CrdServer) -> None:

@@ -211,7 +211,11 @@ class World:
         secret = self.karmada.objects.get(f"{SECRETS}/{name}")
         ready = secret is not None and server is not None and not server.dead
         condition = {"type": "Ready", "status": str(ready), "reason": "ClusterReady" if ready else "StatusCollectionFailed"}
-        summary = {"allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"}, "allocated": {"cpu": "1", "pods": "3"}}
+        summary = {
+            "allocatable": {"cpu": "8", "memory": "16Gi", "pods": "110"},
+            "allocated": {"cpu": "1", "pods": "3"},
+            "allocating": {"cpu": "500m", "pods": "1"},
+        }
         nodes = {"totalNum": 2, "readyNum": 1}
         return {"conditions": [condition], "kubernetesVersion": "v1.36.4", "nodeSummary": nodes, "resourceSummary": summary}
 

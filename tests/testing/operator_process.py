@@ -21,7 +21,7 @@ from urllib.request import urlopen
 
 from tests.collection_path import CHECKOUT, link
 from tests.lab.patience import scaled
-from tests.testing.waiting import wait_for
+from tests.testing.waiting import STALL, wait_for
 
 _T = TypeVar("_T")
 
@@ -86,6 +86,7 @@ class OperatorProcess:
         until: Callable[[_T], object] = bool,
         explain: Callable[[], str] = str,
         every: float | None = None,
+        stall: float = STALL,
     ) -> None:
         """Wait until ``probe`` has a value that is true, or the one asked for by ``until``.
 
@@ -99,6 +100,7 @@ class OperatorProcess:
             hopeless=self._ended,
             explain=lambda: "\n".join(filter(None, [explain(), self.output()])),
             every=every,
+            stall=stall,
         )
 
     def metrics(self) -> dict[str, float]:

@@ -18,7 +18,9 @@ from .models import Member
 JOINING: Final = timedelta(minutes=10)
 """How long a new member may be not Ready before that is an error. Karmada needs 40 seconds, and a slow network some more."""
 
-_QUANTITIES: Final = (("cpu", "cpu"), ("memory", "memory"), ("pods", "pods"))
+_QUANTITIES: Final = ("cpu", "memory", "pods")
+_PARTS: Final = {"allocatable": "allocatable", "requested": "allocated", "pending": "allocating"}
+"""Field of ClusterMetrics -> part of resourceSummary, which has no further ones (Karmada: pkg/apis/cluster/v1alpha1/types.go)."""
 
 
 def readiness(found: Object | None) -> tuple[bool, str]:
@@ -73,13 +75,16 @@ def _nodes(known: Mapping[str, Any]) -> dict[str, int]:
 def metrics(member: Member, found: Object | None, now: datetime) -> dict[str, Any]:
     """Return the ClusterMetrics of one cluster. A quantity that Karmada does not report is left out.
 
-    Karmada reports what may be requested and what is, and not what the nodes have in all.
+    Karmada reports what the pods of all nodes may request, what those on nodes request, and what those that wait for a node do. It reports
+    neither what the nodes have in all nor what is used of it. It leaves out a sum that is 0 (pkg/util/resource.go, ResourceList), so what
+    is missing beside an allocatable quantity is 0, and unknown without one.
     """
     known = mapping(found or {}, "status")
     summary = mapping(known, "resourceSummary")
     rows: dict[str, dict[str, str]] = {}
-    for name, key in _QUANTITIES:
-        fields = {"allocatable": _quantity(summary, "allocatable", key), "requested": _quantity(summary, "allocated", key)}
+    for name in _QUANTITIES:
+        zero = "0" if _quantity(summary, "allocatable", name) else ""
+        fields = {field: _quantity(summary, part, name) or zero for field, part in _PARTS.items()}
         if kept := {field: value for field, value in fields.items() if value}:
             rows[name] = kept
     return {"name": member.name, "time": timestamp(now), "memberReady": readiness(found)[0], "nodes": _nodes(known), **rows}
