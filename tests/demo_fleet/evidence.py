@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +17,16 @@ from urllib3.exceptions import HTTPError
 
 from tests.demo_fleet.verdict import Copy, Snapshot
 
-TRACES: Final = ("kcp-", "karmada-")  # how namespaces, and names of rights begin that come with a membership
+TRACES: Final = ("kcp-", "karmada-")  # how namespaces, accounts and names of rights begin that come with a membership
+NAMESPACES: Final = ("kcp-", "karmada-es-")  # how namespaces in Karmada begin: of tenants, and of what is on its way to a member
+CREDENTIALS: Final = "karmada-cluster"  # namespace of the tokens of memberships, in Karmada and in the members
 PAUSE: Final = 0.1  # seconds between two rounds of questions
 _KARMADA: Final = (
     "clusters.cluster",
     "propagationpolicies.policy",
     "clusterpropagationpolicies.policy",
     "resourcebindings.work",
+    "clusterresourcebindings.work",
     "works.work",
 )
 _OWN_WORKS: Final = "karmada-impersonator"
@@ -78,12 +81,16 @@ def _copy(api: client.ApiClient, name: str) -> Copy:
     return Copy()
 
 
-def left_in_cluster(name: str, kubeconfig: Path) -> list[str]:
-    """Return a line for each object that a membership or a workload left in a cluster."""
+def left_in_cluster(name: str, kubeconfig: Path, of: Sequence[str] = ()) -> list[str]:
+    """Return a line for each object that a membership or a workload left in a cluster.
+
+    :param of: names of a tenant's namespace and members, if those of others do not count.
+    """
     with config.new_client_from_config(str(kubeconfig)) as api:
-        rights = client.RbacAuthorizationV1Api(api)
+        core, rights = client.CoreV1Api(api), client.RbacAuthorizationV1Api(api)
         found = {
-            "Namespace": client.CoreV1Api(api).list_namespace().items,
+            "Namespace": core.list_namespace().items,
+            "ServiceAccount": core.list_namespaced_service_account(CREDENTIALS).items,
             "ClusterRole": rights.list_cluster_role().items,
             "ClusterRoleBinding": rights.list_cluster_role_binding().items,
         }
@@ -91,21 +98,33 @@ def left_in_cluster(name: str, kubeconfig: Path) -> list[str]:
         f"{kind} {entry.metadata.name} in {name}"
         for kind, rows in found.items()
         for entry in rows
-        if entry.metadata.name.startswith(TRACES)
+        if entry.metadata.name.startswith(TRACES) and _is_of(of, [entry.metadata.name])
     ]
 
 
-def left_in_karmada(kubeconfig: Path) -> list[str]:
-    """Return a line for each Cluster, policy, binding, work and namespace of a tenant that is left in Karmada."""
+def left_in_karmada(kubeconfig: Path, of: Sequence[str] = ()) -> list[str]:
+    """Return a line for each Cluster, Secret of one, policy, binding, work and namespace that is left in Karmada.
+
+    :param of: see `left_in_cluster`.
+    """
     lines: list[str] = []
     with config.new_client_from_config(str(kubeconfig)) as api:
-        for entry in client.CoreV1Api(api).list_namespace().items:
-            if entry.metadata.name.startswith("kcp-"):
-                lines.append(f"Namespace {entry.metadata.name} in Karmada")
+        core = client.CoreV1Api(api)
+        namespaces = [entry.metadata.name for entry in core.list_namespace().items]
+        lines += [f"Namespace {name} in Karmada" for name in namespaces if name.startswith(NAMESPACES) and _is_of(of, [name])]
+        secrets = [entry.metadata.name for entry in core.list_namespaced_secret(CREDENTIALS).items]
+        lines += [f"Secret {name} in Karmada" for name in secrets if _is_of(of, [name])]
         for resource in _KARMADA:
             plural, group = resource.split(".", 1)
-            version = "v1alpha2" if plural == "resourcebindings" else "v1alpha1"
+            version = "v1alpha2" if plural.endswith("resourcebindings") else "v1alpha1"
             rows: Any = client.CustomObjectsApi(api).list_cluster_custom_object(f"{group}.karmada.io", version, plural)
-            names = (row["metadata"]["name"] for row in rows["items"])
-            lines += [f"{plural} {name} in Karmada" for name in names if _OWN_WORKS not in name]
+            for row in rows["items"]:
+                name, namespace = row["metadata"]["name"], row["metadata"].get("namespace", "")
+                if _OWN_WORKS not in name and _is_of(of, [name, namespace]):
+                    lines.append(f"{plural} {name} in Karmada")
     return lines
+
+
+def _is_of(of: Sequence[str], names: Iterable[str]) -> bool:
+    """Return whether one of the names has that of a tenant's namespace or member in it; without any of those, every object counts."""
+    return not of or any(own in name for own in of for name in names)

@@ -20,6 +20,7 @@ from mesh_operator.credentials.labelled_secrets import CLUSTER_LABEL
 from mesh_operator.manifests import kcp_manifests
 from mesh_operator.source.namespaces import workspace_of
 from tests.collection_path import CHECKOUT
+from tests.demo_fleet.evidence import left_in_cluster, left_in_karmada
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.operator_lab import which_kcp
 from tests.lab.api import LabApi
@@ -160,13 +161,9 @@ class Shop:
             f"/apis/platform.edge-portal.eu/v1alpha1/namespaces/default/clusters/{member_name(self.tenant, name)}"
         )
 
-    def homes(self, workload: str) -> list[str]:
-        """The clusters in which a workload runs, as its status says."""
-        return [row["clusterName"] for row in self.status("FleetWorkload", workload).get("placements") or ()]
-
-    def evicted(self, workload: str) -> list[str]:
-        """The clusters that a workload has left."""
-        return [row["clusterName"] for row in self.status("FleetWorkload", workload).get("evictedClusters") or ()]
+    def homes(self, workload: str, rows: str = "placements") -> str:
+        """The clusters in which a workload runs, or with the rows ``evictedClusters`` those that it has left, as its status says."""
+        return " ".join(sorted(row["clusterName"] for row in self.status("FleetWorkload", workload).get(rows) or ()))
 
     def images(self, name: str = "web") -> list[str]:
         """The tag that each cluster runs, "-" for none."""
@@ -175,14 +172,16 @@ class Shop:
         return [entry["spec"]["template"]["spec"]["containers"][0]["image"].rpartition(":")[2] if entry else "-" for entry in found]
 
     def left(self) -> str:
-        """What is in Karmada and the clusters for the tenant."""
-        namespace = karmada_namespace(self.tenant)
-        apis = {"Karmada": self.karmada, **{name: self.lab.api(name) for name in self.lab.names}}
-        found = [f"Namespace in {name}" for name, api in apis.items() if api.get(f"/api/v1/namespaces/{namespace}") is not None]
-        members = self.karmada.list("/apis/cluster.karmada.io/v1alpha1/clusters")
-        own = [entry["metadata"]["name"] for entry in members]
-        found += [name for name in own if any(name == member_name(self.tenant, one) for one in self.lab.names)]
-        return ", ".join(found + [f"Cluster of {name}" for name in self.lab.names if self.planned(name) is not None])
+        """What is in Karmada, the clusters and the management plane for the tenant, "" for nothing; of whomever, if no other is there."""
+        own = (self.namespace, *(member_name(self.tenant, name) for name in self.lab.names))
+        tenants = [entry["metadata"]["name"] for entry in self.karmada.list("/api/v1/namespaces")]
+        members = [entry["metadata"]["name"] for entry in self.karmada.list("/apis/cluster.karmada.io/v1alpha1/clusters")]
+        others = {*members, *(name for name in tenants if name.startswith("kcp-"))} - {*own}
+        of = own if others else ()
+        found = [line for name in self.lab.names for line in left_in_cluster(name, self.lab.lab.clusters[name].kubeconfig, of)]
+        found += left_in_karmada(self.lab.lab.karmada, of)
+        planned = [f"Cluster of {name} in the management plane" for name in self.lab.names if self.planned(name) is not None]
+        return ", ".join(found + planned)
 
     def _path(self, kind: str, name: str) -> str:
         row = BY_KIND[kind]

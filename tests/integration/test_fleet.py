@@ -6,66 +6,26 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import ANY
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace, member_name
+from tests.demo_fleet.evidence import left_in_cluster, left_in_karmada
+from tests.integration.fleet_lab import BANK, IMAGE, SHOP, FleetLab, codes, status, web
 from tests.integration.labs import KARMADA
 from tests.integration.mesh_lab import MeshLab
 from tests.lab.api import ApiError, LabApi
 from tests.testing.karmada_hostile import REFUSALS, Attempt, attempts, right_objects
-from tests.testing.karmada_members import CLUSTERS, deployer_kubeconfig, join, operator_kubeconfig, unready
+from tests.testing.karmada_members import CLUSTERS, unready
 from tests.testing.playbooks import PlaybookRun
-from tests.testing.waiting import wait_for
+from tests.testing.waiting import equals, wait_for
 
 pytestmark = [pytest.mark.lab(KARMADA), pytest.mark.usefixtures("karmada_programs")]
-
-SHOP: Final = Tenant("shop", "default")
-BANK: Final = Tenant("bank", "default")
-IMAGE: Final = "registry.example/web"
-
-
-class FleetLab:
-    """A Karmada with the clusters of the lab as members of one tenant, and the deployer with its documented rights and no others."""
-
-    def __init__(self, lab: MeshLab, folder: Path) -> None:
-        self.lab = lab
-        self.karmada = LabApi.from_kubeconfig(lab.lab.karmada)
-        self.deployer = deployer_kubeconfig(self.karmada, lab.lab.karmada, folder)
-        operator_kubeconfig(self.karmada, lab.lab.karmada, folder)  # the other user that writes workloads
-        for name in lab.names:
-            labels = SHOP.labels_of(name)
-            join(self.karmada, lab.lab.clusters[name], name=member_name(SHOP, name), labels=labels, region=f"eu-{name}", provider="lab")
-        wait_for(lambda: unready(self.karmada), lambda names: not names, what="both members are Ready")
-
-    def play(self, workloads: list[dict[str, Any]] | None, *arguments: str, playbook: str = "fleet", **more: Any) -> PlaybookRun:
-        tenant, policies = more.pop("tenant", SHOP), more.pop("policies", [])
-        fleet = {
-            "workspace": tenant.workspace,
-            "karmada": "karmada",
-            "clusters": [{"name": name, "region": f"eu-{name}", "provider": "lab"} for name in self.lab.names],
-            "fleets": [
-                {"name": "all", "clusterRefs": [{"name": name} for name in self.lab.names]},
-                {
-                    "name": "any",
-                    "selector": more.pop("selector", {"matchExpressions": [{"key": "edge-connect.eu/source-name", "operator": "Exists"}]}),
-                },
-            ],
-            "placementPolicies": policies,
-            "connected": more.pop("connected", {}),
-            **({"workloads": workloads} if workloads is not None else {}),
-        }
-        hosts = {"karmada": {"cilium_mesh_kubeconfig": str(self.deployer)}}
-        return self.lab.play(playbook, hosts=hosts, arguments=arguments, fleet=fleet, fleet_workload_wait_timeout=60, **more)
-
-    def images(self, name: str = "web", tenant: Tenant = SHOP) -> list[str]:
-        """The tag that each cluster runs, "-" for none."""
-        path = f"/apis/apps/v1/namespaces/{karmada_namespace(tenant)}/deployments/{name}"
-        found = [self.lab.api(cluster).get(path) for cluster in self.lab.names]
-        return [entry["spec"]["template"]["spec"]["containers"][0]["image"].rpartition(":")[2] if entry else "-" for entry in found]
 
 
 @pytest.fixture(scope="module")
@@ -97,26 +57,21 @@ def at_3(fleet: FleetLab) -> FleetLab:
     return fleet
 
 
-def web(tag: str, **more: Any) -> dict[str, Any]:
-    container = {"name": "web", "image": f"{IMAGE}:{tag}", "envFrom": [{"configMapRef": {"name": "conf"}}]}
-    return {
-        "name": "web",
-        "fleetRef": {"name": "all"},
-        "replicas": 2,
-        "template": {"spec": {"containers": [container]}},
-        "service": {"ports": [{"port": 80}]},
-        "resources": [{"kind": "ConfigMap", "name": "conf", "data": {"A": "b"}}],
-        **more,
-    }
+@pytest.mark.usefixtures("empty")
+def test_a_workload_comes_to_two_clusters_reports_and_leaves_nothing(fleet: FleetLab) -> None:
+    """What the gate shows of a real Karmada, if its programs are at hand."""
+    here = fleet.play([web("1")])
+    assert (here.rc, fleet.images(), status(here)["readyReplicas"]) == (0, ["1", "1"], 4), here.output
+    assert {row["clusterName"]: row["health"] for row in status(here)["placements"]} == dict.fromkeys(fleet.lab.names, "Healthy")
+    gone = fleet.play([])
+    own = [karmada_namespace(SHOP)]
 
+    def left() -> list[str]:
+        rows = [line for name in fleet.lab.names for line in left_in_cluster(name, fleet.lab.lab.clusters[name].kubeconfig, own)]
+        return rows + left_in_karmada(fleet.lab.lab.karmada, own)
 
-def status(run: PlaybookRun, name: str = "web") -> dict[str, Any]:
-    assert run.mesh_result is not None, run.output
-    return next(entry["status"] for entry in run.mesh_result["workloads"] if entry["name"] == name)
-
-
-def codes(run: PlaybookRun) -> set[str]:
-    return {entry["code"] for entry in (run.mesh_result or {})["findings"]}
+    assert gone.rc == 0, gone.output
+    wait_for(left, lambda rows: not rows, what="nothing of the workload is left in Karmada and the clusters")
 
 
 @pytest.mark.usefixtures("empty")
@@ -192,9 +147,15 @@ def test_a_change_goes_out_in_waves_stalls_while_a_cluster_refuses_it_and_is_rol
     [
         ({"strategy": "Weighted", "weights": [{"cluster": "c1", "weight": 3}, {"cluster": "c2", "weight": 1}]}, {"c1": 6, "c2": 2}),
         ({"strategy": "Spread", "spread": {"by": "region", "min": 2}}, {"c1": ANY, "c2": ANY}),
+        ({"strategy": "Spread", "spread": {"by": "zone", "min": 2}}, {"c1": ANY, "c2": ANY}),
+        ({"strategy": "Spread", "spread": {"by": "zone", "min": 1, "max": 1}}, {"c1": 8}),
+        ({"strategy": "Spread", "spread": {"by": "provider", "min": 1, "max": 1}}, {"c1": 8}),
         ({"strategy": "FixedReplicas", "requirements": [{"key": "region", "operator": "In", "values": ["eu-c2"]}]}, {"c2": 8}),
+        ({"strategy": "FixedReplicas", "requirements": [{"key": "zone", "operator": "NotIn", "values": ["zone-c1"]}]}, {"c2": 8}),
+        ({"strategy": "FixedReplicas", "requirements": [{"key": "tier", "operator": "In", "values": ["tier-c2"]}]}, {"c2": 8}),
+        ({"strategy": "Spread", "requirements": [{"key": "tier", "operator": "NotIn", "values": ["tier-c2"]}]}, {"c1": 8}),
     ],
-    ids=["weights", "spread", "requirement"],
+    ids=["weights", "region", "zones", "one-zone", "one-provider", "of-a-region", "of-no-zone", "with-a-label", "without-a-label"],
 )
 @pytest.mark.usefixtures("at_3")
 def test_replicas_go_where_the_placement_says(fleet: FleetLab, policy: dict[str, Any], wanted: dict[str, int]) -> None:
@@ -205,50 +166,65 @@ def test_replicas_go_where_the_placement_says(fleet: FleetLab, policy: dict[str,
     assert placed == wanted and sum(placed.values()) == 8
 
 
-@pytest.mark.full
-def test_what_is_beside_a_workload_comes_to_the_cluster_that_has_room_for_the_workload(empty: FleetLab) -> None:
+@pytest.mark.usefixtures("empty")
+def test_without_weights_a_cluster_gets_as_much_as_it_has_room_for(fleet: FleetLab) -> None:
+    """Karmada reads the room for pods off the nodes. A cluster that has little left gets little."""
+    first, second = fleet.lab.names
+    by_room = {"name": "by-room", "strategy": "Weighted"}
+    with little_room(fleet, second, "12"):
+        run = fleet.play([web("1", replicas=8, placementRef={"name": "by-room"})], policies=[by_room])
+    placed = {row["clusterName"]: row["replicas"] for row in status(run)["placements"]}
+    assert (run.rc, sum(placed.values())) == (0, 8) and placed[first] > placed.get(second, 0), run.output
+
+
+@pytest.mark.usefixtures("empty")
+def test_what_is_beside_a_workload_comes_to_the_cluster_that_has_room_for_the_workload(fleet: FleetLab) -> None:
     """The cluster that comes first by name has no room for pods; a ConfigMap needs none."""
-    lab = empty.lab
-    full, roomy = sorted(lab.names, key=lambda name: member_name(SHOP, name))
-    node = lab.api(full).list("/api/v1/nodes")[0]["metadata"]["name"]
-    hog: dict[str, Any] = {"name": "hog", "image": f"{IMAGE}:1", "resources": {"requests": {"cpu": "900"}}}
-    lab.api(full).create(
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "hog", "namespace": "default"},
-            "spec": {"nodeName": node, "containers": [hog]},
-        }
-    )
-    summary = f"{CLUSTERS}/{member_name(SHOP, full)}"
-    wait_for(
-        lambda: (empty.karmada.get(summary) or {})["status"]["resourceSummary"].get("allocated", {}).get("cpu"),
-        lambda cpu: str(cpu).startswith("900"),
-        what="Karmada knows that the cluster is full",
-    )
-    policy = {"name": "one", "strategy": "Spread", "spread": {"by": "cluster", "min": 1, "max": 1}}
+    full, roomy = sorted(fleet.lab.names, key=partial(member_name, SHOP))
+    one = {"name": "one", "strategy": "Spread", "spread": {"by": "cluster", "min": 1, "max": 1}}
     workload = web("1", placementRef={"name": "one"})
-    workload["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
-    run = empty.play([workload], policies=[policy])
-    assert (run.rc, homes(empty, "apps/v1", "deployments/web")) == (0, {roomy}), run.output
-    beside = ("configmaps/conf", "services/web")
-    assert [homes(empty, "v1", path) for path in beside] == [{roomy}, {roomy}]
-    again = empty.play([workload], policies=[policy])
-    assert (again.rc, again.changed) == (0, False), again.output
-    lab.api(full).delete("/api/v1/namespaces/default/pods/hog")
-    everywhere = empty.play([{**workload, "placementRef": {"name": "all"}}], policies=[{"name": "all", "strategy": "FixedReplicas"}])
-    assert everywhere.rc == 0, everywhere.output
-    assert [homes(empty, "v1", path) for path in beside] == [{full, roomy}] * 2
-    back = empty.play([workload], policies=[policy])
-    assert back.rc == 0, back.output
-    assert [len(homes(empty, *path)) for path in (("apps/v1", "deployments/web"), *(("v1", path) for path in beside))] == [1, 1, 1]
-    assert homes(empty, "v1", beside[0]) == homes(empty, "apps/v1", "deployments/web")
+    with little_room(fleet, full, "0"):
+        run = fleet.play([workload], policies=[one])
+        assert (run.rc, list(homes(fleet).values())) == (0, [{roomy}] * 3), run.output
+        again = fleet.play([workload], policies=[one])
+        assert (again.rc, again.changed) == (0, False), again.output
+    everywhere = fleet.play([{**workload, "placementRef": {"name": "all"}}], policies=[{"name": "all", "strategy": "FixedReplicas"}])
+    assert (everywhere.rc, list(homes(fleet).values())) == (0, [{full, roomy}] * 3), everywhere.output
+    back = fleet.play([workload], policies=[one])
+    (home, *beside) = homes(fleet).values()
+    assert (back.rc, len(home), beside) == (0, 1, [home, home]), back.output
 
 
-def homes(fleet: FleetLab, version: str, path: str) -> set[str]:
-    """The clusters that have an object of the tenant."""
-    root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
-    return {name for name in fleet.lab.names if fleet.lab.api(name).get(f"{root}/namespaces/{karmada_namespace(SHOP)}/{path}") is not None}
+def homes(fleet: FleetLab) -> dict[str, set[str]]:
+    """The clusters that have each object of the workload."""
+    paths = {"deployments": "apis/apps/v1", "configmaps": "api/v1", "services": "api/v1"}
+    names = {"deployments": "web", "configmaps": "conf", "services": "web"}
+    namespace = f"namespaces/{karmada_namespace(SHOP)}"
+    return {
+        plural: {name for name in fleet.lab.names if fleet.lab.api(name).get(f"/{root}/{namespace}/{plural}/{names[plural]}") is not None}
+        for plural, root in paths.items()
+    }
+
+
+@contextmanager
+def little_room(fleet: FleetLab, cluster: str, pods: str) -> Iterator[None]:
+    """Have room for so many pods on the node of a cluster, and Karmada know it."""
+    api = fleet.lab.api(cluster)
+    (node,) = api.list("/api/v1/nodes")
+    path, before = f"/api/v1/nodes/{node['metadata']['name']}/status", node["status"]["allocatable"]
+    api.patch(path, {"status": {"allocatable": {"pods": pods}}})
+    try:
+        wait_for(partial(room, fleet, cluster), equals(pods), what="Karmada knows how little room there is")
+        yield
+    finally:
+        api.patch(path, {"status": {"allocatable": before}})
+        wait_for(partial(room, fleet, cluster), equals(before["pods"]), what="Karmada knows that all the room is there again")
+
+
+def room(fleet: FleetLab, cluster: str) -> str:
+    """The pods for which the nodes of a cluster have room in all, as Karmada has it."""
+    found = fleet.karmada.get(f"{CLUSTERS}/{member_name(SHOP, cluster)}") or {}
+    return str(found["status"]["resourceSummary"]["allocatable"]["pods"])
 
 
 @pytest.mark.usefixtures("at_3")

@@ -15,9 +15,9 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace, member_name
 from tests.integration.agent_lists import backends
+from tests.integration.fleet_lab import SHOP, FleetLab, status, web
 from tests.integration.labs import KARMADA_FAILOVER
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.test_fleet import SHOP, FleetLab, status, web
 from tests.testing.karmada_members import CLUSTERS
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import equals, wait_for

@@ -3,7 +3,7 @@
 """The scenarios on real servers that `make test` shows, by the area of the product that each stands for.
 
 Every other test of tests/integration belongs to the deep run, `make test-all`. An area is what a user would miss first if it broke, and
-each has a scenario here (docs/testing.md). The scenarios share four labs, as every API server costs a busy machine half a minute. Those of
+each has a scenario here (docs/testing.md). The scenarios share five labs, as every API server costs a busy machine half a minute. Those of
 one lab run in the order of this table, so that who leaves most behind comes last.
 """
 
@@ -47,6 +47,9 @@ AREAS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "confinement": ("unit/operator/test_confined_process.py::test_it_can_open_no_file_of_the_operator",),
     "migrate": ("integration/test_migrate.py::test_a_mesh_of_the_provider_is_taken_over_and_its_policies_go_when_they_are_replaced",),
+    "workloads by Karmada, if its programs are at hand": (
+        "integration/test_fleet.py::test_a_workload_comes_to_two_clusters_reports_and_leaves_nothing",
+    ),
 }
 
 
@@ -93,7 +96,7 @@ def left_out(*, lab_is_proven: bool) -> str:
     """Return the line about what a run of the gate has not collected."""
     files = [path for path in (_TESTS / "integration").glob("test_*.py") if is_of_the_deep_run(path)]
     lab = "those of the lab, which passed for it as it is" if lab_is_proven else "none of those of the lab, which has changed"
-    return f"Left to the deep run (make test-all): {len(files)} files of tests on servers, what needs Karmada, Helm or promtool, and {lab}."
+    return f"Left to the deep run (make test-all): {len(files)} files of tests on servers, what needs Helm or promtool, and {lab}."
 
 
 def _relative(path: Path) -> str:

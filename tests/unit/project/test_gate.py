@@ -16,7 +16,7 @@ import pytest
 from tests.collection_path import CHECKOUT
 from tests.testing import gate, lab_proof, second_chance
 
-MOST_SERVERS = 12
+MOST_SERVERS = 14
 LIFE = "tests/integration/test_life.py::test_life"
 
 
