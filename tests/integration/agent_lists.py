@@ -50,15 +50,16 @@ def agent(lab: MeshLab, cluster: str, *command: str) -> str:
     return answer.stdout
 
 
-def backends(lab: MeshLab, cluster: str, service: str = SERVICE) -> dict[str, int]:
+def backends(lab: MeshLab, cluster: str, service: str = SERVICE, *, affinity: bool = True) -> dict[str, int]:
     """How many backends of port 80 of a Service are listed, by cluster (10.N.0.0/16) and mark: ``{"c1 preferred": 2, "c2": 2}``.
 
     :param service: its API path.
+    :param affinity: whether they are listed with the marks.
     """
     address = (lab.api(cluster).get(service) or {})["spec"]["clusterIP"]
     found: dict[str, int] = {}
     own = False
-    for line in agent(lab, cluster, "service", "list", "--clustermesh-affinity").splitlines()[1:]:
+    for line in agent(lab, cluster, "service", "list", *(["--clustermesh-affinity"] if affinity else [])).splitlines()[1:]:
         own = line.split()[1].startswith(f"{address}:80") if line[:1].isdigit() else own
         if own and " => " in line:
             words = line.partition(" => ")[2].split()

@@ -71,7 +71,11 @@ def test_a_global_service_answers_from_where_its_workload_went(fleet: FleetLab) 
     exported = services(lab, run)
     assert exported.rc == 0, exported.output
     for cluster in names:
-        wait_for(partial(backends, lab, cluster, SERVICE), equals({home: 2}), what=f"clients in {cluster} reach the workload in {home}")
+        wait_for(
+            partial(backends, lab, cluster, SERVICE, affinity=False),
+            equals({home: 2}),
+            what=f"clients in {cluster} reach the workload in {home}",
+        )
     again = play(names)
     assert (again.rc, again.changed, services(lab, again).changed) == (0, False, 0), "Karmada and the mesh share the Service"
 
@@ -80,6 +84,8 @@ def test_a_global_service_answers_from_where_its_workload_went(fleet: FleetLab) 
     fleet.karmada.patch(f"{CLUSTERS}/{member_name(SHOP, home)}", {"spec": {"apiEndpoint": "https://127.0.0.1:1"}})
     wait_for(partial(play, names), lambda found: placed(found) == [other], what=f"the workload moves to {other}", every=1)
     wait_for(
-        partial(backends, lab, other, SERVICE), lambda found: found.get(other) == 2, what=f"clients in {other} reach the workload there"
+        partial(backends, lab, other, SERVICE, affinity=False),
+        lambda found: found.get(other) == 2,
+        what=f"clients in {other} reach the workload there",
     )
     lab.lab.restart(home)

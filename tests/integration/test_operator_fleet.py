@@ -160,14 +160,15 @@ def test_a_workload_leaves_a_dead_cluster_and_its_global_service_answers_from_wh
         operator.wait(partial(shop.phase, "FleetWorkload", "api"), "the workload runs", until=equals("Available"))
         operator.wait(partial(shop.phase, "GlobalService", "fleet-api"), "its Service is global", until=equals("Exported"))
         ((home, other),) = [pair for pair in ((names[0], names[1]), (names[1], names[0])) if shop.homes("api") == pair[0]]
-        operator.wait(partial(backends, lab, other, service), f"clients in {other} reach {home}", until=equals({home: 2}))
+        reached = partial(backends, lab, other, service, affinity=False)
+        operator.wait(reached, f"clients in {other} reach {home}", until=equals({home: 2}))
         lab.lab.kill(home)
         lab.lab.freeze_api(home)
         try:
             operator.wait(partial(shop.homes, "api"), f"the workload moves to {other}", until=equals(other))
             operator.wait(partial(shop.phase, "FleetWorkload", "api"), "and runs there", until=equals("Available"))
             assert shop.homes("api", "evictedClusters") == home
-            operator.wait(lambda: backends(lab, other, service).get(other, 0), f"clients in {other} reach it there", until=equals(2))
+            operator.wait(lambda: reached().get(other, 0), f"clients in {other} reach it there", until=equals(2))
             operator.wait(partial(shop.phase, "ClusterMeshBinding", "edge"), "the mesh is not whole", until=equals("Degraded"))
         finally:
             lab.lab.thaw_api(home)
