@@ -57,8 +57,8 @@ class Desk:
         return self.fleet.play([self.workload(tag, **more)], playbook=playbook, policies=policies, **(variables or {}))
 
     def operate(self, operation: str, number: str, tag: str, *, wait: bool = True, **more: Any) -> PlaybookRun:
-        to = {"fleet_workload_to_revision": more.pop("to")} if "to" in more else {}
-        asked = {"fleet_workload_name": self.name, "fleet_workload_operation": operation, "fleet_workload_operation_id": number, **to}
+        named = {f"fleet_workload_{option}": more.pop(option) for option in ("to_revision", "cluster") if option in more}
+        asked = {"fleet_workload_name": self.name, "fleet_workload_operation": operation, "fleet_workload_operation_id": number, **named}
         return self.play(tag, playbook="fleet_rollout", variables={**asked, "fleet_workload_wait": wait}, **more)
 
     def deploy(self, tag: str, **more: Any) -> PlaybookRun:
@@ -252,10 +252,10 @@ def test_old_revisions_go_and_none_that_a_rollback_needs(fleet: FleetLab) -> Non
     for tag in ("1", "2", "3", "4"):
         run = desk.deploy(tag, revisionHistoryLimit=1)
     assert kept(run) == [3, 4]
-    refused = desk.operate("rollback", "too-far", "4", to=1, revisionHistoryLimit=1)
+    refused = desk.operate("rollback", "too-far", "4", to_revision=1, revisionHistoryLimit=1)
     assert "CM-FLEET-05" in codes(refused) and "There is no revision 1; there are 3, 4." in refused.output
     assert (desk.images(), kept(refused)) == (["4", "4"], [3, 4])
-    back = desk.operate("rollback", "near", "4", to=3, revisionHistoryLimit=1)
+    back = desk.operate("rollback", "near", "4", to_revision=3, revisionHistoryLimit=1)
     assert (back.rc, desk.images(), kept(back)) == (0, ["3", "3"], [3, 4, 5]), back.output
     assert kept(desk.deploy("6", revisionHistoryLimit=1)) == [5, 6]
 
@@ -282,3 +282,21 @@ def test_a_workload_leaves_a_cluster_where_it_is_ill_and_returns_with_the_next_r
     assert (stays.rc, stays.changed, desk.images()) == (0, False, ["1", "-"]), "what made it ill may be the revision"
     back = desk.deploy("2", **more)
     assert "evictedClusters" not in desk.status(back)
+
+
+def test_a_workload_leaves_a_cluster_by_request_and_comes_back_by_request(fleet: FleetLab) -> None:
+    desk = Desk(fleet, "asked")
+    policies = [{"name": "kept", "strategy": "FixedReplicas", "migration": {"dwellSeconds": 10, "minAvailablePercent": 100}}]
+    more: dict[str, Any] = {"placementRef": {"name": "kept"}, "policies": policies}
+    desk.deploy("1", **more)
+    kept = desk.operate("evict", "one", "1", cluster=desk.second, **more)
+    assert "CM-FLEET-06" in codes(kept) and "2 replicas would be left, and 4 are the least" in kept.output
+    assert (desk.images(), desk.status(kept)["lastOperation"]["result"]) == (["1", "1"], "Accepted")
+    policies[0]["migration"] = {"dwellSeconds": 10, "minAvailablePercent": 50}
+    left = desk.play("1", **more)
+    assert (left.rc, desk.status(left)["lastOperation"]["result"]) == (0, "Complete"), left.output
+    wait_for(desk.images, equals(["1", "-"]), what="the copy is gone from the cluster")
+    again = desk.play("1", **more)
+    assert (again.rc, again.changed, [row["reason"] for row in desk.status(again)["evictedClusters"]]) == (0, False, ["Requested"])
+    back = desk.operate("return", "two", "1", cluster=desk.second, **more)
+    assert (back.rc, desk.images(), "evictedClusters" in desk.status(back)) == (0, ["1", "1"], False), back.output
