@@ -93,8 +93,13 @@ class FleetSide:
     def _planes(self) -> Planes:
         management = whole_kubeconfig(self._settings.mgmt_kubeconfig, "--mgmt-kubeconfig") if self._makes_clusters else None
         karmada = whole_kubeconfig(self._settings.karmada_kubeconfig, "--karmada-kubeconfig")
-        own = {"operator": self._identity(), "max_evictions": self._settings.max_evictions}
-        return Planes(karmada=karmada, management=management, namespace=self._settings.mgmt_namespace, **own)
+        return Planes(
+            karmada=karmada,
+            management=management,
+            namespace=self._settings.mgmt_namespace,
+            operator=self._identity(),
+            max_evictions=self._settings.max_evictions,
+        )
 
     def _identity(self) -> str:
         """Return the uid of an object of the operator's own, which no restart changes and no other operator has."""
